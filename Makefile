@@ -1,0 +1,81 @@
+# Everything happens inside this checkout: Python packages in .venv, Node packages in .node.
+
+PYTHON ?= python3
+# Worker processes for the fast tests: worth it on machines with many cores.
+JOBS ?= 0
+VENV := .venv
+BIN := $(VENV)/bin
+READY := $(VENV)/.ready
+
+NODE_PACKAGES := node@24 @modelcontextprotocol/inspector@2.12.0
+NODE := .node
+NODE_BIN := $(NODE)/node_modules/.bin
+NODE_READY := $(NODE)/.ready-$(subst /,-,$(subst $() ,_,$(NODE_PACKAGES)))
+
+# A longer run: make fuzz LONG=1
+PROFILE := $(if $(LONG),long,ci)
+CONFORMANCE := $(if $(wildcard tests/conformance/test_*.py),tests/conformance)
+
+.DELETE_ON_ERROR:
+.NOTPARALLEL:
+MAKEFLAGS += --no-builtin-rules
+
+.PHONY: help
+help: ## Show this list
+	@awk -F ':.*## ' '/^[a-z0-9-]+:.*## / { printf "  make %-12s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
+
+.PHONY: demo
+demo: $(READY) ## See what a desk holds, through a real MCP client
+	@$(BIN)/python examples/demo.py
+
+.PHONY: check
+check: $(READY) ## The fast loop: format, lint, types, unit and property tests
+	$(BIN)/ruff format --check .
+	$(BIN)/ruff check .
+	$(BIN)/mypy
+	$(BIN)/pytest -q -n $(JOBS) --hypothesis-profile=dev tests/unit tests/property
+
+.PHONY: fuzz
+fuzz: $(READY) ## Hostile messages and byte streams; LONG=1 for many more
+	$(BIN)/pytest -q --hypothesis-profile=$(PROFILE) tests/fuzz
+
+.PHONY: e2e
+e2e: $(READY) $(NODE_READY) ## Real clients against a real server
+	PATH="$(CURDIR)/$(NODE_BIN):$$PATH" $(BIN)/pytest -q --hypothesis-profile=ci tests/e2e $(CONFORMANCE)
+
+.PHONY: bench
+bench: $(READY) ## Measure Carrel beside its peers; writes bench/results/
+	$(BIN)/python -m bench.foundation --json bench/results/foundation.json
+
+.PHONY: bench-smoke
+bench-smoke: $(READY) ## The same in short; fails where a several-fold margin is gone
+	$(BIN)/python -m bench.foundation --smoke --check
+
+.PHONY: test
+test: export CARREL_NO_SKIPS = 1
+test: check fuzz e2e bench-smoke ## Everything; a skipped test is a failure
+
+.PHONY: clean
+clean: ## Remove everything that was made here
+	rm -rf $(VENV) $(NODE) build dist bench/results .hypothesis .mypy_cache .pytest_cache .ruff_cache
+	find . -name __pycache__ -type d -prune -exec rm -rf {} +
+
+# Made again whenever pyproject.toml changes; the stamp is written last, so a broken install is repeated.
+$(READY): pyproject.toml
+	@command -v $(PYTHON) >/dev/null || { echo "Carrel needs Python 3.11 or newer, and '$(PYTHON)' is not there: make PYTHON=/path/to/python" >&2; exit 1; }
+	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11))' || { echo "Carrel needs Python 3.11 or newer, and '$(PYTHON)' is $$($(PYTHON) --version 2>&1): make PYTHON=/path/to/python" >&2; exit 1; }
+	@$(PYTHON) -c 'import ensurepip, venv' 2>/dev/null || { echo "'$(PYTHON)' cannot make virtual environments: install its venv package (on Debian and Ubuntu: python3-venv)" >&2; exit 1; }
+	@echo "Setting up $(VENV) …"
+	@$(PYTHON) -m venv $(VENV)
+	@$(BIN)/python -m pip install -qq --disable-pip-version-check -e '.[dev]'
+	@touch $@
+
+# The stamp's name holds the versions. `allowScripts` lets the node package put its binary in place under npm 12.
+$(NODE_READY):
+	@command -v npm >/dev/null || { echo "The end-to-end tests need npm, to fetch $(NODE_PACKAGES) into $(NODE)" >&2; exit 1; }
+	@echo "Setting up $(NODE) …"
+	@rm -rf $(NODE) && mkdir $(NODE)
+	@echo '{"private": true, "allowScripts": {"node": true}}' > $(NODE)/package.json
+	@npm install --prefix $(NODE) --no-audit --no-fund --loglevel=error $(NODE_PACKAGES)
+	@$(NODE_BIN)/node --version | grep -q '^v24\.' || { echo "npm did not provide Node 24 in $(NODE_BIN)" >&2; exit 1; }
+	@touch $@

@@ -1,0 +1,266 @@
+"""All providers as one: an ordered list, and reads that find their route.
+
+What holds for every resource is applied here, once: ETag and condition, byte ranges,
+the size of one message. The list is a sequence of sections (front entries, then provider
+by provider); a cursor names a section and the key of the last entry, so entries may come
+and go between pages without one being repeated or skipped.
+"""
+
+import logging
+from collections.abc import Iterator, Mapping, Sequence
+from itertools import islice
+
+from carrel import content
+from carrel.cursor import seal, unseal
+from carrel.errors import BadArgument, BadCursor, ConfigError, ProviderError, echo
+from carrel.limits import LIST_TTL_MS, MAX_COMPLETIONS, MAX_MESSAGE_BYTES, PAGE_SIZE
+from carrel.model import Completion, Page, Range, Reading, Resource, Stored, Template, Text, Tool, ToolResult
+from carrel.provider import Call, Closing, Fingerprinting, Instructing, Provider
+from carrel.routing import Found, Mounted, Routes
+from carrel.value import replace
+
+log = logging.getLogger(__name__)
+
+_FRONT, _MAIN, _TEMPLATES = "f", "m", "t"
+_TRIES = 3
+"""How often a source that changes while it is read is read, before that is told instead."""
+
+
+class Catalog:
+    """What is served. Safe to use from several threads."""
+
+    def __init__(
+        self,
+        providers: Sequence[Provider] = (),
+        *,
+        page_size: int = PAGE_SIZE,
+        max_bytes: int = MAX_MESSAGE_BYTES,
+    ) -> None:
+        self.page_size = page_size
+        self.max_bytes = max_bytes
+        self.mounted: tuple[Mounted, ...] = ()
+        self.mount(*providers)
+
+    def mount(self, *providers: Provider) -> None:
+        """Add providers, after those already there; their names must be free."""
+        taken = {mounted.provider.name for mounted in self.mounted}
+        for provider in providers:
+            if provider.name in taken:
+                raise ConfigError(f"two providers are named {provider.name!r}; give one another name")
+            taken.add(provider.name)
+        self.mounted = (*self.mounted, *(Mounted(provider) for provider in providers))
+        self._routes = Routes(self.mounted)
+
+    def close(self) -> None:
+        """Close every provider."""
+        for mounted in self.mounted:
+            if isinstance(mounted.provider, Closing):
+                mounted.provider.close()
+
+    # Listing
+
+    def page(self, cursor: str | None = None, limit: int | None = None) -> Page:
+        """Give one page of the list, from the start or from where the cursor points."""
+        wanted = self.page_size if limit is None else limit
+        taken = list(islice(self._sections(*self._place(cursor)), wanted + 1))
+        entries = tuple(entry for _, _, entry in taken[:wanted])
+        if len(taken) <= wanted:
+            return Page(entries, ttl_ms=LIST_TTL_MS)
+        section, mounted, last = taken[wanted - 1]
+        next_cursor = seal(section, mounted.provider.name, mounted.key(last))
+        return Page(entries, next_cursor, ttl_ms=LIST_TTL_MS)
+
+    def entries(self, scheme: str | None = None) -> Iterator[Resource]:
+        """Yield the whole list, or one provider's part of it, in order."""
+        for _, mounted, entry in self._sections(_FRONT, "", ""):
+            if scheme is None or scheme in mounted.provider.schemes:
+                yield entry
+
+    def templates(self, cursor: str | None = None) -> tuple[tuple[Template, ...], str | None]:
+        """Give one page of the templates and the cursor of the next."""
+        start = self._template_place(cursor)
+        every = [template for mounted in self.mounted for template in mounted.templates()]
+        end = start + self.page_size
+        return tuple(every[start:end]), seal(_TEMPLATES, str(end)) if end < len(every) else None
+
+    def _place(self, cursor: str | None) -> tuple[str, str, str]:
+        if not cursor:
+            return _FRONT, "", ""
+        match unseal(cursor):
+            case (section, name, key) if section in (_FRONT, _MAIN) and self._is_mounted(name):
+                return section, name, key
+        raise BadCursor
+
+    def _template_place(self, cursor: str | None) -> int:
+        if not cursor:
+            return 0
+        match unseal(cursor):
+            case (section, number) if section == _TEMPLATES and number.isascii() and number.isdigit():
+                return int(number[:9])
+        raise BadCursor
+
+    def _is_mounted(self, name: str) -> bool:
+        return any(mounted.provider.name == name for mounted in self.mounted)
+
+    def _sections(self, section: str, name: str, key: str) -> Iterator[tuple[str, Mounted, Resource]]:
+        """Walk the list from a place on: that provider's section after the key, then all that follow."""
+        if section == _FRONT:
+            for mounted, after in self._from(name, key):
+                front = () if mounted.fronting is None else mounted.fronting.front()
+                yield from ((_FRONT, mounted, entry) for entry in front if mounted.key(entry) > after)
+            name, key = "", ""
+        for mounted, after in self._from(name, key):
+            try:
+                for entry in mounted.provider.entries(after):
+                    yield _MAIN, mounted, entry
+            except ProviderError as error:
+                log.warning("the list of %s is cut short: %s", mounted.provider.name, error.message)
+
+    def _from(self, name: str, key: str) -> Iterator[tuple[Mounted, str]]:
+        """Give the providers from the named one on, with the key each is to start after."""
+        reached = not name
+        for mounted in self.mounted:
+            if reached:
+                yield mounted, ""
+            elif mounted.provider.name == name:
+                reached = True
+                yield mounted, key
+
+    # Reading
+
+    def find(self, uri: str) -> Found:
+        """Give the way to a URI, or raise the reason why there is none."""
+        return self._routes.find(uri)
+
+    def read(self, uri: str, wanted: Range | None = None, condition: str | None = None) -> Reading:
+        """Read a URI: whole or the range asked for; `unchanged` if the condition names its ETag."""
+        return self.read_found(self._routes.find(uri), uri, wanted, condition)
+
+    def read_found(self, found: Found, uri: str, wanted: Range | None = None, condition: str | None = None) -> Reading:
+        """Read what `find` found."""
+        if found.query_range:
+            wanted = _query_range(found, wanted)
+        reading, has_moved = self._read_once(found, uri, wanted, condition)
+        tries = 1
+        while has_moved and tries < _TRIES:
+            reading, has_moved = self._read_once(found, uri, wanted, condition)
+            tries += 1
+        if not has_moved:
+            return reading
+        items = tuple(replace(item, meta={**(item.meta or {}), "dev.carrel/changing": True}) for item in reading.items)
+        return replace(reading, items=items)
+
+    def _read_once(self, found: Found, uri: str, wanted: Range | None, condition: str | None) -> tuple[Reading, bool]:
+        """Read, and tell whether the source moved meanwhile."""
+        given = found.read()
+        reading = given if isinstance(given, Reading) else Reading((given,))
+        try:
+            if reading.range is not None:
+                if wanted is not None:
+                    raise _both_ways()
+                wanted = reading.range
+            finished = self._finish(reading, uri, wanted, condition, found)
+            has_moved = any(item.source.has_moved() for item in reading.items if isinstance(item, Stored))
+            return finished, has_moved
+        finally:
+            for item in reading.items:
+                if isinstance(item, Stored):
+                    item.source.close()
+
+    def _finish(self, reading: Reading, uri: str, wanted: Range | None, condition: str | None, found: Found) -> Reading:
+        """Apply what holds for every resource: the ETag and its condition, the range, the bound."""
+        etag = reading.etag or content.etag_of(reading.items)
+        mime_type = reading.mime_type or (found.route.mime_type if found.route else "")
+        if condition is not None and reading.error is None and content.matches(condition, etag):
+            empty = Text("", reading.items[0].mime_type if reading.items else "")
+            modified = reading.last_modified_ms
+            return Reading((empty,), mime_type=mime_type, etag=etag, last_modified_ms=modified, unchanged=True)
+        if wanted is None:
+            items = tuple([content.whole(item, uri, self.max_bytes) for item in reading.items])
+        elif len(reading.items) == 1:
+            items = (content.cut(reading.items[0], wanted, uri, self.max_bytes),)
+        else:
+            raise BadArgument("Invalid parameter: start, length (not for a folder)", data={"parameter": "start"})
+        return Reading(
+            items,
+            mime_type=mime_type,
+            etag=etag,
+            last_modified_ms=reading.last_modified_ms,
+            ttl_ms=reading.ttl_ms,
+            cache_scope=reading.cache_scope,
+            error=reading.error,
+            meta=reading.meta,
+        )
+
+    def fingerprint(self, uri: str) -> str | None:
+        """Give a token that changes when the URI's content does; raise as a read would."""
+        found = self._routes.find(uri)
+        if isinstance(found.mounted.provider, Fingerprinting):
+            return found.mounted.provider.fingerprint(found.uri)
+        # The condition that everything meets spares the content: a range of it, or a folder, is watched as a whole.
+        return self.read_found(replace(found, query_range=()), uri, condition="*").etag
+
+    # Completion, tools, instructions
+
+    @property
+    def completes(self) -> bool:
+        """Whether any provider offers completions."""
+        return any(mounted.completing is not None for mounted in self.mounted)
+
+    @property
+    def calls(self) -> bool:
+        """Whether any provider may have tools."""
+        return any(mounted.calling is not None for mounted in self.mounted)
+
+    def complete(self, reference: str, variable: str, value: str, context: Mapping[str, str]) -> Completion:
+        """Give values for a template's variable, at most a hundred, with an honest `has_more`."""
+        found = self._routes.template(reference)
+        if found is None:
+            raise BadArgument(f"Unknown reference: {echo(reference)}", data={"parameter": "ref"})
+        template, mounted = found
+        if variable not in template.variables:
+            message = f"Unknown argument: {echo(variable)} (known: {', '.join(template.variables)})"
+            raise BadArgument(message, data={"parameter": "argument"})
+        if mounted.completing is None:
+            return Completion((), total=0, has_more=False)
+        offered = mounted.completing.complete(template.text, variable, value, context)
+        if isinstance(offered, Completion):
+            values, total, has_more = offered.values, offered.total, offered.has_more
+        else:
+            values, total, has_more = tuple(offered), len(offered), False
+        if len(values) > MAX_COMPLETIONS:
+            return Completion(values[:MAX_COMPLETIONS], total=total, has_more=True)
+        return Completion(values, total=total, has_more=has_more)
+
+    def tools(self) -> tuple[Tool, ...]:
+        """Give every provider's tools, in order."""
+        return tuple(tool for mounted in self.mounted if mounted.calling for tool in mounted.calling.tools())
+
+    def call(self, name: str, arguments: Mapping[str, object], call: Call) -> ToolResult:
+        """Run a tool by its name."""
+        for mounted in self.mounted:
+            if mounted.calling and any(tool.name == name for tool in mounted.calling.tools()):
+                return mounted.calling.call(name, arguments, call)
+        raise BadArgument(f"Unknown tool: {echo(name)}", data={"parameter": "name"})
+
+    def instructions(self) -> str:
+        """Give what the providers want an assistant to know from the start."""
+        parts = (m.provider.instructions() for m in self.mounted if isinstance(m.provider, Instructing))
+        return "\n\n".join(part for part in parts if part)
+
+
+def _both_ways() -> BadArgument:
+    message = "Invalid parameter: start, length (given both in the query and beside the URI)"
+    return BadArgument(message, data={"parameter": "start"})
+
+
+def _query_range(found: Found, wanted: Range | None) -> Range:
+    """Make a range of the `start` and `length` that stood in the query."""
+    if wanted is not None:
+        raise _both_ways()
+    values: dict[str, int] = {}
+    for name, value in found.query_range:
+        if name in values:
+            raise BadArgument(f"Invalid parameter: {name} (given twice)", data={"parameter": name})
+        values[name] = content.parse_number(name, value)
+    return Range(values.get("start", 0), values.get("length"))

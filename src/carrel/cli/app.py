@@ -1,0 +1,227 @@
+"""The commands for people, as one click application."""
+
+import os
+import shlex
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
+from typing import Any
+
+import click
+
+from carrel.cli import exits
+from carrel.client import Client
+from carrel.config import Config, load
+from carrel.desk import Desk, open_desk
+from carrel.errors import ConfigError
+from carrel.version import __version__
+
+
+@dataclass(slots=True)
+class Choices:
+    """What was said before the command: which project or server, and how to print."""
+
+    project: str = "."
+    server: str | None = None
+    is_json: bool = False
+
+    def config(self) -> Config:
+        """Gather the settings of the project."""
+        return load(self.project, os.environ)
+
+    @contextmanager
+    def desk(self) -> Iterator[Desk]:
+        """Open the project's desk in this process."""
+        desk = open_desk(self.config())
+        try:
+            yield desk
+        finally:
+            desk.close()
+
+    @contextmanager
+    def client(self) -> Iterator[Client]:
+        """Ask the server that was named, or the project's own desk: the same way either way."""
+        if self.server is not None:
+            with Client.start(_command(self.server)) as client:
+                yield client
+            return
+        with self.desk() as desk, Client.to(desk.server) as client:
+            yield client
+
+
+def _command(named: str) -> list[str]:
+    if named.startswith(("http://", "https://")):
+        raise ConfigError(f"--server {named}: only a command can be asked so far, as --server 'carrel serve'")
+    words = shlex.split(named)
+    if not words:
+        raise ConfigError("--server needs a command, as --server 'carrel serve'")
+    return words
+
+
+def _with_choices(command: Callable[..., Any]) -> Callable[..., Any]:
+    """Take --json, --project and --server before and after every command alike."""
+
+    def keep(context: click.Context, parameter: click.Parameter, value: Any) -> None:
+        choices = context.ensure_object(Choices)
+        if value not in (None, False):
+            setattr(choices, {"json": "is_json"}.get(str(parameter.name), str(parameter.name)), value)
+
+    for option in (
+        click.option("--debug", is_flag=True, expose_value=False, help="Show where a failure comes from."),
+        click.option("--json", is_flag=True, expose_value=False, callback=keep, help="Print JSON."),
+        click.option("--server", metavar="COMMAND", expose_value=False, callback=keep, help="Ask another MCP server."),
+        click.option(
+            "--project",
+            metavar="DIR",
+            type=click.Path(exists=True, file_okay=False),
+            expose_value=False,
+            callback=keep,
+            help="The project around DIR, instead of the working folder.",
+        ),
+    ):
+        command = option(command)
+    return command
+
+
+@click.group(invoke_without_command=True, context_settings={"help_option_names": ["-h", "--help"]})
+@click.version_option(__version__, prog_name="carrel")
+@_with_choices
+@click.pass_context
+def app(context: click.Context) -> None:
+    """Put a project's knowledge on the desk of an AI assistant.
+
+    Without a command: an overview of this folder's desk.
+    """
+    if context.invoked_subcommand is None:
+        from carrel.cli.overview import show  # each command imports what it needs
+
+        show(context.ensure_object(Choices))
+
+
+@app.command(add_help_option=False)
+def serve() -> None:
+    """Serve MCP on stdin and stdout (this is what a host starts)."""
+    from carrel.cli.serve import OPTIONS  # `serve` itself never comes here, only its help
+
+    click.echo("Usage: carrel serve [OPTIONS]\n\n  Serve MCP on stdin and stdout.\n\nOptions:")
+    width = max(len(f"{option.flag} {option.value}") for option in OPTIONS)
+    for option in OPTIONS:
+        click.echo(f"  {f'{option.flag} {option.value}'.ljust(width)}  {option.told}")
+
+
+@app.command()
+@click.argument("prefix", default="")
+@click.option("--limit", type=click.IntRange(min=1), help="At most so many.")
+@_with_choices
+@click.pass_obj
+def ls(choices: Choices, prefix: str, limit: int | None) -> None:
+    """List the resources, all or those whose URI begins with PREFIX."""
+    from carrel.cli.reading import list_resources
+
+    list_resources(choices, prefix, limit)
+
+
+@app.command()
+@click.argument("uri")
+@click.option("--start", type=click.IntRange(min=0), help="First byte to give.")
+@click.option("--length", type=click.IntRange(min=0), help="How many bytes to give.")
+@_with_choices
+@click.pass_obj
+def cat(choices: Choices, uri: str, start: int | None, length: int | None) -> None:
+    """Read a resource and print what it holds."""
+    from carrel.cli.reading import read_resource
+
+    read_resource(choices, uri, start, length)
+
+
+@app.command()
+@_with_choices
+@click.pass_obj
+def templates(choices: Choices) -> None:
+    """Show how the URIs look that are not all listed."""
+    from carrel.cli.reading import list_templates
+
+    list_templates(choices)
+
+
+@app.command()
+@click.argument("template")
+@click.argument("variable")
+@click.argument("value", default="")
+@click.option("--with", "context", metavar="NAME=VALUE", multiple=True, help="A variable already chosen.")
+@_with_choices
+@click.pass_obj
+def complete(choices: Choices, template: str, variable: str, value: str, context: tuple[str, ...]) -> None:
+    """Offer values for a template's VARIABLE that begin with VALUE."""
+    from carrel.cli.reading import complete_variable
+
+    complete_variable(choices, template, variable, value, dict(_pair(one) for one in context))
+
+
+def _pair(text: str) -> tuple[str, str]:
+    name, is_assigned, value = text.partition("=")
+    if not is_assigned:
+        raise click.BadParameter(f"{text}: write it as NAME=VALUE")
+    return name, value
+
+
+@app.command()
+@_with_choices
+@click.pass_obj
+def doctor(choices: Choices) -> int:
+    """Check that everything works here, and say what to do where it does not."""
+    from carrel.cli.doctor import examine
+
+    return examine(choices)
+
+
+@app.group()
+def config() -> None:
+    """Look at the configuration."""
+
+
+@config.command("show")
+@click.option("--origin", is_flag=True, help="Say where each value comes from.")
+@_with_choices
+@click.pass_obj
+def config_show(choices: Choices, origin: bool) -> None:
+    """Print every setting in effect."""
+    from carrel.cli.configuring import show_config
+
+    show_config(choices, with_origin=origin)
+
+
+@config.command("validate")
+@_with_choices
+@click.pass_obj
+def config_validate(choices: Choices) -> None:
+    """Check the configuration and say what is not in effect."""
+    from carrel.cli.configuring import validate_config
+
+    validate_config(choices)
+
+
+@app.command()
+@click.option("--list", "is_list", is_flag=True, help="Show what you trust.")
+@click.option("--revoke", is_flag=True, help="Trust this project's file no longer.")
+@_with_choices
+@click.pass_obj
+def trust(choices: Choices, is_list: bool, revoke: bool) -> None:
+    """Allow this project's configuration to start programs and reach outside the project."""
+    from carrel.cli.configuring import change_trust
+
+    change_trust(choices, is_list=is_list, is_revoked=revoke)
+
+
+def run_app(words: Sequence[str]) -> int:
+    """Run a command line; give the exit code."""
+    try:
+        code = app.main(list(words), prog_name="carrel", standalone_mode=False)
+    except click.exceptions.Exit as stopped:
+        return int(stopped.exit_code)
+    except click.ClickException as error:
+        error.show()
+        return exits.USAGE
+    except click.Abort:
+        return exits.INTERRUPTED
+    return code if isinstance(code, int) else exits.DONE

@@ -1,0 +1,92 @@
+"""`doctor`: does everything work here, and what to do where it does not."""
+
+import platform
+import sys
+from collections.abc import Iterator
+from time import perf_counter
+from typing import TYPE_CHECKING, Literal
+
+from carrel.cli import exits, output
+from carrel.client import Client
+from carrel.desk import Desk
+from carrel.errors import CarrelError
+from carrel.provider import Reporting
+from carrel.value import Value
+
+if TYPE_CHECKING:
+    from carrel.cli.app import Choices
+
+
+class Finding(Value, frozen=True):
+    """One thing that was looked at."""
+
+    what: str
+    state: Literal["ok", "note", "problem"]
+    told: str
+
+
+def examine(choices: "Choices") -> int:
+    """Look at everything, print what was found; give the exit code."""
+    findings = list(_findings(choices))
+    if choices.is_json:
+        output.print_json([{"what": one.what, "state": one.state, "told": one.told} for one in findings])
+    else:
+        marks = {"ok": "[green]✓[/]", "note": "[yellow]![/]", "problem": "[red]✗[/]"}
+        for one in findings:
+            output.print_lines(f"{marks[one.state]} [bold]{one.what}[/]: {output.escape(one.told)}")
+    return exits.FAILED if any(one.state == "problem" for one in findings) else exits.DONE
+
+
+def _findings(choices: "Choices") -> Iterator[Finding]:
+    yield Finding("Python", "ok", f"{platform.python_version()} at {sys.executable}")
+    try:
+        config = choices.config()
+    except CarrelError as error:
+        yield Finding("configuration", "problem", str(error))
+        return
+    files = ", ".join(config.files) or "none found; the defaults are in effect"
+    yield Finding("configuration", "ok", files)
+    yield Finding("project", "ok", config.root)
+    for withheld in config.withheld:
+        yield Finding("trust", "note", str(withheld))
+    try:
+        with choices.desk() as desk:
+            yield from _provider_findings(desk)
+    except CarrelError as error:
+        yield Finding("providers", "problem", str(error))
+        return
+    for era in ("modern", "legacy"):
+        yield _handshake(era, config.root)
+
+
+def _provider_findings(desk: Desk) -> Iterator[Finding]:
+    mounted = {one.provider.name: one.provider for one in desk.catalog.mounted}
+    for choice in desk.choices:
+        provider = mounted.get(choice.name)
+        if provider is None:
+            yield Finding(choice.name, "ok", f"{choice.state}: {choice.why}")
+            continue
+        try:
+            first = next(provider.entries(), None)
+        except CarrelError as error:
+            yield Finding(choice.name, "problem", str(error))
+            continue
+        told = "nothing to list yet" if first is None else f"first entry {first.uri}"
+        yield Finding(choice.name, "ok", f"{choice.why}; {told}")
+        health = provider.health() if isinstance(provider, Reporting) else {}
+        problems = health.get("problems", ())
+        for problem in problems if isinstance(problems, list | tuple) else ():
+            yield Finding(choice.name, "note", str(problem))
+
+
+def _handshake(era: Literal["modern", "legacy"], root: str) -> Finding:
+    """Start the real server as a host does, and shake hands."""
+    command = [sys.executable, "-m", "carrel", "serve", "--project", root, "--quiet"]
+    began = perf_counter()
+    try:
+        with Client.start(command, era=era) as client:
+            took_ms = (perf_counter() - began) * 1000
+            count = len(client.page().entries)
+    except CarrelError as error:
+        return Finding(f"handshake, {era}", "problem", str(error))
+    return Finding(f"handshake, {era}", "ok", f"{client.version} in {took_ms:.0f} ms; {count} entries on page one")

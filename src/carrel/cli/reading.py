@@ -1,0 +1,105 @@
+"""`ls`, `cat`, `templates`, `complete`: what a model gets, shown to a person."""
+
+import base64
+import sys
+from collections.abc import Iterator, Mapping
+from itertools import islice
+from typing import TYPE_CHECKING
+
+from carrel.cli import output
+from carrel.model import Blob, Range, Reading, Resource, Text
+
+if TYPE_CHECKING:
+    from carrel.cli.app import Choices
+
+
+def list_resources(choices: "Choices", prefix: str, limit: int | None) -> None:
+    """Print the entries whose URI begins with the prefix."""
+    with choices.client() as client:
+        entries: Iterator[Resource] = (entry for entry in client.resources() if entry.uri.startswith(prefix))
+        if limit is not None:
+            entries = islice(entries, limit)
+        if choices.is_json:
+            output.print_json([_entry_json(entry) for entry in entries])
+        else:
+            output.print_table(("URI", "size", "modified", "what"), map(output.describe, entries))
+
+
+def read_resource(choices: "Choices", uri: str, start: int | None, length: int | None) -> None:
+    """Print what a resource holds: text as it is, bytes as they are."""
+    wanted = None if start is None and length is None else Range(start or 0, length)
+    with choices.client() as client:
+        reading = client.read(uri, wanted=wanted)
+    if choices.is_json:
+        output.print_json(_reading_json(reading, uri))
+        return
+    is_several = len(reading.items) > 1
+    for item in reading.items:
+        if isinstance(item, Blob):
+            _write_bytes(item, uri)
+        elif isinstance(item, Text):
+            text = f"{item.uri}\t{item.text}\n" if is_several else item.text
+            sys.stdout.write(text)
+            if output.is_terminal() and not text.endswith("\n"):
+                sys.stdout.write("\n")
+
+
+def _write_bytes(item: Blob, uri: str) -> None:
+    if output.is_terminal():
+        told = f"{output.human_size(len(item.data))} of {item.mime_type or 'bytes'}"
+        output.print_lines(f"[dim]{told}; to keep it: carrel cat {output.escape(uri)} > FILE[/]")
+    else:
+        sys.stdout.flush()
+        sys.stdout.buffer.write(item.data)
+
+
+def list_templates(choices: "Choices") -> None:
+    """Print the templates."""
+    with choices.client() as client:
+        templates = client.templates()
+    if choices.is_json:
+        told = [
+            {"uriTemplate": one.uri_template, "name": one.name, "title": one.title, "description": one.description}
+            for one in templates
+        ]
+        output.print_json(told)
+    else:
+        rows = ((one.uri_template, one.mime_type, one.description or one.title or one.name) for one in templates)
+        output.print_table(("template", "type", "what"), rows)
+
+
+def complete_variable(choices: "Choices", template: str, variable: str, value: str, context: Mapping[str, str]) -> None:
+    """Print values for a variable, one a line."""
+    with choices.client() as client:
+        completion = client.complete(template, variable, value, context)
+    if choices.is_json:
+        told = {"values": list(completion.values), "total": completion.total, "hasMore": completion.has_more}
+        output.print_json(told)
+    else:
+        for offered in completion.values:
+            print(offered)
+
+
+def _entry_json(entry: Resource) -> dict[str, object]:
+    given = {
+        "uri": entry.uri,
+        "name": entry.name,
+        "title": entry.title,
+        "description": entry.description,
+        "mimeType": entry.mime_type,
+        "size": entry.size,
+        "lastModifiedMs": entry.annotations.last_modified_ms if entry.annotations else None,
+    }
+    return {key: value for key, value in given.items() if value not in (None, "")}
+
+
+def _reading_json(reading: Reading, uri: str) -> dict[str, object]:
+    contents = []
+    for item in reading.items:
+        told: dict[str, object] = {"uri": item.uri or uri, "mimeType": item.mime_type}
+        if isinstance(item, Text):
+            told["text"] = item.text
+        elif isinstance(item, Blob):
+            told["blob"] = base64.b64encode(item.data).decode()
+        contents.append({**told, "meta": dict(item.meta or {})})
+    return {"contents": contents, "etag": reading.etag, "ttlMs": reading.ttl_ms}

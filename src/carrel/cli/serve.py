@@ -1,0 +1,103 @@
+"""`carrel serve`: MCP on the standard streams.
+
+Parsed by hand, from one table that `carrel serve --help` shows too: a host waits for
+the first answer, and a CLI package would be most of that wait.
+"""
+
+import os
+import sys
+from collections.abc import Sequence
+from typing import Final
+
+from carrel.config import load
+from carrel.desk import Desk, open_desk
+from carrel.errors import ConfigError
+from carrel.value import Value
+
+
+class Option(Value, frozen=True):
+    """A flag of `serve`: with `value` it takes one; `key` is the [server] setting it sets."""
+
+    flag: str
+    value: str
+    told: str
+    key: str = ""
+
+
+OPTIONS: Final = (
+    Option("--project", "DIR", "Serve the project around DIR instead of the working folder."),
+    Option("--only", "NAMES", "Serve only these providers, separated by commas.", "only"),
+    Option("--without", "NAMES", "Leave these providers out.", "without"),
+    Option("--max-message-mb", "N", "Largest message either way (default 2).", "max_message_mb"),
+    Option("--page-size", "N", "Entries in one page of a list (default 1000).", "page_size"),
+    Option("--no-mirror", "", "No list_resources and read_resource tools.", "mirror"),
+    Option("--set", "SECTION.KEY=VALUE", "Set anything the configuration file can set."),
+    Option("--quiet", "", "Do not say on stderr what is served."),
+    Option("--debug", "", "Say more on stderr when something goes wrong."),
+)
+
+
+class Parsed:
+    """What the flags say."""
+
+    def __init__(self) -> None:
+        self.project = "."
+        self.flags: list[tuple[str, str, str]] = []
+        self.is_quiet = False
+
+
+def run(words: Sequence[str]) -> int:
+    """Serve until input ends; give the exit code."""
+    parsed = parse(words)
+    desk = open_desk(load(parsed.project, os.environ, parsed.flags))
+    if not parsed.is_quiet:
+        print("\n".join(announcement(desk)), file=sys.stderr, flush=True)
+    from carrel.transports import stdio  # other faces do not need it
+
+    stdio.serve(desk.server)
+    return 0
+
+
+def parse(words: Sequence[str]) -> Parsed:
+    """Read the flags, or say which one is wrong."""
+    parsed = Parsed()
+    rest = list(words)
+    while rest:
+        flag, _, value = rest.pop(0).partition("=")
+        option = next((one for one in OPTIONS if one.flag == flag), None)
+        if option is None:
+            known = ", ".join(one.flag for one in OPTIONS)
+            raise ConfigError(f"serve has no option {flag!r}; it has {known}")
+        if option.value and not value:
+            if not rest:
+                raise ConfigError(f"{flag} needs a value: {flag} {option.value}")
+            value = rest.pop(0)
+        if option.key:
+            parsed.flags.append(("server", option.key, value if option.value else "false"))
+        elif flag == "--set":
+            parsed.flags.append(_assignment(value))
+        elif flag == "--project":
+            parsed.project = value
+        elif flag == "--quiet":
+            parsed.is_quiet = True
+    if not os.path.isdir(parsed.project):
+        raise ConfigError(f"--project {parsed.project}: there is no such folder")
+    return parsed
+
+
+def _assignment(text: str) -> tuple[str, str, str]:
+    name, is_assigned, value = text.partition("=")
+    section, is_dotted, key = name.partition(".")
+    if not (is_assigned and is_dotted and section and key):
+        raise ConfigError(f"--set {text}: write it as --set section.key=value")
+    return section, key, value
+
+
+def announcement(desk: Desk) -> list[str]:
+    """Say what is served and why, for the person who reads the log."""
+    served = [f"{choice.name} ({choice.why})" for choice in desk.choices if choice.state == "served"]
+    lines = [f"carrel: serving {', '.join(served) or 'nothing but the guide'} from {desk.config.root}"]
+    lines += [f"carrel: {note}" for note in desk.notes]
+    if sys.stdin.isatty():
+        lines.append("carrel: this speaks MCP on stdin and stdout, for a program. For a look by eye: carrel ls")
+    return lines

@@ -1,0 +1,211 @@
+"""Files, environment and flags to settings: layered, checked, each with its origin.
+
+user file < project file < environment < flags. The project file is `carrel.toml`, or
+`[tool.carrel]` in `pyproject.toml`, found upwards from the working folder. Its folder
+is the project's root; without one, the nearest folder with `.git`, else the working folder.
+"""
+
+import os
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Any, Final, Literal
+
+from carrel import detect, settings
+from carrel.errors import ConfigError
+from carrel.limits import MAX_MESSAGE_BYTES, PAGE_SIZE
+from carrel.settings import Schema
+from carrel.trust import TrustStore, config_folder
+from carrel.value import Value
+
+FILE_NAME: Final = "carrel.toml"
+MEGABYTE: Final = 1_048_576
+
+Layer = Literal["user", "project", "environment", "flag"]
+
+
+class ServerSettings:
+    """The section `[server]`."""
+
+    def __init__(
+        self,
+        max_message_mb: float = MAX_MESSAGE_BYTES / MEGABYTE,
+        page_size: int = PAGE_SIZE,
+        mirror: bool = True,
+        only: list[str] | None = None,
+        without: list[str] | None = None,
+    ) -> None:
+        if not 0.1 <= max_message_mb <= 1024:
+            raise ConfigError(f"[server] max_message_mb: expected a number from 0.1 to 1024, got {max_message_mb}")
+        if not 1 <= page_size <= 100_000:
+            raise ConfigError(f"[server] page_size: expected a whole number from 1 to 100000, got {page_size}")
+        self.max_bytes = int(max_message_mb * MEGABYTE)
+        self.page_size = page_size
+        self.mirror = mirror
+        self.only = None if only is None else tuple(only)
+        self.without = tuple(without or ())
+
+
+class Setting(Value, frozen=True):
+    """A value, and where it comes from."""
+
+    value: object
+    layer: Layer
+    origin: str
+
+
+class Withheld(Value, frozen=True):
+    """A setting of a project file that counts only when the file is trusted."""
+
+    section: str
+    key: str
+    why: str
+    file: str
+
+    def __str__(self) -> str:
+        name = f"[{self.section}] {self.key}".rstrip()
+        return f"{name} in {os.path.basename(self.file)} is not in effect: {self.why}; run `carrel trust` to allow it"
+
+
+class Config:
+    """Everything that was set for one project."""
+
+    def __init__(self, root: str, environment: Mapping[str, str], project_file: str | None = None) -> None:
+        self.root = root
+        self.environment = environment
+        self.project_file = project_file
+        self.is_trusted = False
+        self.files: list[str] = []
+        self.sections: dict[str, dict[str, Setting]] = {}
+        self.withheld: list[Withheld] = []
+
+    def values(self, section: str) -> dict[str, Any]:
+        """Give a section's keys and values."""
+        return {key: setting.value for key, setting in self.sections.get(section, {}).items()}
+
+    def put(self, section: str, key: str, setting: Setting) -> None:
+        """Set a key; a later layer covers an earlier one."""
+        self.sections.setdefault(section, {})[key] = setting
+
+
+def section_names() -> tuple[str, ...]:
+    """Give the sections there are."""
+    return ("server", *detect.names())
+
+
+def schema(section: str, where: str) -> Schema:
+    """Give what may be set in a section; imports the provider it belongs to."""
+    if section == "server":
+        return settings.schema_of(ServerSettings)
+    for known in detect.BUILT_IN:
+        if known.name == section:
+            return settings.schema_of(known.load())
+    raise ConfigError(f"{where}: there is no section [{section}]{settings.nearest(section, section_names())}")
+
+
+def load(start: str, environment: Mapping[str, str], flags: Sequence[tuple[str, str, str]] = ()) -> Config:
+    """Gather the settings for the project around `start`. `flags` are (section, key, text)."""
+    folder = os.path.realpath(start)
+    project_file, table = _find_project_file(folder)
+    root = os.path.dirname(project_file) if project_file else _git_root(folder) or folder
+    config = Config(root, environment, project_file=project_file)
+    user_file = os.path.join(config_folder(environment), "config.toml")
+    if os.path.isfile(user_file):
+        _take_file(config, "user", user_file, _read(user_file))
+    if project_file is not None:
+        config.is_trusted = TrustStore(environment).is_trusted(project_file)
+        _take_file(config, "project", project_file, table)
+    _take_environment(config)
+    for section, key, text in flags:
+        _take_text(config, "flag", section, key, text, f"--set {section}.{key}")
+    return config
+
+
+def _find_project_file(folder: str) -> tuple[str | None, dict[str, object]]:
+    for place in _upwards(folder):
+        own, shared = os.path.join(place, FILE_NAME), os.path.join(place, "pyproject.toml")
+        table = _tool_table(shared) if os.path.isfile(shared) else None
+        if os.path.isfile(own):
+            if table is not None:
+                raise ConfigError(f"{own}: pyproject.toml beside it has [tool.carrel] too; keep one of them")
+            return own, _read(own)
+        if table is not None:
+            return shared, table
+    return None, {}
+
+
+def _upwards(folder: str) -> Iterator[str]:
+    """Give the folder and those above it, as far as they belong to this user or the system."""
+    owners = {0, os.getuid()} if hasattr(os, "getuid") else None
+    while True:
+        if owners is None or os.stat(folder).st_uid in owners:
+            yield folder
+        parent = os.path.dirname(folder)
+        if parent == folder:
+            return
+        folder = parent
+
+
+def _git_root(folder: str) -> str | None:
+    return next((place for place in _upwards(folder) if os.path.exists(os.path.join(place, ".git"))), None)
+
+
+def _tool_table(path: str) -> dict[str, object] | None:
+    with open(path, "rb") as file:
+        if b"tool.carrel" not in file.read():
+            return None
+    tool = _read(path).get("tool")
+    table = tool.get("carrel") if isinstance(tool, dict) else None
+    return table if isinstance(table, dict) else None
+
+
+def _read(path: str) -> dict[str, object]:
+    import tomllib  # only where there is a file to read
+
+    try:
+        with open(path, "rb") as file:
+            return tomllib.load(file)
+    except tomllib.TOMLDecodeError as error:
+        raise ConfigError(f"{path}: not valid TOML: {error}") from None
+    except OSError as error:
+        raise ConfigError(f"{path}: cannot be read: {error.strerror}") from None
+
+
+def _take_file(config: Config, layer: Layer, path: str, table: Mapping[str, object]) -> None:
+    config.files.append(path)
+    for section, keys in table.items():
+        known = schema(section, path)
+        if not isinstance(keys, dict):
+            raise ConfigError(f"{path}: {section} must be a section, as [{section}]")
+        for name, value in keys.items():
+            kind = settings.find(known, section, name, path).kind
+            setting = Setting(settings.check(kind, value, f"{path}: [{section}] {name}"), layer, path)
+            why = "" if layer == "user" or config.is_trusted else _why_withheld(config, kind, setting.value)
+            if why:
+                config.withheld.append(Withheld(section, name, why, path))
+            else:
+                config.put(section, name, setting)
+
+
+def _why_withheld(config: Config, kind: object, value: object) -> str:
+    return settings.needs_trust(kind, value, _is_outside(config.root, value))
+
+
+def _is_outside(root: str, value: object) -> bool:
+    """Tell whether a place lies outside the project; links count as what they point to."""
+    if not isinstance(value, str):
+        return False
+    place = os.path.realpath(os.path.join(root, os.path.expanduser(value)))
+    return place != root and not place.startswith(root.rstrip(os.sep) + os.sep)
+
+
+def _take_environment(config: Config) -> None:
+    """Take `CARREL_<SECTION>_<KEY>`; other variables that begin so are not ours to judge."""
+    sections = {section.upper().replace("-", "_"): section for section in section_names()}
+    for name in sorted(name for name in config.environment if name.startswith("CARREL_")):
+        prefix, _, key = name.removeprefix("CARREL_").partition("_")
+        if prefix in sections and key:
+            _take_text(config, "environment", sections[prefix], key.lower(), config.environment[name], name)
+
+
+def _take_text(config: Config, layer: Layer, section: str, key: str, text: str, origin: str) -> None:
+    kind = settings.find(schema(section, origin), section, key, origin).kind
+    config.put(section, key, Setting(settings.from_text(kind, text, origin), layer, origin))

@@ -1,0 +1,177 @@
+"""What was read, made into what is sent: cut to a byte range, bounded, with an ETag.
+
+A character belongs to the range that holds its first byte, so parts read one after
+another join to exactly the whole, whatever the step. The catalogue applies this once
+for every provider.
+"""
+
+from collections.abc import Sequence
+from typing import Final
+
+from carrel.digest import blake2b
+from carrel.errors import BadArgument, TooLarge, echo
+from carrel.model import Blob, Encoding, Item, Range, Source, Stored, Text
+from carrel.uri import with_query
+
+_ETAG_BYTES: Final = 8
+_CHUNK: Final = 1 << 20
+_SUGGESTED_SHARE: Final = 16
+"""A part this much smaller than the limit fits whatever the escaping."""
+
+
+def etag_of(items: Sequence[Item]) -> str:
+    """Make an ETag of the content itself, for readings that bring none."""
+    state = blake2b(digest_size=_ETAG_BYTES)
+    for item in items:
+        if isinstance(item, Text):
+            state.update(item.text.encode("utf-8", "surrogatepass"))
+        elif isinstance(item, Blob):
+            state.update(item.data)
+        else:
+            for start in range(0, item.source.size, _CHUNK):
+                state.update(item.source.read(start, _CHUNK))
+        if item.uri is not None or len(items) > 1:
+            state.update(f"\0{item.uri}\0{item.mime_type}\0".encode("utf-8", "surrogatepass"))
+    return state.hexdigest()
+
+
+def matches(condition: str, etag: str) -> bool:
+    """Tell whether an if-none-match condition names this ETag: bare, quoted, weak, listed, or `*`."""
+    if condition == etag:
+        return True
+    named = (part.strip().removeprefix("W/").strip('"') for part in condition.split(","))
+    return condition.strip() == "*" or etag in named
+
+
+def whole(item: Item, uri: str, limit: int) -> Text | Blob:
+    """Give all of an item, or raise TooLarge before it is read."""
+    if isinstance(item, Stored):
+        return cut(item, Range(), uri, limit)
+    size = len(item.text) if isinstance(item, Text) else len(item.data)
+    if size > limit:
+        raise too_large(uri, _source_of(item)[0].size, limit)
+    return item
+
+
+def cut(item: Item, wanted: Range, uri: str, limit: int) -> Text | Blob:
+    """Give the part of an item that lies in the range, and in its `meta` where that is."""
+    source, encoding = _source_of(item)
+    total = source.size
+    start = _boundary(source, encoding, wanted.start)
+    end = total if wanted.length is None else _boundary(source, encoding, wanted.start + wanted.length)
+    length = max(0, end - start)
+    if length > limit:
+        raise too_large(uri, total, limit, wanted.start)
+    data = source.read(start, length) if length else b""
+    meta = {**(item.meta or {}), "dev.carrel/total": total, "dev.carrel/start": start, "dev.carrel/length": length}
+    if wanted.length and end < total and "dev.carrel/next" not in meta:
+        meta["dev.carrel/next"] = with_query(uri, start=end, length=wanted.length)
+    if encoding == "binary":
+        return Blob(data, item.mime_type, uri=item.uri, meta=meta)
+    text, replaced = decode(data, encoding)
+    if replaced:
+        meta["dev.carrel/replaced"] = replaced
+    if start == 0 and isinstance(item, Stored):
+        text = text.removeprefix("\ufeff")
+    return Text(text, item.mime_type, uri=item.uri, meta=meta)
+
+
+def decode(data: bytes, encoding: Encoding) -> tuple[str, int]:
+    """Decode whole characters; say how many malformed parts became U+FFFD."""
+    try:
+        return data.decode(encoding), 0
+    except UnicodeDecodeError:
+        text = data.decode(encoding, "replace")
+        genuine = data.decode(encoding, "ignore").count("\N{REPLACEMENT CHARACTER}")
+        return text, text.count("\N{REPLACEMENT CHARACTER}") - genuine
+
+
+def too_large(uri: str, size: int, limit: int, start: int = 0) -> TooLarge:
+    """Say that a URI does not fit one message, and which part of it does."""
+    suggested = with_query(uri, start=start, length=limit // _SUGGESTED_SHARE)
+    message = f"Too large: {echo(uri)} has {size} bytes, one message holds {limit}; read {echo(suggested)}"
+    return TooLarge(message, size=size, limit=limit, suggested=suggested, uri=uri)
+
+
+def parse_number(name: str, value: str) -> int:
+    """Read a byte offset or length out of a query."""
+    if value.isascii() and value.isdigit() and len(value) <= 15:
+        return int(value)
+    message = f"Invalid parameter: {name}={echo(value)} (expected a whole number, 0 or more)"
+    raise BadArgument(message, data={"parameter": name})
+
+
+class _Memory:
+    """Bytes in memory, read like any other source."""
+
+    __slots__ = ("_data",)
+
+    def __init__(self, data: bytes) -> None:
+        self._data = data
+
+    @property
+    def size(self) -> int:
+        return len(self._data)
+
+    def read(self, start: int, length: int) -> bytes:
+        return self._data[start : start + length]
+
+    def has_moved(self) -> bool:
+        return False
+
+    def close(self) -> None:
+        pass
+
+
+def _source_of(item: Item) -> tuple[Source, Encoding]:
+    if isinstance(item, Stored):
+        return item.source, item.encoding
+    if isinstance(item, Text):
+        return _Memory(item.text.encode("utf-8", "surrogatepass")), "utf-8"
+    return _Memory(item.data), "binary"
+
+
+def _boundary(source: Source, encoding: Encoding, offset: int) -> int:
+    """Give the smallest character boundary at or after the offset, at most the end."""
+    if offset >= source.size:
+        return source.size
+    if offset == 0 or encoding in ("binary", "iso-8859-1"):
+        return offset
+    if encoding == "utf-8":
+        return _utf8_boundary(source, offset)
+    return min(source.size, _utf16_boundary(source, offset + offset % 2, "big" if encoding == "utf-16be" else "little"))
+
+
+def _utf8_boundary(source: Source, offset: int) -> int:
+    before = min(3, offset)
+    window = source.read(offset - before, before + 4)
+    if not _is_continuation(window[before]):
+        return offset
+    for lead in range(before - 1, -1, -1):
+        if not _is_continuation(window[lead]):
+            return max(offset, offset - before + lead + _first_length(window[lead : lead + 4]))
+    return offset
+
+
+def _is_continuation(byte: int) -> bool:
+    return byte & 0xC0 == 0x80
+
+
+def _first_length(window: bytes) -> int:
+    """Give the length of the first character, or malformed part, of UTF-8."""
+    try:
+        first = window.decode()[0]
+    except UnicodeDecodeError as error:
+        if error.start == 0:
+            return error.end
+        first = window[: error.start].decode()[0]
+    return len(first.encode())
+
+
+def _utf16_boundary(source: Source, offset: int, order: str) -> int:
+    window = source.read(offset - 2, 4)
+    if len(window) < 4:
+        return offset
+    high, low = (window[0], window[2]) if order == "big" else (window[1], window[3])
+    is_inside_pair = 0xD8 <= high <= 0xDB and 0xDC <= low <= 0xDF
+    return offset + 2 if is_inside_pair else offset

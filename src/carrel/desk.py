@@ -1,0 +1,96 @@
+"""A configured server: providers chosen, built and mounted, with the reasons why.
+
+What every face opens: `serve`, the command line, tests.
+"""
+
+import os
+from typing import Literal
+
+from carrel import detect, settings
+from carrel.catalog import Catalog
+from carrel.config import Config, ServerSettings
+from carrel.errors import ConfigError
+from carrel.provider import Project, Provider
+from carrel.providers.guide import Guide
+from carrel.providers.mirror import Mirror
+from carrel.server import Server
+from carrel.value import Value
+
+
+class Choice(Value, frozen=True):
+    """Whether a provider is served, and why."""
+
+    name: str
+    state: Literal["served", "not called for", "left out"]
+    why: str
+
+
+class Desk(Value, frozen=True):
+    """Everything that is served for one project."""
+
+    config: Config
+    server: Server
+    choices: tuple[Choice, ...]
+    notes: tuple[str, ...]
+
+    @property
+    def catalog(self) -> Catalog:
+        """Give what is served."""
+        return self.server.catalog
+
+    def close(self) -> None:
+        """Close every provider."""
+        self.catalog.close()
+
+
+def open_desk(config: Config) -> Desk:
+    """Build what the configuration and the folder call for."""
+    chosen = ServerSettings(**config.values("server"))
+    _check_names(chosen)
+    catalog = Catalog(page_size=chosen.page_size, max_bytes=chosen.max_bytes)
+    notes = tuple(str(one) for one in config.withheld)
+    choices = []
+    providers: list[Provider] = []
+    if _is_wanted("guide", chosen):
+        providers.append(Guide(catalog, os.path.basename(config.root) or config.root, notes))
+    for known in detect.BUILT_IN:
+        choice = _choose(known, config, chosen)
+        choices.append(choice)
+        if choice.state == "served":
+            providers.append(_build(known, config, is_named=known.name in _named(config, chosen)))
+    if chosen.mirror:
+        providers.append(Mirror(catalog))
+    catalog.mount(*providers)
+    return Desk(config, Server(catalog), tuple(choices), notes)
+
+
+def _choose(known: detect.Known, config: Config, chosen: ServerSettings) -> Choice:
+    if not _is_wanted(known.name, chosen):
+        return Choice(known.name, "left out", "by --only or --without, or [server] only or without")
+    if known.name in _named(config, chosen):
+        return Choice(known.name, "served", "asked for by name")
+    reason = known.reason(Project(config.root, config.environment))
+    if reason is None:
+        return Choice(known.name, "not called for", "nothing of it in this folder")
+    return Choice(known.name, "served", reason)
+
+
+def _named(config: Config, chosen: ServerSettings) -> set[str]:
+    return set(config.sections) | set(chosen.only or ())
+
+
+def _is_wanted(name: str, chosen: ServerSettings) -> bool:
+    return (chosen.only is None or name in chosen.only) and name not in chosen.without
+
+
+def _check_names(chosen: ServerSettings) -> None:
+    known = ("guide", *detect.names())
+    for name in (*(chosen.only or ()), *chosen.without):
+        if name not in known:
+            raise ConfigError(f"there is no provider {name!r}{settings.nearest(name, known)}")
+
+
+def _build(known: detect.Known, config: Config, *, is_named: bool) -> Provider:
+    project = Project(config.root, config.environment, named=is_named)
+    built: Provider = known.load()(project, **config.values(known.name))
+    return built

@@ -1,0 +1,54 @@
+"""Which providers this folder calls for, and why.
+
+Looks at names only; a provider's module is imported when it is chosen. The order is
+that of the catalogue: the largest comes last, since some hosts see only the first page.
+"""
+
+import os
+from collections.abc import Callable
+from importlib import import_module
+from typing import Final
+
+from carrel.errors import ConfigError
+from carrel.provider import Project
+from carrel.value import Value
+
+
+class Known(Value, frozen=True):
+    """A provider that comes with Carrel: where its class is, and what calls for it."""
+
+    name: str
+    target: str
+    reason: Callable[[Project], str | None]
+
+    def load(self) -> type:
+        """Import the provider's class."""
+        return load(self.target)
+
+
+def load(target: str) -> type:
+    """Import the class that `module:name` means."""
+    module, _, name = target.partition(":")
+    found = getattr(import_module(module), name, None)
+    if not isinstance(found, type):
+        raise ConfigError(f"{target} is not a class that can be served")
+    return found
+
+
+def _always(told: str) -> Callable[[Project], str | None]:
+    return lambda project: told
+
+
+BUILT_IN: Final[tuple[Known, ...]] = (
+    Known("workspace", "carrel.providers.workspace:Workspace", _always("every folder has files")),
+)
+
+
+def names() -> tuple[str, ...]:
+    """Give the names of the providers that come with Carrel."""
+    return tuple(known.name for known in BUILT_IN)
+
+
+def exists(project: Project, *parts: str) -> bool:
+    """Tell whether the project has a file or folder of that name."""
+    return os.path.exists(os.path.join(project.root, *parts))

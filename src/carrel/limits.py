@@ -1,0 +1,51 @@
+"""Every bound, with where its number comes from."""
+
+from typing import Final
+
+MAX_URI_LENGTH: Final = 8_192
+"""Characters. What common HTTP servers take in a request line; keeps matching cheap."""
+
+MAX_QUERY_PAIRS: Final = 64
+"""More parameters than any template has; bounds the work of one URI."""
+
+PAGE_SIZE: Final = 1_000
+"""Entries in one page of a list. Some hosts see only the first page, so it is generous."""
+
+MAX_MESSAGE_BYTES: Final = 2 * 1024 * 1024
+"""One message, either way: `--max-message-mb` 2, the default of the Fly documents."""
+
+ID_WINDOW_BYTES: Final = 4_096
+"""How much of an over-long line is kept to find the id its refusal must repeat."""
+
+MAX_BATCH: Final = 50
+"""Messages in one batch; batches exist only where 2025-03-26 was negotiated."""
+
+MAX_COMPLETIONS: Final = 100
+"""Values in one completion: the specification's own bound."""
+
+COMPLETIONS_PER_SECOND: Final = 50
+COMPLETION_BURST: Final = 100
+"""Completions one caller may ask for: typing fast is well below, scraping is not."""
+
+MAX_SUBSCRIBED_URIS: Final = 1_024
+"""URIs in one subscription; bounds what a slow reader can have pending."""
+
+UPDATES_PER_SECOND: Final = 5
+LIST_CHANGES_PER_SECOND: Final = 1
+"""Notifications one subscriber gets of one thing; bursts are folded, the last is told."""
+
+REQUEST_DEADLINE_S: Final = 30.0
+"""Time any request has. Hosts give up after 60 s; a provider's own deadline is shorter."""
+
+WORKER_THREADS: Final = 8
+"""Blocking reads at once; a stuck provider must not take all of a small machine."""
+
+MAX_PENDING: Final = 1_024
+"""Blocking requests of one connection that wait for a thread; more are told `busy`."""
+
+SHUTDOWN_GRACE_S: Final = 0.5
+"""End of input to exit: running work gets this long to finish."""
+
+DISCOVER_TTL_MS: Final = 60_000
+LIST_TTL_MS: Final = 1_000
+"""Cache hints where nothing better is known. Reads default to 0: stale at once."""

@@ -1,0 +1,1 @@
+"""MCP without input and output: bytes in, values out, and back."""

@@ -1,0 +1,69 @@
+"""What differs between the versions of the protocol, as tables.
+
+Modern (2026-07-28): version and capabilities travel with every request. Legacy (up to
+2025-11-25): agreed once, by `initialize`. The era is decided per message, never locked.
+"""
+
+from enum import Enum
+from typing import Final
+
+MODERN_VERSION: Final = "2026-07-28"
+LATEST_LEGACY: Final = "2025-11-25"
+LEGACY_VERSIONS: Final = (LATEST_LEGACY, "2025-06-18", "2025-03-26", "2024-11-05")
+BATCH_VERSION: Final = "2025-03-26"
+"""The only version with batches."""
+
+VERSION_KEY: Final = "io.modelcontextprotocol/protocolVersion"
+CAPABILITIES_KEY: Final = "io.modelcontextprotocol/clientCapabilities"
+LOG_LEVEL_KEY: Final = "io.modelcontextprotocol/logLevel"
+SERVER_INFO_KEY: Final = "io.modelcontextprotocol/serverInfo"
+SUBSCRIPTION_KEY: Final = "io.modelcontextprotocol/subscriptionId"
+CONDITION_KEY: Final = "dev.carrel/if-none-match"
+
+LOG_LEVELS: Final = frozenset({"debug", "info", "notice", "warning", "error", "critical", "alert", "emergency"})
+
+UNSUPPORTED_VERSION: Final = -32022
+TOO_LARGE: Final = -32802
+DENIED: Final = -32803
+LEGACY_NOT_FOUND: Final = -32002
+
+
+class Era(Enum):
+    """Which rules a message is under."""
+
+    MODERN = "modern"
+    LEGACY = "legacy"
+
+
+ALWAYS_MODERN: Final = frozenset({"server/discover", "subscriptions/listen"})
+ALWAYS_LEGACY: Final = frozenset({"initialize"})
+
+RESOURCE_METHODS: Final = frozenset({"resources/list", "resources/templates/list", "resources/read"})
+COMPLETION_METHODS: Final = frozenset({"completion/complete"})
+TOOL_METHODS: Final = frozenset({"tools/list", "tools/call"})
+LEGACY_METHODS: Final = frozenset({"initialize", "ping", "resources/subscribe", "resources/unsubscribe"})
+
+
+def negotiate(requested: str) -> str:
+    """Give the version an `initialize` is answered with: the one asked for, if we have it."""
+    return requested if requested in LEGACY_VERSIONS else LATEST_LEGACY
+
+
+def served(era: Era, *, completes: bool, calls: bool) -> frozenset[str]:
+    """Give the methods that answer: what is declared, and nothing else."""
+    methods = RESOURCE_METHODS | (ALWAYS_MODERN if era is Era.MODERN else LEGACY_METHODS)
+    if completes:
+        methods |= COMPLETION_METHODS
+    if calls:
+        methods |= TOOL_METHODS
+    return methods
+
+
+def capabilities(*, completes: bool, calls: bool) -> dict[str, object]:
+    """Give what is declared; the methods of `served` are exactly these."""
+    declared: dict[str, object] = {"resources": {"subscribe": True, "listChanged": True}}
+    if completes:
+        declared["completions"] = {}
+    if calls:
+        declared["tools"] = {"listChanged": True}
+    return declared

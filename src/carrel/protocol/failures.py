@@ -1,0 +1,43 @@
+"""Which wire error each of our errors becomes, per era: the only such mapping."""
+
+from carrel.errors import Denied, NotFound, ProtocolError, ProviderError, RequestError, TooLarge, echo
+from carrel.limits import MAX_URI_LENGTH
+from carrel.protocol.eras import DENIED, LEGACY_NOT_FOUND, TOO_LARGE, Era
+from carrel.protocol.jsonrpc import INTERNAL_ERROR, INVALID_PARAMS, failure
+
+ERROR_KEY = "dev.carrel/error"
+
+Answerable = RequestError | ProviderError | ProtocolError
+
+
+def encode(error: Answerable, era: Era, request_id: bytes | None, uri: str | None = None) -> bytes:
+    """Encode an error for a client of this era; `uri` is what was asked for, if anything was."""
+    if isinstance(error, ProtocolError):
+        return failure(request_id, error.code, error.message, {**error.data, ERROR_KEY: "invalid"})
+    data: dict[str, object] = {**error.data, ERROR_KEY: error.word}
+    named = uri or error.uri
+    if named is not None:
+        # What is too long to be a URI is not sent back whole: the answer must fit one message too.
+        data["uri"] = named if len(named) <= MAX_URI_LENGTH else echo(named)
+    return failure(request_id, code(error, era), error.message, data)
+
+
+def internal(request_id: bytes | None, uri: str | None = None) -> bytes:
+    """Encode our own fault: it says nothing of its cause."""
+    data = {ERROR_KEY: "internal"} if uri is None else {"uri": uri, ERROR_KEY: "internal"}
+    return failure(request_id, INTERNAL_ERROR, "Internal error", data)
+
+
+def code(error: RequestError | ProviderError, era: Era) -> int:
+    """Give the JSON-RPC code of an error."""
+    if isinstance(error, ProviderError):
+        return INTERNAL_ERROR
+    if error.code is not None:
+        return error.code
+    if isinstance(error, NotFound):
+        return INVALID_PARAMS if era is Era.MODERN else LEGACY_NOT_FOUND
+    if isinstance(error, Denied):
+        return DENIED
+    if isinstance(error, TooLarge):
+        return TOO_LARGE
+    return INVALID_PARAMS

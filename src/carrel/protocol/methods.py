@@ -1,0 +1,286 @@
+"""Each method's parameters, checked and typed.
+
+`parse` makes a `Call` of a message, or raises the first error in the order the
+specification wants: `_meta`, version, method, parameters. Extra parameters are ignored.
+"""
+
+from typing import Annotated, Any, Final
+
+import msgspec
+from msgspec import UNSET, DecodeError, Struct, UnsetType, ValidationError
+
+from carrel.errors import ProtocolError, echo
+from carrel.limits import MAX_SUBSCRIBED_URIS, MAX_URI_LENGTH
+from carrel.protocol import eras
+from carrel.protocol.eras import Era
+from carrel.protocol.jsonrpc import ABSENT, INVALID_PARAMS, METHOD_NOT_FOUND, PARSE_ERROR, Key, Message
+
+Count = Annotated[int, msgspec.Meta(ge=0)]
+Served = dict[Era, frozenset[str]]
+
+
+class Meta(
+    Struct,
+    gc=False,
+    rename={
+        "version": eras.VERSION_KEY,
+        "capabilities": eras.CAPABILITIES_KEY,
+        "log_level": eras.LOG_LEVEL_KEY,
+        "progress_token": "progressToken",
+        "condition": eras.CONDITION_KEY,
+    },
+):
+    """What a request says about itself."""
+
+    version: str | UnsetType = UNSET
+    capabilities: dict[str, Any] | UnsetType = UNSET
+    log_level: str | UnsetType = UNSET
+    progress_token: Key | None = None
+    condition: str = ""
+    """Empty where there is none; `null` is no string and is refused."""
+
+
+class Params(Struct, gc=False, rename="camel"):
+    """Parameters of a method that has none of its own."""
+
+    meta: Meta = msgspec.field(default_factory=Meta, name="_meta")
+
+
+class Listing(Params, gc=False):
+    """`resources/list`, `resources/templates/list`, `tools/list`."""
+
+    cursor: str | None = None
+
+
+class Read(Params, gc=False, kw_only=True):
+    """`resources/read`; `start` and `length` are Carrel's."""
+
+    uri: str
+    start: Count | None = None
+    length: Count | None = None
+
+
+class Subscribe(Params, gc=False, kw_only=True):
+    """`resources/subscribe`, `resources/unsubscribe`."""
+
+    uri: str
+
+
+class Reference(Struct, gc=False):
+    """What a completion is for."""
+
+    type: str
+    uri: str = ""
+
+
+class Argument(Struct, gc=False):
+    """The variable to complete, and what is typed so far."""
+
+    name: str
+    value: str
+
+
+class Context(Struct, gc=False):
+    """Variables already chosen."""
+
+    arguments: dict[str, str] = {}
+
+
+class Complete(Params, gc=False, kw_only=True):
+    """`completion/complete`."""
+
+    ref: Reference
+    argument: Argument
+    context: Context = msgspec.field(default_factory=Context)
+
+
+class Filter(Struct, gc=False, rename="camel"):
+    """What a subscription is for."""
+
+    tools_list_changed: bool = False
+    resources_list_changed: bool = False
+    resource_subscriptions: Annotated[list[str], msgspec.Meta(max_length=MAX_SUBSCRIBED_URIS)] = []
+
+
+class Listen(Params, gc=False, kw_only=True):
+    """`subscriptions/listen`."""
+
+    notifications: Filter
+
+
+class Initialize(Params, gc=False, kw_only=True):
+    """`initialize`."""
+
+    protocol_version: str
+
+
+class CallTool(Params, gc=False, kw_only=True):
+    """`tools/call`."""
+
+    name: str
+    arguments: dict[str, Any] = {}
+
+
+class Cancelled(Params, gc=False, kw_only=True):
+    """`notifications/cancelled`."""
+
+    request_id: Key
+
+
+class Call(Struct, gc=False):
+    """A message whose method and parameters are known to be right."""
+
+    id: bytes
+    key: Key
+    method: str
+    era: Era
+    params: Any
+
+
+_DECODERS: Final = {
+    method: msgspec.json.Decoder(kind).decode
+    for method, kind in {
+        "initialize": Initialize,
+        "ping": Params,
+        "server/discover": Params,
+        "resources/list": Listing,
+        "resources/templates/list": Listing,
+        "resources/read": Read,
+        "resources/subscribe": Subscribe,
+        "resources/unsubscribe": Subscribe,
+        "completion/complete": Complete,
+        "subscriptions/listen": Listen,
+        "tools/list": Listing,
+        "tools/call": CallTool,
+    }.items()
+}
+_decode_cancelled: Final = msgspec.json.Decoder(Cancelled).decode
+_decode_any: Final = msgspec.json.Decoder().decode
+_NO_PARAMS: Final = b"{}"
+
+
+def parse(message: Message, served: Served) -> Call:
+    """Make a call of a request, or raise the first error that holds against it."""
+    decode = _DECODERS.get(message.method)
+    params = None
+    problem = ""
+    if decode is not None:
+        try:
+            params = decode(_NO_PARAMS if message.params is ABSENT else message.params)
+        except ValidationError as error:
+            problem = str(error)
+        except (DecodeError, RecursionError):
+            raise ProtocolError(PARSE_ERROR, "Parse error: not valid JSON", request_id=message.id) from None
+    if params is None:
+        raise _diagnose(message, served, problem)
+    era = _era(message.method, params.meta.version is not UNSET)
+    if era is Era.MODERN:
+        _check_modern(params.meta)
+    if message.method not in served[era]:
+        raise _unknown_method(message.method)
+    if params.meta.log_level is not UNSET and era is Era.MODERN and params.meta.log_level not in eras.LOG_LEVELS:
+        raise _invalid(eras.LOG_LEVEL_KEY)
+    assert message.id is not None
+    assert message.key is not None
+    return Call(message.id, message.key, message.method, era, params)
+
+
+def cancelled_key(message: Message) -> Key | None:
+    """Give the id of the request that a `notifications/cancelled` names; None if it names none."""
+    try:
+        return _decode_cancelled(_NO_PARAMS if message.params is ABSENT else message.params).request_id
+    except (DecodeError, RecursionError):
+        return None
+
+
+def era_of(message: Message) -> Era:
+    """Give the era of a message, however wrong the rest of it is."""
+    return _era(message.method, eras.VERSION_KEY in _meta_of(_params_of(message)))
+
+
+def _era(method: str, has_version: bool) -> Era:
+    if method in eras.ALWAYS_LEGACY:
+        return Era.LEGACY
+    return Era.MODERN if has_version or method in eras.ALWAYS_MODERN else Era.LEGACY
+
+
+def _check_modern(meta: Meta) -> None:
+    if meta.version is UNSET:
+        raise _missing_meta(eras.VERSION_KEY)
+    if meta.capabilities is UNSET:
+        raise _missing_meta(eras.CAPABILITIES_KEY)
+    if meta.version != eras.MODERN_VERSION:
+        raise _unsupported_version(str(meta.version))
+
+
+def _diagnose(message: Message, served: Served, problem: str) -> ProtocolError:
+    """Find the first thing wrong with a request that does not decode, in the specification's order."""
+    given = _params_of(message)
+    meta = _meta_of(given)
+    era = _era(message.method, eras.VERSION_KEY in meta)
+    if era is Era.MODERN:
+        try:
+            _check_modern(
+                Meta(
+                    version=_typed(meta, eras.VERSION_KEY, str),
+                    capabilities=_typed(meta, eras.CAPABILITIES_KEY, dict),
+                )
+            )
+        except ProtocolError as error:
+            return error
+    if message.method not in served[era]:
+        return _unknown_method(message.method)
+    uri = given.get("uri")
+    return _invalid(_parameter_of(problem), uri if isinstance(uri, str) else None)
+
+
+def _params_of(message: Message) -> dict[str, Any]:
+    if message.params is ABSENT:
+        return {}
+    try:
+        params = _decode_any(message.params)
+    except (DecodeError, RecursionError):
+        return {}
+    return params if isinstance(params, dict) else {}
+
+
+def _meta_of(params: dict[str, Any]) -> dict[str, Any]:
+    meta = params.get("_meta")
+    return meta if isinstance(meta, dict) else {}
+
+
+def _typed(meta: dict[str, Any], key: str, kind: type) -> Any:
+    value = meta.get(key, UNSET)
+    return value if isinstance(value, kind) else UNSET
+
+
+def _parameter_of(problem: str) -> str:
+    """Take the parameter's name out of what the decoder said, and leave its words behind."""
+    if "missing required field `" in problem:
+        return problem.split("`")[1]
+    if "- at `$." in problem:
+        path = problem.rpartition("- at `$.")[2].rstrip("`")
+        return path.removeprefix("_meta.")
+    return "params"
+
+
+def _missing_meta(key: str) -> ProtocolError:
+    return ProtocolError(INVALID_PARAMS, f"Missing or malformed in params._meta: {key}", data={"parameter": key})
+
+
+def _invalid(parameter: str, uri: str | None = None) -> ProtocolError:
+    asked = {} if uri is None or len(uri) > MAX_URI_LENGTH else {"uri": uri}
+    data = {"parameter": parameter, **asked}
+    return ProtocolError(INVALID_PARAMS, f"Invalid parameter: {echo(parameter)}", data=data)
+
+
+def _unsupported_version(requested: str) -> ProtocolError:
+    return ProtocolError(
+        eras.UNSUPPORTED_VERSION,
+        "Unsupported protocol version",
+        data={"supported": [eras.MODERN_VERSION], "requested": echo(requested)},
+    )
+
+
+def _unknown_method(method: str) -> ProtocolError:
+    return ProtocolError(METHOD_NOT_FOUND, f"Method not found: {echo(method)}")

@@ -1,0 +1,315 @@
+"""Each result as the wire spells it: the only place with `mimeType`, base64 and ISO times.
+
+Modern results carry `resultType`, server info and, where the specification wants them,
+cache hints; legacy ones carry none of these.
+"""
+
+from collections.abc import Iterable, Mapping
+from typing import Any, Final
+
+import msgspec
+from msgspec import UNSET, Raw, Struct, UnsetType
+
+from carrel.limits import DISCOVER_TTL_MS
+from carrel.model import (
+    Annotations,
+    Blob,
+    Completion,
+    Page,
+    Reading,
+    Resource,
+    ResourceLink,
+    Template,
+    Text,
+    Tool,
+    ToolResult,
+)
+from carrel.protocol import eras
+from carrel.protocol.eras import Era
+from carrel.protocol.jsonrpc import Key, notification
+from carrel.protocol.methods import Filter
+from carrel.times import iso
+from carrel.version import __version__
+
+SERVER_INFO: Final = {"name": "carrel", "title": "Carrel", "version": __version__}
+_META: Final = {eras.SERVER_INFO_KEY: SERVER_INFO}
+_RAW_META: Final = Raw(msgspec.json.encode(_META))
+
+
+class _Wire(Struct, gc=False, rename="camel"):
+    pass
+
+
+class _Resource(_Wire, gc=False):
+    uri: str
+    name: str
+    title: str | UnsetType = UNSET
+    description: str | UnsetType = UNSET
+    mime_type: str | UnsetType = UNSET
+    size: int | UnsetType = UNSET
+    annotations: dict[str, Any] | UnsetType = UNSET
+    meta: Any = msgspec.field(default=UNSET, name="_meta")
+
+
+class _Template(_Wire, gc=False):
+    uri_template: str
+    name: str
+    title: str | UnsetType = UNSET
+    description: str | UnsetType = UNSET
+    mime_type: str | UnsetType = UNSET
+    annotations: dict[str, Any] | UnsetType = UNSET
+
+
+class _Contents(_Wire, gc=False):
+    uri: str
+    mime_type: str | UnsetType = UNSET
+    text: str | UnsetType = UNSET
+    blob: bytes | UnsetType = UNSET
+    meta: Any = msgspec.field(default=UNSET, name="_meta")
+
+
+class _Result(_Wire, gc=False, kw_only=True):
+    result_type: str | UnsetType = UNSET
+    ttl_ms: int | UnsetType = UNSET
+    cache_scope: str | UnsetType = UNSET
+    meta: Any = msgspec.field(default=UNSET, name="_meta")
+
+
+class _ReadResult(_Result, gc=False):
+    contents: list[_Contents]
+
+
+class _ListResult(_Result, gc=False):
+    resources: list[_Resource]
+    next_cursor: str | UnsetType = UNSET
+
+
+class _TemplatesResult(_Result, gc=False):
+    resource_templates: list[_Template]
+    next_cursor: str | UnsetType = UNSET
+
+
+def read_result(reading: Reading, uri: str, era: Era) -> object:
+    """Spell a reading. Its ETag stands on the one item, or, for several, on the result."""
+    given = _reading_meta(reading)
+    if len(reading.items) == 1:
+        contents = [_contents(reading.items[0], uri, reading.mime_type, given)]
+        meta: dict[str, Any] = {}
+    else:
+        contents = [_contents(item, uri, reading.mime_type, {}) for item in reading.items]
+        meta = given
+    if reading.meta:
+        meta.update(reading.meta)
+    if reading.error is not None:
+        meta["dev.carrel/error"] = reading.error
+    if era is Era.LEGACY:
+        return _ReadResult(contents=contents, meta=meta or UNSET)
+    return _ReadResult(
+        contents=contents,
+        result_type="complete",
+        ttl_ms=reading.ttl_ms,
+        cache_scope=reading.cache_scope,
+        meta={**meta, **_META} if meta else _RAW_META,
+    )
+
+
+def _reading_meta(reading: Reading) -> dict[str, Any]:
+    meta: dict[str, Any] = {}
+    if reading.error is not None:
+        meta["dev.carrel/error"] = reading.error
+    elif reading.etag is not None:
+        meta["dev.carrel/etag"] = reading.etag
+    if reading.last_modified_ms is not None:
+        meta["dev.carrel/last-modified"] = iso(reading.last_modified_ms)
+    if reading.unchanged:
+        meta["dev.carrel/status"] = 304
+    return meta
+
+
+def _contents(item: object, uri: str, mime_type: str, given: dict[str, Any]) -> _Contents:
+    assert isinstance(item, Text | Blob)
+    meta = {**item.meta, **given} if item.meta else given
+    contents = _Contents(
+        item.uri or uri,
+        mime_type=item.mime_type or mime_type or UNSET,
+        meta=meta or UNSET,
+    )
+    if isinstance(item, Text):
+        contents.text = item.text
+    else:
+        contents.blob = item.data
+    return contents
+
+
+def list_result(page: Page, era: Era) -> object:
+    """Spell a page of the list."""
+    resources = [_resource(entry) for entry in page.entries]
+    next_cursor = UNSET if page.next_cursor is None else page.next_cursor
+    if era is Era.LEGACY:
+        return _ListResult(resources=resources, next_cursor=next_cursor)
+    return _ListResult(
+        resources=resources,
+        next_cursor=next_cursor,
+        result_type="complete",
+        ttl_ms=page.ttl_ms,
+        cache_scope=page.cache_scope,
+        meta=_RAW_META,
+    )
+
+
+def _resource(entry: Resource) -> _Resource:
+    return _Resource(
+        entry.uri,
+        entry.name,
+        entry.title or UNSET,
+        entry.description or UNSET,
+        entry.mime_type or UNSET,
+        UNSET if entry.size is None else entry.size,
+        UNSET if entry.annotations is None else _annotations(entry.annotations),
+        dict(entry.meta) if entry.meta else UNSET,
+    )
+
+
+def _annotations(annotations: Annotations) -> dict[str, Any]:
+    spelled: dict[str, Any] = {}
+    if annotations.audience:
+        spelled["audience"] = annotations.audience
+    if annotations.priority is not None:
+        spelled["priority"] = annotations.priority
+    if annotations.last_modified_ms is not None:
+        spelled["lastModified"] = iso(annotations.last_modified_ms)
+    return spelled
+
+
+def templates_result(templates: Iterable[Template], next_cursor: str | None, ttl_ms: int, era: Era) -> object:
+    """Spell a page of the templates."""
+    result = _TemplatesResult(
+        resource_templates=[
+            _Template(
+                template.uri_template,
+                template.name,
+                template.title or UNSET,
+                template.description or UNSET,
+                template.mime_type or UNSET,
+                UNSET if template.annotations is None else _annotations(template.annotations),
+            )
+            for template in templates
+        ],
+        next_cursor=UNSET if next_cursor is None else next_cursor,
+    )
+    if era is Era.MODERN:
+        result.result_type, result.meta = "complete", _RAW_META
+        result.ttl_ms, result.cache_scope = ttl_ms, "private"
+    return result
+
+
+def completion_result(completion: Completion, era: Era) -> object:
+    """Spell a completion."""
+    spelled: dict[str, Any] = {"values": completion.values}
+    if completion.total is not None:
+        spelled["total"] = completion.total
+    if completion.has_more is not None:
+        spelled["hasMore"] = completion.has_more
+    return _plain({"completion": spelled}, era)
+
+
+def tools_result(tools: Iterable[Tool], ttl_ms: int, era: Era) -> object:
+    """Spell the tools."""
+    result = _plain({"tools": [_tool(tool, era) for tool in tools]}, era)
+    if era is Era.MODERN:
+        result["ttlMs"], result["cacheScope"] = ttl_ms, "private"
+    return result
+
+
+def _tool(tool: Tool, era: Era) -> dict[str, Any]:
+    spelled: dict[str, Any] = {"name": tool.name, "description": tool.description}
+    if tool.title:
+        spelled["title"] = tool.title
+    spelled["inputSchema"] = dict(tool.input_schema)
+    if tool.output_schema is not None and (era is Era.MODERN or tool.output_schema.get("type") == "object"):
+        spelled["outputSchema"] = dict(tool.output_schema)
+    spelled["annotations"] = {
+        "readOnlyHint": tool.read_only,
+        "destructiveHint": tool.destructive and not tool.read_only,
+        "idempotentHint": tool.idempotent,
+        "openWorldHint": tool.open_world,
+    }
+    return spelled
+
+
+def call_result(result: ToolResult, era: Era) -> object:
+    """Spell what a tool gave."""
+    spelled: dict[str, Any] = {"content": [_block(block) for block in result.blocks]}
+    if result.structured is not None and (era is Era.MODERN or isinstance(result.structured, dict)):
+        spelled["structuredContent"] = result.structured
+    if result.is_error:
+        spelled["isError"] = True
+    return _plain(spelled, era, result.meta)
+
+
+def _block(block: str | ResourceLink) -> dict[str, Any]:
+    if isinstance(block, str):
+        return {"type": "text", "text": block}
+    spelled = {"type": "resource_link", "uri": block.uri, "name": block.name}
+    if block.description:
+        spelled["description"] = block.description
+    if block.mime_type:
+        spelled["mimeType"] = block.mime_type
+    return spelled
+
+
+def initialize_result(version: str, capabilities: Mapping[str, object], instructions: str) -> object:
+    """Spell the answer to the legacy handshake."""
+    spelled = {"protocolVersion": version, "capabilities": capabilities, "serverInfo": SERVER_INFO}
+    return {**spelled, "instructions": instructions} if instructions else spelled
+
+
+def discover_result(capabilities: Mapping[str, object], instructions: str) -> object:
+    """Spell the answer to `server/discover`."""
+    spelled = _plain(
+        {
+            "supportedVersions": [eras.MODERN_VERSION],
+            "capabilities": capabilities,
+            "ttlMs": DISCOVER_TTL_MS,
+            "cacheScope": "private",
+        },
+        Era.MODERN,
+    )
+    return {**spelled, "instructions": instructions} if instructions else spelled
+
+
+def empty_result(era: Era) -> object:
+    """Spell a result that says only that it is done."""
+    return _plain({}, era)
+
+
+def listen_result(subscription: object) -> object:
+    """Spell the end of a subscription."""
+    return _plain({}, Era.MODERN, {eras.SUBSCRIPTION_KEY: subscription})
+
+
+def acknowledged(subscription: Key, wanted: Filter, honoured: list[str], *, tools: bool) -> bytes:
+    """Spell the first message of a subscription: what of it we honour."""
+    kinds: dict[str, Any] = {}
+    if wanted.resources_list_changed:
+        kinds["resourcesListChanged"] = True
+    if wanted.tools_list_changed and tools:
+        kinds["toolsListChanged"] = True
+    if wanted.resource_subscriptions:
+        kinds["resourceSubscriptions"] = honoured
+    params = {"notifications": kinds, "_meta": {eras.SUBSCRIPTION_KEY: subscription}}
+    return notification("notifications/subscriptions/acknowledged", params)
+
+
+def changed(uri: str, subscription: Key | None = None) -> bytes:
+    """Spell a change: of a URI or, where there is none, of the list."""
+    params: dict[str, Any] = {"uri": uri} if uri else {}
+    if subscription is not None:
+        params["_meta"] = {eras.SUBSCRIPTION_KEY: subscription}
+    return notification("notifications/resources/updated" if uri else "notifications/resources/list_changed", params)
+
+
+def _plain(spelled: dict[str, Any], era: Era, meta: Mapping[str, object] | None = None) -> dict[str, Any]:
+    if era is Era.MODERN:
+        return {**spelled, "resultType": "complete", "_meta": {**(meta or {}), **_META}}
+    return {**spelled, "_meta": dict(meta)} if meta else spelled

@@ -1,0 +1,210 @@
+"""What a source of resources implements: one required facet, and optional ones.
+
+A provider is any object with the members of `Provider`. It gains a facet by having
+that facet's members too; there is no registration. The catalogue looks once, when the
+provider is mounted.
+
+    Provider        routes and sorted entries (required)
+    Fronting        a few entries that stand before everybody else's
+    Ordering        entries in another order than their URIs'
+    Catching        a better answer than "not found" for URIs of its schemes no route matches
+    Completing      values for its templates' variables
+    Fingerprinting  a cheap token per URI, for watching by polling
+    Surveying       a cheap token for the whole list, for noticing that it changed
+    Watching        events of its own instead of polling
+    Calling         tools
+    Instructing     text for the start of a conversation
+    Reporting       what `carrel://health` should know
+    Closing         something to let go of at the end
+
+A provider may be called from several threads at once. A read has no side effects.
+"""
+
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from typing import Literal, NewType, Protocol, runtime_checkable
+
+from carrel.model import Blob, Completion, Meta, Reading, Resource, Stored, Text, Tool, ToolResult
+from carrel.value import Value
+
+Reader = Callable[..., Reading | Text | Blob | Stored]
+"""Gives what one URI holds: called with the template's variables as keywords."""
+
+Place = NewType("Place", str)
+"""A setting that names a file or folder; one outside the project needs trust."""
+
+Program = NewType("Program", str)
+"""A setting that names something to run; it needs trust."""
+
+ToolLevel = Literal["off", "read", "write"]
+"""Which of a provider's tools exist; above `read` needs trust."""
+
+
+class Project(Value, frozen=True):
+    """Where a provider works: a constructor that takes one is given it, and it is no setting.
+
+    `named` is set when the user asked for the provider by name, in the configuration or
+    on the command line, and it was not merely detected.
+    """
+
+    root: str
+    environment: Mapping[str, str]
+    named: bool = False
+
+
+class Route(Value, frozen=True):
+    """A URI template and what reads it.
+
+    A template without variables is one concrete resource: it is dispatched, and listed
+    by `entries`, not as a template. With `whole`, the reader gets the URI exactly as it
+    was sent as its only argument, for systems that parse their URIs by rules of their own.
+    """
+
+    template: str
+    reader: Reader
+    name: str
+    mime_type: str = ""
+    title: str = ""
+    description: str = ""
+    whole: bool = False
+
+
+class Provider(Protocol):
+    """A source of resources.
+
+    A provider with an attribute `blocking = True` may wait long in a read, and is called on
+    a worker thread. One with an attribute `summary` is described by it in the guide.
+    """
+
+    @property
+    def name(self) -> str:
+        """Give the provider's name: its section in the configuration."""
+
+    @property
+    def schemes(self) -> tuple[str, ...]:
+        """Give the URI schemes it owns."""
+
+    def routes(self) -> Sequence[Route]:
+        """Give the route table. It is asked once, when the provider is mounted."""
+
+    def entries(self, after: str = "") -> Iterator[Resource]:
+        """Yield the listed resources in key order, starting after the key `after`."""
+
+
+@runtime_checkable
+class Fronting(Protocol):
+    """Has a few entries that stand before everybody else's; `entries` leaves them out."""
+
+    def front(self) -> Sequence[Resource]:
+        """Give those entries, in key order."""
+
+
+@runtime_checkable
+class Ordering(Protocol):
+    """Lists in another order than that of the URIs."""
+
+    def key(self, entry: Resource) -> str:
+        """Give the entry's place, made from the entry alone; `entries` is sorted by it."""
+
+
+@runtime_checkable
+class Catching(Protocol):
+    """Has its own answer for URIs of its schemes that no route matches."""
+
+    def unmatched(self, uri: str) -> Reading | Text | Blob | Stored:
+        """Read the URI, given exactly as sent, or raise."""
+
+
+@runtime_checkable
+class Completing(Protocol):
+    """Offers values for its templates' variables."""
+
+    def complete(
+        self, template: str, variable: str, value: str, context: Mapping[str, str]
+    ) -> Completion | Sequence[str]:
+        """Give values that begin with `value`, best first. `context` holds variables already chosen."""
+
+
+@runtime_checkable
+class Fingerprinting(Protocol):
+    """Can tell cheaply whether a URI changed."""
+
+    def fingerprint(self, uri: str) -> str | None:
+        """Give a token that changes when the content does; None where nothing is yet.
+
+        What a read would refuse is refused with the same error.
+        """
+
+
+@runtime_checkable
+class Surveying(Protocol):
+    """Can tell cheaply whether its list changed."""
+
+    def survey(self) -> str:
+        """Give a token that changes when the set of listed entries does."""
+
+
+class Changes(Protocol):
+    """Where a provider reports changes; may be called from any thread."""
+
+    def updated(self, uri: str) -> None:
+        """Say that what `uri` holds changed, appeared or went away."""
+
+    def list_changed(self) -> None:
+        """Say that the set of listed entries, or the routes, changed."""
+
+
+@runtime_checkable
+class Watching(Protocol):
+    """Notices changes by itself."""
+
+    def watch(self, changes: Changes) -> Callable[[], None]:
+        """Begin to report to `changes`; the result ends it. Called when somebody listens."""
+
+
+class Call(Protocol):
+    """A running tool call, as the tool sees it."""
+
+    @property
+    def cancelled(self) -> bool:
+        """Whether the caller no longer wants the result."""
+
+    def on_cancel(self, stop: Callable[[], None]) -> None:
+        """Have `stop` called when the caller gives up; at once if it already has."""
+
+    def progress(self, value: float, total: float | None = None, message: str | None = None) -> None:
+        """Tell the caller how far it is; dropped unless it asked and the value rises."""
+
+
+@runtime_checkable
+class Calling(Protocol):
+    """Has tools."""
+
+    def tools(self) -> Sequence[Tool]:
+        """Give the tools that can be called now, in a stable order."""
+
+    def call(self, name: str, arguments: Mapping[str, object], call: Call) -> ToolResult:
+        """Run a tool. Bad arguments and failures are results with `is_error`."""
+
+
+@runtime_checkable
+class Instructing(Protocol):
+    """Has something an assistant should know from the start."""
+
+    def instructions(self) -> str:
+        """Give a short text, built now; empty when there is nothing to say."""
+
+
+@runtime_checkable
+class Reporting(Protocol):
+    """Knows more about its state than that it is there."""
+
+    def health(self) -> Meta:
+        """Give JSON-ready facts, for people: `problems` is a list of sentences."""
+
+
+@runtime_checkable
+class Closing(Protocol):
+    """Holds something to let go of."""
+
+    def close(self) -> None:
+        """Let go of everything; a second call does nothing."""

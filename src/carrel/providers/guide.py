@@ -1,0 +1,169 @@
+"""What is on this desk, told to a model: it reads this first and follows the URIs in it.
+
+carrel://guide     Markdown: the providers, how their URIs look, how to page and read parts
+carrel://catalog   JSON: providers, templates, counts
+carrel://health    JSON: what works, and what does not and why
+"""
+
+import json
+from collections.abc import Iterator, Sequence
+from itertools import islice
+from typing import Any, Final
+
+from carrel.catalog import Catalog
+from carrel.errors import CarrelError
+from carrel.model import Annotations, Resource, Text
+from carrel.provider import Reporting, Route
+from carrel.routing import Mounted
+
+COUNT_AT_MOST: Final = 1_000
+EXAMPLES: Final = 3
+INSTRUCTIONS: Final = (
+    "This server has the project's own knowledge as read-only resources. "
+    "Read carrel://guide first: what is here, how the URIs look, how to read parts."
+)
+
+_READING_PARTS: Final = """\
+## How to read
+
+- Read a URI with `resources/read`, or with the tool `read_resource` where your host has only tools.
+- **A part:** add `?start=0&length=65536` (bytes) to any URI. What follows is told in the answer as \
+`dev.carrel/next`, or ask again from `start` + `length`. Past the end is empty, not an error.
+- **Paging:** a list that goes on has a `nextCursor`; pass it as `cursor`.
+- **Unchanged?** Each answer has an ETag in `_meta` (`dev.carrel/etag`). Send it back as \
+`dev.carrel/if-none-match` in the request's `_meta`: an unchanged resource is answered in a few bytes.
+- What is refused says why; what is too large names a part that fits.
+"""
+
+
+class Guide:
+    """Static entries that teach the URIs of everything else."""
+
+    name = "guide"
+    schemes = ("carrel",)
+    summary = "What is on this desk, and how to use it."
+
+    def __init__(self, catalog: Catalog, title: str = "this project", notes: Sequence[str] = ()) -> None:
+        self._catalog = catalog
+        self._title = title
+        self._notes = tuple(notes)
+
+    def routes(self) -> Sequence[Route]:
+        return (
+            Route("carrel://guide", self.read_guide, name="guide", mime_type="text/markdown"),
+            Route("carrel://catalog", self.read_catalog, name="catalog", mime_type="application/json"),
+            Route("carrel://health", self.read_health, name="health", mime_type="application/json"),
+        )
+
+    def front(self) -> Sequence[Resource]:
+        """Give the guide, its catalogue and its health, in key order."""
+        return (
+            _entry("guide", "Guide to this desk", "Start here: what can be read and how", "text/markdown", 1.0),
+            _entry("catalog", "Catalogue", "JSON: providers, templates, counts", "application/json", 0.8),
+            _entry("health", "Health", "JSON: what works, and what does not and why", "application/json", 0.3),
+        )
+
+    def key(self, entry: Resource) -> str:
+        """Put the guide before the others: some hosts show only what comes first."""
+        return "carrel://" if entry.uri == "carrel://guide" else entry.uri
+
+    def entries(self, after: str = "") -> Iterator[Resource]:
+        """Yield nothing: all entries stand at the front."""
+        del after
+        return iter(())
+
+    def instructions(self) -> str:
+        """Point to the guide."""
+        return INSTRUCTIONS
+
+    def read_guide(self) -> Text:
+        parts = [f"# The desk of {self._title}\n", f"{_overview(self._others())}\n"]
+        parts += [self._section(mounted) for mounted in self._others()]
+        parts.append(_READING_PARTS)
+        problems = self._problems()
+        if problems:
+            parts.append("## Not served\n\n" + "".join(f"- {problem}\n" for problem in problems))
+        return Text("\n".join(parts))
+
+    def read_catalog(self) -> Text:
+        providers = []
+        for mounted in self._others():
+            count, is_more = self._count(mounted)
+            providers.append(
+                {
+                    "name": mounted.provider.name,
+                    "schemes": list(mounted.provider.schemes),
+                    "summary": mounted.summary,
+                    "entries": count,
+                    "moreEntries": is_more,
+                    "templates": [
+                        {"uriTemplate": one.uri_template, "name": one.name, "description": one.description}
+                        for one in mounted.templates()
+                    ],
+                }
+            )
+        return Text(_json({"title": self._title, "providers": providers}))
+
+    def read_health(self) -> Text:
+        problems = self._problems()
+        providers = [{"name": mounted.provider.name, **_health(mounted)} for mounted in self._catalog.mounted]
+        status = "problems" if problems else "ok"
+        return Text(_json({"status": status, "problems": problems, "providers": providers}))
+
+    def _others(self) -> list[Mounted]:
+        return [mounted for mounted in self._catalog.mounted if mounted.provider.name != self.name and mounted.routes]
+
+    def _problems(self) -> list[str]:
+        problems = list(self._notes)
+        for mounted in self._catalog.mounted:
+            found = _health(mounted).get("problems")
+            problems += [f"{mounted.provider.name}: {problem}" for problem in found or () if isinstance(problem, str)]
+        return problems
+
+    def _section(self, mounted: Mounted) -> str:
+        lines = [f"## `{mounted.provider.schemes[0]}://` {mounted.summary}".rstrip(), ""]
+        for template in mounted.templates():
+            told = template.description or template.title or template.name
+            lines.append(f"- `{template.uri_template}`: {told}")
+        examples = self._first(mounted, EXAMPLES)
+        if examples:
+            lines += ["", "For example:", ""]
+            lines += [_bullet(entry) for entry in examples]
+        return "\n".join(lines) + "\n"
+
+    def _first(self, mounted: Mounted, limit: int) -> list[Resource]:
+        front = () if mounted.fronting is None else mounted.fronting.front()
+        try:
+            return [*front, *islice(mounted.provider.entries(), limit)][:limit]
+        except CarrelError:
+            return list(front)[:limit]
+
+    def _count(self, mounted: Mounted) -> tuple[int, bool]:
+        count = len(self._first(mounted, COUNT_AT_MOST + 1))
+        return min(count, COUNT_AT_MOST), count > COUNT_AT_MOST
+
+
+def _entry(name: str, title: str, description: str, mime_type: str, priority: float) -> Resource:
+    uri = f"carrel://{name}"
+    annotations = Annotations(priority=priority)
+    return Resource(uri, name, description, mime_type, title=title, annotations=annotations)
+
+
+def _overview(providers: list[Mounted]) -> str:
+    if not providers:
+        return "Nothing is served yet: no provider found its data here."
+    schemes = ", ".join(f"`{mounted.provider.schemes[0]}://`" for mounted in providers)
+    return f"Here are read-only resources: {schemes}. Each has a section below."
+
+
+def _bullet(entry: Resource) -> str:
+    told = entry.description or entry.title
+    return f"- `{entry.uri}`: {told}" if told else f"- `{entry.uri}`"
+
+
+def _health(mounted: Mounted) -> dict[str, Any]:
+    return dict(mounted.provider.health()) if isinstance(mounted.provider, Reporting) else {}
+
+
+def _json(value: object) -> str:
+    return json.dumps(value, ensure_ascii=False, indent=2)

@@ -1,0 +1,186 @@
+"""Which route reads a URI: the table that is listed is the one that dispatches.
+
+A route without variables goes before templates; then the longer literal start; then
+the order of configuration. What no route matches goes, as sent, to the `unmatched` of
+the provider that owns the scheme.
+"""
+
+from collections.abc import Iterable, Mapping
+from typing import Final
+
+from carrel.errors import BadArgument, NotFound, RequestError, echo
+from carrel.model import Blob, Reading, Resource, Stored, Template, Text
+from carrel.provider import Calling, Catching, Completing, Fronting, Ordering, Provider, Route
+from carrel.template import UriTemplate
+from carrel.uri import decode, normalise, pairs, scheme_of, split_query, without
+from carrel.value import Value
+
+RANGE_NAMES: Final = frozenset({"start", "length"})
+
+
+class Mounted:
+    """A provider, and the facets it was found to have."""
+
+    __slots__ = (
+        "blocking",
+        "calling",
+        "catching",
+        "completing",
+        "fronting",
+        "ordering",
+        "provider",
+        "routes",
+        "summary",
+    )
+
+    def __init__(self, provider: Provider) -> None:
+        self.provider = provider
+        self.routes = tuple((route, UriTemplate(route.template)) for route in provider.routes())
+        self.blocking: bool = getattr(provider, "blocking", False)
+        self.summary: str = getattr(provider, "summary", "")
+        self.fronting = provider if isinstance(provider, Fronting) else None
+        self.ordering = provider if isinstance(provider, Ordering) else None
+        self.catching = provider if isinstance(provider, Catching) else None
+        self.completing = provider if isinstance(provider, Completing) else None
+        self.calling = provider if isinstance(provider, Calling) else None
+
+    def key(self, entry: Resource) -> str:
+        """Give an entry's place among this provider's entries."""
+        return entry.uri if self.ordering is None else self.ordering.key(entry)
+
+    def templates(self) -> Iterable[Template]:
+        """Give what clients are told of the routes that have variables."""
+        for route, template in self.routes:
+            if not template.is_fixed:
+                yield Template(route.template, route.name, route.description, route.mime_type, title=route.title)
+
+
+class Found(Value, frozen=True):
+    """The way to what a URI holds."""
+
+    mounted: Mounted
+    route: Route | None
+    uri: str
+    variables: Mapping[str, str]
+    query_range: tuple[tuple[str, str], ...] = ()
+
+    def read(self) -> Reading | Text | Blob | Stored:
+        """Ask the provider."""
+        if self.route is None:
+            if self.mounted.catching is None:
+                raise NotFound(self.uri)
+            return self.mounted.catching.unmatched(self.uri)
+        if self.route.whole:
+            return self.route.reader(self.uri)
+        return self.route.reader(**self.variables)
+
+
+class Routes:
+    """The route tables of all providers as one."""
+
+    def __init__(self, providers: Iterable[Mounted]) -> None:
+        self._fixed: dict[str, Found] = {}
+        self._normal: dict[str, Found] = {}
+        self._fixed_schemes: set[str] = set()
+        self._templates: dict[str, list[tuple[UriTemplate, Route, Mounted]]] = {}
+        self._owners: dict[str, Mounted] = {}
+        for mounted in providers:
+            for scheme in mounted.provider.schemes:
+                self._owners.setdefault(scheme, mounted)
+            for route, template in mounted.routes:
+                if template.is_fixed:
+                    found = Found(mounted, route, template.text, {})
+                    self._fixed.setdefault(template.text, found)
+                    self._normal.setdefault(normalise(template.text), found)
+                    self._fixed_schemes.add(scheme_of(template.text))
+                else:
+                    scheme = scheme_of(template.literal_start)
+                    self._templates.setdefault(scheme, []).append((template, route, mounted))
+        for table in self._templates.values():
+            table.sort(key=lambda row: -len(row[0].literal_start))
+
+    def find(self, uri: str) -> Found:
+        """Give the way to a URI, or raise the reason why there is none."""
+        found = self._fixed.get(uri)
+        if found is not None:
+            return found
+        scheme = scheme_of(uri)
+        found = self._match(scheme, uri)
+        if found is None:
+            found = self._match_without_range(scheme, uri)
+        if found is None:
+            found = self._catch(scheme, uri)
+        return found
+
+    def owner(self, uri: str) -> Mounted:
+        """Give the provider a URI belongs to."""
+        return self.find(uri).mounted
+
+    def template(self, reference: str) -> tuple[UriTemplate, Mounted] | None:
+        """Give the template a completion reference means: its own text, or a URI it matches."""
+        for table in self._templates.values():
+            for template, _, mounted in table:
+                if template.text == reference:
+                    return template, mounted
+        try:
+            rows = self._templates.get(scheme_of(reference), [])
+        except BadArgument:
+            return None
+        return next(((template, mounted) for template, _, mounted in rows if template.match(reference) is not None), None)
+
+    def _match(self, scheme: str, uri: str) -> Found | None:
+        if scheme in self._fixed_schemes:
+            same = self._normal.get(normalise(uri))
+            if same is not None:
+                return Found(same.mounted, same.route, uri, {})
+        for template, route, mounted in self._templates.get(scheme, ()):
+            variables = template.match(uri)
+            if variables is not None:
+                return Found(mounted, route, uri, variables)
+        return None
+
+    def _match_without_range(self, scheme: str, uri: str) -> Found | None:
+        """Take `start` and `length` off: they are Carrel's on every scheme, unless a template names them."""
+        query = split_query(uri)[1]
+        if query is None:
+            return None
+        try:
+            taken = tuple(pair for pair in pairs(query) if pair[0] in RANGE_NAMES)
+        except BadArgument:
+            return None
+        if not taken:
+            return None
+        bare = without(uri, RANGE_NAMES)
+        found = self._fixed.get(bare) or self._match(scheme, bare) or self._catch(scheme, bare)
+        return Found(found.mounted, found.route, bare, found.variables, taken)
+
+    def _catch(self, scheme: str, uri: str) -> Found:
+        mounted = self._owners.get(scheme)
+        if mounted is None:
+            message = f"Unknown scheme: {echo(uri)}"
+            raise BadArgument(message, uri=uri, data={"name": "MCP_NOT_FOUND"})
+        if mounted.catching is None:
+            raise self._reason(scheme, uri)
+        return Found(mounted, None, uri, {})
+
+    def _reason(self, scheme: str, uri: str) -> RequestError:
+        """Say why no route matches: a malformed URI, a parameter nobody knows, or nothing there."""
+        bare, query = split_query(uri)
+        try:
+            decode(bare)
+            names = [name for name, _ in pairs(query)] if query else []
+        except BadArgument as error:
+            return BadArgument(error.message, uri=uri, data=error.data)
+        if names and (bare in self._fixed or self._match(scheme, bare) is not None):
+            known = self._known_names(scheme, bare)
+            odd = next((name for name in names if name not in known), None)
+            twice = next((name for at, name in enumerate(names) if name in names[:at]), names[0])
+            problem = f"{echo(odd)} (unknown)" if odd is not None else f"{echo(twice)} (given twice)"
+            return BadArgument(f"Invalid parameter: {problem}", uri=uri, data={"parameter": twice if odd is None else odd})
+        return NotFound(uri)
+
+    def _known_names(self, scheme: str, bare: str) -> frozenset[str]:
+        for template, _, _ in self._templates.get(scheme, ()):
+            if template.match(bare) is not None:
+                return template.query_variables
+        return frozenset()

@@ -1,0 +1,353 @@
+"""Answers calls from a catalogue: where resources and protocol meet, and the last boundary.
+
+A `Connection` takes one message at a time and gives its answer, or a `Work` that a
+transport may run on another thread. It is synchronous, does no input or output of its
+own, and may be used from several threads. No fault of a provider gets past it.
+"""
+
+import logging
+from collections.abc import Callable
+from time import monotonic
+from typing import Final
+
+from carrel.catalog import Catalog
+from carrel.content import too_large
+from carrel.errors import BadArgument, BadCursor, ProtocolError, ProviderError, RequestError, TooLarge
+from carrel.limits import COMPLETION_BURST, COMPLETIONS_PER_SECOND, LIST_TTL_MS, MAX_BATCH, MAX_SUBSCRIBED_URIS
+from carrel.model import Range
+from carrel.protocol import eras, failures, jsonrpc, methods, results
+from carrel.protocol.eras import Era
+from carrel.protocol.framing import OverLong
+from carrel.protocol.jsonrpc import Key, Message, Response
+from carrel.routing import Found
+from carrel.value import Value
+from carrel.watch import Subscription, Watcher
+from carrel.work import Running, Work
+
+log = logging.getLogger(__name__)
+
+Send = Callable[[bytes], None]
+"""Gives one encoded message to the client; safe from any thread."""
+
+TellProgress = Callable[[float, float | None, str | None], None]
+
+_ASK_PROVIDERS: Final = frozenset(
+    {
+        "resources/list",
+        "resources/templates/list",
+        "resources/subscribe",
+        "subscriptions/listen",
+        "completion/complete",
+        "tools/list",
+    }
+)
+"""Methods that may have to wait for a provider that waits."""
+
+
+class Server:
+    """A catalogue, served. One for all its connections."""
+
+    def __init__(self, catalog: Catalog, watcher: Watcher | None = None) -> None:
+        self.catalog = catalog
+        self.watcher = watcher or Watcher(catalog)
+        self.declared = eras.capabilities(completes=catalog.completes, calls=catalog.calls)
+        self.served = {era: eras.served(era, completes=catalog.completes, calls=catalog.calls) for era in Era}
+        self.has_blocking = any(mounted.blocking for mounted in catalog.mounted)
+
+    def connect(self, send: Send) -> "Connection":
+        """Begin a conversation; `send` takes what is not the answer to a message."""
+        return Connection(self, send)
+
+    def answer(self, message: bytes) -> bytes | None:
+        """Answer one message by itself, on this thread."""
+        given = self.connect(lambda _: None).accept(message)
+        return given.run() if isinstance(given, Work) else given
+
+
+class Connection:
+    """One conversation: what was agreed, what runs, what is listened to."""
+
+    def __init__(self, server: Server, send: Send) -> None:
+        self._server = server
+        self._catalog = server.catalog
+        self._send = send
+        self._version: str | None = None
+        self._running: dict[Key, Running] = {}
+        self._listens: dict[Key, tuple[bytes, Subscription]] = {}
+        self._subscription: Subscription | None = None
+        self._allowance = float(COMPLETION_BURST)
+        self._allowance_at = monotonic()
+        self._answers: dict[str, Callable[[_Job], bytes | None]] = {
+            "resources/read": self._read,
+            "resources/list": self._list,
+            "resources/templates/list": self._list_templates,
+            "completion/complete": self._complete,
+            "tools/list": self._list_tools,
+            "tools/call": self._call_tool,
+            "server/discover": self._discover,
+            "subscriptions/listen": self._listen,
+            "initialize": self._initialize,
+            "ping": self._ping,
+            "resources/subscribe": self._subscribe,
+            "resources/unsubscribe": self._unsubscribe,
+        }
+
+    def accept(self, line: bytes | OverLong) -> bytes | Work | None:
+        """Take a message; give its answer, or work that may wait, or nothing."""
+        if isinstance(line, OverLong):
+            return self._refuse_over_long(line)
+        try:
+            if line[:1] == b"[" and self._version == eras.BATCH_VERSION:
+                return self._accept_batch(line)
+            message = jsonrpc.decode(line)
+        except ProtocolError as error:
+            return failures.encode(error, Era.LEGACY, error.request_id)
+        if isinstance(message, Response):
+            return None
+        if message.id is None:
+            self._notice(message)
+            return None
+        try:
+            call = methods.parse(message, self._server.served)
+        except ProtocolError as error:
+            return failures.encode(error, Era.LEGACY, message.id)
+        return self._begin(call)
+
+    def close(self) -> list[bytes]:
+        """End the conversation; give the results that end its open subscriptions."""
+        for running in tuple(self._running.values()):
+            running.cancel()
+        if self._subscription is not None:
+            self._subscription.close()
+        endings = []
+        while self._listens:
+            key, (request_id, subscription) = self._listens.popitem()
+            subscription.close()
+            endings.append(jsonrpc.answer(request_id, results.listen_result(key)))
+        return endings
+
+    # One message
+
+    def _begin(self, call: methods.Call) -> bytes | Work | None:
+        if call.key in self._running or call.key in self._listens:
+            message = "Invalid request: id is in use by a request that still runs"
+            return jsonrpc.failure(call.id, jsonrpc.INVALID_REQUEST, message)
+        found = None
+        if call.method == "resources/read":
+            try:
+                found = self._catalog.find(call.params.uri)
+            except RequestError as error:
+                return failures.encode(error, call.era, call.id, call.params.uri)
+        if not self._is_blocking(call.method, found):
+            return self._run(_Job(call, found))
+        running = Running(lambda: self._running.pop(call.key, None), self._progress_of(call))
+        self._running[call.key] = running
+        job = _Job(call, found, running)
+        return Work(
+            running,
+            run=lambda: self._run(job),
+            late=lambda: self._fail(job, ProviderError("Request timed out", word="timeout")),
+            busy=lambda: self._fail(job, ProviderError("Server is busy: too many requests wait", word="busy")),
+        )
+
+    def _is_blocking(self, method: str, found: Found | None) -> bool:
+        if found is not None:
+            return found.mounted.blocking
+        return method == "tools/call" or (self._server.has_blocking and method in _ASK_PROVIDERS)
+
+    def _run(self, job: "_Job") -> bytes | None:
+        """Answer a call: the last boundary, where every fault becomes an answer."""
+        try:
+            encoded = self._answers[job.call.method](job)
+            if encoded is not None and len(encoded) > self._catalog.max_bytes:
+                raise self._does_not_fit(job, len(encoded))
+        except (RequestError, ProviderError, ProtocolError) as error:
+            return self._fail(job, error)
+        except Exception:
+            log.exception("unexpected fault in %s", job.call.method)
+            return failures.internal(job.call.id, job.uri)
+        return encoded
+
+    def _fail(self, job: "_Job", error: failures.Answerable) -> bytes:
+        return failures.encode(error, job.call.era, job.call.id, job.uri)
+
+    def _does_not_fit(self, job: "_Job", size: int) -> TooLarge:
+        limit = self._catalog.max_bytes
+        if job.call.method == "resources/read":
+            return too_large(job.call.params.uri, size, limit, job.call.params.start or 0)
+        return TooLarge(f"Too large: the answer has {size} bytes, one message holds {limit}", size=size, limit=limit)
+
+    def _accept_batch(self, line: bytes) -> bytes | Work | None:
+        """Handle each message of a batch; one array goes back."""
+        lines = jsonrpc.decode_batch(line)
+        if not 0 < len(lines) <= MAX_BATCH:
+            message = f"Invalid request: a batch holds 1 to {MAX_BATCH} messages"
+            raise ProtocolError(jsonrpc.INVALID_REQUEST, message)
+        given = [self.accept(element) for element in lines]
+        running = Running(lambda: None)
+
+        def answers() -> bytes | None:
+            encoded = [one.run() if isinstance(one, Work) else one for one in given]
+            present = [one for one in encoded if one is not None]
+            return b"[" + b",".join(present) + b"]" if present else None
+
+        if any(isinstance(one, Work) for one in given):
+            return Work(running, run=answers, late=lambda: b"", busy=lambda: b"")
+        return answers()
+
+    def _refuse_over_long(self, line: OverLong) -> bytes:
+        limit = self._catalog.max_bytes
+        message = f"Message too large: one message holds {limit} bytes"
+        data = {"limit": limit, failures.ERROR_KEY: "too_large"}
+        return jsonrpc.failure(jsonrpc.find_id(line.head), eras.TOO_LARGE, message, data)
+
+    def _notice(self, message: Message) -> None:
+        """Take a notification; unknown ones, and late or unknown ids, are ignored."""
+        if message.method == "notifications/cancelled":
+            key = methods.cancelled_key(message)
+            if key in self._running:
+                self._running[key].cancel()
+            elif key in self._listens:
+                self._listens.pop(key)[1].close()
+        elif message.method == "notifications/initialized" and self._version is not None:
+            self._subscription_of_client().start()
+
+    # Resources
+
+    def _read(self, job: "_Job") -> bytes:
+        params = job.call.params
+        assert job.found is not None
+        wanted = None
+        if params.start is not None or params.length is not None:
+            wanted = Range(params.start or 0, params.length)
+        reading = self._catalog.read_found(job.found, params.uri, wanted, params.meta.condition or None)
+        return jsonrpc.answer(job.call.id, results.read_result(reading, params.uri, job.call.era))
+
+    def _list(self, job: "_Job") -> bytes:
+        """Give a page; one that would not fit a message ends earlier."""
+        limit = self._catalog.page_size
+        while True:
+            page = self._catalog.page(job.call.params.cursor, limit)
+            encoded = jsonrpc.answer(job.call.id, results.list_result(page, job.call.era))
+            if len(encoded) <= self._catalog.max_bytes or len(page.entries) <= 1:
+                return encoded
+            limit = len(page.entries) // 2
+
+    def _list_templates(self, job: "_Job") -> bytes:
+        templates, next_cursor = self._catalog.templates(job.call.params.cursor)
+        result = results.templates_result(templates, next_cursor, LIST_TTL_MS, job.call.era)
+        return jsonrpc.answer(job.call.id, result)
+
+    def _complete(self, job: "_Job") -> bytes:
+        self._spend_allowance()
+        params = job.call.params
+        if params.ref.type != "ref/resource":
+            raise BadArgument("Unknown reference: only ref/resource is known here", data={"parameter": "ref"})
+        completion = self._catalog.complete(
+            params.ref.uri, params.argument.name, params.argument.value, params.context.arguments
+        )
+        return jsonrpc.answer(job.call.id, results.completion_result(completion, job.call.era))
+
+    def _spend_allowance(self) -> None:
+        now = monotonic()
+        earned = (now - self._allowance_at) * COMPLETIONS_PER_SECOND
+        self._allowance = min(float(COMPLETION_BURST), self._allowance + earned)
+        self._allowance_at = now
+        if self._allowance < 1:
+            pause_ms = 1000 // COMPLETIONS_PER_SECOND
+            raise ProviderError("Too many completions: slow down", word="busy", data={"retryAfterMs": pause_ms})
+        self._allowance -= 1
+
+    # Tools
+
+    def _list_tools(self, job: "_Job") -> bytes:
+        if job.call.params.cursor:
+            raise BadCursor
+        result = results.tools_result(self._catalog.tools(), LIST_TTL_MS, job.call.era)
+        return jsonrpc.answer(job.call.id, result)
+
+    def _call_tool(self, job: "_Job") -> bytes:
+        assert job.running is not None
+        result = self._catalog.call(job.call.params.name, job.call.params.arguments, job.running)
+        return jsonrpc.answer(job.call.id, results.call_result(result, job.call.era))
+
+    def _progress_of(self, call: methods.Call) -> TellProgress | None:
+        token = call.params.meta.progress_token
+        if call.method != "tools/call" or token is None:
+            return None
+
+        def tell(value: float, total: float | None, message: str | None) -> None:
+            given = {"progressToken": token, "progress": value, "total": total, "message": message}
+            params = {name: part for name, part in given.items() if part is not None}
+            self._send(jsonrpc.notification("notifications/progress", params))
+
+        return tell
+
+    # Opening
+
+    def _discover(self, job: "_Job") -> bytes:
+        result = results.discover_result(self._server.declared, self._catalog.instructions())
+        return jsonrpc.answer(job.call.id, result)
+
+    def _initialize(self, job: "_Job") -> bytes:
+        self._version = eras.negotiate(job.call.params.protocol_version)
+        result = results.initialize_result(self._version, self._server.declared, self._catalog.instructions())
+        return jsonrpc.answer(job.call.id, result)
+
+    def _ping(self, job: "_Job") -> bytes:
+        return jsonrpc.answer(job.call.id, results.empty_result(job.call.era))
+
+    # Subscriptions
+
+    def _listen(self, job: "_Job") -> None:
+        """Acknowledge first, then tell; the request is answered when the subscription ends."""
+        wanted = job.call.params.notifications
+        key = job.call.key
+
+        def tell(what: str) -> None:
+            self._send(results.changed(what, key))
+
+        subscription = self._server.watcher.subscribe(
+            tell, wanted.resource_subscriptions, list_changes=wanted.resources_list_changed
+        )
+        self._listens[key] = (job.call.id, subscription)
+        honoured = [uri for uri in wanted.resource_subscriptions if uri in subscription.uris]
+        self._send(results.acknowledged(key, wanted, honoured, tools=self._catalog.calls))
+        subscription.start()
+
+    def _subscribe(self, job: "_Job") -> None:
+        if self._version is None:
+            raise ProtocolError(jsonrpc.INVALID_REQUEST, "Invalid request: subscriptions need initialize first")
+        subscription = self._subscription_of_client()
+        if len(subscription.uris) >= MAX_SUBSCRIBED_URIS:
+            raise ProviderError(f"Too many subscriptions: at most {MAX_SUBSCRIBED_URIS}", word="busy")
+        subscription.add(job.call.params.uri)
+        self._send(jsonrpc.answer(job.call.id, results.empty_result(job.call.era)))
+        subscription.start()
+
+    def _unsubscribe(self, job: "_Job") -> bytes:
+        if self._subscription is not None:
+            self._subscription.discard(job.call.params.uri)
+        return jsonrpc.answer(job.call.id, results.empty_result(job.call.era))
+
+    def _subscription_of_client(self) -> Subscription:
+        """Give the one subscription of a legacy client: its URIs, and the list."""
+        if self._subscription is None:
+
+            def tell(what: str) -> None:
+                self._send(results.changed(what))
+
+            self._subscription = self._server.watcher.subscribe(tell, list_changes=True)
+        return self._subscription
+
+
+class _Job(Value, frozen=True):
+    """A call on its way through: with the route it found, and its state if it may wait."""
+
+    call: methods.Call
+    found: Found | None = None
+    running: Running | None = None
+
+    @property
+    def uri(self) -> str | None:
+        return getattr(self.call.params, "uri", None)

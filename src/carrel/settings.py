@@ -1,0 +1,127 @@
+"""What may be set: each section's keys and types, taken from constructors.
+
+A provider's annotated parameters are its section's schema: `Logs(max_bytes: int = 102_400)`
+*is* `[logs] max_bytes`. Parameters annotated `Project` or `Catalog` are given, not set.
+"""
+
+from collections.abc import Mapping
+from inspect import Parameter, signature
+from types import NoneType, UnionType
+from typing import Any, Literal, Union, get_args, get_origin, get_type_hints
+
+from carrel.errors import ConfigError
+from carrel.provider import Place, Program, Project, ToolLevel
+from carrel.value import Value
+
+
+class Key(Value, frozen=True):
+    """One thing that may be set."""
+
+    name: str
+    kind: Any
+    default: object
+
+
+Schema = Mapping[str, Key]
+
+
+def schema_of(built: type) -> Schema:
+    """Give the keys of a class's section."""
+    hints = get_type_hints(vars(built)["__init__"])
+    return {
+        name: Key(name, hints.get(name, str), None if parameter.default is Parameter.empty else parameter.default)
+        for name, parameter in signature(built).parameters.items()
+        if hints.get(name) is not Project
+    }
+
+
+def find(schema: Schema, section: str, name: str, where: str) -> Key:
+    """Give the key, or say which file and which name, and the nearest that exists."""
+    if name in schema:
+        return schema[name]
+    raise ConfigError(f"{where}: [{section}] has no key {name!r}{nearest(name, schema)}")
+
+
+def nearest(name: str, known: Mapping[str, object] | tuple[str, ...]) -> str:
+    """Suggest the nearest valid name, for the end of a message."""
+    from difflib import get_close_matches  # only for messages
+
+    close = get_close_matches(name, list(known), n=1)
+    return f"; did you mean {close[0]!r}?" if close else f"; known: {', '.join(known)}" if known else ""
+
+
+def check(kind: Any, value: object, where: str) -> object:
+    """Give the value if it is of the kind, or say what was expected."""
+    if _fits(kind, value):
+        return float(value) if kind is float and isinstance(value, int) else value
+    raise ConfigError(f"{where}: expected {_in_words(kind)}, got {value!r}")
+
+
+def from_text(kind: Any, text: str, where: str) -> object:
+    """Read a value out of an environment variable or a flag."""
+    for candidate in _candidates(text):
+        if _fits(kind, candidate):
+            return check(kind, candidate, where)
+    raise ConfigError(f"{where}: expected {_in_words(kind)}, got {text!r}")
+
+
+def _candidates(text: str) -> list[object]:
+    """Give the values a text may mean, the plainest first."""
+    found: list[object] = [text]
+    lowered = text.strip().lower()
+    if lowered in ("true", "yes", "on", "1"):
+        found.append(True)
+    if lowered in ("false", "no", "off", "0"):
+        found.append(False)
+    for number in (int, float):
+        try:
+            found.append(number(text))
+        except ValueError:
+            continue
+    found.append([part.strip() for part in text.split(",") if part.strip()])
+    return found
+
+
+def _fits(kind: Any, value: object) -> bool:
+    origin = get_origin(kind)
+    if origin is Literal:
+        return value in get_args(kind) and type(value) in {type(choice) for choice in get_args(kind)}
+    if origin in (Union, UnionType):
+        return any(_fits(part, value) for part in get_args(kind))
+    if origin in (list, tuple):
+        return isinstance(value, list) and all(_fits(get_args(kind)[0], item) for item in value)
+    if origin is dict:
+        return isinstance(value, dict) and all(_fits(get_args(kind)[1], item) for item in value.values())
+    kind = getattr(kind, "__supertype__", kind)
+    if kind is NoneType:
+        return value is None
+    if kind in (int, float):
+        return isinstance(value, (int, float) if kind is float else int) and not isinstance(value, bool)
+    return isinstance(value, kind)
+
+
+_WORDS = {str: "a text", int: "a whole number", float: "a number", bool: "true or false", NoneType: "nothing"}
+
+
+def _in_words(kind: Any) -> str:
+    origin = get_origin(kind)
+    if origin is Literal:
+        return "one of " + ", ".join(repr(choice) for choice in get_args(kind))
+    if origin in (Union, UnionType):
+        return " or ".join(_in_words(part) for part in get_args(kind))
+    if origin in (list, tuple):
+        return "a list, each " + _in_words(get_args(kind)[0])
+    if origin is dict:
+        return "a table, each value " + _in_words(get_args(kind)[1])
+    return _WORDS.get(getattr(kind, "__supertype__", kind), "another kind of value")
+
+
+def needs_trust(kind: Any, value: object, is_outside: bool) -> str:
+    """Say why a project file's value counts only when the file is trusted; empty if it always counts."""
+    if kind is Program:
+        return "it names a program"
+    if kind is Place and is_outside:
+        return "it names a place outside the project"
+    if kind == ToolLevel and value not in ("off", "read"):
+        return "it turns on tools that write"
+    return ""

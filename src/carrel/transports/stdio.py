@@ -1,0 +1,132 @@
+"""MCP on the standard streams: one message a line, and nothing else on stdout.
+
+No event loop: a line is answered where it arrives, unless it may wait; then it goes to
+a worker thread. Answers to lines that came together leave together. stdout is taken
+away from everybody else, so that a stray print lands on stderr.
+"""
+
+import contextlib
+import os
+import signal
+import sys
+import threading
+from collections.abc import Iterator
+from types import FrameType
+from typing import Final
+
+from carrel.limits import SHUTDOWN_GRACE_S
+from carrel.protocol.framing import Lines
+from carrel.server import Connection, Server
+from carrel.transports.workers import Workers
+from carrel.work import Work
+
+_CHUNK: Final = 1 << 16
+_PIPE_BYTES: Final = 1 << 20
+
+
+class _Stopped(BaseException):
+    """The process was asked to end."""
+
+
+class Output:
+    """Writes whole lines to a file descriptor, from any thread; a reader that left is no error."""
+
+    def __init__(self, descriptor: int) -> None:
+        self._descriptor = descriptor
+        self._lock = threading.Lock()
+        self.is_open = True
+
+    def write(self, *messages: bytes) -> None:
+        """Write each message and its line end."""
+        data = memoryview(b"".join([part for message in messages for part in (message, b"\n")]))
+        with self._lock:
+            while data and self.is_open:
+                try:
+                    data = data[os.write(self._descriptor, data) :]
+                except OSError:
+                    self.is_open = False
+
+
+def serve(server: Server) -> None:
+    """Serve the standard streams until they end or the process is asked to stop."""
+    with _taken_streams() as (source, target), _stoppable():
+        run(server, source, target)
+
+
+def run(server: Server, source: int, target: int) -> None:
+    """Serve two file descriptors until input ends, the reader leaves, or the process is asked to stop."""
+    output = Output(target)
+    workers = Workers(output.write)
+    connection = server.connect(output.write)
+    with contextlib.suppress(_Stopped, OSError):
+        _converse(connection, source, output, workers, Lines(server.catalog.max_bytes))
+    with contextlib.suppress(_Stopped):
+        workers.drain(SHUTDOWN_GRACE_S)
+        output.write(*connection.close())
+        server.catalog.close()
+
+
+def _converse(connection: Connection, source: int, output: Output, workers: Workers, lines: Lines) -> None:
+    """Answer lines as they come; those that came together are answered together."""
+    at_end = False
+    while output.is_open and not at_end:
+        chunk = os.read(source, _CHUNK)
+        at_end = not chunk
+        answers = []
+        for line in lines.end() if at_end else lines.feed(chunk):
+            given = connection.accept(line)
+            if isinstance(given, Work):
+                workers.submit(given)
+            elif given is not None:
+                answers.append(given)
+        if answers:
+            output.write(*answers)
+
+
+@contextlib.contextmanager
+def _taken_streams() -> Iterator[tuple[int, int]]:
+    """Take stdin and stdout for the protocol; what others print goes to stderr, what they read is empty."""
+    sys.stdout.flush()
+    source, target = os.dup(0), os.dup(1)
+    nothing = os.open(os.devnull, os.O_RDONLY)
+    os.dup2(nothing, 0)
+    os.close(nothing)
+    os.dup2(2, 1)
+    _widen(target)
+    before = sys.stdout
+    sys.stdout = sys.stderr
+    try:
+        yield source, target
+    finally:
+        sys.stdout = before
+        os.dup2(source, 0)
+        os.dup2(target, 1)
+        os.close(source)
+        os.close(target)
+
+
+def _widen(descriptor: int) -> None:
+    """Ask for a larger pipe, where the system has that: large answers then need fewer switches."""
+    try:
+        import fcntl  # not on every system
+
+        fcntl.fcntl(descriptor, fcntl.F_SETPIPE_SZ, _PIPE_BYTES)
+    except (ImportError, AttributeError, OSError):
+        pass
+
+
+@contextlib.contextmanager
+def _stoppable() -> Iterator[None]:
+    """Turn SIGTERM and SIGINT into the end of input."""
+
+    def stop(_signal: int, _frame: FrameType | None) -> None:
+        signal.signal(signal.SIGTERM, signal.SIG_IGN)
+        signal.signal(signal.SIGINT, signal.SIG_IGN)
+        raise _Stopped
+
+    before = {number: signal.signal(number, stop) for number in (signal.SIGTERM, signal.SIGINT)}
+    try:
+        yield
+    finally:
+        for number, action in before.items():
+            signal.signal(number, action)

@@ -1,0 +1,89 @@
+"""A few threads for work that may wait, with a deadline for each piece.
+
+Threads are started when first needed. Work past its deadline is answered as late and
+its thread is left to it; a thread that comes back takes the next piece.
+"""
+
+import threading
+from collections import deque
+from collections.abc import Callable
+from time import monotonic
+
+from carrel.limits import MAX_PENDING, REQUEST_DEADLINE_S, WORKER_THREADS
+from carrel.work import Work
+
+
+class Workers:
+    """Runs work and gives the answers to `send`, in the order they are ready."""
+
+    def __init__(self, send: Callable[[bytes], None], deadline_s: float = REQUEST_DEADLINE_S) -> None:
+        self._send = send
+        self._deadline_s = deadline_s
+        self._state = threading.Condition()
+        self._waiting: deque[Work] = deque()
+        self._deadlines: dict[Work, float] = {}
+        self._threads = 0
+        self._idle = 0
+        self._clock: threading.Thread | None = None
+        self._is_closed = False
+
+    def submit(self, work: Work) -> None:
+        """Have a piece of work done soon; past a bound it is refused at once."""
+        with self._state:
+            is_full = len(self._waiting) >= MAX_PENDING
+            if not is_full:
+                self._waiting.append(work)
+                self._deadlines[work] = monotonic() + self._deadline_s
+                # A thread that was woken but has not run yet still counts as idle, and takes one piece only.
+                if len(self._waiting) > self._idle and self._threads < WORKER_THREADS:
+                    self._threads += 1
+                    threading.Thread(target=self._work, name="carrel-worker", daemon=True).start()
+                if self._clock is None:
+                    self._clock = threading.Thread(target=self._watch_deadlines, name="carrel-clock", daemon=True)
+                    self._clock.start()
+                self._state.notify_all()
+        if is_full:
+            self._give(work.refuse())
+
+    def drain(self, grace_s: float) -> None:
+        """Wait until everything is done, at most this long."""
+        with self._state:
+            self._state.wait_for(lambda: not self._deadlines, grace_s)
+
+    def close(self) -> None:
+        """Let the threads end, each when it is done with what it does."""
+        with self._state:
+            self._is_closed = True
+            self._state.notify_all()
+
+    def _work(self) -> None:
+        while True:
+            with self._state:
+                while not self._waiting:
+                    if self._is_closed:
+                        return
+                    self._idle += 1
+                    self._state.wait()
+                    self._idle -= 1
+                work = self._waiting.popleft()
+            self._give(work.run())
+            with self._state:
+                self._deadlines.pop(work, None)
+                self._state.notify_all()
+
+    def _watch_deadlines(self) -> None:
+        while not self._is_closed:
+            with self._state:
+                now = monotonic()
+                late = [work for work, deadline in self._deadlines.items() if deadline <= now]
+                for work in late:
+                    del self._deadlines[work]
+                if not late and not self._is_closed:
+                    pause = min(self._deadlines.values()) - now if self._deadlines else None
+                    self._state.wait(pause)
+            for work in late:
+                self._give(work.expire())
+
+    def _give(self, encoded: bytes | None) -> None:
+        if encoded:
+            self._send(encoded)

@@ -1,0 +1,224 @@
+"""Which URIs changed, and who is told: one watcher for all faces.
+
+Providers that notice changes themselves report them; the others are asked for
+fingerprints, only while somebody listens. Bursts are folded: a listener hears of one
+URI at most a few times a second, and always of the last change. What is pending is a
+set bounded by what was subscribed, so a slow listener never grows anything.
+"""
+
+import logging
+import threading
+from collections.abc import Callable, Iterable
+from time import monotonic
+from typing import Final
+
+from carrel.catalog import Catalog
+from carrel.errors import CarrelError
+from carrel.limits import LIST_CHANGES_PER_SECOND, UPDATES_PER_SECOND
+from carrel.provider import Surveying, Watching
+from carrel.uri import normalise, split_query
+
+log = logging.getLogger(__name__)
+
+POLL_S: Final = 1.0
+LIST: Final = ""
+"""What stands for the list where a URI stands for a resource."""
+
+Tell = Callable[[str], None]
+"""Called with the URI as it was subscribed, or with LIST; from the watcher's thread."""
+
+
+class Subscription:
+    """What one listener wants to hear of. Nothing is told before `start`."""
+
+    def __init__(self, watcher: "Watcher", tell: Tell) -> None:
+        self._watcher = watcher
+        self.tell = tell
+        self.uris: set[str] = set()
+        self.list_changes = False
+        self.started = False
+        self.told: dict[str, float] = {}
+
+    def start(self) -> None:
+        """Begin to tell, also what happened since the subscription was made."""
+        self.started = True
+        self._watcher.wake()
+
+    def add(self, uri: str) -> None:
+        """Listen to one more URI; raises what a read of it would raise."""
+        self._watcher.add(self, uri)
+
+    def discard(self, uri: str) -> None:
+        """Listen to a URI no longer; an unknown one is fine."""
+        self._watcher.discard(self, uri)
+
+    def close(self) -> None:
+        """End it. Nothing is told after."""
+        self._watcher.remove(self)
+
+
+class Watcher:
+    """Tells subscriptions what changed. Its thread lives while there are any."""
+
+    def __init__(self, catalog: Catalog, poll_s: float = POLL_S) -> None:
+        self._catalog = catalog
+        self._poll_s = poll_s
+        self._changed = threading.Condition()
+        self._subscriptions: set[Subscription] = set()
+        self._interested: dict[str, set[tuple[Subscription, str]]] = {}
+        self._tokens: dict[str, str | None] = {}
+        self._surveys: dict[str, str] = {}
+        self._due: dict[tuple[Subscription, str], float] = {}
+        self._stops: list[Callable[[], None]] = []
+        self._thread: threading.Thread | None = None
+
+    # What listeners and providers call
+
+    def subscribe(self, tell: Tell, uris: Iterable[str] = (), *, list_changes: bool = False) -> Subscription:
+        """Make a subscription; a URI that may not be read, or that nobody serves, is left out of it."""
+        subscription = Subscription(self, tell)
+        for uri in uris:
+            try:
+                self.add(subscription, uri)
+            except CarrelError as error:
+                log.debug("not subscribed: %s", error)
+        if list_changes:
+            self._survey()
+        with self._changed:
+            subscription.list_changes = list_changes
+            self._subscriptions.add(subscription)
+            self._run()
+        return subscription
+
+    def add(self, subscription: Subscription, uri: str) -> None:
+        """Have a subscription hear of a URI from now on."""
+        token = self._catalog.fingerprint(uri)
+        with self._changed:
+            if uri not in self._tokens:
+                self._tokens[uri] = token
+            subscription.uris.add(uri)
+            self._interested.setdefault(_place(uri), set()).add((subscription, uri))
+            if subscription in self._subscriptions:
+                self._run()
+
+    def discard(self, subscription: Subscription, uri: str) -> None:
+        """Have a subscription hear of a URI no longer."""
+        with self._changed:
+            subscription.uris.discard(uri)
+            self._due.pop((subscription, uri), None)
+            interested = self._interested.get(_place(uri), set())
+            interested.discard((subscription, uri))
+            if not interested:
+                self._interested.pop(_place(uri), None)
+            if all(spelled != uri for _, spelled in interested):
+                self._tokens.pop(uri, None)
+
+    def remove(self, subscription: Subscription) -> None:
+        """Forget a subscription."""
+        for uri in tuple(subscription.uris):
+            self.discard(subscription, uri)
+        with self._changed:
+            self._subscriptions.discard(subscription)
+            self._due.pop((subscription, LIST), None)
+            self._changed.notify()
+
+    def updated(self, uri: str) -> None:
+        """Take note that a URI changed; every subscribed spelling and variant of it is told."""
+        with self._changed:
+            for subscription, spelled in self._interested.get(_place(uri), ()):
+                self._schedule(subscription, spelled, 1 / UPDATES_PER_SECOND)
+            self._changed.notify()
+
+    def list_changed(self) -> None:
+        """Take note that the list changed."""
+        with self._changed:
+            for subscription in self._subscriptions:
+                if subscription.list_changes:
+                    self._schedule(subscription, LIST, 1 / LIST_CHANGES_PER_SECOND)
+            self._changed.notify()
+
+    def wake(self) -> None:
+        """Look again at what is due."""
+        with self._changed:
+            self._changed.notify()
+
+    # The thread
+
+    def _schedule(self, subscription: Subscription, what: str, pause_s: float) -> None:
+        earliest = subscription.told.get(what, -pause_s) + pause_s
+        self._due.setdefault((subscription, what), max(earliest, monotonic()))
+
+    def _run(self) -> None:
+        if self._thread is None:
+            self._thread = threading.Thread(target=self._loop, name="carrel-watch", daemon=True)
+            self._thread.start()
+
+    def _loop(self) -> None:
+        self._stops = [
+            mounted.provider.watch(self) for mounted in self._catalog.mounted if isinstance(mounted.provider, Watching)
+        ]
+        next_poll = monotonic() + self._poll_s
+        while True:
+            if monotonic() >= next_poll:
+                self._poll()
+                next_poll = monotonic() + self._poll_s
+            with self._changed:
+                if not self._subscriptions:
+                    self._thread = None
+                    break
+                ready = self._take_ready()
+                if not ready:
+                    self._changed.wait(self._pause(next_poll))
+            for subscription, what in ready:
+                subscription.tell(what)
+        for stop in self._stops:
+            stop()
+
+    def _take_ready(self) -> list[tuple[Subscription, str]]:
+        now = monotonic()
+        ready = [pair for pair, due in self._due.items() if due <= now and pair[0].started]
+        for subscription, what in ready:
+            del self._due[subscription, what]
+            subscription.told[what] = now
+        return ready
+
+    def _pause(self, next_poll: float) -> float | None:
+        waiting = [due for (subscription, _), due in self._due.items() if subscription.started]
+        if self._polls():
+            waiting.append(next_poll)
+        return max(0.0, min(waiting) - monotonic()) if waiting else None
+
+    def _polls(self) -> bool:
+        return bool(self._tokens or self._surveys)
+
+    def _poll(self) -> None:
+        with self._changed:
+            known = dict(self._tokens)
+        for uri, before in known.items():
+            try:
+                now = self._catalog.fingerprint(uri)
+            except CarrelError:
+                now = None
+            if now != before:
+                with self._changed:
+                    if uri in self._tokens:
+                        self._tokens[uri] = now
+                self.updated(uri)
+        if self._survey():
+            self.list_changed()
+
+    def _survey(self) -> bool:
+        """Ask the lists' tokens; tell whether one is another than last time."""
+        changed = False
+        for mounted in self._catalog.mounted:
+            if isinstance(mounted.provider, Surveying) and not isinstance(mounted.provider, Watching):
+                token = mounted.provider.survey()
+                before = self._surveys.setdefault(mounted.provider.name, token)
+                changed = changed or before != token
+                self._surveys[mounted.provider.name] = token
+        return changed
+
+
+def _place(uri: str) -> str:
+    """Give what the spellings and query variants of a URI have in common."""
+    return normalise(split_query(uri)[0])

@@ -1,0 +1,100 @@
+"""A request that takes time: it is answered once, or given up, whichever comes first.
+
+A transport runs `Work` on a thread of its choice and may give it up with `expire` or
+`refuse`; the client may cancel it meanwhile. Exactly one of these settles it.
+"""
+
+import threading
+from collections.abc import Callable
+
+
+class Running:
+    """The state of a request in progress; a tool sees it as its `Call`."""
+
+    def __init__(
+        self,
+        forget: Callable[[], object],
+        tell_progress: Callable[[float, float | None, str | None], None] | None = None,
+    ) -> None:
+        self._lock = threading.Lock()
+        self._is_settled = False
+        self._is_cancelled = False
+        self._stops: list[Callable[[], None]] = []
+        self._forget = forget
+        self._tell_progress = tell_progress
+        self._progress = float("-inf")
+
+    @property
+    def cancelled(self) -> bool:
+        """Whether nobody wants the result any more."""
+        return self._is_cancelled
+
+    def on_cancel(self, stop: Callable[[], None]) -> None:
+        """Have `stop` called when the request is given up; at once if it already is."""
+        with self._lock:
+            if not self._is_cancelled:
+                self._stops.append(stop)
+                return
+        stop()
+
+    def progress(self, value: float, total: float | None = None, message: str | None = None) -> None:
+        """Tell the client how far it is: only if it asked, rising values only, never after the end."""
+        with self._lock:
+            is_told = self._tell_progress is not None and value > self._progress and not self._is_settled
+            if is_told:
+                self._progress = value
+                assert self._tell_progress is not None
+                self._tell_progress(value, total, message)
+
+    def settle(self) -> bool:
+        """Take the right to answer; only the first who asks has it."""
+        with self._lock:
+            is_first = not self._is_settled
+            self._is_settled = True
+        if is_first:
+            self._forget()
+        return is_first
+
+    def cancel(self) -> bool:
+        """Give the request up, unless it is settled already; tell whether it was given up."""
+        if not self.settle():
+            return False
+        with self._lock:
+            self._is_cancelled = True
+            stops, self._stops = self._stops, []
+        for stop in stops:
+            stop()
+        return True
+
+
+class Work:
+    """A call that may wait: `run` it on a thread that can."""
+
+    __slots__ = ("_busy", "_late", "_run", "_running")
+
+    def __init__(
+        self,
+        running: Running,
+        run: Callable[[], bytes | None],
+        late: Callable[[], bytes],
+        busy: Callable[[], bytes],
+    ) -> None:
+        self._running = running
+        self._run = run
+        self._late = late
+        self._busy = busy
+
+    def run(self) -> bytes | None:
+        """Do it; give the answer, or nothing if it was given up meanwhile."""
+        if self._running.cancelled:
+            return None
+        encoded = self._run()
+        return encoded if self._running.settle() else None
+
+    def expire(self) -> bytes | None:
+        """Give it up because its time is over; give the answer that says so."""
+        return self._late() if self._running.cancel() else None
+
+    def refuse(self) -> bytes | None:
+        """Give it up because too much is waiting; give the answer that says so."""
+        return self._busy() if self._running.cancel() else None

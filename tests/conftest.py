@@ -1,0 +1,76 @@
+"""What all tests share: how hard Hypothesis tries, and that nothing is skipped unseen.
+
+With `CARREL_NO_SKIPS=1` (as `make test` sets it) a skipped test, or a folder on the command line in which no test
+ran, fails the run and is named. Without it, skipping is for people who lack a tool.
+"""
+
+import os
+from pathlib import Path
+
+import pytest
+from hypothesis import HealthCheck, settings
+
+SLOW_MACHINES = (HealthCheck.too_slow,)
+
+settings.register_profile("dev", max_examples=50, deadline=None, suppress_health_check=SLOW_MACHINES)
+settings.register_profile(
+    "ci", max_examples=200, deadline=None, derandomize=True, print_blob=True, suppress_health_check=SLOW_MACHINES
+)
+settings.register_profile("long", max_examples=10_000, deadline=None, suppress_health_check=SLOW_MACHINES)
+settings.load_profile("dev")
+
+
+class NoSkips:
+    """Turns what did not run into a failure of the whole run."""
+
+    def __init__(self) -> None:
+        self._ran: set[str] = set()
+        self._skipped: dict[str, str] = {}
+
+    def pytest_runtest_logreport(self, report: pytest.TestReport) -> None:
+        """Remember which tests ran and which were skipped; an expected failure ran unless it says otherwise."""
+        expected = getattr(report, "wasxfail", None)
+        if report.skipped and (expected is None or "[NOTRUN]" in expected):
+            self._skipped[report.nodeid] = _reason(report)
+        elif report.when == "call":
+            self._ran.add(report.nodeid.partition("::")[0])
+
+    def pytest_collectreport(self, report: pytest.CollectReport) -> None:
+        """Remember modules that skipped themselves while being imported."""
+        if report.skipped:
+            self._skipped[report.nodeid] = _reason(report)
+
+    @pytest.hookimpl(trylast=True)
+    def pytest_sessionfinish(self, session: pytest.Session) -> None:
+        """Fail a run that would have passed."""
+        if session.exitstatus == pytest.ExitCode.OK and self._complaints(session.config):
+            session.exitstatus = pytest.ExitCode.TESTS_FAILED
+
+    def pytest_terminal_summary(self, terminalreporter: pytest.TerminalReporter, config: pytest.Config) -> None:
+        """Name everything that did not run."""
+        complaints = self._complaints(config)
+        if complaints and not config.option.collectonly:
+            terminalreporter.section("not run, and CARREL_NO_SKIPS is set", red=True)
+            for complaint in complaints:
+                terminalreporter.write_line(complaint)
+
+    def _complaints(self, config: pytest.Config) -> list[str]:
+        if config.option.collectonly:
+            return []
+        skipped = [f"skipped: {test}: {reason}" for test, reason in sorted(self._skipped.items())]
+        empty = [f"no test ran in {argument}" for argument in config.args if not self._ran_in(argument, config)]
+        return skipped + empty
+
+    def _ran_in(self, argument: str, config: pytest.Config) -> bool:
+        wanted = (config.invocation_params.dir / argument.partition("::")[0]).resolve()
+        return any((config.rootpath / Path(file)).resolve().is_relative_to(wanted) for file in self._ran)
+
+
+def _reason(report: pytest.TestReport | pytest.CollectReport) -> str:
+    return report.longrepr[2] if isinstance(report.longrepr, tuple) else str(report.longrepr)
+
+
+def pytest_configure(config: pytest.Config) -> None:
+    """Watch for skips in the process that reports: a worker's reports all arrive there."""
+    if os.environ.get("CARREL_NO_SKIPS") == "1" and not hasattr(config, "workerinput"):
+        config.pluginmanager.register(NoSkips(), "carrel-no-skips")

@@ -1,0 +1,596 @@
+"""The plan of the house, held by a test: who may import whom, how large things grow, which words are not used.
+
+Every rule is a function from `Source`s to complaints. The last part of this file feeds each rule a small house that
+breaks it, so that a rule which stopped looking is noticed. The plan itself is `docs/architecture.md`; when a wall
+moves, it moves there and in `MAY_IMPORT` in the same commit.
+"""
+
+import ast
+import graphlib
+import io
+import re
+import sys
+import tokenize
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from dataclasses import dataclass
+from functools import cached_property
+from pathlib import Path
+
+import pytest
+
+PACKAGE = Path(__file__).parents[2] / "src" / "carrel"
+
+# The rooms. Names are relative to `carrel`; the package root itself is "".
+
+VALUES = frozenset({"digest", "errors", "limits", "model", "template", "uri", "value", "version"})
+DOMAIN = frozenset(
+    {"catalog", "content", "cursor", "openat2", "permissions", "provider", "routing", "sandbox", "search", "watch"}
+)
+PROTOCOL = frozenset(
+    {
+        "protocol.answers",
+        "protocol.eras",
+        "protocol.failures",
+        "protocol.framing",
+        "protocol.incoming",
+        "protocol.jsonrpc",
+        "protocol.methods",
+        "protocol.results",
+    }
+)
+JOINING = frozenset({"client", "processes", "server", "work"})
+TRANSPORTS = frozenset({"transports.http", "transports.memory", "transports.stdio", "transports.workers"})
+PROVIDERS = frozenset(
+    {
+        "providers.alc",
+        "providers.guide",
+        "providers.logs",
+        "providers.mirror",
+        "providers.mounts",
+        "providers.objects",
+        "providers.sage",
+        "providers.scopes",
+        "providers.workspace",
+    }
+)
+SETUP = frozenset({"config", "detect", "settings", "trust"})
+
+FOLDERS = frozenset({"cli", "explorer"}) | PROVIDERS
+"""Rooms that may be a folder; the modules in it may import one another and count as one room."""
+
+FOR_A_PROVIDER = VALUES | {"processes", "provider", "sandbox", "search", "watch"}
+NOTHING: frozenset[str] = frozenset()
+
+MAY_IMPORT: Mapping[str, frozenset[str]] = {
+    "": VALUES | DOMAIN,
+    "__main__": frozenset({"cli"}),
+    **dict.fromkeys(VALUES, VALUES),
+    **dict.fromkeys(DOMAIN, VALUES | DOMAIN),
+    "protocol": NOTHING,
+    **dict.fromkeys(PROTOCOL, VALUES | PROTOCOL),
+    "server": VALUES | DOMAIN | PROTOCOL | {"work"},
+    "client": VALUES | PROTOCOL | {"processes"},
+    "processes": VALUES,
+    "work": VALUES,
+    "transports": NOTHING,
+    **dict.fromkeys(TRANSPORTS, VALUES | DOMAIN | PROTOCOL | JOINING | {"transports.workers"}),
+    "transports.workers": VALUES | {"work"},
+    "providers": NOTHING,
+    **dict.fromkeys(PROVIDERS, FOR_A_PROVIDER),
+    "providers.guide": FOR_A_PROVIDER | {"catalog", "routing"},
+    "providers.mirror": FOR_A_PROVIDER | {"catalog", "routing"},
+    "providers.mounts": FOR_A_PROVIDER | {"client"},
+    **dict.fromkeys(SETUP, VALUES | DOMAIN | PROVIDERS | SETUP),
+    "desk": VALUES | DOMAIN | JOINING | PROVIDERS | SETUP,
+    "cli": VALUES | DOMAIN | PROTOCOL | JOINING | TRANSPORTS | PROVIDERS | SETUP | {"desk", "explorer"},
+    "explorer": VALUES | DOMAIN | PROTOCOL | JOINING | TRANSPORTS | {"desk"},
+    "testing": VALUES | DOMAIN | PROTOCOL | JOINING | TRANSPORTS,
+}
+"""Which rooms a room may import, itself aside. Order within a layer is free; a cycle is not."""
+
+HTTP = ("transports.http", "explorer")
+HOMES: Mapping[str, tuple[str, ...]] = {
+    "click": ("cli",),
+    "httptools": HTTP,
+    "msgspec": ("protocol", "config", "value"),
+    "pathspec": ("providers.workspace",),
+    "pytest": ("testing",),
+    "rich": ("cli",),
+    "starlette": HTTP,
+    "tree_sitter": ("providers.alc.lua",),
+    "tree_sitter_lua": ("providers.alc.lua",),
+    "uvicorn": HTTP,
+    "uvloop": HTTP,
+    "watchfiles": ("watch",),
+    "yaml": ("providers.sage",),
+}
+"""Where each third-party package is imported, and nowhere else."""
+
+OUTSIDE_WORLD = frozenset(
+    {"asyncio", "concurrent", "os", "pathlib", "selectors", "socket", "subprocess", "tempfile", "threading", "time"}
+)
+"""Files, clocks and threads, of which `protocol` knows nothing."""
+
+NO_CLOCK = frozenset({"gmtime", "strftime"})
+"""What `time` has that only turns one spelling of a time into another."""
+
+CATCH_ALL = ("cli", "providers.objects", "server")
+"""Where everything may be caught: the last boundaries, once each."""
+
+MAX_FILE_LINES = 400
+MAX_BODY_LINES = 40
+MAX_NOQA = 8
+WORD = re.compile(r"[A-Z]+(?![a-z])|[A-Z]?[a-z0-9]+")
+BANNED_WORDS = frozenset({"base", "common", "handler", "helper", "manager", "service", "util"})
+
+
+@dataclass(frozen=True)
+class Source:
+    """One module: its name relative to `carrel`, and its text."""
+
+    name: str
+    text: str
+    is_package: bool = False
+
+    @cached_property
+    def tree(self) -> ast.Module:
+        """The module, parsed."""
+        return ast.parse(self.text)
+
+    @property
+    def room(self) -> str | None:
+        """The room it stands in; None for a module that is not on the plan."""
+        parts = self.name.split(".")
+        folders = (".".join(parts[:length]) for length in range(1, len(parts)))
+        return self.name if self.name in MAY_IMPORT else next((name for name in folders if name in FOLDERS), None)
+
+    def at(self, line: int) -> str:
+        """Name a place in it as a reader would look for it."""
+        return f"{self.name or '__init__'}:{line}"
+
+    def comments(self) -> Iterator[tuple[int, str]]:
+        """Yield each comment with its line; text inside strings is none."""
+        for token in tokenize.generate_tokens(io.StringIO(self.text).readline):
+            if token.type == tokenize.COMMENT:
+                yield token.start[0], token.string
+
+    def functions(self) -> Iterator[ast.FunctionDef | ast.AsyncFunctionDef]:
+        """Yield every function, nested ones too."""
+        for node in ast.walk(self.tree):
+            if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef):
+                yield node
+
+
+Rule = Callable[[tuple[Source, ...]], Iterable[str]]
+
+
+def house() -> tuple[Source, ...]:
+    """Read every module that exists now."""
+    return tuple(
+        Source(_dotted(path), path.read_text(encoding="utf-8"), path.name == "__init__.py")
+        for path in sorted(PACKAGE.rglob("*.py"))
+    )
+
+
+def _dotted(path: Path) -> str:
+    return ".".join(path.relative_to(PACKAGE).with_suffix("").parts).removesuffix("__init__").removesuffix(".")
+
+
+def _is_in(name: str, places: Iterable[str]) -> bool:
+    return any(name == place or name.startswith(f"{place}.") for place in places)
+
+
+# Imports
+
+
+def _imports(source: Source, known: frozenset[str]) -> Iterator[tuple[int, str]]:
+    """Yield each module that is imported anywhere in `source`, inside functions and for types alone too."""
+    for node in ast.walk(source.tree):
+        if isinstance(node, ast.Import):
+            yield from ((node.lineno, alias.name) for alias in node.names)
+        elif isinstance(node, ast.ImportFrom):
+            origin = _origin(source, node)
+            for alias in node.names:
+                inner = f"{origin}.{alias.name}"
+                yield node.lineno, inner if inner in known else origin
+        elif isinstance(node, ast.Call) and ast.unparse(node.func).endswith("import_module"):
+            yield from ((node.lineno, ast.literal_eval(name)) for name in node.args if isinstance(name, ast.Constant))
+
+
+def _origin(source: Source, node: ast.ImportFrom) -> str:
+    if not node.level:
+        return node.module or ""
+    parts = f"carrel.{source.name}".rstrip(".").split(".")
+    package = parts[: len(parts) - node.level + source.is_package]
+    return ".".join([*package, *([node.module] if node.module else [])])
+
+
+def _edges(sources: tuple[Source, ...]) -> Iterator[tuple[Source, int, str]]:
+    known = frozenset(f"carrel.{source.name}" for source in sources if source.name)
+    for source in sources:
+        for line, target in _imports(source, known):
+            yield source, line, target
+
+
+def _inner_edges(sources: tuple[Source, ...]) -> Iterator[tuple[Source, int, str]]:
+    for source, line, target in _edges(sources):
+        if target.startswith("carrel."):
+            yield source, line, target.removeprefix("carrel.")
+
+
+def every_module_is_on_the_plan(sources: tuple[Source, ...]) -> Iterator[str]:
+    for source in sources:
+        if source.room is None:
+            yield f"{source.name}: not on the plan; add it to MAY_IMPORT here and to docs/architecture.md"
+
+
+def imports_go_downwards(sources: tuple[Source, ...]) -> Iterator[str]:
+    for source, line, target in _inner_edges(sources):
+        room, wanted = source.room, Source(target, "").room
+        if room is not None and wanted != room and wanted not in MAY_IMPORT[room]:
+            yield f"{source.at(line)}: {room or 'the package root'} may not import {target}"
+
+
+def nobody_imports_the_root(sources: tuple[Source, ...]) -> Iterator[str]:
+    for source, line, target in _edges(sources):
+        if target == "carrel":
+            yield f"{source.at(line)}: imports the package root"
+
+
+def imports_make_no_cycle(sources: tuple[Source, ...]) -> Iterator[str]:
+    graph: dict[str, set[str]] = {source.name: set() for source in sources}
+    for source, _, target in _inner_edges(sources):
+        graph[source.name].add(target)
+    try:
+        graphlib.TopologicalSorter(graph).prepare()
+    except graphlib.CycleError as error:
+        yield "cycle: " + " imports ".join(reversed(error.args[1]))
+
+
+def strangers_have_one_home(sources: tuple[Source, ...]) -> Iterator[str]:
+    for source, line, target in _edges(sources):
+        package = target.partition(".")[0]
+        if package == "carrel" or package in sys.stdlib_module_names:
+            continue
+        if package not in HOMES:
+            yield f"{source.at(line)}: {package} has no home; add it to HOMES here and to docs/architecture.md"
+        elif not _is_in(source.name, HOMES[package]):
+            yield f"{source.at(line)}: {package} is imported only in {' and '.join(HOMES[package])}"
+
+
+def the_protocol_knows_no_outside_world(sources: tuple[Source, ...]) -> Iterator[str]:
+    inner = tuple(source for source in sources if _is_in(source.name, ["protocol"]))
+    for source, line, target in _edges(inner):
+        if target.partition(".")[0] in OUTSIDE_WORLD and line not in _spelling_lines(source):
+            yield f"{source.at(line)}: the protocol imports {target}"
+
+
+def _spelling_lines(source: Source) -> frozenset[int]:
+    return frozenset(
+        node.lineno
+        for node in ast.walk(source.tree)
+        if isinstance(node, ast.ImportFrom) and node.module == "time" and {a.name for a in node.names} <= NO_CLOCK
+    )
+
+
+# Sizes
+
+
+def files_are_short(sources: tuple[Source, ...]) -> Iterator[str]:
+    for source in sources:
+        lines = len(source.text.splitlines())
+        if lines > MAX_FILE_LINES:
+            yield f"{source.at(1)}: {lines} lines, more than {MAX_FILE_LINES}"
+
+
+def functions_are_short(sources: tuple[Source, ...]) -> Iterator[str]:
+    for source in sources:
+        for function in source.functions():
+            body = function.body[1:] if ast.get_docstring(function) is not None else function.body
+            lines = (body[-1].end_lineno or 0) - body[0].lineno + 1 if body else 0
+            if lines > MAX_BODY_LINES:
+                yield f"{source.at(function.lineno)}: {function.name} has {lines} lines, more than {MAX_BODY_LINES}"
+
+
+# Words
+
+
+def every_module_says_what_it_is(sources: tuple[Source, ...]) -> Iterator[str]:
+    for source in sources:
+        if not ast.get_docstring(source.tree):
+            yield f"{source.at(1)}: no docstring"
+
+
+def names_mean_something(sources: tuple[Source, ...]) -> Iterator[str]:
+    for source in sources:
+        classes = (node for node in ast.walk(source.tree) if isinstance(node, ast.ClassDef))
+        names = [(1, source.name), *((node.lineno, node.name) for node in (*classes, *source.functions()))]
+        for line, name in names:
+            words = {word.lower().removesuffix("s") for word in re.findall(WORD, name)}
+            for word in sorted(words & BANNED_WORDS):
+                yield f"{source.at(line)}: {name}: the word {word!r} says nothing"
+
+
+# Exceptions to rules
+
+
+def nothing_is_ignored_by_the_type_checker(sources: tuple[Source, ...]) -> Iterator[str]:
+    for source in sources:
+        for line, comment in source.comments():
+            if re.match(r"#\s*((type|pyright|ty)\s*:\s*ignore|mypy\s*:)", comment):
+                yield f"{source.at(line)}: {comment}"
+
+
+def noqas_are_few_and_have_reasons(sources: tuple[Source, ...]) -> Iterator[str]:
+    found = [
+        (source.at(line), comment)
+        for source in sources
+        for line, comment in source.comments()
+        if re.search(r"\bnoqa\b", comment)
+    ]
+    for place, comment in found:
+        if not re.fullmatch(r"# noqa: [A-Z]+\d+(, ?[A-Z]+\d+)*\W+[a-z]\w*\W+\w.*", comment):
+            yield f"{place}: {comment}: write it as '# noqa: CODE the reason'"
+    if len(found) > MAX_NOQA:
+        yield f"{len(found)} noqa comments, more than {MAX_NOQA}: {', '.join(place for place, _ in found)}"
+
+
+def everything_is_caught_only_at_the_boundaries(sources: tuple[Source, ...]) -> Iterator[str]:
+    seen: dict[str, str] = {}
+    for source in sources:
+        boundary = next((room for room in CATCH_ALL if _is_in(source.name, [room])), None)
+        for line in _catch_alls(source):
+            if boundary is None:
+                yield f"{source.at(line)}: catches everything; name the errors"
+            elif boundary in seen:
+                yield f"{source.at(line)}: catches everything a second time, after {seen[boundary]}"
+            else:
+                seen[boundary] = source.at(line)
+
+
+def _catch_alls(source: Source) -> Iterator[int]:
+    """Yield where everything is caught; who tidies up and raises it again has caught nothing."""
+    for node in ast.walk(source.tree):
+        if isinstance(node, ast.ExceptHandler):
+            passed_on = isinstance(node.body[-1], ast.Raise) and node.body[-1].exc is None
+            caught = [] if passed_on else [node.type or ast.Name("BaseException")]
+        elif isinstance(node, ast.Call) and ast.unparse(node.func).endswith("suppress"):
+            caught = node.args
+        else:
+            continue
+        if _names_everything(caught):
+            yield node.lineno
+
+
+def _names_everything(expressions: Iterable[ast.expr]) -> bool:
+    return any(
+        isinstance(node, ast.Name) and node.id in {"Exception", "BaseException"}
+        for expression in expressions
+        for node in ast.walk(expression)
+    )
+
+
+RULES: tuple[Rule, ...] = (
+    every_module_is_on_the_plan,
+    imports_go_downwards,
+    nobody_imports_the_root,
+    imports_make_no_cycle,
+    strangers_have_one_home,
+    the_protocol_knows_no_outside_world,
+    files_are_short,
+    functions_are_short,
+    every_module_says_what_it_is,
+    names_mean_something,
+    nothing_is_ignored_by_the_type_checker,
+    noqas_are_few_and_have_reasons,
+    everything_is_caught_only_at_the_boundaries,
+)
+
+
+def test_there_is_a_house() -> None:
+    assert {"errors", "model"} <= {source.name for source in house()}
+
+
+@pytest.mark.parametrize("rule", RULES, ids=lambda rule: rule.__name__)
+def test_the_house_keeps_the_rule(rule: Rule) -> None:
+    assert list(rule(house())) == []
+
+
+# The rules themselves
+
+
+def _small_house(**texts: str) -> tuple[Source, ...]:
+    """Build sources from text; `__` in a name is a dot."""
+    return tuple(Source(name.replace("__", ".").strip("."), text) for name, text in texts.items())
+
+
+IMPORTS = {
+    "a value imports the domain": ("uri", "import carrel.catalog", "uri:1: uri may not import catalog"),
+    "the protocol sees the domain": (
+        "protocol.methods",
+        "from carrel.provider import Route",
+        "protocol.methods:1: protocol.methods may not import provider",
+    ),
+    "the protocol sees a provider": (
+        "protocol.eras",
+        "def f():\n    from carrel.providers import guide",
+        "protocol.eras:2: protocol.eras may not import providers.guide",
+    ),
+    "a provider imports the server": (
+        "providers.logs.tools",
+        "from carrel.server import Server",
+        "providers.logs.tools:1: providers.logs may not import server",
+    ),
+    "a provider imports another": (
+        "providers.sage.provider",
+        "from ..guide import Guide",
+        "providers.sage.provider:1: providers.sage may not import providers.guide",
+    ),
+    "a provider imports the catalogue": (
+        "providers.objects",
+        "from carrel.catalog import Catalog",
+        "providers.objects:1: providers.objects may not import catalog",
+    ),
+    "the server imports a transport": (
+        "server",
+        "import importlib\nimportlib.import_module('carrel.transports.stdio')",
+        "server:2: server may not import transports.stdio",
+    ),
+    "the client imports the server": (
+        "client",
+        "from carrel.server import Server",
+        "client:1: client may not import server",
+    ),
+}
+
+
+@pytest.mark.parametrize(("name", "text", "complaint"), IMPORTS.values(), ids=IMPORTS.keys())
+def test_an_import_against_the_plan_is_found(name: str, text: str, complaint: str) -> None:
+    guide = Source("providers.guide", "")
+
+    assert list(imports_go_downwards((Source(name, text), guide))) == [complaint]
+
+
+def test_imports_along_the_plan_are_silent() -> None:
+    sources = (
+        Source("providers.logs.ring", "from carrel.errors import NotFound"),
+        Source("providers.logs.provider", "from . import ring\nfrom carrel.providers.logs.ring import Ring"),
+        Source("providers.mounts", "from carrel.client import Client"),
+        Source("providers.guide", "from carrel import catalog"),
+        Source("catalog", "import carrel.model"),
+        Source("server", "from carrel.protocol import jsonrpc"),
+        Source("protocol.jsonrpc", "import msgspec"),
+    )
+
+    assert [complaint for rule in RULES[:6] for complaint in rule(sources)] == []
+
+
+def test_a_module_nobody_planned_is_found() -> None:
+    complaints = list(every_module_is_on_the_plan(_small_house(extras="", protocol__extras="", cli__serve="")))
+
+    assert complaints == [
+        "extras: not on the plan; add it to MAY_IMPORT here and to docs/architecture.md",
+        "protocol.extras: not on the plan; add it to MAY_IMPORT here and to docs/architecture.md",
+    ]
+
+
+@pytest.mark.parametrize("text", ["import carrel", "from carrel import __version__", "from . import __version__"])
+def test_an_import_of_the_root_is_found(text: str) -> None:
+    assert list(nobody_imports_the_root(_small_house(server=text))) == ["server:1: imports the package root"]
+
+
+def test_a_module_may_be_taken_from_the_root() -> None:
+    sources = _small_house(server="from carrel import errors\nfrom . import errors\nimport carrel.errors", errors="")
+
+    assert list(nobody_imports_the_root(sources)) == []
+
+
+def test_a_cycle_is_found_even_inside_functions() -> None:
+    sources = _small_house(
+        provider="from carrel.catalog import Catalog", catalog="def f():\n    from carrel import provider"
+    )
+
+    [complaint] = imports_make_no_cycle(sources)
+
+    assert set(complaint.removeprefix("cycle: ").split(" imports ")) == {"catalog", "provider"}
+
+
+def test_a_stranger_away_from_home_is_found() -> None:
+    sources = _small_house(
+        cli__serve="import click",
+        server="import click\nimport requests",
+        config="import msgspec.json",
+        model="import os",
+    )
+
+    assert list(strangers_have_one_home(sources)) == [
+        "server:1: click is imported only in cli",
+        "server:2: requests has no home; add it to HOMES here and to docs/architecture.md",
+    ]
+
+
+def test_a_clock_in_the_protocol_is_found() -> None:
+    sources = _small_house(
+        protocol__eras="from time import monotonic", protocol__results="from time import gmtime", watch="import time"
+    )
+
+    assert list(the_protocol_knows_no_outside_world(sources)) == ["protocol.eras:1: the protocol imports time"]
+
+
+def test_a_long_file_is_found() -> None:
+    assert list(files_are_short(_small_house(uri="#\n" * 400, model="#\n" * 401))) == [
+        "model:1: 401 lines, more than 400"
+    ]
+
+
+def test_a_long_function_is_found_and_its_docstring_is_free() -> None:
+    head = 'def f():\n    """One.\n\n    Two.\n    """\n'
+    sources = _small_house(uri=head + "    x = 1\n" * 40, model=head + "    x = 1\n" * 41, limits="def f(): 'alone'")
+
+    assert list(functions_are_short(sources)) == ["model:1: f has 41 lines, more than 40"]
+
+
+def test_a_module_without_a_docstring_is_found() -> None:
+    assert list(every_module_says_what_it_is(_small_house(uri='"""URIs."""', model="x = 1"))) == [
+        "model:1: no docstring"
+    ]
+
+
+def test_an_empty_word_in_a_name_is_found() -> None:
+    sources = _small_house(
+        uri_utils="", model="class HTTPHandler:\n    def decode_base64(self): ...\n    def based_on(self): ..."
+    )
+
+    assert list(names_mean_something(sources)) == [
+        "uri_utils:1: uri_utils: the word 'util' says nothing",
+        "model:1: HTTPHandler: the word 'handler' says nothing",
+    ]
+
+
+def test_a_type_error_that_is_ignored_is_found() -> None:
+    sources = _small_house(model="x = 1  # type: ignore[assignment]\ny = '# type: ignore'", uri="# mypy: ignore-errors")
+
+    assert list(nothing_is_ignored_by_the_type_checker(sources)) == [
+        "model:1: # type: ignore[assignment]",
+        "uri:1: # mypy: ignore-errors",
+    ]
+
+
+def test_a_noqa_without_a_reason_is_found() -> None:
+    text = "a = 1  # noqa\nb = 2  # noqa: E501\nc = 3  # noqa: E501 a table reads better wide\nd = '# noqa'"
+
+    assert list(noqas_are_few_and_have_reasons(_small_house(model=text))) == [
+        "model:1: # noqa: write it as '# noqa: CODE the reason'",
+        "model:2: # noqa: E501: write it as '# noqa: CODE the reason'",
+    ]
+
+
+def test_a_ninth_noqa_is_found() -> None:
+    text = "a = 1  # noqa: E501 a table reads better wide\n"
+
+    assert list(noqas_are_few_and_have_reasons(_small_house(model=text * 8))) == []
+    assert len(list(noqas_are_few_and_have_reasons(_small_house(model=text * 9)))) == 1
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "try: ...\nexcept Exception: ...",
+        "try: ...\nexcept (OSError, BaseException): ...",
+        "try: ...\nexcept: ...",
+        "import contextlib\nwith contextlib.suppress(Exception): ...",
+    ],
+)
+def test_catching_everything_is_found(text: str) -> None:
+    assert list(everything_is_caught_only_at_the_boundaries(_small_house(watch=text, server=text))) == [
+        "watch:2: catches everything; name the errors"
+    ]
+    assert list(everything_is_caught_only_at_the_boundaries(_small_house(cli__serve=text, cli__ls=text))) == [
+        "cli.ls:2: catches everything a second time, after cli.serve:2"
+    ]
+
+
+def test_tidying_up_and_raising_again_catches_nothing() -> None:
+    text = "try: ...\nexcept BaseException:\n    close()\n    raise"
+
+    assert list(everything_is_caught_only_at_the_boundaries(_small_house(sandbox=text))) == []

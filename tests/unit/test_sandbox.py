@@ -1,0 +1,564 @@
+"""What `carrel.sandbox` opens and reads when nobody means harm; attacks and races have files of their own."""
+
+import errno
+import json
+import os
+import resource
+import shutil
+import stat
+import subprocess
+import sys
+from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+
+import pytest
+
+from carrel import openat2, sandbox
+from carrel.sandbox import Missing, Opened, Outside, Root, Special, Unreadable, Walk
+
+SOURCES = Path(__file__).parents[2] / "src"
+
+
+def handles() -> set[Path]:
+    return set(Path("/dev/fd").iterdir())
+
+
+@pytest.fixture(autouse=True)
+def _every_handle_is_given_back() -> Iterator[None]:
+    before = handles()
+    yield
+    assert handles() == before
+
+
+@pytest.fixture
+def folder(tmp_path: Path) -> Path:
+    """A small tree: `lib/main.dart`, `lib/deep/er/x.txt`, `empty`."""
+    root = tmp_path / "root"
+    (root / "lib" / "deep" / "er").mkdir(parents=True)
+    (root / "empty").mkdir()
+    (root / "lib" / "main.dart").write_bytes(b"void main() {}\n")
+    (root / "lib" / "deep" / "er" / "x.txt").write_bytes(b"deep")
+    return root
+
+
+@pytest.fixture(params=[True, False], ids=["openat2", "walk"])
+def root(request: pytest.FixtureRequest, folder: Path) -> Iterator[Root]:
+    with Root(folder, use_openat2=request.param) as opened:
+        assert opened.fast is (openat2.find() if request.param else None)
+        yield opened
+
+
+def content(opened: Opened) -> bytes:
+    with opened:
+        return opened.read(0, opened.stat.st_size)
+
+
+def run(script: str, *arguments: str) -> str:
+    """Run Python text in a process of its own and give what it printed."""
+    done = subprocess.run(
+        [sys.executable, "-c", script, *arguments],
+        env={**os.environ, "PYTHONPATH": str(SOURCES)},
+        capture_output=True,
+        text=True,
+        check=True,
+    )
+    return done.stdout
+
+
+# Opening
+
+
+@pytest.mark.parametrize(
+    ("segments", "text"), [(("lib", "main.dart"), b"void main() {}\n"), (("lib", "deep", "er", "x.txt"), b"deep")]
+)
+def test_a_file_is_opened_where_it_lies(root: Root, folder: Path, segments: tuple[str, ...], text: bytes) -> None:
+    with root.open(segments) as opened:
+        assert (opened.real, opened.is_folder, opened.read(0, 99)) == (segments, False, text)
+        assert os.path.samestat(opened.stat, folder.joinpath(*segments).stat())
+
+
+@pytest.mark.parametrize("segments", [(), ("lib",), ("lib", "deep", "er")])
+def test_a_folder_is_opened_and_no_segments_are_the_root(root: Root, folder: Path, segments: tuple[str, ...]) -> None:
+    with root.open(segments) as opened:
+        assert (opened.real, opened.is_folder) == (segments, True)
+        assert os.path.samestat(opened.stat, folder.joinpath(*segments).stat())
+
+
+def test_segments_may_be_any_sequence(root: Root) -> None:
+    with root.open(["lib", "main.dart"]) as opened:
+        assert opened.real == ("lib", "main.dart")
+
+
+def test_a_hard_link_is_an_ordinary_file(root: Root, folder: Path, tmp_path: Path) -> None:
+    (tmp_path / "elsewhere.txt").write_bytes(b"shared")
+    (folder / "here.txt").hardlink_to(tmp_path / "elsewhere.txt")
+
+    assert content(root.open(("here.txt",))) == b"shared"
+
+
+@pytest.mark.parametrize(
+    "name",
+    [
+        "new\nline",
+        "tab\t",
+        "\x7f",
+        " ",
+        "...",
+        "..a",
+        "a..b",
+        "-rf",
+        "~",
+        "日本語.md",
+        "e\u0301",
+        "\u202e",
+        "a:b",
+        "*?[]",
+    ],
+)
+def test_a_strange_name_is_a_name(root: Root, folder: Path, name: str) -> None:
+    (folder / name).write_bytes(b"strange")
+
+    with root.open((name,)) as opened:
+        assert (opened.real, opened.read(0, 99)) == ((name,), b"strange")
+
+
+def test_a_name_that_is_not_utf_8_is_opened_as_python_spells_it(root: Root, folder: Path) -> None:
+    Path(os.fsdecode(os.fsencode(folder) + b"/\xff\xfe.txt")).write_bytes(b"bytes")
+
+    with root.open(("\udcff\udcfe.txt",)) as opened:
+        assert (opened.real, opened.read(0, 99)) == (("\udcff\udcfe.txt",), b"bytes")
+
+
+def test_a_path_longer_than_the_system_takes_is_opened(root: Root, folder: Path) -> None:
+    names = [f"{number:03}" + "x" * 200 for number in range(30)]
+    handle = os.open(folder, os.O_RDONLY)
+    for name in names:
+        os.mkdir(name, dir_fd=handle)
+        inner = os.open(name, os.O_RDONLY, dir_fd=handle)
+        os.close(handle)
+        handle = inner
+    os.close(os.open("end.txt", os.O_CREAT | os.O_WRONLY, dir_fd=handle))
+    os.close(handle)
+
+    with root.open((*names, "end.txt")) as opened:
+        assert opened.real == (*names, "end.txt")
+    shutil.rmtree(folder / names[0])
+
+
+def test_a_file_keeps_its_content_when_its_name_gets_another(root: Root, folder: Path) -> None:
+    with root.open(("lib", "main.dart")) as opened:
+        (folder / "other").write_bytes(b"another file")
+        (folder / "other").replace(folder / "lib" / "main.dart")
+
+        assert opened.read(0, 99) == b"void main() {}\n"
+
+
+# Failing
+
+
+@pytest.mark.parametrize(
+    "segments",
+    [
+        ("nope",),
+        ("nope", "main.dart"),
+        ("lib", "nope"),
+        ("lib", "main.dart", "x"),
+        ("lib", "main.dart", "x", "y"),
+        ("LIB", "main.dart"),
+        ("lib", "MAIN.DART"),
+        ("x" * 256,),
+        ("x" * 100_000,),
+        ("lib", "x" * 256, "y"),
+        ("\ud800",),
+        ("lib", "\udfff"),
+        ("%2e%2e", "x"),
+        ("etc", "passwd"),
+    ],
+    ids=lambda segments: "-".join(segments)[:20].encode("ascii", "backslashreplace").decode(),
+)
+def test_what_is_not_there_is_missing(root: Root, segments: tuple[str, ...]) -> None:
+    with pytest.raises(Missing) as caught:
+        root.open(segments)
+
+    assert (caught.value.args, caught.value.__context__, caught.value.__cause__) == ((), None, None)
+
+
+@pytest.mark.parametrize(
+    "segments", [("",), (".",), ("lib", ""), ("lib", ".", "main.dart"), ("a\0b",), ("lib", "main.dart\0")]
+)
+def test_what_no_caller_should_ask_for_is_a_mistake_in_the_program(root: Root, segments: tuple[str, ...]) -> None:
+    with pytest.raises(ValueError, match=r"^A segment is not empty, not `\.` and without NUL$"):
+        root.open(segments)
+
+
+def test_a_root_that_was_closed_opens_nothing(folder: Path) -> None:
+    root = Root(folder)
+    root.close()
+    root.close()
+
+    with pytest.raises(Unreadable) as caught:
+        root.open(("lib",))
+    assert caught.value.errno == errno.EBADF
+
+
+PERMISSIONS = """
+import errno, json, os, sys
+from carrel.sandbox import Root, SandboxError, Unreadable
+
+def outcome(root, segments):
+    try:
+        with root.open(segments) as opened:
+            return "folder" if opened.is_folder else opened.read(0, 99).decode()
+    except Unreadable as failure:
+        return errno.errorcode[failure.errno]
+    except SandboxError as failure:
+        return type(failure).__name__
+
+roots = [Root(sys.argv[1], use_openat2=fast) for fast in (True, False)]
+if os.geteuid() == 0:
+    os.setgroups([])
+    os.setgid(65534)
+    os.setuid(65534)
+print(json.dumps([{path: outcome(root, path.split("/")) for path in sys.argv[2:]} for root in roots]))
+"""
+
+
+def test_what_the_system_refuses_is_unreadable_and_a_folder_that_may_only_be_entered_is_passed(folder: Path) -> None:
+    outcomes = {
+        "open.txt": "open.txt",
+        "shut.txt": "EACCES",
+        "shut": "EACCES",
+        "shut/x.txt": "EACCES",
+        "shut/nope": "EACCES",
+        "pass": "EACCES",
+        "pass/x.txt": "pass/x.txt",
+        "pass/nope": "Missing",
+        "link": "pass/x.txt",
+        "fifo": "Special",
+    }
+    for path in ("open.txt", "shut.txt", "shut/x.txt", "pass/x.txt"):
+        (folder / path).parent.mkdir(exist_ok=True)
+        (folder / path).write_text(path)
+    (folder / "link").symlink_to("pass/x.txt")
+    os.mkfifo(folder / "fifo", 0o000)
+    for path, mode in (("shut.txt", 0o000), ("shut", 0o000), ("pass", 0o111)):
+        (folder / path).chmod(mode)
+    for parent in folder.parents[:3]:
+        parent.chmod(0o755)
+
+    printed = run(PERMISSIONS, str(folder), *outcomes)
+    (folder / "shut").chmod(0o755)
+    (folder / "pass").chmod(0o755)
+
+    assert json.loads(printed) == [outcomes, outcomes]
+
+
+@pytest.mark.parametrize("spare", range(5))
+def test_running_out_of_handles_at_any_step_gives_them_all_back(root: Root, folder: Path, spare: int) -> None:
+    (folder / "link").symlink_to("lib/deep/er/x.txt")
+    before = handles()
+    soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
+    free = os.dup(0)
+    os.close(free)
+
+    resource.setrlimit(resource.RLIMIT_NOFILE, (free + spare, hard))
+    try:
+        outcome: bytes | int = content(root.open(("link",)))
+    except Unreadable as failure:
+        outcome = failure.errno
+    finally:
+        resource.setrlimit(resource.RLIMIT_NOFILE, (soft, hard))
+
+    assert outcome == (b"deep" if spare >= 4 else errno.EMFILE)
+    assert handles() == before
+
+
+# The root itself
+
+
+def test_a_link_to_the_root_is_resolved_once(folder: Path, tmp_path: Path) -> None:
+    link = tmp_path / "link"
+    link.symlink_to("root")
+    with Root(link) as root:
+        link.unlink()
+        link.symlink_to("/")
+
+        assert root.path == str(folder.resolve())
+        assert content(root.open(("lib", "main.dart"))) == b"void main() {}\n"
+
+
+def test_a_root_stays_the_folder_it_was_when_another_takes_its_name(root: Root, folder: Path) -> None:
+    folder.rename(folder.with_name("moved"))
+    (folder / "lib").mkdir(parents=True)
+    (folder / "lib" / "main.dart").write_bytes(b"impostor")
+
+    assert content(root.open(("lib", "main.dart"))) == b"void main() {}\n"
+
+
+def test_a_root_that_was_deleted_is_empty(root: Root, folder: Path) -> None:
+    shutil.rmtree(folder)
+
+    with pytest.raises(Missing):
+        root.open(("lib",))
+
+
+@pytest.mark.parametrize(
+    ("name", "error"),
+    [
+        ("nope", FileNotFoundError),
+        ("lib/main.dart", NotADirectoryError),
+        ("lib/main.dart/x", NotADirectoryError),
+        ("fifo", NotADirectoryError),
+        ("dangling", FileNotFoundError),
+    ],
+)
+def test_what_is_no_folder_cannot_be_a_root(folder: Path, name: str, error: type[OSError]) -> None:
+    os.mkfifo(folder / "fifo")
+    (folder / "dangling").symlink_to("nope")
+
+    with pytest.raises(error):
+        Root(folder / name)
+
+
+def test_the_root_of_the_file_system_can_be_a_root(folder: Path) -> None:
+    segments = (folder / "lib" / "main.dart").resolve().parts[1:]
+    with Root("/", absolute_links=True) as root:
+        assert root.path == "/"
+        assert content(root.open(segments)) == b"void main() {}\n"
+
+
+# Reading
+
+
+@pytest.mark.parametrize(
+    ("start", "length", "text"),
+    [
+        (0, 4, b"void"),
+        (5, 4, b"main"),
+        (5, 10**30, b"main() {}\n"),
+        (0, sys.maxsize, b"void main() {}\n"),
+        (1, sys.maxsize, b"oid main() {}\n"),
+        (0, 0, b""),
+        (0, -1, b""),
+        (15, 1, b""),
+        (10**15, 1, b""),
+        (sys.maxsize, 1, b""),
+        (10**30, 10**30, b""),
+    ],
+)
+def test_a_read_gives_what_there_is_of_what_was_asked(root: Root, start: int, length: int, text: bytes) -> None:
+    with root.open(("lib", "main.dart")) as opened:
+        assert opened.read(start, length) == text
+
+
+def test_a_read_moves_no_position(root: Root) -> None:
+    with root.open(("lib", "main.dart")) as opened:
+        assert [opened.read(0, 4), opened.read(0, 4)] == [b"void", b"void"]
+
+
+def test_a_file_that_grew_is_read_to_its_end_in_several_parts(root: Root, folder: Path) -> None:
+    text = bytes(range(256)) * 1024
+    with root.open(("lib", "main.dart")) as opened:
+        (folder / "lib" / "main.dart").write_bytes(text)
+
+        assert opened.read(0, 10**9) == text
+
+
+def test_a_file_without_a_size_is_read() -> None:
+    with Root("/proc/self") as root, root.open(("cmdline",)) as opened:
+        assert (opened.stat.st_size, opened.read(0, 10**6)) == (0, Path("/proc/self/cmdline").read_bytes())
+
+
+@pytest.mark.parametrize(("start", "number"), [(0, errno.EISDIR), (-1, errno.EINVAL)])
+def test_a_read_that_the_system_refuses_is_unreadable(root: Root, start: int, number: int) -> None:
+    with root.open(("lib",)) as opened, pytest.raises(Unreadable) as caught:
+        opened.read(start, 1)
+
+    assert (caught.value.errno, caught.value.args, caught.value.__context__) == (number, (number,), None)
+
+
+def test_a_file_that_was_closed_is_not_read(root: Root) -> None:
+    opened = root.open(("lib", "main.dart"))
+    opened.close()
+    opened.close()
+
+    with pytest.raises(Unreadable) as caught:
+        opened.read(0, 1)
+    assert caught.value.errno == errno.EBADF
+
+
+# Folders
+
+
+def test_a_scan_names_every_child_with_its_kind_and_follows_no_link(root: Root, folder: Path) -> None:
+    os.mkfifo(folder / "fifo")
+    (folder / "out").symlink_to("/etc")
+    (folder / "loop").symlink_to("loop")
+    (folder / "to-lib").symlink_to("lib")
+    Path(os.fsdecode(os.fsencode(folder) + b"/\xff")).touch()
+
+    with root.open(()) as opened:
+        listings = [sorted(opened.scan()) for _ in range(2)]
+
+    assert listings == 2 * [
+        [
+            ("empty", "folder"),
+            ("fifo", "special"),
+            ("lib", "folder"),
+            ("loop", "link"),
+            ("out", "link"),
+            ("to-lib", "link"),
+            ("\udcff", "file"),
+        ]
+    ]
+
+
+def test_a_scan_of_an_empty_folder_is_empty_and_of_a_file_there_is_none(root: Root) -> None:
+    with root.open(("empty",)) as opened:
+        assert opened.scan() == []
+    with root.open(("lib", "main.dart")) as opened, pytest.raises(Missing):
+        opened.scan()
+
+
+def test_a_scan_shows_the_folder_that_was_opened_wherever_it_is_now(root: Root, folder: Path) -> None:
+    with root.open(("lib",)) as opened:
+        (folder / "lib").rename(folder / "moved")
+        (folder / "lib").symlink_to("/etc")
+
+        assert sorted(opened.scan()) == [("deep", "folder"), ("main.dart", "file")]
+
+
+def test_a_child_is_described_without_following_it(root: Root, folder: Path) -> None:
+    (folder / "out").symlink_to("/etc")
+    with root.open(()) as opened:
+        assert stat.S_ISLNK(opened.stat_child("out").st_mode)
+        assert opened.stat_child("lib") == (folder / "lib").stat()
+
+
+@pytest.mark.parametrize(
+    ("name", "error"),
+    [
+        ("nope", Missing),
+        ("x" * 256, Missing),
+        ("\ud800", Missing),
+        ("..", Outside),
+        ("lib/main.dart", Outside),
+        ("/etc", Outside),
+        (".", ValueError),
+        ("", ValueError),
+    ],
+)
+def test_only_a_child_is_described(root: Root, name: str, error: type[Exception]) -> None:
+    with root.open(()) as opened, pytest.raises(error):
+        opened.stat_child(name)
+
+
+# The two ways
+
+
+def test_without_openat2_the_walk_serves(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(openat2, "find", lambda: None)
+    with Root(folder, use_openat2=True) as root:
+        assert root.fast is None
+        assert content(root.open(("lib", "main.dart"))) == b"void main() {}\n"
+
+
+@pytest.mark.parametrize("number", [errno.EPERM, errno.ENOSYS, errno.EAGAIN, errno.EINTR, errno.EMFILE, errno.E2BIG])
+def test_when_openat2_fails_for_its_own_reasons_the_walk_serves(folder: Path, number: int) -> None:
+    with Root(folder) as root:
+        root.fast = lambda _folder, _path: -number
+
+        assert content(root.open(("lib", "main.dart"))) == b"void main() {}\n"
+
+
+def test_a_call_that_leaves_the_folder_or_opens_nothing_fails_the_probe() -> None:
+    def refused(_folder: int, _path: bytes) -> int:
+        return -errno.EPERM
+
+    def careless(folder: int, path: bytes) -> int:
+        return os.open(path, os.O_RDONLY, dir_fd=folder)
+
+    assert [openat2._stays_inside(call) for call in (refused, careless)] == [False, False]
+
+
+def test_the_probe_finds_openat2_unless_the_kernel_lacks_it() -> None:
+    with Root("/") as top:
+        answer = openat2._load()(top.fd, b".")
+    if answer >= 0:
+        os.close(answer)
+
+    assert (openat2.find() is not None) == (answer >= 0)
+
+
+SPARING = """
+import sys
+from carrel import openat2, sandbox
+with sandbox.Root(sys.argv[1]) as root:
+    seen = []
+    for _ in range(sandbox.WALKS_FIRST):
+        seen.append("ctypes" in sys.modules)
+        root.open(("lib", "main.dart")).close()
+    print(seen == [False] * sandbox.WALKS_FIRST, "ctypes" in sys.modules, root.fast is openat2.find())
+"""
+
+
+def test_ctypes_is_not_imported_before_it_pays(folder: Path) -> None:
+    assert run(SPARING, str(folder)) == "True True True\n"
+
+
+def test_many_threads_may_use_one_root_while_it_changes_its_way(folder: Path) -> None:
+    path = ("lib", "deep", "er", "x.txt")
+    with Root(folder) as shared, ThreadPoolExecutor(8) as threads:
+        texts = threads.map(lambda segments: content(shared.open(segments)), [path] * 4 * sandbox.WALKS_FIRST)
+
+        assert set(texts) == {b"deep"}
+        assert shared.fast is openat2.find()
+
+
+# Spelling
+
+
+def test_a_file_system_that_minds_case_is_noticed_by_the_first_name_with_a_case(root: Root, folder: Path) -> None:
+    (folder / "123").write_bytes(b"uncased")
+
+    content(root.open(("123",)))
+    undecided = root._folds
+    content(root.open(("lib", "main.dart")))
+
+    assert (undecided, root._folds) == (None, False)
+
+
+@pytest.fixture
+def _folding(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A file system that ignores case, as it looks: two spellings find one file, one of them is listed."""
+    (folder / "Read.me").write_bytes(b"read me")
+    (folder / "rEAD.ME").hardlink_to(folder / "Read.me")
+    names = openat2.names
+    monkeypatch.setattr(openat2, "names", lambda handle: [name for name in names(handle) if name != "rEAD.ME"])
+
+
+@pytest.mark.usefixtures("_folding")
+def test_where_case_is_ignored_only_the_spelling_on_disk_is_opened(root: Root, folder: Path) -> None:
+    (folder / "right").symlink_to("Read.me")
+    (folder / "wrong").symlink_to("lib/../rEAD.ME")
+
+    for segments in (("rEAD.ME",), ("wrong",), ("nope",), ("Read.me", "x")):
+        with pytest.raises(Missing):
+            root.open(segments)
+    assert [content(root.open((name,))) for name in ("Read.me", "right")] == [b"read me", b"read me"]
+    assert content(root.open(("lib", "deep", "er", "x.txt"))) == b"deep"
+
+
+@pytest.mark.usefixtures("_folding")
+def test_a_walk_by_spelling_tells_what_leaves_and_what_is_special(root: Root, folder: Path) -> None:
+    os.mkfifo(folder / "fifo")
+    (folder / "out").symlink_to("../x")
+    for name, error in (("rEAD.ME", Missing), ("fifo", Special), ("out", Outside)):
+        with pytest.raises(error):
+            root.open((name,))
+
+
+def test_a_walk_by_spelling_opens_the_root_itself(root: Root) -> None:
+    with Walk(root.fd, None, spelled=True).open(()) as opened:
+        assert (opened.real, opened.is_folder) == ((), True)
