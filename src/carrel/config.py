@@ -7,6 +7,7 @@ is the project's root; without one, the nearest folder with `.git`, else the wor
 
 import os
 from collections.abc import Iterator, Mapping, Sequence
+from functools import partial
 from typing import Any, Final, Literal
 
 from carrel import detect, settings
@@ -178,21 +179,16 @@ def _take_file(config: Config, layer: Layer, path: str, table: Mapping[str, obje
         for name, value in keys.items():
             kind = settings.find(known, section, name, path).kind
             setting = Setting(settings.check(kind, value, f"{path}: [{section}] {name}"), layer, path)
-            why = "" if layer == "user" or config.is_trusted else _why_withheld(config, kind, setting.value)
+            is_free = layer == "user" or config.is_trusted
+            why = "" if is_free else settings.needs_trust(kind, setting.value, partial(_is_outside, config.root))
             if why:
                 config.withheld.append(Withheld(section, name, why, path))
             else:
                 config.put(section, name, setting)
 
 
-def _why_withheld(config: Config, kind: object, value: object) -> str:
-    return settings.needs_trust(kind, value, _is_outside(config.root, value))
-
-
-def _is_outside(root: str, value: object) -> bool:
+def _is_outside(root: str, value: str) -> bool:
     """Tell whether a place lies outside the project; links count as what they point to."""
-    if not isinstance(value, str):
-        return False
     place = os.path.realpath(os.path.join(root, os.path.expanduser(value)))
     return place != root and not place.startswith(root.rstrip(os.sep) + os.sep)
 

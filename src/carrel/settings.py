@@ -4,7 +4,7 @@ A provider's annotated parameters are its section's schema: `Logs(max_bytes: int
 *is* `[logs] max_bytes`. Parameters annotated `Project` or `Catalog` are given, not set.
 """
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from inspect import Parameter, signature
 from types import NoneType, UnionType
 from typing import Any, Literal, Union, get_args, get_origin, get_type_hints
@@ -116,12 +116,16 @@ def _in_words(kind: Any) -> str:
     return _WORDS.get(getattr(kind, "__supertype__", kind), "another kind of value")
 
 
-def needs_trust(kind: Any, value: object, is_outside: bool) -> str:
+def needs_trust(kind: Any, value: object, is_outside: Callable[[str], bool]) -> str:
     """Say why a project file's value counts only when the file is trusted; empty if it always counts."""
     if kind is Program:
         return "it names a program"
-    if kind is Place and is_outside:
-        return "it names a place outside the project"
-    if kind == ToolLevel and value not in ("off", "read"):
-        return "it turns on tools that write"
-    return ""
+    if kind is Place:
+        return "it names a place outside the project" if isinstance(value, str) and is_outside(value) else ""
+    if kind == ToolLevel:
+        return "" if value in ("off", "read") else "it turns on tools that write"
+    if get_origin(kind) is Literal:
+        return ""
+    parts = list(value.values()) if isinstance(value, dict) else value if isinstance(value, list) else [value]
+    reasons = (needs_trust(inner, part, is_outside) for inner in get_args(kind) for part in parts)
+    return next((reason for reason in reasons if reason), "")

@@ -1,11 +1,20 @@
 """Which wire error each of our errors becomes, per era: the only such mapping."""
 
-from carrel.errors import Denied, NotFound, ProtocolError, ProviderError, RequestError, TooLarge, echo
+from typing import Final
+
+from carrel.errors import BadArgument, Denied, NotFound, ProtocolError, ProviderError, RequestError, TooLarge, echo
 from carrel.limits import MAX_URI_LENGTH
 from carrel.protocol.eras import DENIED, LEGACY_NOT_FOUND, TOO_LARGE, Era
 from carrel.protocol.jsonrpc import INTERNAL_ERROR, INVALID_PARAMS, failure
 
-ERROR_KEY = "dev.carrel/error"
+ERROR_KEY: Final = "dev.carrel/error"
+_NAMES: Final = (
+    (NotFound, "MCP_NOT_FOUND"),
+    (Denied, "MCP_PERMISSION_DENIED"),
+    (TooLarge, "MCP_TOO_LARGE"),
+    (BadArgument, "MCP_INVALID_PARAMS"),
+)
+"""The names that the Fly documents give to errors."""
 
 Answerable = RequestError | ProviderError | ProtocolError
 
@@ -14,7 +23,8 @@ def encode(error: Answerable, era: Era, request_id: bytes | None, uri: str | Non
     """Encode an error for a client of this era; `uri` is what was asked for, if anything was."""
     if isinstance(error, ProtocolError):
         return failure(request_id, error.code, error.message, {**error.data, ERROR_KEY: "invalid"})
-    data: dict[str, object] = {**error.data, ERROR_KEY: error.word}
+    name = next((name for kind, name in _NAMES if isinstance(error, kind)), None)
+    data: dict[str, object] = {**({"name": name} if name else {}), **error.data, ERROR_KEY: error.word}
     named = uri or error.uri
     if named is not None:
         # What is too long to be a URI is not sent back whole: the answer must fit one message too.
