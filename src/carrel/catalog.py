@@ -10,13 +10,13 @@ import logging
 from collections.abc import Iterator, Mapping, Sequence
 from itertools import islice
 
-from carrel import content
+from carrel import browsing, content
 from carrel.cursor import seal, unseal
 from carrel.errors import BadArgument, BadCursor, ConfigError, ProviderError, echo
 from carrel.limits import LIST_TTL_MS, MAX_COMPLETIONS, MAX_MESSAGE_BYTES, PAGE_SIZE
 from carrel.model import Completion, Page, Range, Reading, Resource, Stored, Template, Text, Tool, ToolResult
 from carrel.provider import Call, Closing, Fingerprinting, Instructing, Provider
-from carrel.routing import Found, Mounted, Routes
+from carrel.routing import RANGE_NAMES, Found, Mounted, Routes
 from carrel.value import replace
 
 log = logging.getLogger(__name__)
@@ -62,13 +62,20 @@ class Catalog:
     def page(self, cursor: str | None = None, limit: int | None = None) -> Page:
         """Give one page of the list, from the start or from where the cursor points."""
         wanted = self.page_size if limit is None else limit
-        taken = list(islice(self._sections(*self._place(cursor)), wanted + 1))
+        parts = unseal(cursor) if cursor else (_FRONT, "", "")
+        if parts[0] == browsing.SECTION:
+            return browsing.go_on(self.mounted, parts, wanted)
+        taken = list(islice(self._sections(*self._place(parts)), wanted + 1))
         entries = tuple(entry for _, _, entry in taken[:wanted])
         if len(taken) <= wanted:
             return Page(entries, ttl_ms=LIST_TTL_MS)
         section, mounted, last = taken[wanted - 1]
         next_cursor = seal(section, mounted.provider.name, mounted.key(last))
         return Page(entries, next_cursor, ttl_ms=LIST_TTL_MS)
+
+    def browse(self, asked: browsing.Asked) -> browsing.Browsed:
+        """Give a page in Fly's way: files and logs only, numbered, with a total."""
+        return browsing.browse(self.mounted, asked)
 
     def entries(self, scheme: str | None = None) -> Iterator[Resource]:
         """Yield the whole list, or one provider's part of it, in order."""
@@ -83,11 +90,9 @@ class Catalog:
         end = start + self.page_size
         return tuple(every[start:end]), seal(_TEMPLATES, str(end)) if end < len(every) else None
 
-    def _place(self, cursor: str | None) -> tuple[str, str, str]:
-        if not cursor:
-            return _FRONT, "", ""
-        match unseal(cursor):
-            case (section, name, key) if section in (_FRONT, _MAIN) and self._is_mounted(name):
+    def _place(self, parts: tuple[str, ...]) -> tuple[str, str, str]:
+        match parts:
+            case (section, name, key) if section in (_FRONT, _MAIN) and (not name or self._is_mounted(name)):
                 return section, name, key
         raise BadCursor
 
@@ -140,6 +145,8 @@ class Catalog:
         """Read what `find` found."""
         if found.query_range:
             wanted = _query_range(found, wanted)
+        elif wanted is not None and not RANGE_NAMES.isdisjoint(found.variables):
+            raise _both_ways()
         reading, has_moved = self._read_once(found, uri, wanted, condition)
         tries = 1
         while has_moved and tries < _TRIES:

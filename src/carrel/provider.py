@@ -8,6 +8,8 @@ provider is mounted.
     Fronting        a few entries that stand before everybody else's
     Ordering        entries in another order than their URIs'
     Catching        a better answer than "not found" for URIs of its schemes no route matches
+    Browsing        a part of the list by folder or prefix, as the Fly documents ask
+    Explaining      why a URI is or is not served
     Completing      values for its templates' variables
     Fingerprinting  a cheap token per URI, for watching by polling
     Surveying       a cheap token for the whole list, for noticing that it changed
@@ -72,7 +74,8 @@ class Provider(Protocol):
     """A source of resources.
 
     A provider with an attribute `blocking = True` may wait long in a read, and is called on
-    a worker thread. One with an attribute `summary` is described by it in the guide.
+    a worker thread. One with an attribute `summary` is described by it in the guide; one with
+    `speaks_fly = True` has the fields of the Fly documents in every result.
     """
 
     @property
@@ -112,6 +115,22 @@ class Catching(Protocol):
 
     def unmatched(self, uri: str) -> Reading | Text | Blob | Stored:
         """Read the URI, given exactly as sent, or raise."""
+
+
+@runtime_checkable
+class Browsing(Protocol):
+    """Can list a part: below a folder, or by the beginning of a URI."""
+
+    def browse(self, directory: str | None, prefix: str, after: str = "") -> Iterator[Resource]:
+        """Yield that part in key order, after the key `after`; raise for a folder that is none."""
+
+
+@runtime_checkable
+class Explaining(Protocol):
+    """Can say why a URI is or is not served."""
+
+    def explain(self, uri: str) -> Sequence[str]:
+        """Give the reasons, a sentence each."""
 
 
 @runtime_checkable

@@ -30,6 +30,7 @@ class Mounted:
         "ordering",
         "provider",
         "routes",
+        "speaks_fly",
         "summary",
     )
 
@@ -38,6 +39,7 @@ class Mounted:
         self.routes = tuple((route, UriTemplate(route.template)) for route in provider.routes())
         self.blocking: bool = getattr(provider, "blocking", False)
         self.summary: str = getattr(provider, "summary", "")
+        self.speaks_fly: bool = getattr(provider, "speaks_fly", False)
         self.fronting = provider if isinstance(provider, Fronting) else None
         self.ordering = provider if isinstance(provider, Ordering) else None
         self.catching = provider if isinstance(provider, Catching) else None
@@ -126,7 +128,8 @@ class Routes:
             rows = self._templates.get(scheme_of(reference), [])
         except BadArgument:
             return None
-        return next(((template, mounted) for template, _, mounted in rows if template.match(reference) is not None), None)
+        matching = ((template, mounted) for template, _, mounted in rows if template.match(reference) is not None)
+        return next(matching, None)
 
     def _match(self, scheme: str, uri: str) -> Found | None:
         if scheme in self._fixed_schemes:
@@ -175,8 +178,8 @@ class Routes:
             known = self._known_names(scheme, bare)
             odd = next((name for name in names if name not in known), None)
             twice = next((name for at, name in enumerate(names) if name in names[:at]), names[0])
-            problem = f"{echo(odd)} (unknown)" if odd is not None else f"{echo(twice)} (given twice)"
-            return BadArgument(f"Invalid parameter: {problem}", uri=uri, data={"parameter": twice if odd is None else odd})
+            name, why = (twice, "given twice") if odd is None else (odd, "unknown")
+            return BadArgument(f"Invalid parameter: {echo(name)} ({why})", uri=uri, data={"parameter": name})
         return NotFound(uri)
 
     def _known_names(self, scheme: str, bare: str) -> frozenset[str]:

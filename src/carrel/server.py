@@ -6,10 +6,12 @@ own, and may be used from several threads. No fault of a provider gets past it.
 """
 
 import logging
+import threading
 from collections.abc import Callable
 from time import monotonic
 from typing import Final
 
+from carrel.browsing import PAGE_SIZE, Asked
 from carrel.catalog import Catalog
 from carrel.content import too_large
 from carrel.errors import BadArgument, BadCursor, ProtocolError, ProviderError, RequestError, TooLarge
@@ -22,7 +24,7 @@ from carrel.protocol.jsonrpc import Key, Message, Response
 from carrel.routing import Found
 from carrel.value import Value
 from carrel.watch import Subscription, Watcher
-from carrel.work import Running, Work
+from carrel.work import Running, Work, together
 
 log = logging.getLogger(__name__)
 
@@ -43,6 +45,8 @@ _ASK_PROVIDERS: Final = frozenset(
 )
 """Methods that may have to wait for a provider that waits."""
 
+_NOTICES: Final = frozenset({"notifications/cancelled", "notifications/initialized"})
+
 
 class Server:
     """A catalogue, served. One for all its connections."""
@@ -52,6 +56,7 @@ class Server:
         self.watcher = watcher or Watcher(catalog)
         self.declared = eras.capabilities(completes=catalog.completes, calls=catalog.calls)
         self.served = {era: eras.served(era, completes=catalog.completes, calls=catalog.calls) for era in Era}
+        self.speaks_fly = any(mounted.speaks_fly for mounted in catalog.mounted)
         self.has_blocking = any(mounted.blocking for mounted in catalog.mounted)
 
     def connect(self, send: Send) -> "Connection":
@@ -60,8 +65,11 @@ class Server:
 
     def answer(self, message: bytes) -> bytes | None:
         """Answer one message by itself, on this thread."""
-        given = self.connect(lambda _: None).accept(message)
-        return given.run() if isinstance(given, Work) else given
+        connection = self.connect(lambda _: None)
+        given = connection.accept(message)
+        encoded = given.run() if isinstance(given, Work) else given
+        endings = connection.close()
+        return endings[0] if endings else encoded
 
 
 class Connection:
@@ -75,6 +83,7 @@ class Connection:
         self._running: dict[Key, Running] = {}
         self._listens: dict[Key, tuple[bytes, Subscription]] = {}
         self._subscription: Subscription | None = None
+        self._opening = threading.Lock()
         self._allowance = float(COMPLETION_BURST)
         self._allowance_at = monotonic()
         self._answers: dict[str, Callable[[_Job], bytes | None]] = {
@@ -90,15 +99,20 @@ class Connection:
             "ping": self._ping,
             "resources/subscribe": self._subscribe,
             "resources/unsubscribe": self._unsubscribe,
+            "notifications/cancelled": self._cancelled,
+            "notifications/initialized": self._initialized,
         }
 
     def accept(self, line: bytes | OverLong) -> bytes | Work | None:
-        """Take a message; give its answer, or work that may wait, or nothing."""
+        """Take a message, or a batch; give its answer, or work that may wait, or nothing."""
         if isinstance(line, OverLong):
             return self._refuse_over_long(line)
+        if line[:1] == b"[" and self._version == eras.BATCH_VERSION:
+            return self._accept_batch(line)
+        return self._accept_one(line)
+
+    def _accept_one(self, line: bytes) -> bytes | Work | None:
         try:
-            if line[:1] == b"[" and self._version == eras.BATCH_VERSION:
-                return self._accept_batch(line)
             message = jsonrpc.decode(line)
         except ProtocolError as error:
             return failures.encode(error, Era.LEGACY, error.request_id)
@@ -131,7 +145,7 @@ class Connection:
     def _begin(self, call: methods.Call) -> bytes | Work | None:
         if call.key in self._running or call.key in self._listens:
             message = "Invalid request: id is in use by a request that still runs"
-            return jsonrpc.failure(call.id, jsonrpc.INVALID_REQUEST, message)
+            return failures.encode(ProtocolError(jsonrpc.INVALID_REQUEST, message), call.era, call.id)
         found = None
         if call.method == "resources/read":
             try:
@@ -173,27 +187,22 @@ class Connection:
 
     def _does_not_fit(self, job: "_Job", size: int) -> TooLarge:
         limit = self._catalog.max_bytes
-        if job.call.method == "resources/read":
-            return too_large(job.call.params.uri, size, limit, job.call.params.start or 0)
+        if job.call.method == "resources/read" and job.found is not None:
+            asked = {**job.found.variables, **dict(job.found.query_range)}.get("start", "0")
+            start = job.call.params.start or (int(asked) if asked.isdecimal() else 0)
+            return too_large(job.call.params.uri, size, limit, start)
         return TooLarge(f"Too large: the answer has {size} bytes, one message holds {limit}", size=size, limit=limit)
 
     def _accept_batch(self, line: bytes) -> bytes | Work | None:
         """Handle each message of a batch; one array goes back."""
-        lines = jsonrpc.decode_batch(line)
-        if not 0 < len(lines) <= MAX_BATCH:
-            message = f"Invalid request: a batch holds 1 to {MAX_BATCH} messages"
-            raise ProtocolError(jsonrpc.INVALID_REQUEST, message)
-        given = [self.accept(element) for element in lines]
-        running = Running(lambda: None)
-
-        def answers() -> bytes | None:
-            encoded = [one.run() if isinstance(one, Work) else one for one in given]
-            present = [one for one in encoded if one is not None]
-            return b"[" + b",".join(present) + b"]" if present else None
-
-        if any(isinstance(one, Work) for one in given):
-            return Work(running, run=answers, late=lambda: b"", busy=lambda: b"")
-        return answers()
+        try:
+            lines = jsonrpc.decode_batch(line)
+            if not 0 < len(lines) <= MAX_BATCH:
+                message = f"Invalid request: a batch holds 1 to {MAX_BATCH} messages"
+                raise ProtocolError(jsonrpc.INVALID_REQUEST, message)
+        except ProtocolError as error:
+            return failures.encode(error, Era.LEGACY, error.request_id)
+        return together([self._accept_one(element) for element in lines])
 
     def _refuse_over_long(self, line: OverLong) -> bytes:
         limit = self._catalog.max_bytes
@@ -202,14 +211,23 @@ class Connection:
         return jsonrpc.failure(jsonrpc.find_id(line.head), eras.TOO_LARGE, message, data)
 
     def _notice(self, message: Message) -> None:
-        """Take a notification; unknown ones, and late or unknown ids, are ignored."""
-        if message.method == "notifications/cancelled":
-            key = methods.cancelled_key(message)
-            if key in self._running:
-                self._running[key].cancel()
-            elif key in self._listens:
-                self._listens.pop(key)[1].close()
-        elif message.method == "notifications/initialized" and self._version is not None:
+        """Take a notification, inside the same boundary as a call; unknown ones are ignored."""
+        if message.method in _NOTICES:
+            self._run(_Job(methods.Call(b"", "", message.method, Era.LEGACY, message)))
+
+    def _cancelled(self, job: "_Job") -> None:
+        """Stop what the client no longer wants; late and unknown ids are ignored."""
+        key = methods.cancelled_key(job.call.params)
+        if key is None:
+            return
+        running = self._running.get(key)
+        if running is None or not running.cancel():
+            listen = self._listens.pop(key, None)
+            if listen is not None:
+                listen[1].close()
+
+    def _initialized(self, _job: "_Job") -> None:
+        if self._version is not None:
             self._subscription_of_client().start()
 
     # Resources
@@ -221,17 +239,42 @@ class Connection:
         if params.start is not None or params.length is not None:
             wanted = Range(params.start or 0, params.length)
         reading = self._catalog.read_found(job.found, params.uri, wanted, params.meta.condition or None)
-        return jsonrpc.answer(job.call.id, results.read_result(reading, params.uri, job.call.era))
+        is_fly = wanted is not None or job.found.mounted.speaks_fly
+        return jsonrpc.answer(job.call.id, results.read_result(reading, params.uri, job.call.era, is_fly=is_fly))
 
     def _list(self, job: "_Job") -> bytes:
         """Give a page; one that would not fit a message ends earlier."""
+        if job.call.params.is_fly:
+            return self._browse(job)
         limit = self._catalog.page_size
+        is_fly = self._server.speaks_fly and not job.call.params.cursor
         while True:
             page = self._catalog.page(job.call.params.cursor, limit)
-            encoded = jsonrpc.answer(job.call.id, results.list_result(page, job.call.era))
+            if is_fly:
+                total = sum(1 for _ in self._catalog.entries())
+                result = results.fly_list_result(page, total, 0, limit, job.call.era)
+            else:
+                result = results.list_result(page, job.call.era)
+            encoded = jsonrpc.answer(job.call.id, result)
             if len(encoded) <= self._catalog.max_bytes or len(page.entries) <= 1:
                 return encoded
             limit = len(page.entries) // 2
+
+    def _browse(self, job: "_Job") -> bytes:
+        """Give a page in Fly's way, with its fields beside the standard ones."""
+        params = job.call.params
+        if params.cursor is not None:
+            raise BadArgument("Invalid parameter: cursor (not together with others)", data={"parameter": "cursor"})
+        size = PAGE_SIZE if params.page_size is None else params.page_size
+        browsed = self._catalog.browse(Asked(params.directory, params.uri, params.page or 0, size))
+        result = results.fly_list_result(browsed.page, browsed.total, params.page or 0, size, job.call.era)
+        encoded = jsonrpc.answer(job.call.id, result)
+        limit = self._catalog.max_bytes
+        if len(encoded) <= limit:
+            return encoded
+        suggested = max(1, len(browsed.page.entries) * limit // len(encoded) // 2)
+        message = f"Too large: the page has {len(encoded)} bytes, one message holds {limit}; ask for fewer entries"
+        raise TooLarge(message, size=len(encoded), limit=limit, data={"suggestedPageSize": suggested})
 
     def _list_templates(self, job: "_Job") -> bytes:
         templates, next_cursor = self._catalog.templates(job.call.params.cursor)
@@ -311,19 +354,23 @@ class Connection:
             tell, wanted.resource_subscriptions, list_changes=wanted.resources_list_changed
         )
         self._listens[key] = (job.call.id, subscription)
+        if job.running is not None and not job.running.settle():
+            del self._listens[key]
+            subscription.close()
+            return
         honoured = [uri for uri in wanted.resource_subscriptions if uri in subscription.uris]
         self._send(results.acknowledged(key, wanted, honoured, tools=self._catalog.calls))
         subscription.start()
 
-    def _subscribe(self, job: "_Job") -> None:
+    def _subscribe(self, job: "_Job") -> bytes:
         if self._version is None:
             raise ProtocolError(jsonrpc.INVALID_REQUEST, "Invalid request: subscriptions need initialize first")
         subscription = self._subscription_of_client()
         if len(subscription.uris) >= MAX_SUBSCRIBED_URIS:
             raise ProviderError(f"Too many subscriptions: at most {MAX_SUBSCRIBED_URIS}", word="busy")
         subscription.add(job.call.params.uri)
-        self._send(jsonrpc.answer(job.call.id, results.empty_result(job.call.era)))
         subscription.start()
+        return jsonrpc.answer(job.call.id, results.empty_result(job.call.era))
 
     def _unsubscribe(self, job: "_Job") -> bytes:
         if self._subscription is not None:
@@ -332,13 +379,14 @@ class Connection:
 
     def _subscription_of_client(self) -> Subscription:
         """Give the one subscription of a legacy client: its URIs, and the list."""
-        if self._subscription is None:
 
-            def tell(what: str) -> None:
-                self._send(results.changed(what))
+        def tell(what: str) -> None:
+            self._send(results.changed(what))
 
-            self._subscription = self._server.watcher.subscribe(tell, list_changes=True)
-        return self._subscription
+        with self._opening:
+            if self._subscription is None:
+                self._subscription = self._server.watcher.subscribe(tell, list_changes=True)
+            return self._subscription
 
 
 class _Job(Value, frozen=True):

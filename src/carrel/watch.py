@@ -67,6 +67,7 @@ class Watcher:
         self._subscriptions: set[Subscription] = set()
         self._interested: dict[str, set[tuple[Subscription, str]]] = {}
         self._tokens: dict[str, str | None] = {}
+        self._evented: set[str] = set()
         self._surveys: dict[str, str] = {}
         self._due: dict[tuple[Subscription, str], float] = {}
         self._stops: list[Callable[[], None]] = []
@@ -93,9 +94,11 @@ class Watcher:
     def add(self, subscription: Subscription, uri: str) -> None:
         """Have a subscription hear of a URI from now on."""
         token = self._catalog.fingerprint(uri)
+        has_events = isinstance(self._catalog.find(uri).mounted.provider, Watching)
         with self._changed:
-            if uri not in self._tokens:
-                self._tokens[uri] = token
+            self._tokens.setdefault(uri, token)
+            if has_events:
+                self._evented.add(uri)
             subscription.uris.add(uri)
             self._interested.setdefault(_place(uri), set()).add((subscription, uri))
             if subscription in self._subscriptions:
@@ -112,6 +115,7 @@ class Watcher:
                 self._interested.pop(_place(uri), None)
             if all(spelled != uri for _, spelled in interested):
                 self._tokens.pop(uri, None)
+                self._evented.discard(uri)
 
     def remove(self, subscription: Subscription) -> None:
         """Forget a subscription."""
@@ -157,6 +161,8 @@ class Watcher:
         self._stops = [
             mounted.provider.watch(self) for mounted in self._catalog.mounted if isinstance(mounted.provider, Watching)
         ]
+        # What changed before the events began is seen by looking once; from then on they tell.
+        self._poll(with_evented=True)
         next_poll = monotonic() + self._poll_s
         while True:
             if monotonic() >= next_poll:
@@ -189,11 +195,11 @@ class Watcher:
         return max(0.0, min(waiting) - monotonic()) if waiting else None
 
     def _polls(self) -> bool:
-        return bool(self._tokens or self._surveys)
+        return len(self._tokens) > len(self._evented) or bool(self._surveys)
 
-    def _poll(self) -> None:
+    def _poll(self, *, with_evented: bool = False) -> None:
         with self._changed:
-            known = dict(self._tokens)
+            known = {uri: token for uri, token in self._tokens.items() if with_evented or uri not in self._evented}
         for uri, before in known.items():
             try:
                 now = self._catalog.fingerprint(uri)

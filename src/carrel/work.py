@@ -5,7 +5,7 @@ A transport runs `Work` on a thread of its choice and may give it up with `expir
 """
 
 import threading
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 
 
 class Running:
@@ -76,8 +76,8 @@ class Work:
         self,
         running: Running,
         run: Callable[[], bytes | None],
-        late: Callable[[], bytes],
-        busy: Callable[[], bytes],
+        late: Callable[[], bytes | None],
+        busy: Callable[[], bytes | None],
     ) -> None:
         self._running = running
         self._run = run
@@ -98,3 +98,24 @@ class Work:
     def refuse(self) -> bytes | None:
         """Give it up because too much is waiting; give the answer that says so."""
         return self._busy() if self._running.cancel() else None
+
+
+def together(given: Sequence[bytes | Work | None]) -> bytes | Work | None:
+    """Make one JSON array of a batch's answers: now, or as work of its own where one of them may wait."""
+    answers = [None if isinstance(one, Work) else one for one in given]
+
+    def settle(way: Callable[[Work], bytes | None]) -> bytes | None:
+        for at, one in enumerate(given):
+            if isinstance(one, Work) and answers[at] is None:
+                answers[at] = way(one)
+        present = [answer for answer in answers if answer is not None]
+        return b"[" + b",".join(present) + b"]" if present else None
+
+    if not any(isinstance(one, Work) for one in given):
+        return settle(Work.run)
+    return Work(
+        Running(lambda: None),
+        run=lambda: settle(Work.run),
+        late=lambda: settle(Work.expire),
+        busy=lambda: settle(Work.refuse),
+    )

@@ -166,6 +166,17 @@ def _pair(text: str) -> tuple[str, str]:
 
 
 @app.command()
+@click.argument("uri")
+@_with_choices
+@click.pass_obj
+def explain(choices: Choices, uri: str) -> None:
+    """Say why a URI is, or is not, served."""
+    from carrel.cli.reading import explain_uri
+
+    explain_uri(choices, uri)
+
+
+@app.command()
 @_with_choices
 @click.pass_obj
 def doctor(choices: Choices) -> int:

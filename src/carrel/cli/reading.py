@@ -6,8 +6,11 @@ from collections.abc import Iterator, Mapping
 from itertools import islice
 from typing import TYPE_CHECKING
 
+from carrel.catalog import Catalog
 from carrel.cli import output
+from carrel.errors import CarrelError
 from carrel.model import Blob, Range, Reading, Resource, Text
+from carrel.provider import Explaining
 
 if TYPE_CHECKING:
     from carrel.cli.app import Choices
@@ -78,6 +81,25 @@ def complete_variable(choices: "Choices", template: str, variable: str, value: s
     else:
         for offered in completion.values:
             print(offered)
+
+
+def explain_uri(choices: "Choices", uri: str) -> None:
+    """Print why a URI is or is not served here."""
+    with choices.desk() as desk:
+        provider = desk.catalog.find(uri).mounted.provider
+        told = list(provider.explain(uri)) if isinstance(provider, Explaining) else _tried(desk.catalog, uri)
+    if choices.is_json:
+        output.print_json({"uri": uri, "provider": provider.name, "told": told})
+    else:
+        output.print_lines(*(output.escape(line) for line in told))
+
+
+def _tried(catalog: Catalog, uri: str) -> list[str]:
+    try:
+        catalog.read(uri)
+    except CarrelError as error:
+        return [f"Not served: {error}"]
+    return ["Served."]
 
 
 def _entry_json(entry: Resource) -> dict[str, object]:

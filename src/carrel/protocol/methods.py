@@ -52,6 +52,20 @@ class Listing(Params, gc=False):
     cursor: str | None = None
 
 
+class ListResources(Listing, gc=False):
+    """`resources/list`; all but `cursor` are the Fly documents' parameters."""
+
+    directory: str | None = None
+    page: Count | None = None
+    page_size: Count | None = None
+    uri: str | None = None
+
+    @property
+    def is_fly(self) -> bool:
+        """Whether Fly's form was asked for."""
+        return any(given is not None for given in (self.directory, self.page, self.page_size, self.uri))
+
+
 class Read(Params, gc=False, kw_only=True):
     """`resources/read`; `start` and `length` are Carrel's."""
 
@@ -143,7 +157,7 @@ _DECODERS: Final = {
         "initialize": Initialize,
         "ping": Params,
         "server/discover": Params,
-        "resources/list": Listing,
+        "resources/list": ListResources,
         "resources/templates/list": Listing,
         "resources/read": Read,
         "resources/subscribe": Subscribe,

@@ -77,11 +77,20 @@ class _Result(_Wire, gc=False, kw_only=True):
 
 class _ReadResult(_Result, gc=False):
     contents: list[_Contents]
+    content: Any = UNSET
+    encoding: str | UnsetType = UNSET
+    total: int | UnsetType = UNSET
+    start: int | UnsetType = UNSET
+    length: int | UnsetType = UNSET
 
 
 class _ListResult(_Result, gc=False):
     resources: list[_Resource]
     next_cursor: str | UnsetType = UNSET
+    items: list[dict[str, Any]] | UnsetType = UNSET
+    total: int | UnsetType = UNSET
+    page: int | UnsetType = UNSET
+    page_size: int | UnsetType = UNSET
 
 
 class _TemplatesResult(_Result, gc=False):
@@ -89,8 +98,22 @@ class _TemplatesResult(_Result, gc=False):
     next_cursor: str | UnsetType = UNSET
 
 
-def read_result(reading: Reading, uri: str, era: Era) -> object:
+def read_result(reading: Reading, uri: str, era: Era, *, is_fly: bool = False) -> object:
     """Spell a reading. Its ETag stands on the one item, or, for several, on the result."""
+    result = _read_result(reading, uri, era)
+    if is_fly and len(reading.items) == 1:
+        item = reading.items[0]
+        meta: dict[str, Any] = dict(item.meta or {})
+        whole = len(item.text.encode() if isinstance(item, Text) else item.data)
+        result.content = item.text if isinstance(item, Text) else item.data
+        result.encoding = meta.get("dev.carrel/encoding") or ("utf-8" if isinstance(item, Text) else "base64")
+        result.start = meta.get("dev.carrel/start", 0)
+        result.length = meta.get("dev.carrel/length", whole)
+        result.total = meta.get("dev.carrel/total", whole)
+    return result
+
+
+def _read_result(reading: Reading, uri: str, era: Era) -> _ReadResult:
     given = _reading_meta(reading)
     if len(reading.items) == 1:
         contents = [_contents(reading.items[0], uri, reading.mime_type, given)]
@@ -143,18 +166,32 @@ def _contents(item: object, uri: str, mime_type: str, given: dict[str, Any]) -> 
 
 def list_result(page: Page, era: Era) -> object:
     """Spell a page of the list."""
-    resources = [_resource(entry) for entry in page.entries]
-    next_cursor = UNSET if page.next_cursor is None else page.next_cursor
-    if era is Era.LEGACY:
-        return _ListResult(resources=resources, next_cursor=next_cursor)
-    return _ListResult(
-        resources=resources,
-        next_cursor=next_cursor,
-        result_type="complete",
-        ttl_ms=page.ttl_ms,
-        cache_scope=page.cache_scope,
-        meta=_RAW_META,
+    return _list_result(page, era)
+
+
+def fly_list_result(page: Page, total: int, number: int, page_size: int, era: Era) -> object:
+    """Spell a page of the list with the fields of the Fly documents beside the standard ones."""
+    result = _list_result(page, era)
+    result.items = [_item(entry) for entry in page.entries]
+    result.total, result.page, result.page_size = total, number, page_size
+    return result
+
+
+def _item(entry: Resource) -> dict[str, Any]:
+    item: dict[str, Any] = {"uri": entry.uri, "size": entry.size or 0}
+    entries = (entry.meta or {}).get("dev.carrel/entries")
+    return item if entries is None else {**item, "entries": entries}
+
+
+def _list_result(page: Page, era: Era) -> _ListResult:
+    result = _ListResult(
+        resources=[_resource(entry) for entry in page.entries],
+        next_cursor=UNSET if page.next_cursor is None else page.next_cursor,
     )
+    if era is Era.MODERN:
+        result.result_type, result.meta = "complete", _RAW_META
+        result.ttl_ms, result.cache_scope = page.ttl_ms, page.cache_scope
+    return result
 
 
 def _resource(entry: Resource) -> _Resource:
