@@ -103,6 +103,7 @@ def read_result(reading: Reading, uri: str, era: Era, *, is_fly: bool = False) -
     result = _read_result(reading, uri, era)
     if is_fly and len(reading.items) == 1:
         item = reading.items[0]
+        assert isinstance(item, Text | Blob)
         meta: dict[str, Any] = dict(item.meta or {})
         whole = len(item.text.encode() if isinstance(item, Text) else item.data)
         result.content = item.text if isinstance(item, Text) else item.data
