@@ -39,6 +39,7 @@ class Catalog:
         self.page_size = page_size
         self.max_bytes = max_bytes
         self.mounted: tuple[Mounted, ...] = ()
+        self.generation = 0
         self.mount(*providers)
 
     def mount(self, *providers: Provider) -> None:
@@ -48,8 +49,17 @@ class Catalog:
             if provider.name in taken:
                 raise ConfigError(f"two providers are named {provider.name!r}; give one another name")
             taken.add(provider.name)
-        self.mounted = (*self.mounted, *(Mounted(provider) for provider in providers))
-        self._routes = Routes(self.mounted)
+        self._put((*self.mounted, *(Mounted(provider) for provider in providers)))
+
+    def swap(self, waiting: Provider, ready: Provider) -> None:
+        """Put a provider in the place of another, as when one that waited for its data found it."""
+        self._put(tuple(Mounted(ready) if one.provider is waiting else one for one in self.mounted))
+
+    def _put(self, mounted: tuple[Mounted, ...]) -> None:
+        """Take a new table into use; `generation` tells others to look at it anew."""
+        self._routes = Routes(mounted)
+        self.mounted = mounted
+        self.generation += 1
 
     def close(self) -> None:
         """Close every provider."""
