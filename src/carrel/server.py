@@ -80,6 +80,11 @@ class Server:
         endings = connection.close()
         return endings[0] if endings else encoded
 
+    def close(self) -> None:
+        """Stop watching, then close every provider."""
+        self.watcher.close()
+        self.catalog.close()
+
 
 class Connection:
     """One conversation: what was agreed, what runs, what is listened to."""

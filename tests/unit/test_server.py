@@ -233,9 +233,11 @@ def test_a_caller_who_completes_too_fast_is_told_to_slow_down(client: Conversati
         "ref": {"type": "ref/resource", "uri": "test:///note/{id}"},
         "argument": {"name": "id", "value": "x"},
     }
-    answers = [client.ask("completion/complete", params, version=LEGACY) for _ in range(300)]
+    answers = []
+    while not answers or ("completion" in answers[-1] and len(answers) < 20_000):
+        answers.append(client.ask("completion/complete", params, version=LEGACY))
 
-    assert all("completion" in answer for answer in answers[:100])
+    assert len(answers) > 100
     assert answers[-1] == {
         "code": -32603,
         "message": "Too many completions: slow down",
