@@ -7,7 +7,9 @@ and go between pages without one being repeated or skipped.
 """
 
 import logging
+import threading
 from collections.abc import Iterator, Mapping, Sequence
+from functools import partial
 from itertools import islice
 
 from carrel import browsing, content
@@ -15,8 +17,8 @@ from carrel.cursor import seal, unseal
 from carrel.errors import BadArgument, BadCursor, ConfigError, ProviderError, echo
 from carrel.limits import LIST_TTL_MS, MAX_COMPLETIONS, MAX_MESSAGE_BYTES, PAGE_SIZE
 from carrel.model import Completion, Page, Range, Reading, Resource, Stored, Template, Text, Tool, ToolResult
-from carrel.provider import Call, Closing, Fingerprinting, Given, Instructing, Provider
-from carrel.routing import RANGE_NAMES, Found, Mounted, Routes
+from carrel.provider import Call, Closing, Fingerprinting, Given, Instructing, Provider, Rerouting
+from carrel.routing import RANGE_NAMES, Clash, Found, Mounted, Routes
 from carrel.value import replace
 
 log = logging.getLogger(__name__)
@@ -40,6 +42,7 @@ class Catalog:
         self.max_bytes = max_bytes
         self.mounted: tuple[Mounted, ...] = ()
         self.generation = 0
+        self._putting = threading.RLock()
         self.mount(*providers)
 
     def mount(self, *providers: Provider) -> None:
@@ -49,11 +52,18 @@ class Catalog:
             if provider.name in taken:
                 raise ConfigError(f"two providers are named {provider.name!r}; give one another name")
             taken.add(provider.name)
-        self._put((*self.mounted, *(Mounted(provider) for provider in providers)))
+        with self._putting:
+            self._put((*self.mounted, *(Mounted(provider) for provider in providers)))
+        for provider in providers:
+            if isinstance(provider, Rerouting):
+                # Looked at once more, in case it changed before it could say so.
+                provider.on_reroute(partial(self.swap, provider, provider))
+                self.swap(provider, provider)
 
     def swap(self, waiting: Provider, ready: Provider) -> None:
         """Put a provider in the place of another, as when one that waited for its data found it."""
-        self._put(tuple(Mounted(ready) if one.provider is waiting else one for one in self.mounted))
+        with self._putting:
+            self._put(tuple(Mounted(ready) if one.provider is waiting else one for one in self.mounted))
 
     def _put(self, mounted: tuple[Mounted, ...]) -> None:
         """Take a new table into use; `generation` tells others to look at it anew."""
@@ -61,11 +71,32 @@ class Catalog:
         self.mounted = mounted
         self.generation += 1
 
-    def close(self) -> None:
-        """Close every provider."""
+    def clashes(self) -> list[Clash]:
+        """Give what two providers have, be it a URI, a template or a tool's name."""
+        keepers: dict[str, str] = {}
+        clashes = list(self._routes.clashes)
         for mounted in self.mounted:
-            if isinstance(mounted.provider, Closing):
-                mounted.provider.close()
+            for tool in mounted.calling.tools() if mounted.calling else ():
+                keeper = keepers.setdefault(tool.name, mounted.provider.name)
+                if keeper != mounted.provider.name:
+                    clashes.append(Clash(tool.name, keeper, mounted.provider.name))
+        return clashes
+
+    def close(self) -> None:
+        """Close every provider; those that may wait, all at once."""
+        closing = [(mounted.blocking, mounted.provider) for mounted in self.mounted]
+        waiting = [
+            threading.Thread(target=provider.close, name="carrel-closing", daemon=True)
+            for is_blocking, provider in closing
+            if is_blocking and isinstance(provider, Closing)
+        ]
+        for thread in waiting:
+            thread.start()
+        for is_blocking, provider in closing:
+            if not is_blocking and isinstance(provider, Closing):
+                provider.close()
+        for thread in waiting:
+            thread.join()
 
     # Listing
 
@@ -96,7 +127,12 @@ class Catalog:
     def templates(self, cursor: str | None = None) -> tuple[tuple[Template, ...], str | None]:
         """Give one page of the templates and the cursor of the next."""
         start = self._template_place(cursor)
-        every = [template for mounted in self.mounted for template in mounted.templates()]
+        every = [
+            template
+            for mounted in self.mounted
+            for template in mounted.templates()
+            if not self._routes.has_lost(mounted, template.uri_template)
+        ]
         end = start + self.page_size
         return tuple(every[start:end]), seal(_TEMPLATES, str(end)) if end < len(every) else None
 
@@ -127,7 +163,8 @@ class Catalog:
         for mounted, after in self._from(name, key):
             try:
                 for entry in mounted.provider.entries(after):
-                    yield _MAIN, mounted, entry
+                    if not self._routes.has_lost(mounted, entry.uri):
+                        yield _MAIN, mounted, entry
             except ProviderError as error:
                 log.warning("the list of %s is cut short: %s", mounted.provider.name, error.message)
 
@@ -256,8 +293,12 @@ class Catalog:
         return Completion(values, total=total, has_more=has_more)
 
     def tools(self) -> tuple[Tool, ...]:
-        """Give every provider's tools, in order."""
-        return tuple(tool for mounted in self.mounted if mounted.calling for tool in mounted.calling.tools())
+        """Give every provider's tools, in order; of two with one name, the first."""
+        named: dict[str, Tool] = {}
+        for mounted in self.mounted:
+            for tool in mounted.calling.tools() if mounted.calling else ():
+                named.setdefault(tool.name, tool)
+        return tuple(named.values())
 
     def call(self, name: str, arguments: Mapping[str, object], call: Call) -> ToolResult:
         """Run a tool by its name."""

@@ -8,6 +8,8 @@ provider is mounted.
     Fronting        a few entries that stand before everybody else's
     Ordering        entries in another order than their URIs'
     Catching        a better answer than "not found" for URIs of its schemes no route matches
+    Claiming        single URIs of its own, which come before every template
+    Rerouting       routes or claims that change while it is mounted
     Browsing        a part of the list by folder or prefix, as the Fly documents ask
     Explaining      why a URI is or is not served
     Completing      values for its templates' variables
@@ -62,6 +64,7 @@ class Route(Value, frozen=True):
     A template without variables is one concrete resource: it is dispatched, and listed
     by `entries`, not as a template. With `whole`, the reader gets the URI exactly as it
     was sent as its only argument, for systems that parse their URIs by rules of their own.
+    With `open_query`, only what stands before the `?` is matched, and any query may follow.
     """
 
     template: str
@@ -71,6 +74,7 @@ class Route(Value, frozen=True):
     title: str = ""
     description: str = ""
     whole: bool = False
+    open_query: bool = False
 
 
 class Provider(Protocol):
@@ -78,7 +82,9 @@ class Provider(Protocol):
 
     A provider with an attribute `blocking = True` may wait long in a read, and is called on
     a worker thread. One with an attribute `summary` is described by it in the guide; one with
-    `speaks_fly = True` has the fields of the Fly documents in every result.
+    `speaks_fly = True` has the fields of the Fly documents in every result; one with
+    `asks_others = True` waits where they wait. `deadline_s` is the time its slowest call may take;
+    `has_tools` and `has_completions`, where they are False, say that a facet it has is not offered.
     """
 
     @property
@@ -118,6 +124,22 @@ class Catching(Protocol):
 
     def unmatched(self, uri: str) -> Given:
         """Read the URI, given exactly as sent, or raise."""
+
+
+@runtime_checkable
+class Claiming(Protocol):
+    """Owns single URIs. They come before every provider's templates, with any query."""
+
+    def claims(self) -> Sequence[Route]:
+        """Give a route for each; its `template` is the URI itself, and it is `whole`."""
+
+
+@runtime_checkable
+class Rerouting(Protocol):
+    """Has routes or claims that change while it is mounted."""
+
+    def on_reroute(self, again: Callable[[], None]) -> None:
+        """Have `again` called, from any thread, after they changed."""
 
 
 @runtime_checkable

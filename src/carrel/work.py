@@ -72,7 +72,7 @@ class Running:
 class Work:
     """A call that may wait: `run` it on a thread that can."""
 
-    __slots__ = ("_busy", "_late", "_run", "_running")
+    __slots__ = ("_busy", "_late", "_run", "_running", "deadline_s")
 
     def __init__(
         self,
@@ -80,7 +80,10 @@ class Work:
         run: Callable[[], bytes | None],
         late: Callable[[], bytes | None],
         busy: Callable[[], bytes | None],
+        deadline_s: float = 0.0,
     ) -> None:
+        """Make it. `deadline_s` is the time it may take where that is more than usual."""
+        self.deadline_s = deadline_s
         self._running = running
         self._run = run
         self._late = late
@@ -120,4 +123,5 @@ def together(given: Sequence[bytes | Work | None]) -> bytes | Work | None:
         run=lambda: settle(Work.run),
         late=lambda: settle(Work.expire),
         busy=lambda: settle(Work.refuse),
+        deadline_s=max(one.deadline_s for one in given if isinstance(one, Work)),
     )

@@ -29,6 +29,7 @@ DOMAIN = frozenset(
         "catalog",
         "content",
         "cursor",
+        "facets",
         "openat2",
         "permissions",
         "provider",
@@ -73,7 +74,7 @@ SETUP = frozenset({"config", "detect", "settings", "trust"})
 FOLDERS = frozenset({"cli", "explorer"}) | PROVIDERS
 """Rooms that may be a folder; the modules in it may import one another and count as one room."""
 
-FOR_A_PROVIDER = VALUES | {"content", "processes", "provider", "sandbox", "search", "watch"}
+FOR_A_PROVIDER = VALUES | {"content", "facets", "processes", "provider", "sandbox", "search", "watch"}
 NOTHING: frozenset[str] = frozenset()
 
 MAY_IMPORT: Mapping[str, frozenset[str]] = {
@@ -103,7 +104,7 @@ MAY_IMPORT: Mapping[str, frozenset[str]] = {
     "cli": VALUES | DOMAIN | PROTOCOL | JOINING | TRANSPORTS | PROVIDERS | SETUP | {"desk", "explorer"},
     "explorer": VALUES | DOMAIN | PROTOCOL | JOINING | TRANSPORTS | {"desk"},
     "testing": VALUES | DOMAIN | PROTOCOL | JOINING | TRANSPORTS | {"trial"},
-    "trial": VALUES | DOMAIN | PROTOCOL | JOINING | TRANSPORTS,
+    "trial": VALUES | DOMAIN | PROTOCOL | JOINING | TRANSPORTS | {"providers.objects"},
 }
 """Which rooms a room may import, itself aside. Order within a layer is free; a cycle is not."""
 
