@@ -14,7 +14,7 @@ from carrel.model import (
     Text,
     ToolResult,
 )
-from carrel.provider import Provider, Route
+from carrel.provider import Project, Provider, Route
 from carrel.version import __version__
 
 if TYPE_CHECKING:
@@ -54,6 +54,7 @@ __all__ = [
     "OffersResources",
     "OffersTemplates",
     "OffersTools",
+    "Project",
     "Provider",
     "ProviderError",
     "Reading",

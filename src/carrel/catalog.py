@@ -108,11 +108,13 @@ class Catalog:
             return browsing.go_on(self.mounted, parts, wanted)
         taken = list(islice(self._sections(*self._place(parts)), wanted + 1))
         entries = tuple(entry for _, _, entry in taken[:wanted])
+        is_starting = any(getattr(mounted.provider, "is_starting", False) for mounted in self.mounted)
+        ttl_ms = 0 if is_starting else LIST_TTL_MS
         if len(taken) <= wanted:
-            return Page(entries, ttl_ms=LIST_TTL_MS)
+            return Page(entries, ttl_ms=ttl_ms)
         section, mounted, last = taken[wanted - 1]
         next_cursor = seal(section, mounted.provider.name, mounted.key(last))
-        return Page(entries, next_cursor, ttl_ms=LIST_TTL_MS)
+        return Page(entries, next_cursor, ttl_ms=ttl_ms)
 
     def browse(self, asked: browsing.Asked) -> browsing.Browsed:
         """Give a page in Fly's way: files and logs only, numbered, with a total."""
@@ -194,7 +196,7 @@ class Catalog:
             wanted = _query_range(found, wanted)
         elif wanted is not None and not RANGE_NAMES.isdisjoint(found.variables):
             raise _both_ways()
-        given = found.read()
+        given = found.read(condition)
         if type(given) is Text and wanted is None and condition is None:
             # What most reads are: nothing to close, nothing that can move.
             item = content.whole(given, uri, self.max_bytes)
@@ -202,7 +204,7 @@ class Catalog:
         reading, has_moved = self._read_once(found, given, uri, wanted, condition)
         tries = 1
         while has_moved and tries < _TRIES:
-            reading, has_moved = self._read_once(found, found.read(), uri, wanted, condition)
+            reading, has_moved = self._read_once(found, found.read(condition), uri, wanted, condition)
             tries += 1
         if not has_moved:
             return reading
@@ -231,7 +233,7 @@ class Catalog:
         """Apply what holds for every resource: the ETag and its condition, the range, the bound."""
         etag = reading.etag or content.etag_of(reading.items)
         mime_type = reading.mime_type or _mime_type(found)
-        if condition is not None and reading.error is None and content.matches(condition, etag):
+        if reading.unchanged or (condition is not None and reading.error is None and content.matches(condition, etag)):
             empty = Text("", reading.items[0].mime_type if reading.items else "")
             modified = reading.last_modified_ms
             return Reading((empty,), mime_type=mime_type, etag=etag, last_modified_ms=modified, unchanged=True)

@@ -46,6 +46,8 @@ class Client:
 
     def __init__(self, transport: Transport, era: EraChoice, timeout_s: float, max_message_bytes: int) -> None:
         self.timeout_s = timeout_s
+        self.on_end: Callable[[], None] = lambda: None
+        """Called, on the reader's thread, when the other end is gone."""
         self._lock = threading.Lock()
         self._listenings: dict[Listening, int | None] = {}
         self._subscribed: Counter[str] = Counter()
@@ -106,6 +108,11 @@ class Client:
         from carrel.transports.memory import Memory
 
         return cls(Memory(server), era, timeout_s, MAX_MESSAGE_BYTES)
+
+    @property
+    def is_gone(self) -> bool:
+        """Whether nothing can be asked any more."""
+        return self._peer.is_gone
 
     def __enter__(self) -> "Client":
         """Give itself."""
@@ -271,6 +278,8 @@ class Client:
 
     def _hear(self, told: Notice | CarrelError) -> None:
         """Take what belongs to no request: a legacy server's news, or that there will be none."""
+        if isinstance(told, CarrelError):
+            self.on_end()
         with self._lock:
             listenings = [listening for listening, number in self._listenings.items() if number is None]
         for listening in listenings:

@@ -10,12 +10,16 @@ provider is mounted.
     Catching        a better answer than "not found" for URIs of its schemes no route matches
     Claiming        single URIs of its own, which come before every template
     Rerouting       routes or claims that change while it is mounted
+    Adopting        schemes that are not known yet
+    Conditioning    reads that may be unchanged
+    Describing      templates told otherwise than by routes
     Browsing        a part of the list by folder or prefix, as the Fly documents ask
     Explaining      why a URI is or is not served
     Completing      values for its templates' variables
     Fingerprinting  a cheap token per URI, for watching by polling
     Surveying       a cheap token for the whole list, for noticing that it changed
     Watching        events of its own instead of polling
+    Following       knowing which URIs are listened to
     Calling         tools
     Instructing     text for the start of a conversation
     Reporting       what `carrel://health` should know
@@ -27,7 +31,7 @@ A provider may be called from several threads at once. A read has no side effect
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Literal, NewType, Protocol, runtime_checkable
 
-from carrel.model import Blob, Completion, Meta, Reading, Resource, Stored, Text, Tool, ToolResult
+from carrel.model import Blob, Completion, Meta, Reading, Resource, Stored, Template, Text, Tool, ToolResult
 from carrel.value import Value
 
 Given = Reading | Text | Blob | Stored
@@ -84,7 +88,8 @@ class Provider(Protocol):
     a worker thread. One with an attribute `summary` is described by it in the guide; one with
     `speaks_fly = True` has the fields of the Fly documents in every result; one with
     `asks_others = True` waits where they wait. `deadline_s` is the time its slowest call may take;
-    `has_tools` and `has_completions`, where they are False, say that a facet it has is not offered.
+    `has_tools` and `has_completions`, where they are False, say that a facet it has is not offered;
+    while `is_starting` is True its list may be incomplete.
     """
 
     @property
@@ -169,6 +174,30 @@ class Completing(Protocol):
 
 
 @runtime_checkable
+class Adopting(Protocol):
+    """May turn out to own schemes that are not known yet."""
+
+    def adopts(self, scheme: str) -> bool:
+        """Tell whether URIs of a scheme nobody owns are to be asked of it (`unmatched`)."""
+
+
+@runtime_checkable
+class Conditioning(Protocol):
+    """Can tell by itself that a URI still has an ETag, without giving what it holds."""
+
+    def read_if(self, uri: str, condition: str) -> Given:
+        """Read the URI, given as sent; or give a reading that is `unchanged`, with its ETag."""
+
+
+@runtime_checkable
+class Describing(Protocol):
+    """Tells clients of its templates by itself, also of those that no route can match."""
+
+    def templates(self) -> Sequence[Template]:
+        """Give what clients are told."""
+
+
+@runtime_checkable
 class Fingerprinting(Protocol):
     """Can tell cheaply whether a URI changed."""
 
@@ -203,6 +232,17 @@ class Watching(Protocol):
 
     def watch(self, changes: Changes) -> Callable[[], None]:
         """Begin to report to `changes`; the result ends it. Called when somebody listens."""
+
+
+@runtime_checkable
+class Following(Protocol):
+    """Wants to know which URIs are listened to."""
+
+    def follow(self, uri: str) -> None:
+        """Take note that somebody listens to the URI."""
+
+    def unfollow(self, uri: str) -> None:
+        """Take note that nobody does any more."""
 
 
 class Call(Protocol):

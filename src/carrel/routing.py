@@ -10,7 +10,20 @@ from typing import Final
 
 from carrel.errors import BadArgument, NotFound, RequestError, echo
 from carrel.model import Resource, Template
-from carrel.provider import Calling, Catching, Claiming, Completing, Fronting, Given, Ordering, Provider, Route
+from carrel.provider import (
+    Adopting,
+    Calling,
+    Catching,
+    Claiming,
+    Completing,
+    Conditioning,
+    Describing,
+    Fronting,
+    Given,
+    Ordering,
+    Provider,
+    Route,
+)
 from carrel.template import UriTemplate
 from carrel.uri import decode, normalise, pairs, scheme_of, split_query, without
 from carrel.value import Value
@@ -28,6 +41,7 @@ class Mounted:
         "catching",
         "claims",
         "completing",
+        "conditioning",
         "deadline_s",
         "fronting",
         "ordering",
@@ -49,6 +63,7 @@ class Mounted:
         self.fronting = provider if isinstance(provider, Fronting) else None
         self.ordering = provider if isinstance(provider, Ordering) else None
         self.catching = provider if isinstance(provider, Catching) else None
+        self.conditioning = provider if isinstance(provider, Conditioning) else None
         completes, calls = getattr(provider, "has_completions", True), getattr(provider, "has_tools", True)
         self.completing = provider if isinstance(provider, Completing) and completes else None
         self.calling = provider if isinstance(provider, Calling) and calls else None
@@ -59,6 +74,9 @@ class Mounted:
 
     def templates(self) -> Iterable[Template]:
         """Give what clients are told of the routes that have variables."""
+        if isinstance(self.provider, Describing):
+            yield from self.provider.templates()
+            return
         for route, template in self.routes:
             if not template.is_fixed:
                 yield Template(route.template, route.name, route.description, route.mime_type, title=route.title)
@@ -74,8 +92,10 @@ class Found(Value, frozen=True):
     query_range: tuple[tuple[str, str], ...] = ()
     others: tuple[Mounted, ...] = ()
 
-    def read(self) -> Given:
-        """Ask the provider."""
+    def read(self, condition: str | None = None) -> Given:
+        """Ask the provider; on a condition, if it has a use for one."""
+        if condition is not None and self.mounted.conditioning is not None:
+            return self.mounted.conditioning.read_if(self.uri, condition)
         if self.route is None:
             return self._catch()
         if self.route.whole:
@@ -116,11 +136,14 @@ class Routes:
         self._keepers: dict[str, Mounted] = {}
         self._owners: dict[str, tuple[Mounted, ...]] = {}
         self._claims: dict[str, Found] = {}
+        self._adopting: list[Mounted] = []
         self.clashes: list[Clash] = []
         # Those who claim single URIs come after those whose scheme it is.
         for mounted in sorted(providers, key=lambda one: one.claims is not None):
             self._take_routes(mounted)
             self._take_schemes(mounted)
+            if isinstance(mounted.provider, Adopting):
+                self._adopting.append(mounted)
         self._lost = frozenset((clash.other, clash.what) for clash in self.clashes)
         for table in self._templates.values():
             table.sort(key=lambda row: -len(row[0].literal_start))
@@ -228,13 +251,20 @@ class Routes:
         return Found(found.mounted, found.route, bare, found.variables, taken)
 
     def _catch(self, scheme: str, uri: str) -> Found:
-        mounted, *others = self._owners.get(scheme, (None,))
+        mounted, *others = self._owners.get(scheme) or self._adopters(scheme) or (None,)
         if mounted is None:
             message = f"Unknown scheme: {echo(uri)}"
             raise BadArgument(message, uri=uri, data={"name": "MCP_NOT_FOUND"})
         if mounted.catching is None:
             raise self._reason(scheme, uri)
         return Found(mounted, None, uri, {}, others=tuple(others))
+
+    def _adopters(self, scheme: str) -> tuple[Mounted, ...]:
+        return tuple(
+            mounted
+            for mounted in self._adopting
+            if isinstance(mounted.provider, Adopting) and mounted.provider.adopts(scheme)
+        )
 
     def _reason(self, scheme: str, uri: str) -> RequestError:
         """Say why no route matches: a malformed URI, a parameter nobody knows, or nothing there."""

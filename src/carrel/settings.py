@@ -6,6 +6,7 @@ A provider's annotated parameters are its section's schema: `Logs(max_bytes: int
 
 from collections.abc import Callable, Mapping
 from inspect import Parameter, signature
+from keyword import iskeyword
 from types import NoneType, UnionType
 from typing import Any, Literal, Union, get_args, get_origin, get_type_hints
 
@@ -28,11 +29,20 @@ Schema = Mapping[str, Key]
 def schema_of(built: type) -> Schema:
     """Give the keys of a class's section."""
     hints = get_type_hints(vars(built)["__init__"])
-    return {
-        name: Key(name, hints.get(name, str), None if parameter.default is Parameter.empty else parameter.default)
-        for name, parameter in signature(built).parameters.items()
+    keys = (
+        Key(name.removesuffix("_"), hints.get(name, str), None if one.default is Parameter.empty else one.default)
+        for name, one in signature(built).parameters.items()
         if hints.get(name) is not Project
-    }
+    )
+    return {key.name: key for key in keys}
+
+
+def build(built: type, section: str, values: Mapping[str, Any]) -> Any:
+    """Make the settings of a section; a key that Python keeps for itself is a parameter with a closing underscore."""
+    try:
+        return built(**{f"{name}_" if iskeyword(name) else name: value for name, value in values.items()})
+    except ConfigError as error:
+        raise ConfigError(f"[{section}] {error}") from None
 
 
 def find(schema: Schema, section: str, name: str, where: str) -> Key:
@@ -84,6 +94,8 @@ def _candidates(text: str) -> list[object]:
 
 def _fits(kind: Any, value: object) -> bool:
     origin = get_origin(kind)
+    if kind is Any:
+        return True
     if origin is Literal:
         return value in get_args(kind) and type(value) in {type(choice) for choice in get_args(kind)}
     if origin in (Union, UnionType):

@@ -16,7 +16,7 @@ from typing import Final
 from carrel.catalog import Catalog
 from carrel.errors import CarrelError
 from carrel.limits import LIST_CHANGES_PER_SECOND, SHUTDOWN_GRACE_S, UPDATES_PER_SECOND
-from carrel.provider import Surveying, Watching
+from carrel.provider import Following, Surveying, Watching
 from carrel.uri import normalise, split_query
 
 log = logging.getLogger(__name__)
@@ -69,6 +69,7 @@ class Watcher:
         self._interested: dict[str, set[tuple[Subscription, str]]] = {}
         self._tokens: dict[str, str | None] = {}
         self._evented: set[str] = set()
+        self._followed: dict[str, Following] = {}
         self._surveys: dict[str, str] = {}
         self._due: dict[tuple[Subscription, str], float] = {}
         self._thread: threading.Thread | None = None
@@ -94,7 +95,8 @@ class Watcher:
     def add(self, subscription: Subscription, uri: str) -> None:
         """Have a subscription hear of a URI from now on."""
         token = self._catalog.fingerprint(uri)
-        has_events = isinstance(self._catalog.find(uri).mounted.provider, Watching)
+        provider = self._catalog.find(uri).mounted.provider
+        has_events = isinstance(provider, Watching)
         with self._changed:
             self._tokens.setdefault(uri, token)
             if has_events:
@@ -103,6 +105,10 @@ class Watcher:
             self._interested.setdefault(_place(uri), set()).add((subscription, uri))
             if subscription in self._subscriptions:
                 self._run()
+            if isinstance(provider, Following):
+                self._followed[uri] = provider
+        if isinstance(provider, Following):
+            provider.follow(uri)
 
     def discard(self, subscription: Subscription, uri: str) -> None:
         """Have a subscription hear of a URI no longer."""
@@ -114,9 +120,13 @@ class Watcher:
             interested.discard((subscription, uri))
             if not interested:
                 self._interested.pop(_place(uri), None)
+            following = None
             if all(spelled != uri for _, spelled in interested):
                 self._tokens.pop(uri, None)
                 self._evented.discard(uri)
+                following = self._followed.pop(uri, None)
+        if following is not None:
+            following.unfollow(uri)
 
     def remove(self, subscription: Subscription) -> None:
         """Forget a subscription."""

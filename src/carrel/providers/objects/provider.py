@@ -17,7 +17,7 @@ from typing import Any, Final
 from carrel.content import etag_of
 from carrel.errors import BadArgument, ConfigError, NotFound, ProviderError, echo
 from carrel.facets import Failure
-from carrel.model import Completion, Meta, Reading, Resource, Tool, ToolResult
+from carrel.model import Completion, Meta, Reading, Resource, Template, Tool, ToolResult
 from carrel.provider import Call, Provider, Route
 from carrel.providers.objects import shapes, tools
 from carrel.providers.objects.calls import Broke, Busy, Calls, Late
@@ -71,6 +71,11 @@ class ObjectProvider:
 
     # Loading
 
+    @property
+    def is_starting(self) -> bool:
+        """Whether it may still join."""
+        return not self._settled.is_set()
+
     def begin(self) -> None:
         """Load in the background."""
         threading.Thread(target=self.load, name=f"carrel-loading-{self.name}", daemon=True).start()
@@ -99,7 +104,8 @@ class ObjectProvider:
     def _load(self, deadline: float) -> None:
         made: Any = self._calls.call(self._make, _left(deadline))
         if is_native(made) and self._give_way is not None:
-            self._give_way(made)
+            self._calls.call(partial(self._give_way, made), _left(deadline))
+            self._calls.close()
             return
         if not has_method(made, "capabilities"):
             self._leave_out("it has no method capabilities(), nor routes() and entries()")
@@ -159,6 +165,10 @@ class ObjectProvider:
             )
             for one in self._lists.templates
         ]
+
+    def templates(self) -> Sequence[Template]:
+        """Give the templates as the object gave them."""
+        return self._lists.templates
 
     def claims(self) -> Sequence[Route]:
         """Give every listed URI."""
