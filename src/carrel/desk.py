@@ -48,8 +48,8 @@ class Desk(Value, frozen=True):
         self.server.close()
 
 
-def open_desk(config: Config, patience_s: float = FIRST_ANSWER_S) -> Desk:
-    """Build what the configuration and the folder call for; wait so long for objects that are loading."""
+def open_desk(config: Config, patience_s: float = FIRST_ANSWER_S, *, waits_for_all: bool = False) -> Desk:
+    """Build what the configuration and the folder call for; wait so long for objects, and for mounts if told to."""
     chosen = ServerSettings(**config.values("server"))
     _check_names(chosen, guests.names(config))
     catalog = Catalog(page_size=chosen.page_size, max_bytes=chosen.max_bytes)
@@ -71,7 +71,7 @@ def open_desk(config: Config, patience_s: float = FIRST_ANSWER_S) -> Desk:
     if chosen.mirror:
         providers.append(Mirror(catalog))
     catalog.mount(*providers)
-    guests.begin(invited, catalog, patience_s)
+    guests.begin(invited, catalog, patience_s, waits_for_all=waits_for_all)
     return Desk(config, Server(catalog), tuple(choices), notes)
 
 

@@ -4,7 +4,7 @@ import re
 from collections.abc import Sequence
 from functools import partial
 from time import monotonic
-from typing import TYPE_CHECKING, Final, Protocol
+from typing import TYPE_CHECKING, Final, Protocol, runtime_checkable
 
 from carrel import detect, settings
 from carrel.catalog import Catalog
@@ -14,12 +14,17 @@ from carrel.provider import Project, Provider
 from carrel.value import Value
 
 if TYPE_CHECKING:
+    from carrel.providers.mounts import MountSettings
     from carrel.providers.objects import ObjectSettings
 
 _NAME: Final = re.compile("[a-z][a-z0-9-]{0,30}")
+EARLIER_S: Final = 2.0
+"""How long a mount waits for those before it to say which schemes are theirs."""
+
 _TAKEN: Final = ("guide", "mirror", "server")
 
 
+@runtime_checkable
 class Beginning(Provider, Protocol):
     """A provider that becomes ready in the background."""
 
@@ -35,6 +40,8 @@ class Guest(Value, frozen=True):
 
     provider: Beginning
     told: str
+    is_late: bool = False
+    """Whether a server answers without waiting for it."""
 
 
 def names(config: Config) -> tuple[str, ...]:
@@ -57,13 +64,14 @@ def invite(config: Config, catalog: Catalog) -> list[Guest]:
     return [_build(section, config, catalog) for section in _sections(config)]
 
 
-def begin(guests: Sequence[Guest], catalog: Catalog, patience_s: float) -> None:
+def begin(guests: Sequence[Guest], catalog: Catalog, patience_s: float, *, waits_for_all: bool) -> None:
     """Have them begin; wait a while for all of them together, then hold what they have against one another."""
     for guest in guests:
         guest.provider.begin()
     deadline = monotonic() + patience_s
     for guest in guests:
-        guest.provider.wait(max(0.0, deadline - monotonic()))
+        if waits_for_all or not guest.is_late:
+            guest.provider.wait(max(0.0, deadline - monotonic()))
     clashes = catalog.clashes() if guests else ()
     if clashes:
         catalog.close()
@@ -82,6 +90,8 @@ def _build(section: str, config: Config, catalog: Catalog) -> Guest:
     table, _, name = section.partition(".")
     options = settings.build(detect.load(NAMED[table]), section, config.values(section))
     told = f"{table.removesuffix('s')} {options.told}, from {_origin(config.sections[section])}"
+    if table == "mounts":
+        return Guest(_mount(name, options, config, catalog), told, is_late=True)
     return Guest(_object(name, options, config, catalog), told)
 
 
@@ -105,4 +115,34 @@ def _object(name: str, options: "ObjectSettings", config: Config, catalog: Catal
         catalog.swap(made, native)
 
     made: ObjectProvider = ObjectProvider(name, options, make, give_way)
+    return made
+
+
+def _mount(name: str, options: "MountSettings", config: Config, catalog: Catalog) -> Beginning:
+    from carrel.providers.mounts import Mount  # only where there is one
+    from carrel.providers.mounts.dialling import child_of
+
+    if options.url:
+        raise ConfigError(f"[mounts.{name}] url: mounts over HTTP are not there yet; use command")
+    try:
+        connect = child_of(name, options, config.root, options.environment(config.environment))
+    except ConfigError as error:
+        raise ConfigError(f"[mounts.{name}] {error}") from None
+
+    def taken() -> frozenset[str]:
+        """Give the schemes of all who come before it: earlier guests are waited for a little, so that order counts."""
+        deadline = monotonic() + EARLIER_S
+        found: set[str] = set()
+        is_before = True
+        for one in catalog.mounted:
+            if one.provider is made:
+                is_before = False
+                continue
+            if is_before and isinstance(one.provider, Beginning):
+                one.provider.wait(max(0.0, deadline - monotonic()))
+            if is_before or not isinstance(one.provider, Mount):
+                found.update(one.provider.schemes)
+        return frozenset(found)
+
+    made = Mount(name, options, connect, taken)
     return made

@@ -32,7 +32,7 @@ class Choices:
     def desk(self) -> Iterator[Desk]:
         """Open the project's desk in this process."""
         # A person waits until everything is there.
-        desk = open_desk(self.config(), patience_s=GUESTS_S)
+        desk = open_desk(self.config(), GUESTS_S, waits_for_all=True)
         try:
             yield desk
         finally:
