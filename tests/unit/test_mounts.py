@@ -519,7 +519,7 @@ def test_a_child_runs_in_the_project_and_sees_only_what_it_is_given(project: Pat
 def test_a_server_that_dies_is_restarted_and_its_death_is_an_error_on_its_own_uris_only(
     project: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(link_module.random, "uniform", lambda low, high: 0.05)
+    monkeypatch.setattr("carrel.providers.mounts.link.random.uniform", lambda low, high: 0.05)
     desk = desk_of(project, "[mounts.pid]", command(), "era = 'legacy'", "timeout_s = 5")
     with Client.to(desk.server) as client:
         before = text_of(client, "pid://me").split()[0]
@@ -537,7 +537,7 @@ def test_a_server_that_dies_is_restarted_and_its_death_is_an_error_on_its_own_ur
 def test_a_server_that_dies_of_a_read_is_unavailable_while_it_is_down(
     project: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(link_module.random, "uniform", lambda low, high: 30.0)
+    monkeypatch.setattr("carrel.providers.mounts.link.random.uniform", lambda low, high: 30.0)
     desk = desk_of(project, "[mounts.pid]", command(), "era = 'legacy'", "timeout_s = 0.3")
     with Client.to(desk.server) as client:
         for uri in ("pid://die", "pid://me"):
@@ -555,7 +555,7 @@ def test_a_server_that_dies_of_a_read_is_unavailable_while_it_is_down(
 
 
 def test_entries_of_a_server_long_down_are_listed_no_more(project: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(link_module.random, "uniform", lambda low, high: 0.3)
+    monkeypatch.setattr("carrel.providers.mounts.link.random.uniform", lambda low, high: 0.3)
     desk = desk_of(project, "[mounts.pid]", command(), "era = 'legacy'", "timeout_s = 5")
     with Client.to(desk.server) as client, client.listen(list_changes=True) as listening:
         monkeypatch.setattr(link_module, "KEPT_S", 0.1)

@@ -22,7 +22,6 @@ from carrel.errors import (
     NotFound,
     ProviderError,
     RemoteError,
-    TemplateError,
     echo,
 )
 from carrel.model import Completion, Meta, Reading, Resource, Template
@@ -31,10 +30,9 @@ from carrel.provider import Changes, Route
 from carrel.providers.mounts.copies import Copies
 from carrel.providers.mounts.link import Link, Refused, unavailable
 from carrel.providers.mounts.lists import take_lists
-from carrel.providers.mounts.naming import Naming, Snapshot
+from carrel.providers.mounts.naming import Naming, Snapshot, can_be_matched, concerns
 from carrel.providers.mounts.settings import MountSettings
-from carrel.template import UriTemplate
-from carrel.uri import normalise, same, scheme_of, split_query
+from carrel.uri import normalise, scheme_of
 from carrel.value import replace
 
 log = logging.getLogger(__name__)
@@ -114,7 +112,7 @@ class Mount:
         return [
             Route(one.uri_template, self.read, one.name, one.mime_type, whole=True, open_query=True)
             for one in self._listed.templates
-            if _can_be_matched(one.uri_template)
+            if can_be_matched(one.uri_template)
         ]
 
     def templates(self) -> Sequence[Template]:
@@ -201,7 +199,7 @@ class Mount:
         self._copies.drop(here)
         self._tokens.pop(here, None)
         with self._lock:
-            concerned = [one for one in self._watched if _concerns(here, one)]
+            concerned = [one for one in self._watched if concerns(here, one)]
         for one in concerned:
             self._copies.drop(one)
             self._tokens.pop(one, None)
@@ -389,15 +387,3 @@ def _say_updated(uri: str, changes: Changes) -> None:
 
 def _token(reading: Reading) -> str:
     return reading.etag or etag_of(reading.items)
-
-
-def _concerns(uri: str, watched: str) -> bool:
-    """Tell whether a changed URI is the one watched, or beneath it."""
-    return same(uri, watched) or uri.startswith(split_query(watched)[0].rstrip("/") + "/")
-
-
-def _can_be_matched(template: str) -> bool:
-    try:
-        return not UriTemplate(template).is_fixed
-    except TemplateError:
-        return False
