@@ -54,7 +54,7 @@ class Client:
         self._peer = Peer(transport, self._hear, max_message_bytes)
         with contextlib.ExitStack() as unless_open:
             unless_open.callback(self._peer.close)
-            opening = (self._discover(era) if era != "legacy" else None) or self._initialize()
+            opening = self._open(era)
             unless_open.pop_all()
         self.version = opening.version
         self.era: EraName = "modern" if opening.version == eras.MODERN_VERSION else "legacy"
@@ -195,6 +195,19 @@ class Client:
         return answers.plain(self._ask(method, params or {}))
 
     # Opening
+
+    def _open(self, era: EraChoice) -> answers.Opening:
+        opening = None if era == "legacy" else self._discover(era)
+        if opening is not None:
+            return opening
+        try:
+            return self._initialize()
+        except RemoteError:
+            # A modern server that starts slowly answers the probe late, and then takes no handshake.
+            opening = None if era == "legacy" else self._discover("modern")
+            if opening is None:
+                raise
+            return opening
 
     def _discover(self, era: EraChoice) -> answers.Opening | None:
         """Ask a server what it is; None if it must be a legacy one."""
