@@ -96,7 +96,7 @@ blob_content = BlobContent
 class Capable(Protocol):
     """Says what it offers."""
 
-    def capabilities(self) -> list[Facet]:
+    def capabilities(self) -> list[str]:
         """Give the facets that are served; asked once, at start."""
 
 
