@@ -1,7 +1,7 @@
 """Writes docs/tools.md from the tools' own schemas.
 
-    python -m scripts.docs          write it
-    python -m scripts.docs --check  fail if it is out of date
+python -m scripts.docs          write it
+python -m scripts.docs --check  fail if it is out of date
 """
 
 import sys

@@ -14,6 +14,7 @@ provider is mounted.
     Fingerprinting  a cheap token per URI, for watching by polling
     Surveying       a cheap token for the whole list, for noticing that it changed
     Watching        events of its own instead of polling
+    Tracing         other URIs under which a change of one is reported
     Calling         tools
     Instructing     text for the start of a conversation
     Reporting       what `carrel://health` should know
@@ -181,6 +182,14 @@ class Watching(Protocol):
 
     def watch(self, changes: Changes) -> Callable[[], None]:
         """Begin to report to `changes`; the result ends it. Called when somebody listens."""
+
+
+@runtime_checkable
+class Tracing(Protocol):
+    """Reports changes under other URIs than it can be asked by: other spellings, or what a link leads to."""
+
+    def traces(self, uri: str) -> Sequence[str]:
+        """Give the URIs whose reported changes are changes of this one."""
 
 
 class Call(Protocol):

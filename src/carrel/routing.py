@@ -16,6 +16,9 @@ from carrel.uri import decode, normalise, pairs, scheme_of, split_query, without
 from carrel.value import Value
 
 RANGE_NAMES: Final = frozenset({"start", "length"})
+MAX_RECENT: Final = 1_024
+MAX_RECENT_LENGTH: Final = 256
+"""URIs whose way is remembered, and how long they may be: clients ask for the same few again and again."""
 
 
 class Mounted:
@@ -82,6 +85,7 @@ class Routes:
 
     def __init__(self, providers: Iterable[Mounted]) -> None:
         self._fixed: dict[str, Found] = {}
+        self._recent: dict[str, Found] = {}
         self._normal: dict[str, Found] = {}
         self._fixed_schemes: set[str] = set()
         self._templates: dict[str, list[tuple[UriTemplate, Route, Mounted]]] = {}
@@ -103,7 +107,7 @@ class Routes:
 
     def find(self, uri: str) -> Found:
         """Give the way to a URI, or raise the reason why there is none."""
-        found = self._fixed.get(uri)
+        found = self._fixed.get(uri) or self._recent.get(uri)
         if found is not None:
             return found
         scheme = scheme_of(uri)
@@ -111,7 +115,11 @@ class Routes:
         if found is None:
             found = self._match_without_range(scheme, uri)
         if found is None:
-            found = self._catch(scheme, uri)
+            return self._catch(scheme, uri)
+        if len(uri) <= MAX_RECENT_LENGTH:
+            if len(self._recent) >= MAX_RECENT:
+                self._recent.clear()
+            self._recent[uri] = found
         return found
 
     def owner(self, uri: str) -> Mounted:
@@ -154,8 +162,17 @@ class Routes:
         if not taken:
             return None
         bare = without(uri, RANGE_NAMES)
-        found = self._fixed.get(bare) or self._match(scheme, bare) or self._catch(scheme, bare)
+        found = self._fixed.get(bare) or self._match(scheme, bare)
+        if found is None or (found.route is not None and found.route.whole):
+            if self._reads_ranges(scheme):
+                return None
+            found = found or self._catch(scheme, bare)
         return Found(found.mounted, found.route, bare, found.variables, taken)
+
+    def _reads_ranges(self, scheme: str) -> bool:
+        """Tell whether the owner of a scheme takes URIs as they were sent, and names ranges itself."""
+        rows = self._templates.get(scheme, ())
+        return any(route.whole and not RANGE_NAMES.isdisjoint(template.query_variables) for template, route, _ in rows)
 
     def _catch(self, scheme: str, uri: str) -> Found:
         mounted = self._owners.get(scheme)

@@ -95,7 +95,7 @@ def test_cat_of_a_folder_shows_its_children(run: Any) -> None:
     [
         ("workspace:///nope", 1, "Resource not found: workspace:///nope"),
         ("workspace:///.env", 1, "Access denied: workspace:///.env (may hold secrets)"),
-        ("workspace:///b.txt?foo=1", 2, "Invalid parameter: foo (known here: length, lines, start)"),
+        ("workspace:///b.txt?foo=1", 2, "Invalid parameter: foo=1 (expected start or length or lines)"),
         ("nobody://x", 2, "Unknown scheme: nobody://x"),
     ],
 )

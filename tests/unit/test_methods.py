@@ -366,6 +366,14 @@ def test_each_error_has_its_code_word_and_uri_in_both_eras(
         }
 
 
+@pytest.mark.parametrize(
+    "uri", ["test:///note/none?start=1", "TEST:///note/none", "test:///nowhere?length=5", "test:///query/a?start=1&x=2"]
+)
+def test_an_error_names_the_uri_as_it_was_asked_for(client: Conversation, uri: str) -> None:
+    for version in (MODERN, LEGACY):
+        assert client.ask("resources/read", {"uri": uri}, version=version)["data"]["uri"] == uri
+
+
 @pytest.mark.parametrize("version", [MODERN, LEGACY])
 @pytest.mark.parametrize(
     ("method", "params", "data"),
