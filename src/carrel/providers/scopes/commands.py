@@ -117,7 +117,7 @@ COMMANDS: Final = (
         "Show a scope and what lies beneath it.",
         (_SCOPE,),
         (
-            Option(("--depth",), "Levels beneath it, 1 to 5.", "N", default="1"),
+            Option(("--depth",), "Levels beneath it, 1 to 5; 1 if it is not given.", "N"),
             Option(("--skip",), "Leave out so many of its children.", "N"),
             Option(("--limit",), "At most so many of its children.", "N"),
             Option(("--max-nodes",), "At most so many nodes in all.", "N"),

@@ -154,3 +154,14 @@ def describe(connection: Connection, scope: Scope, max_children: int) -> dict[st
 def etag(scope: Scope) -> str:
     """Give the ETag of a scope's resource; the number is raised when the shape of its JSON changes."""
     return hex_sha256(f"scope:1:{scope.id}:{scope.updated_at}")
+
+
+def beneath(connection: Connection, parents: Sequence[str]) -> Iterator[Scope]:
+    """Yield all children of these parents: in the order of the parents, then in their own."""
+    connection.execute("DELETE FROM temp.parents")
+    connection.executemany("INSERT INTO temp.parents VALUES (?, ?)", enumerate(parents))
+    statement = f"""
+        SELECT {_FIELDS} FROM temp.parents p CROSS JOIN scopes s ON s.parent_id = p.id
+        ORDER BY p.rank, s.position, s.created_at, s.id"""
+    for row in connection.execute(statement):
+        yield Scope(*row)

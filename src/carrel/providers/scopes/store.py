@@ -77,8 +77,7 @@ class Store:
         """Give a transaction that holds the write lock; it is committed at the end, unless it is a rehearsal."""
         with self._translated():
             if is_rehearsal and self.identity() is None:
-                with _closing(sqlite3.connect(":memory:", isolation_level=None)) as connection:
-                    _lay_out(connection)
+                with blank() as connection:
                     yield connection
                 return
             connection = self._begin()
@@ -342,6 +341,14 @@ def _lay_out(connection: sqlite3.Connection) -> None:
     finally:
         connection.rollback()
     connection.executescript(schema.TEMPORARY)
+
+
+@contextmanager
+def blank() -> Iterator[sqlite3.Connection]:
+    """Give an empty store that nobody will see again."""
+    with _closing(sqlite3.connect(":memory:", isolation_level=None)) as connection:
+        _lay_out(connection)
+        yield connection
 
 
 @contextmanager
