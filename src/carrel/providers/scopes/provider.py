@@ -119,6 +119,10 @@ class Scopes:
                     yield entry
 
     def _roots(self) -> list[Resource]:
+        try:
+            roots = self._ask().roots(self._list_roots)
+        except ScopeError as error:
+            raise _refusal(error, SCOPE_URI) from error
         return [
             Resource(
                 SCOPE_URI + scope.alias,
@@ -127,7 +131,7 @@ class Scopes:
                 title=scope.title,
                 annotations=Annotations(last_modified_ms=scope.updated_at),
             )
-            for scope in self._ask().roots(self._list_roots)
+            for scope in roots
         ]
 
     def survey(self) -> str:
