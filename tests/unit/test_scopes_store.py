@@ -46,9 +46,9 @@ def sample_store(tmp_path: Path) -> Iterator[Store]:
     ],
 )
 def test_no_program_can_commit_what_must_not_be(store: Store, statement: str, complaint: str) -> None:
-    with closing(stores.connect(store.path, "rw")) as connection:
-        with pytest.raises(sqlite3.IntegrityError, match=complaint):
-            connection.execute(statement)
+    refused = pytest.raises(sqlite3.IntegrityError, match=complaint)
+    with closing(stores.connect(store.path, "rw")) as connection, refused:
+        connection.execute(statement)
 
     check_invariants(store)
 

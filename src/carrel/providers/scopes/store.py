@@ -78,6 +78,7 @@ class Store:
         with self._translated():
             if is_rehearsal and self.identity() is None:
                 with blank() as connection:
+                    connection.execute("BEGIN")
                     yield connection
                 return
             connection = self._begin()
