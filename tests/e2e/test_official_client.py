@@ -51,6 +51,8 @@ def test_everything_listed_can_be_read(carrel: str, project: Path, mode: str) ->
             "carrel://guide",
             "carrel://catalog",
             "carrel://health",
+            "scopes://cli-quick-ref",
+            "scopes://scope/project-alpha",
             "workspace:///analysis_options.yaml",
             "workspace:///android/app/build.gradle.kts",
             "workspace:///ios/Runner/AppDelegate.swift",

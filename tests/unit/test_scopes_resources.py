@@ -13,6 +13,8 @@ from typing import Any
 import pytest
 
 from carrel.catalog import Catalog
+from carrel.config import load
+from carrel.desk import Desk, open_desk
 from carrel.errors import ConfigError
 from carrel.provider import Project
 from carrel.providers.scopes import Scopes, commands, queries, writing
@@ -673,6 +675,52 @@ def test_nothing_is_looked_up_while_nothing_was_written(provider: Scopes, monkey
     monkeypatch.setattr("carrel.providers.scopes.tree.render", None)
 
     assert provider.fingerprint("scopes://tree/project-alpha?depth=5") == first
+
+
+# On a desk
+
+
+def desk_of(project: Path, toml: str = "") -> Desk:
+    if toml:
+        (project / "carrel.toml").write_text(toml, encoding="utf-8")
+    return open_desk(load(str(project), {"HOME": str(project / "home")}))
+
+
+def test_scopes_nothing_calls_for_are_answered_and_join_the_list_with_their_store(tmp_path: Path) -> None:
+    desk = desk_of(tmp_path)
+    client = Conversation(desk.server)
+
+    def listed() -> list[str]:
+        return [entry.uri for entry in desk.catalog.entries("scopes")]
+
+    assert (listed(), [tool.name for tool in desk.catalog.tools()]) == ([], ["list_resources", "read_resource"])
+    assert read(client, "scopes://scope/un-known")["data"]["error"] == "Scope not found: un-known"
+    assert read(client, "scopes://nope")["message"] == "Invalid URI: scopes://nope"
+    assert read(client, "scopes://scope/" + "a" * 9_000)["data"]["status"] == 400
+    assert text_of(client, "scopes://cli-quick-ref?start=0&length=5") == "# CLI"
+    assert not (tmp_path / ".carrel").exists()
+    planted(tmp_path).close()
+    assert listed() == ["scopes://cli-quick-ref", "scopes://scope/project-alpha"]
+    assert text_of(client, "scopes://tree/project-alpha?depth=2") == TREE
+    assert "scopes.get" in [tool.name for tool in desk.catalog.tools()]
+    desk.close()
+
+
+def test_an_empty_section_calls_for_scopes(tmp_path: Path) -> None:
+    desk = desk_of(tmp_path, "[scopes]\n")
+
+    assert [entry.uri for entry in desk.catalog.entries("scopes")] == ["scopes://cli-quick-ref"]
+    desk.close()
+
+
+def test_tools_that_write_need_trust_in_a_project_file(tmp_path: Path) -> None:
+    desk = desk_of(tmp_path, "[scopes]\ntools = 'write'\n")
+
+    assert "scopes.create" not in [tool.name for tool in desk.catalog.tools()]
+    assert desk.notes == (
+        "[scopes] tools in carrel.toml is not in effect: it turns on tools that write; run `carrel trust` to allow it",
+    )
+    desk.close()
 
 
 # Settings
