@@ -4,7 +4,6 @@ Every way in (URIs, tools, the command line, imports) goes through these functio
 one text means one value everywhere. Nothing here knows the store.
 """
 
-import json
 import re
 from os import urandom
 from time import gmtime, time_ns
@@ -31,8 +30,10 @@ _ALIAS: Final = re.compile(r"[a-z][a-z0-9]*+(?:[-_][a-z0-9]++)*+")
 _ID: Final = re.compile(r"[0-9a-f]{8}-[0-9a-f]{4}-7[0-9a-f]{3}-[89ab][0-9a-f]{3}-[0-9a-f]{12}")
 _TIME: Final = re.compile(r"[0-9]{4}-[0-9]{2}-[0-9]{2}T[0-9]{2}:[0-9]{2}:[0-9]{2}(?:\.[0-9]{3})?Z")
 _CONTROL: Final = "[\\x00-\\x1f\\x7f-\\x9f]"
-_NOT_IN_TITLE: Final = re.compile(rf"(?!\t){_CONTROL}|[\u2028\u2029]|[\ud800-\udfff]")
-_NOT_IN_DESCRIPTION: Final = re.compile(rf"(?![\t\n]){_CONTROL}|[\ud800-\udfff]")
+_NOT_IN_TITLE: Final = rf"(?!\t){_CONTROL}|[\u2028\u2029]|[\ud800-\udfff]"
+_NOT_IN_DESCRIPTION: Final = rf"(?![\t\n]){_CONTROL}|[\ud800-\udfff]"
+"""Compiled where they are used: no reader of scopes needs them, and they take long."""
+
 _ASCII_SPACE: Final = " \t\n\r\v\f"
 _LOWER: Final = {upper: upper + 32 for upper in range(ord("A"), ord("Z") + 1)}
 _TAIL: Final = "abcdefghijklmnopqrstuvwxyz0123456789"
@@ -59,6 +60,8 @@ def node_line(alias: str, title: str, status: str) -> str:
 
 def to_json(value: object) -> str:
     """Spell a value: compact, non-ASCII as it is."""
+    import json  # where only the list is asked for, it is not needed
+
     return json.dumps(value, ensure_ascii=False, separators=(",", ":"))
 
 
@@ -109,7 +112,7 @@ def _below(limit: int) -> int:
 
 def check_title(text: str) -> str:
     """Give the title as it is kept, or refuse it."""
-    if _NOT_IN_TITLE.search(text):
+    if re.search(_NOT_IN_TITLE, text):
         raise ScopeError("INVALID_TITLE", "Invalid title: it holds a control character or a line separator")
     title = text.strip()
     if not 1 <= len(title) <= MAX_TITLE:
@@ -122,7 +125,7 @@ def check_description(text: str | None) -> str | None:
     if text is None:
         return None
     text = text.replace("\r\n", "\n").replace("\r", "\n")
-    if _NOT_IN_DESCRIPTION.search(text):
+    if re.search(_NOT_IN_DESCRIPTION, text):
         raise ScopeError("INVALID_DESCRIPTION", "Invalid description: it holds a control character")
     text = text.strip()
     if len(text) > MAX_DESCRIPTION:
@@ -134,7 +137,7 @@ def check_description(text: str | None) -> str | None:
 def without_controls(text: str, *, is_title: bool) -> str:
     """Put U+FFFD in the place of what may not stand in a text."""
     unfit = _NOT_IN_TITLE if is_title else _NOT_IN_DESCRIPTION
-    return unfit.sub("\N{REPLACEMENT CHARACTER}", text)
+    return re.sub(unfit, "\N{REPLACEMENT CHARACTER}", text)
 
 
 def check_status(text: str) -> str:
