@@ -27,8 +27,8 @@ SCOPE_URI: Final = "scopes://scope/"
 TREE_URI: Final = "scopes://tree/"
 
 _ALIAS: Final = re.compile(r"[a-z][a-z0-9]*+(?:[-_][a-z0-9]++)*+")
-_ID: Final = re.compile(r"[0-9a-f]{8}-[0-9a-f]{4}-7[0-9a-f]{3}-[89ab][0-9a-f]{3}-[0-9a-f]{12}")
-_TIME: Final = re.compile(r"[0-9]{4}-[0-9]{2}-[0-9]{2}T[0-9]{2}:[0-9]{2}:[0-9]{2}(?:\.[0-9]{3})?Z")
+_ID: Final = r"[0-9a-f]{8}-[0-9a-f]{4}-7[0-9a-f]{3}-[89ab][0-9a-f]{3}-[0-9a-f]{12}"
+_TIME: Final = r"[0-9]{4}-[0-9]{2}-[0-9]{2}T[0-9]{2}:[0-9]{2}:[0-9]{2}(?:\.[0-9]{3})?Z"
 _CONTROL: Final = "[\\x00-\\x1f\\x7f-\\x9f]"
 _NOT_IN_TITLE: Final = rf"(?!\t){_CONTROL}|[\u2028\u2029]|[\ud800-\udfff]"
 _NOT_IN_DESCRIPTION: Final = rf"(?![\t\n]){_CONTROL}|[\ud800-\udfff]"
@@ -154,7 +154,7 @@ def check_status(text: str) -> str:
 
 def is_id(text: str) -> bool:
     """Tell whether a text is an id as the store has them."""
-    return _ID.fullmatch(text) is not None
+    return re.fullmatch(_ID, text) is not None
 
 
 def new_id(now_ms: int) -> str:
@@ -186,7 +186,7 @@ def parse_time(name: str, text: object) -> int:
     """Read a time as `spell_time` spells it; milliseconds may be left out."""
     from datetime import UTC, datetime, timedelta  # only where a time is given
 
-    if isinstance(text, str) and _TIME.fullmatch(text):
+    if isinstance(text, str) and re.fullmatch(_TIME, text):
         try:
             moment = datetime.fromisoformat(text)
         except ValueError:
