@@ -11,13 +11,16 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, invariant, precondition, rule
 
+from carrel.catalog import Catalog
+from carrel.errors import BadArgument, NotFound, RequestError
+from carrel.model import Reading
 from carrel.providers.scopes import queries, transfer, tree, values, writing
 from carrel.providers.scopes.faults import ScopeError
 from carrel.providers.scopes.parameters import Wanted, parse_wanted, read_integer
 from carrel.providers.scopes.store import Store, blank
 from carrel.providers.scopes.values import Scope
 from carrel.providers.scopes.writing import Change, Move
-from tests.scopes_sample import check_invariants
+from tests.scopes_sample import check_invariants, provider_in
 
 NAMES = st.sampled_from([f"n{number}" for number in range(12)])
 TITLES = st.sampled_from(["A", "B", "C", "a", "Zwei Wörter"])
@@ -296,3 +299,33 @@ def test_integers_are_read_as_they_are_or_as_something_as_large(number: int) -> 
     assert read is not None
     assert read == number or (abs(number) >= 10**18 and abs(read) == 10**18 - 1 and (read > 0) == (number > 0))
     assert parse_wanted({"depth": str(number)}, 9).depth == min(max(number, 1), 5)
+
+
+PIECES = st.sampled_from(
+    [
+        *"scope tree cli-quick-ref / // ? & = # % %00 %2F %ff %c3%a4 depth skip limit max_nodes start length".split(),
+        *"1 -1 99999999999999999999 ab A-B -- : @ é \u212a +".split(),
+        " ",
+    ]
+)
+
+
+def _read(catalog: Catalog, uri: str) -> Reading:
+    """Read; a refusal that is neither in our words nor about a byte range fails the test."""
+    try:
+        return catalog.read(uri)
+    except RequestError as error:
+        is_ours = error.data.get("error") == error.message and error.data.get("status") in (400, 404)
+        if not is_ours and error.data.get("parameter") not in ("start", "length"):
+            raise AssertionError(f"{uri!r}: {error.message}") from error
+        raise
+
+
+@given(st.lists(PIECES, max_size=12).map("".join) | st.text(max_size=40))
+def test_whatever_follows_the_scheme_is_answered_or_refused_in_our_words(text: str) -> None:
+    with tempfile.TemporaryDirectory(prefix="carrel-test-") as folder:
+        catalog = Catalog([provider_in(Path(folder))])
+        uri = f"scopes://{text}"
+        with contextlib.suppress(NotFound, BadArgument):
+            assert _read(catalog, uri).mime_type == "text/markdown"
+        assert list(Path(folder).iterdir()) == []
