@@ -1,5 +1,7 @@
 """A store of scopes for tests: the project of the original documents, and short ways to look at it."""
 
+import tempfile
+from functools import cache
 from pathlib import Path
 from typing import Any
 
@@ -44,8 +46,20 @@ def store_in(project: Path) -> Store:
 def planted(project: Path) -> Store:
     """Make a project with the sample in its store."""
     store = store_in(project)
-    plant(store)
+    path = Path(store.path)
+    path.parent.mkdir(parents=True, exist_ok=True)
+    path.write_bytes(_sample())
     return store
+
+
+@cache
+def _sample() -> bytes:
+    """Make the sample once: a commit waits for the disk, a copy does not."""
+    with tempfile.TemporaryDirectory(prefix="carrel-test-") as folder:
+        store = store_in(Path(folder))
+        plant(store)
+        store.close()
+        return Path(store.path).read_bytes()
 
 
 def provider_in(project: Path, **settings: Any) -> Scopes:

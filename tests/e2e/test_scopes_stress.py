@@ -1,5 +1,6 @@
 """Eight processes create, move, rename and delete at once: nothing is lost, nothing breaks, nobody hears of a lock."""
 
+import contextlib
 import json
 import subprocess
 import sys
@@ -131,4 +132,30 @@ def test_command_lines_at_once_make_one_store_and_lose_nothing(tmp_path: Path) -
         titles = sorted(scope.title for scope in queries.children(connection, None))
         positions = sorted(scope.position for scope in queries.children(connection, None))
     assert (titles, positions) == ([f"Root {number}" for number in range(PROCESSES)], list(range(PROCESSES)))
+    store.close()
+
+
+def test_processes_that_are_killed_at_any_point_leave_a_valid_store(tmp_path: Path) -> None:
+    store = store_in(tmp_path)
+    plant(store, ((COUNTER, "Counter", "TODO", None),))
+    command = [sys.executable, "-c", WORKER, store.path]
+    counted = 0
+    for lives_s in (0.31, 0.37, 0.43, 0.59, 0.73):
+        running = [
+            subprocess.Popen([*command, str(number), "60"], stdout=subprocess.DEVNULL, stderr=subprocess.PIPE)
+            for number in range(3)
+        ]
+        for process in running:
+            with contextlib.suppress(subprocess.TimeoutExpired):
+                process.wait(lives_s)
+            process.kill()
+        assert [process.communicate()[1] for process in running] == [b""] * 3
+        check_invariants(store)
+        with store.reading() as connection:
+            assert connection is not None
+            counter = queries.find(connection, COUNTER)
+        assert counter is not None
+        assert int(counter.description or 0) >= counted
+        counted = int(counter.description or 0)
+    plant(store, (("after-all", "After all", "TODO", None),))
     store.close()
