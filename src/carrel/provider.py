@@ -8,6 +8,7 @@ provider is mounted.
     Fronting        a few entries that stand before everybody else's
     Ordering        entries in another order than their URIs'
     Catching        a better answer than "not found" for URIs of its schemes no route matches
+    Refusing        words of its own for URIs of its schemes that are no URIs at all
     Browsing        a part of the list by folder or prefix, as the Fly documents ask
     Explaining      why a URI is or is not served
     Completing      values for its templates' variables
@@ -26,6 +27,7 @@ A provider may be called from several threads at once. A read has no side effect
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Literal, NewType, Protocol, runtime_checkable
 
+from carrel.errors import RequestError
 from carrel.model import Blob, Completion, Meta, Reading, Resource, Stored, Text, Tool, ToolResult
 from carrel.value import Value
 
@@ -119,6 +121,14 @@ class Catching(Protocol):
 
     def unmatched(self, uri: str) -> Given:
         """Read the URI, given exactly as sent, or raise."""
+
+
+@runtime_checkable
+class Refusing(Protocol):
+    """Has its own words for a URI of its schemes that is too long or holds what no URI may."""
+
+    def refused(self, uri: str, error: RequestError) -> RequestError:
+        """Give the error to raise instead of the catalogue's."""
 
 
 @runtime_checkable

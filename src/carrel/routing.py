@@ -10,7 +10,7 @@ from typing import Final
 
 from carrel.errors import BadArgument, NotFound, RequestError, echo
 from carrel.model import Resource, Template
-from carrel.provider import Calling, Catching, Completing, Fronting, Given, Ordering, Provider, Route
+from carrel.provider import Calling, Catching, Completing, Fronting, Given, Ordering, Provider, Refusing, Route
 from carrel.template import UriTemplate
 from carrel.uri import decode, normalise, pairs, scheme_of, split_query, without
 from carrel.value import Value
@@ -110,7 +110,10 @@ class Routes:
         found = self._fixed.get(uri) or self._recent.get(uri)
         if found is not None:
             return found
-        scheme = scheme_of(uri)
+        try:
+            scheme = scheme_of(uri)
+        except BadArgument as error:
+            raise self._refusal(uri, error) from None
         found = self._match(scheme, uri)
         if found is None:
             found = self._match_without_range(scheme, uri)
@@ -127,7 +130,7 @@ class Routes:
         return self.find(uri).mounted
 
     def template(self, reference: str) -> tuple[UriTemplate, Mounted] | None:
-        """Give the template a completion reference means: its own text, or a URI it matches."""
+        """Give the template a completion reference means: its own text, a URI it matches, or one begun like it."""
         for table in self._templates.values():
             for template, _, mounted in table:
                 if template.text == reference:
@@ -136,8 +139,18 @@ class Routes:
             rows = self._templates.get(scheme_of(reference), [])
         except BadArgument:
             return None
-        matching = ((template, mounted) for template, _, mounted in rows if template.match(reference) is not None)
-        return next(matching, None)
+        matching = [(template, mounted) for template, _, mounted in rows if template.match(reference) is not None]
+        alike = (
+            (one, mounted) for one, _, mounted in rows if _is_named(one) and reference.startswith(one.literal_start)
+        )
+        return matching[0] if matching else next(alike, None)
+
+    def _refusal(self, uri: str, error: BadArgument) -> RequestError:
+        """Give the words of the provider that a malformed URI would belong to, if it has any."""
+        mounted = self._owners.get(uri.partition(":")[0].lower())
+        if mounted is None or not isinstance(mounted.provider, Refusing):
+            return error
+        return mounted.provider.refused(uri, error)
 
     def _match(self, scheme: str, uri: str) -> Found | None:
         if scheme in self._fixed_schemes:
@@ -204,3 +217,8 @@ class Routes:
             if template.match(bare) is not None:
                 return template.query_variables
         return frozenset()
+
+
+def _is_named(template: UriTemplate) -> bool:
+    """Tell whether a template's beginning says more than whose it is."""
+    return bool(template.literal_start.partition(":")[2].strip("/"))

@@ -247,6 +247,8 @@ def test_a_condition_that_is_no_string_is_named(client: Conversation, value: obj
     params = {"uri": "test:///plain", "_meta": {"dev.carrel/if-none-match": value}}
 
     assert said(client, request("resources/read", params))["error"]["data"] == {
+        "error": "Invalid parameter: dev.carrel/if-none-match",
+        "status": 400,
         "parameter": "dev.carrel/if-none-match",
         "uri": "test:///plain",
         "dev.carrel/error": "invalid",
