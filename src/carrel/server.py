@@ -1,22 +1,23 @@
-"""Answers calls from a catalogue: where resources and protocol meet, and the last boundary.
+"""Answers calls from a catalogue: where resources and protocol meet.
 
 A `Connection` takes one message at a time and gives its answer, or a `Work` that a
 transport may run on another thread. It is synchronous, does no input or output of its
-own, and may be used from several threads. No fault of a provider gets past it.
+own, and may be used from several threads. No fault of a provider gets past it (`boundary`).
 """
 
-import logging
 import threading
-from collections.abc import Callable
-from time import monotonic
+from collections.abc import Callable, Mapping
 from typing import Final
 
+from carrel.allowance import Allowance
+from carrel.boundary import attempt
 from carrel.browsing import PAGE_SIZE, Asked
 from carrel.catalog import Catalog
 from carrel.content import too_large
 from carrel.errors import BadArgument, BadCursor, ProtocolError, ProviderError, RequestError, TooLarge
-from carrel.limits import COMPLETION_BURST, COMPLETIONS_PER_SECOND, LIST_TTL_MS, MAX_BATCH, MAX_SUBSCRIBED_URIS
+from carrel.limits import LIST_TTL_MS, MAX_BATCH, MAX_SUBSCRIBED_URIS
 from carrel.model import Range
+from carrel.permissions import EVERYTHING, Access, ActingAs
 from carrel.protocol import eras, failures, jsonrpc, methods, results
 from carrel.protocol.eras import Era
 from carrel.protocol.framing import OverLong
@@ -25,8 +26,6 @@ from carrel.routing import Found
 from carrel.value import Value
 from carrel.watch import Subscription, Watcher
 from carrel.work import Running, Work, together
-
-log = logging.getLogger(__name__)
 
 Send = Callable[[bytes], None]
 """Gives one encoded message to the client; safe from any thread."""
@@ -59,9 +58,9 @@ class Server:
         self.speaks_fly = any(mounted.speaks_fly for mounted in catalog.mounted)
         self.has_blocking = any(mounted.blocking for mounted in catalog.mounted)
 
-    def connect(self, send: Send) -> "Connection":
-        """Begin a conversation; `send` takes what is not the answer to a message."""
-        return Connection(self, send)
+    def connect(self, send: Send, access: Access = EVERYTHING, allowance: Allowance | None = None) -> "Connection":
+        """Begin a conversation with whoever has this access; `send` takes what is not the answer to a message."""
+        return Connection(self, send, access, allowance or Allowance())
 
     def answer(self, message: bytes) -> bytes | None:
         """Answer one message by itself, on this thread."""
@@ -75,33 +74,17 @@ class Server:
 class Connection:
     """One conversation: what was agreed, what runs, what is listened to."""
 
-    def __init__(self, server: Server, send: Send) -> None:
+    def __init__(self, server: Server, send: Send, access: Access, allowance: Allowance) -> None:
         self._server = server
         self._catalog = server.catalog
         self._send = send
+        self._access = access
+        self._allowance = allowance
         self._version: str | None = None
         self._running: dict[Key, Running] = {}
         self._listens: dict[Key, tuple[bytes, Subscription]] = {}
         self._subscription: Subscription | None = None
         self._opening = threading.Lock()
-        self._allowance = float(COMPLETION_BURST)
-        self._allowance_at = monotonic()
-        self._answers: dict[str, Callable[[_Job], bytes | None]] = {
-            "resources/read": self._read,
-            "resources/list": self._list,
-            "resources/templates/list": self._list_templates,
-            "completion/complete": self._complete,
-            "tools/list": self._list_tools,
-            "tools/call": self._call_tool,
-            "server/discover": self._discover,
-            "subscriptions/listen": self._listen,
-            "initialize": self._initialize,
-            "ping": self._ping,
-            "resources/subscribe": self._subscribe,
-            "resources/unsubscribe": self._unsubscribe,
-            "notifications/cancelled": self._cancelled,
-            "notifications/initialized": self._initialized,
-        }
 
     def accept(self, line: bytes | OverLong) -> bytes | Work | None:
         """Take a message, or a batch; give its answer, or work that may wait, or nothing."""
@@ -119,13 +102,13 @@ class Connection:
         if isinstance(message, Response):
             return None
         if message.id is None:
-            self._notice(message)
+            self.notice(message)
             return None
         try:
             call = methods.parse(message, self._server.served)
         except ProtocolError as error:
             return failures.encode(error, Era.LEGACY, message.id)
-        return self._begin(call)
+        return self.begin(call)
 
     def close(self) -> list[bytes]:
         """End the conversation; give the results that end its open subscriptions."""
@@ -142,21 +125,23 @@ class Connection:
 
     # One message
 
-    def _begin(self, call: methods.Call) -> bytes | Work | None:
+    def begin(self, call: methods.Call, send: Send | None = None) -> bytes | Work | None:
+        """Answer a call, or give work that will. `send` takes what comes before the answer, if that has its own way."""
         if call.key in self._running or call.key in self._listens:
             message = "Invalid request: id is in use by a request that still runs"
             return failures.encode(ProtocolError(jsonrpc.INVALID_REQUEST, message), call.era, call.id)
         found = None
         if call.method == "resources/read":
             try:
-                found = self._catalog.find(call.params.uri)
+                with ActingAs(self._access):
+                    found = self._catalog.find(call.params.uri)
             except RequestError as error:
                 return failures.encode(error, call.era, call.id, call.params.uri)
         if not self._is_blocking(call.method, found):
-            return self._run(_Job(call, found))
-        running = Running(lambda: self._running.pop(call.key, None), self._progress_of(call))
+            return self._run(_Job(call, found, None, send or self._send))
+        running = Running(lambda: self._running.pop(call.key, None), _progress_of(call, send or self._send))
         self._running[call.key] = running
-        job = _Job(call, found, running)
+        job = _Job(call, found, running, send or self._send)
         return Work(
             running,
             run=lambda: self._run(job),
@@ -170,16 +155,14 @@ class Connection:
         return method == "tools/call" or (self._server.has_blocking and method in _ASK_PROVIDERS)
 
     def _run(self, job: "_Job") -> bytes | None:
-        """Answer a call: the last boundary, where every fault becomes an answer."""
+        """Answer a call, whatever becomes of it."""
         try:
-            encoded = self._answers[job.call.method](job)
+            with ActingAs(self._access):
+                encoded = attempt(_ANSWERS[job.call.method], self, job)
             if encoded is not None and len(encoded) > self._catalog.max_bytes:
                 raise self._does_not_fit(job, len(encoded))
         except (RequestError, ProviderError, ProtocolError) as error:
             return self._fail(job, error)
-        except Exception:
-            log.exception("unexpected fault in %s", job.call.method)
-            return failures.internal(job.call.id, job.uri)
         return encoded
 
     def _fail(self, job: "_Job", error: failures.Answerable) -> bytes:
@@ -210,10 +193,10 @@ class Connection:
         data = {"limit": limit, failures.ERROR_KEY: "too_large"}
         return jsonrpc.failure(jsonrpc.find_id(line.head), eras.TOO_LARGE, message, data)
 
-    def _notice(self, message: Message) -> None:
+    def notice(self, message: Message) -> None:
         """Take a notification, inside the same boundary as a call; unknown ones are ignored."""
         if message.method in _NOTICES:
-            self._run(_Job(methods.Call(b"", "", message.method, Era.LEGACY, message)))
+            self._run(_Job(methods.Call(b"", "", message.method, Era.LEGACY, message), None, None, self._send))
 
     def _cancelled(self, job: "_Job") -> None:
         """Stop what the client no longer wants; late and unknown ids are ignored."""
@@ -282,7 +265,7 @@ class Connection:
         return jsonrpc.answer(job.call.id, result)
 
     def _complete(self, job: "_Job") -> bytes:
-        self._spend_allowance()
+        self._allowance.spend()
         params = job.call.params
         if params.ref.type != "ref/resource":
             raise BadArgument("Unknown reference: only ref/resource is known here", data={"parameter": "ref"})
@@ -290,16 +273,6 @@ class Connection:
             params.ref.uri, params.argument.name, params.argument.value, params.context.arguments
         )
         return jsonrpc.answer(job.call.id, results.completion_result(completion, job.call.era))
-
-    def _spend_allowance(self) -> None:
-        now = monotonic()
-        earned = (now - self._allowance_at) * COMPLETIONS_PER_SECOND
-        self._allowance = min(float(COMPLETION_BURST), self._allowance + earned)
-        self._allowance_at = now
-        if self._allowance < 1:
-            pause_ms = 1000 // COMPLETIONS_PER_SECOND
-            raise ProviderError("Too many completions: slow down", word="busy", data={"retryAfterMs": pause_ms})
-        self._allowance -= 1
 
     # Tools
 
@@ -313,18 +286,6 @@ class Connection:
         assert job.running is not None
         result = self._catalog.call(job.call.params.name, job.call.params.arguments, job.running)
         return jsonrpc.answer(job.call.id, results.call_result(result, job.call.era))
-
-    def _progress_of(self, call: methods.Call) -> TellProgress | None:
-        token = call.params.meta.progress_token
-        if call.method != "tools/call" or token is None:
-            return None
-
-        def tell(value: float, total: float | None, message: str | None) -> None:
-            given = {"progressToken": token, "progress": value, "total": total, "message": message}
-            params = {name: part for name, part in given.items() if part is not None}
-            self._send(jsonrpc.notification("notifications/progress", params))
-
-        return tell
 
     # Opening
 
@@ -348,7 +309,7 @@ class Connection:
         key = job.call.key
 
         def tell(what: str) -> None:
-            self._send(results.changed(what, key))
+            job.send(results.changed(what, key))
 
         subscription = self._server.watcher.subscribe(
             tell, wanted.resource_subscriptions, list_changes=wanted.resources_list_changed
@@ -359,7 +320,7 @@ class Connection:
             subscription.close()
             return
         honoured = [uri for uri in wanted.resource_subscriptions if uri in subscription.uris]
-        self._send(results.acknowledged(key, wanted, honoured, tools=self._catalog.calls))
+        job.send(results.acknowledged(key, wanted, honoured, tools=self._catalog.calls))
         subscription.start()
 
     def _subscribe(self, job: "_Job") -> bytes:
@@ -390,12 +351,44 @@ class Connection:
 
 
 class _Job(Value, frozen=True):
-    """A call on its way through: with the route it found, and its state if it may wait."""
+    """A call on its way through: with the route it found, its state if it may wait, and what tells of it."""
 
     call: methods.Call
-    found: Found | None = None
-    running: Running | None = None
+    found: Found | None
+    running: Running | None
+    send: Send
 
     @property
     def uri(self) -> str | None:
         return getattr(self.call.params, "uri", None)
+
+
+_ANSWERS: Final[Mapping[str, Callable[[Connection, _Job], bytes | None]]] = {
+    "resources/read": Connection._read,
+    "resources/list": Connection._list,
+    "resources/templates/list": Connection._list_templates,
+    "completion/complete": Connection._complete,
+    "tools/list": Connection._list_tools,
+    "tools/call": Connection._call_tool,
+    "server/discover": Connection._discover,
+    "subscriptions/listen": Connection._listen,
+    "initialize": Connection._initialize,
+    "ping": Connection._ping,
+    "resources/subscribe": Connection._subscribe,
+    "resources/unsubscribe": Connection._unsubscribe,
+    "notifications/cancelled": Connection._cancelled,
+    "notifications/initialized": Connection._initialized,
+}
+
+
+def _progress_of(call: methods.Call, send: Send) -> TellProgress | None:
+    token = call.params.meta.progress_token
+    if call.method != "tools/call" or token is None:
+        return None
+
+    def tell(value: float, total: float | None, message: str | None) -> None:
+        given = {"progressToken": token, "progress": value, "total": total, "message": message}
+        params = {name: part for name, part in given.items() if part is not None}
+        send(jsonrpc.notification("notifications/progress", params))
+
+    return tell

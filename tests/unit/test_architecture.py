@@ -114,7 +114,7 @@ OUTSIDE_WORLD = frozenset(
 NO_CLOCK = frozenset({"gmtime", "strftime"})
 """What `time` has that only turns one spelling of a time into another."""
 
-CATCH_ALL = ("cli", "providers.objects", "server")
+CATCH_ALL = ("boundary", "cli", "providers.objects")
 """Where everything may be caught: the last boundaries, once each."""
 
 MAX_FILE_LINES = 400
@@ -582,7 +582,7 @@ def test_a_ninth_noqa_is_found() -> None:
     ],
 )
 def test_catching_everything_is_found(text: str) -> None:
-    assert list(everything_is_caught_only_at_the_boundaries(_small_house(watch=text, server=text))) == [
+    assert list(everything_is_caught_only_at_the_boundaries(_small_house(watch=text, boundary=text))) == [
         "watch:2: catches everything; name the errors"
     ]
     assert list(everything_is_caught_only_at_the_boundaries(_small_house(cli__serve=text, cli__ls=text))) == [

@@ -32,12 +32,6 @@ def encode(error: Answerable, era: Era, request_id: bytes | None, uri: str | Non
     return failure(request_id, code(error, era), error.message, data)
 
 
-def internal(request_id: bytes | None, uri: str | None = None) -> bytes:
-    """Encode our own fault: it says nothing of its cause."""
-    data = {ERROR_KEY: "internal"} if uri is None else {"uri": uri, ERROR_KEY: "internal"}
-    return failure(request_id, INTERNAL_ERROR, "Internal error", data)
-
-
 def code(error: RequestError | ProviderError, era: Era) -> int:
     """Give the JSON-RPC code of an error."""
     if isinstance(error, ProviderError):
