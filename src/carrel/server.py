@@ -44,7 +44,8 @@ _ASK_PROVIDERS: Final = frozenset(
 )
 """Methods that may have to wait for a provider that waits."""
 
-_NOTICES: Final = frozenset({"notifications/cancelled", "notifications/initialized"})
+NOTICES: Final = frozenset({"notifications/cancelled", "notifications/initialized"})
+"""Notifications that mean something here."""
 
 
 class Server:
@@ -195,7 +196,7 @@ class Connection:
 
     def notice(self, message: Message) -> None:
         """Take a notification, inside the same boundary as a call; unknown ones are ignored."""
-        if message.method in _NOTICES:
+        if message.method in NOTICES:
             self._run(_Job(methods.Call(b"", "", message.method, Era.LEGACY, message), None, None, self._send))
 
     def _cancelled(self, job: "_Job") -> None:

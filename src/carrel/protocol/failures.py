@@ -16,6 +16,21 @@ _NAMES: Final = (
 )
 """The names that the Fly documents give to errors."""
 
+_STATUSES: Final = {
+    "not_found": 404,
+    "denied": 403,
+    "invalid": 400,
+    "too_large": 413,
+    "failed": 500,
+    "unreadable": 422,
+    "bad_result": 502,
+    "timeout": 504,
+    "busy": 503,
+    "unavailable": 503,
+    "internal": 500,
+}
+"""Which status a word is on plain HTTP."""
+
 Answerable = RequestError | ProviderError | ProtocolError
 
 
@@ -30,6 +45,23 @@ def encode(error: Answerable, era: Era, request_id: bytes | None, uri: str | Non
         # What is too long to be a URI is not sent back whole: the answer must fit one message too.
         data["uri"] = named if len(named) <= MAX_URI_LENGTH else echo(named)
     return failure(request_id, code(error, era), error.message, data)
+
+
+def plain(error: Answerable) -> tuple[int, dict[str, object]]:
+    """Give the status and the body of an error on plain HTTP; one with a form of its system's own keeps that."""
+    if isinstance(error, ProtocolError):
+        return 400, {"error": error.message}
+    if "error" in error.data:
+        status = error.data.get("status")
+        return status if isinstance(status, int) else plain_status(error.word), {"error": error.data["error"]}
+    name = error.data.get("name") or next((name for kind, name in _NAMES if isinstance(error, kind)), None)
+    status = 429 if "retryAfterMs" in error.data else plain_status(error.word)
+    return status, {"error": error.message, **({"name": name} if name else {})}
+
+
+def plain_status(word: str) -> int:
+    """Give the status of an error word on plain HTTP."""
+    return _STATUSES.get(word, 500)
 
 
 def code(error: RequestError | ProviderError, era: Era) -> int:
