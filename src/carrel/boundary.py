@@ -15,12 +15,12 @@ _Given = ParamSpec("_Given")
 _Made = TypeVar("_Made")
 
 
-def attempt(action: Callable[_Given, _Made], *given: _Given.args, **named: _Given.kwargs) -> _Made:
-    """Do it; what is raised is an error that a client may be told."""
+def attempt(what: str, action: Callable[_Given, _Made], *given: _Given.args, **named: _Given.kwargs) -> _Made:
+    """Do it; what is raised is an error that a client may be told. `what` is for our log."""
     try:
         return action(*given, **named)
     except (RequestError, ProviderError, ProtocolError):
         raise
     except Exception:
-        log.exception("unexpected fault in %s", getattr(action, "__qualname__", action))
+        log.exception("unexpected fault in %s", what)
         raise ProviderError("Internal error", word="internal") from None

@@ -15,7 +15,7 @@ from carrel.cursor import seal, unseal
 from carrel.errors import BadArgument, BadCursor, ConfigError, ProviderError, echo
 from carrel.limits import LIST_TTL_MS, MAX_COMPLETIONS, MAX_MESSAGE_BYTES, PAGE_SIZE
 from carrel.model import Completion, Item, Page, Range, Reading, Resource, Stored, Template, Text, Tool, ToolResult
-from carrel.provider import Call, Closing, Fingerprinting, Instructing, Provider
+from carrel.provider import Call, Closing, Fingerprinting, Given, Instructing, Provider
 from carrel.routing import RANGE_NAMES, Found, Mounted, Routes
 from carrel.value import replace
 
@@ -39,6 +39,7 @@ class Catalog:
         self.page_size = page_size
         self.max_bytes = max_bytes
         self.mounted: tuple[Mounted, ...] = ()
+        self.generation = 0
         self.mount(*providers)
 
     def mount(self, *providers: Provider) -> None:
@@ -48,8 +49,17 @@ class Catalog:
             if provider.name in taken:
                 raise ConfigError(f"two providers are named {provider.name!r}; give one another name")
             taken.add(provider.name)
-        self.mounted = (*self.mounted, *(Mounted(provider) for provider in providers))
-        self._routes = Routes(self.mounted)
+        self._put((*self.mounted, *(Mounted(provider) for provider in providers)))
+
+    def swap(self, waiting: Provider, ready: Provider) -> None:
+        """Put a provider in the place of another, as when one that waited for its data found it."""
+        self._put(tuple(Mounted(ready) if one.provider is waiting else one for one in self.mounted))
+
+    def _put(self, mounted: tuple[Mounted, ...]) -> None:
+        """Take a new table into use; `generation` tells others to look at it anew."""
+        self._routes = Routes(mounted)
+        self.mounted = mounted
+        self.generation += 1
 
     def close(self) -> None:
         """Close every provider."""
@@ -162,10 +172,15 @@ class Catalog:
             wanted = _query_range(found, wanted)
         elif wanted is not None and not RANGE_NAMES.isdisjoint(found.variables):
             raise _both_ways()
-        reading, has_moved = self._read_once(found, uri, wanted, condition)
+        given = found.read()
+        if type(given) is Text and wanted is None and condition is None:
+            # What most reads are: nothing to close, nothing that can move.
+            item = content.whole(given, uri, self.max_bytes)
+            return Reading((item,), mime_type=_mime_type(found), etag=content.etag_of((given,)))
+        reading, has_moved = self._read_once(found, given, uri, wanted, condition)
         tries = 1
         while has_moved and tries < _TRIES:
-            reading, has_moved = self._read_once(found, uri, wanted, condition)
+            reading, has_moved = self._read_once(found, found.read(), uri, wanted, condition)
             tries += 1
         if not has_moved:
             return reading
@@ -185,13 +200,14 @@ class Catalog:
         except BaseException:
             close_sources(items)
             raise
-        mime_type = reading.mime_type or (found.route.mime_type if found.route else "")
+        mime_type = reading.mime_type or _mime_type(found)
         is_same = condition is not None and reading.error is None and content.matches(condition, etag)
         return replace(reading, items=items, mime_type=mime_type, etag=etag, range=None, unchanged=is_same)
 
-    def _read_once(self, found: Found, uri: str, wanted: Range | None, condition: str | None) -> tuple[Reading, bool]:
-        """Read, and tell whether the source moved meanwhile."""
-        given = found.read()
+    def _read_once(
+        self, found: Found, given: Given, uri: str, wanted: Range | None, condition: str | None
+    ) -> tuple[Reading, bool]:
+        """Finish what was given, and tell whether its source moved meanwhile."""
         reading = given if isinstance(given, Reading) else Reading((given,))
         try:
             if reading.range is not None:
@@ -207,7 +223,7 @@ class Catalog:
     def _finish(self, reading: Reading, uri: str, wanted: Range | None, condition: str | None, found: Found) -> Reading:
         """Apply what holds for every resource: the ETag and its condition, the range, the bound."""
         etag = reading.etag or content.etag_of(reading.items)
-        mime_type = reading.mime_type or (found.route.mime_type if found.route else "")
+        mime_type = reading.mime_type or _mime_type(found)
         if condition is not None and reading.error is None and content.matches(condition, etag):
             empty = Text("", reading.items[0].mime_type if reading.items else "")
             modified = reading.last_modified_ms
@@ -300,6 +316,10 @@ def _tools_of(mounted: Mounted) -> Iterator[Tool]:
         for tool in mounted.calling.tools():
             if mounted.mirrors or permissions.may_call(tool, mounted.provider.schemes):
                 yield tool
+
+
+def _mime_type(found: Found) -> str:
+    return "" if found.route is None else found.route.mime_type
 
 
 def _both_ways() -> BadArgument:

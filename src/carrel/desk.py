@@ -4,6 +4,7 @@ What every face opens: `serve`, the command line, tests.
 """
 
 import os
+from functools import partial
 from typing import Literal
 
 from carrel import detect, settings
@@ -15,6 +16,7 @@ from carrel.providers.guide import Guide
 from carrel.providers.mirror import Mirror
 from carrel.server import Server
 from carrel.value import Value
+from carrel.waiting import Waiting
 
 
 class Choice(Value, frozen=True):
@@ -58,6 +60,8 @@ def open_desk(config: Config) -> Desk:
         choices.append(choice)
         if choice.state == "served":
             providers.append(_build(known, config, is_named=known.name in _named(config, chosen)))
+        elif choice.state == "not called for":
+            providers.append(_wait_for(known, config, catalog))
     if chosen.mirror:
         providers.append(Mirror(catalog))
     catalog.mount(*providers)
@@ -88,6 +92,12 @@ def _check_names(chosen: ServerSettings) -> None:
     for name in (*(chosen.only or ()), *chosen.without):
         if name not in known:
             raise ConfigError(f"there is no provider {name!r}{settings.nearest(name, known)}")
+
+
+def _wait_for(known: detect.Known, config: Config, catalog: Catalog) -> Provider:
+    project = Project(config.root, config.environment)
+    build = partial(_build, known, config, is_named=False)
+    return Waiting(known.name, known.schemes, build, lambda: known.reason(project) is not None, catalog)
 
 
 def _build(known: detect.Known, config: Config, *, is_named: bool) -> Provider:

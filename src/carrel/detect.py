@@ -15,9 +15,14 @@ from carrel.value import Value
 
 
 class Known(Value, frozen=True):
-    """A provider that comes with Carrel: where its class is, and what calls for it."""
+    """A provider that comes with Carrel: where its class is, and what calls for it.
+
+    One that nothing calls for is not imported. Its URIs are answered all the same, and it
+    joins the list when its data appears.
+    """
 
     name: str
+    schemes: tuple[str, ...]
     target: str
     reason: Callable[[Project], str | None]
 
@@ -40,7 +45,7 @@ def _always(told: str) -> Callable[[Project], str | None]:
 
 
 BUILT_IN: Final[tuple[Known, ...]] = (
-    Known("workspace", "carrel.providers.workspace:Workspace", _always("every folder has files")),
+    Known("workspace", ("workspace",), "carrel.providers.workspace:Workspace", _always("every folder has files")),
 )
 
 

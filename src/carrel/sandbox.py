@@ -134,7 +134,8 @@ class Root(Handle):
 
     `path` is its real path, for logs and aliases only. With `absolute_links` an absolute link whose
     target begins with that path is walked from the root. `use_openat2`: True from the first open,
-    False never, None once there were enough opens to pay for loading it; without it the walk serves.
+    False never, None once there were enough opens to pay for loading it. `fast` is that call, where
+    it is in use; else the walk serves.
     """
 
     def __init__(
@@ -144,7 +145,7 @@ class Root(Handle):
             raise OSError(errno.ENOTSUP, "Folder handles need a POSIX system")
         self.path = os.path.realpath(folder, strict=True)
         self.fd = os.open(self.path, openat2.PASSING)
-        self._base = self.path.rstrip("/") + "/" if absolute_links else None
+        self._anchor = self.path.rstrip("/") + "/" if absolute_links else None
         self.fast = openat2.find() if use_openat2 else None
         self._walks_left = WALKS_FIRST if use_openat2 is None else 0
         # Whether other spellings find a name. macOS takes even two spellings of one accent for one.
@@ -154,13 +155,13 @@ class Root(Handle):
         """Open a regular file or a folder below the root; without segments, the root itself."""
         path = _joined(segments)
         try:
-            opened = self._open_fast(path, segments) or Walk(self.fd, self._base).open(segments)
+            opened = self._open_fast(path, segments) or Walk(self.fd, self._anchor).open(segments)
             if self._folds is None:
                 self._folds = self._finds_swapped(segments)
             if not self._folds or openat2.is_named(opened.fd, self.fd, path):
                 return opened
             opened.close()
-            return Walk(self.fd, self._base, spelled=True).open(segments)
+            return Walk(self.fd, self._anchor, spelled=True).open(segments)
         except (OSError, UnicodeEncodeError) as error:
             failure = _failure(error)
         raise failure
@@ -168,8 +169,8 @@ class Root(Handle):
     def _open_fast(self, path: str, segments: Sequence[str]) -> Opened | None:
         """Open in one system call, or give None: then the walk decides, and says what is wrong.
 
-        Unlike the walk this opens a FIFO or a device before it knows it for one. It cannot block, reads
-        nothing and takes no terminal. To ask first would cost half as much again: a question by path
+        Unlike the walk this opens a FIFO or a device before it knows it for one. It does not block, reads
+        nothing and takes no terminal. To ask first would nearly double the price: a question by path
         could leave the root, one by O_PATH needs a second openat2 or a way through /proc.
         """
         if self._walks_left > 0:
@@ -191,7 +192,7 @@ class Root(Handle):
         if swapped == list(segments):
             return None
         try:
-            Walk(self.fd, self._base).open(swapped).close()
+            Walk(self.fd, self._anchor).open(swapped).close()
         except (OSError, SandboxError):
             return False
         return True
@@ -204,12 +205,12 @@ class Walk:
     passed, never to wherever that folder's parent may be by now.
     """
 
-    def __init__(self, root: int, base: str | None, *, spelled: bool = False) -> None:
+    def __init__(self, root: int, anchor: str | None, *, spelled: bool = False) -> None:
         self.folders = [root]
         self.names: list[str] = []
         self.ahead: list[str] = []  # the next one last
         self.links = 0
-        self.base = base
+        self.anchor = anchor
         self.spelled = spelled
 
     def open(self, segments: Sequence[str]) -> Opened:
@@ -254,10 +255,10 @@ class Walk:
 
     def _follow(self, target: str) -> None:
         if target.startswith("/"):
-            if self.base is None or not f"{target}/".startswith(self.base):
+            if self.anchor is None or not f"{target}/".startswith(self.anchor):
                 raise Outside
             self._climb(len(self.names))
-            target = target[len(self.base) :]
+            target = target[len(self.anchor) :]
         self.links += 1
         if self.links > MAX_LINKS:
             raise Missing

@@ -10,25 +10,20 @@ from collections.abc import Callable, Mapping
 from typing import Final
 
 from carrel.allowance import Allowance
+from carrel.answering import Answers, Job, Send
 from carrel.boundary import attempt
-from carrel.browsing import PAGE_SIZE, Asked
 from carrel.catalog import Catalog
 from carrel.content import too_large
-from carrel.errors import BadArgument, BadCursor, ProtocolError, ProviderError, RequestError, TooLarge
-from carrel.limits import LIST_TTL_MS, MAX_BATCH, MAX_SUBSCRIBED_URIS
-from carrel.model import Range
+from carrel.errors import ProtocolError, ProviderError, RequestError, TooLarge
+from carrel.limits import MAX_BATCH, MAX_SUBSCRIBED_URIS
 from carrel.permissions import EVERYTHING, Access, ActingAs
 from carrel.protocol import eras, failures, jsonrpc, methods, results
 from carrel.protocol.eras import Era
 from carrel.protocol.framing import OverLong
 from carrel.protocol.jsonrpc import Key, Message, Response
 from carrel.routing import Found
-from carrel.value import Value
 from carrel.watch import Subscription, Watcher
 from carrel.work import Running, Work, together
-
-Send = Callable[[bytes], None]
-"""Gives one encoded message to the client; safe from any thread."""
 
 TellProgress = Callable[[float, float | None, str | None], None]
 
@@ -54,10 +49,23 @@ class Server:
     def __init__(self, catalog: Catalog, watcher: Watcher | None = None) -> None:
         self.catalog = catalog
         self.watcher = watcher or Watcher(catalog)
+        self.answers = Answers(catalog)
+        self._look()
+
+    def _look(self) -> None:
+        """Take stock of what the catalogue can do now."""
+        catalog = self.catalog
+        self._generation = catalog.generation
         self.declared = eras.capabilities(completes=catalog.completes, calls=catalog.calls)
-        self.served = {era: eras.served(era, completes=catalog.completes, calls=catalog.calls) for era in Era}
-        self.speaks_fly = any(mounted.speaks_fly for mounted in catalog.mounted)
+        self._served = {era: eras.served(era, completes=catalog.completes, calls=catalog.calls) for era in Era}
         self.has_blocking = any(mounted.blocking for mounted in catalog.mounted)
+
+    @property
+    def served(self) -> methods.Served:
+        """Give the methods that answer, by era."""
+        if self._generation != self.catalog.generation:
+            self._look()
+        return self._served
 
     def connect(self, send: Send, access: Access = EVERYTHING, allowance: Allowance | None = None) -> "Connection":
         """Begin a conversation with whoever has this access; `send` takes what is not the answer to a message."""
@@ -139,10 +147,10 @@ class Connection:
             except RequestError as error:
                 return failures.encode(error, call.era, call.id, call.params.uri)
         if not self._is_blocking(call.method, found):
-            return self._run(_Job(call, found, None, send or self._send))
+            return self._run(Job(call, found, None, send or self._send))
         running = Running(lambda: self._running.pop(call.key, None), _progress_of(call, send or self._send))
         self._running[call.key] = running
-        job = _Job(call, found, running, send or self._send)
+        job = Job(call, found, running, send or self._send)
         return Work(
             running,
             run=lambda: self._run(job),
@@ -155,21 +163,23 @@ class Connection:
             return found.mounted.blocking
         return method == "tools/call" or (self._server.has_blocking and method in _ASK_PROVIDERS)
 
-    def _run(self, job: "_Job") -> bytes | None:
+    def _run(self, job: Job) -> bytes | None:
         """Answer a call, whatever becomes of it."""
+        method = job.call.method
+        shared = self._server.answers.by_method.get(method)
         try:
             with ActingAs(self._access):
-                encoded = attempt(_ANSWERS[job.call.method], self, job)
+                encoded = attempt(method, _OWN[method], self, job) if shared is None else attempt(method, shared, job)
             if encoded is not None and len(encoded) > self._catalog.max_bytes:
                 raise self._does_not_fit(job, len(encoded))
         except (RequestError, ProviderError, ProtocolError) as error:
             return self._fail(job, error)
         return encoded
 
-    def _fail(self, job: "_Job", error: failures.Answerable) -> bytes:
+    def _fail(self, job: Job, error: failures.Answerable) -> bytes:
         return failures.encode(error, job.call.era, job.call.id, job.uri)
 
-    def _does_not_fit(self, job: "_Job", size: int) -> TooLarge:
+    def _does_not_fit(self, job: Job, size: int) -> TooLarge:
         limit = self._catalog.max_bytes
         if job.call.method == "resources/read" and job.found is not None:
             asked = {**job.found.variables, **dict(job.found.query_range)}.get("start", "0")
@@ -197,9 +207,9 @@ class Connection:
     def notice(self, message: Message) -> None:
         """Take a notification, inside the same boundary as a call; unknown ones are ignored."""
         if message.method in NOTICES:
-            self._run(_Job(methods.Call(b"", "", message.method, Era.LEGACY, message), None, None, self._send))
+            self._run(Job(methods.Call(b"", "", message.method, Era.LEGACY, message)))
 
-    def _cancelled(self, job: "_Job") -> None:
+    def _cancelled(self, job: Job) -> None:
         """Stop what the client no longer wants; late and unknown ids are ignored."""
         key = methods.cancelled_key(job.call.params)
         if key is None:
@@ -210,101 +220,33 @@ class Connection:
             if listen is not None:
                 listen[1].close()
 
-    def _initialized(self, _job: "_Job") -> None:
+    def _initialized(self, _job: Job) -> None:
         if self._version is not None:
             self._subscription_of_client().start()
 
-    # Resources
+    # Completion
 
-    def _read(self, job: "_Job") -> bytes:
-        params = job.call.params
-        assert job.found is not None
-        wanted = None
-        if params.start is not None or params.length is not None:
-            wanted = Range(params.start or 0, params.length)
-        reading = self._catalog.read_found(job.found, params.uri, wanted, params.meta.condition or None)
-        is_fly = wanted is not None or job.found.mounted.speaks_fly
-        return jsonrpc.answer(job.call.id, results.read_result(reading, params.uri, job.call.era, is_fly=is_fly))
-
-    def _list(self, job: "_Job") -> bytes:
-        """Give a page; one that would not fit a message ends earlier."""
-        if job.call.params.is_fly:
-            return self._browse(job)
-        limit = self._catalog.page_size
-        is_fly = self._server.speaks_fly and not job.call.params.cursor
-        while True:
-            page = self._catalog.page(job.call.params.cursor, limit)
-            if is_fly:
-                total = sum(1 for _ in self._catalog.entries())
-                result = results.fly_list_result(page, total, 0, limit, job.call.era)
-            else:
-                result = results.list_result(page, job.call.era)
-            encoded = jsonrpc.answer(job.call.id, result)
-            if len(encoded) <= self._catalog.max_bytes or len(page.entries) <= 1:
-                return encoded
-            limit = len(page.entries) // 2
-
-    def _browse(self, job: "_Job") -> bytes:
-        """Give a page in Fly's way, with its fields beside the standard ones."""
-        params = job.call.params
-        if params.cursor is not None:
-            raise BadArgument("Invalid parameter: cursor (not together with others)", data={"parameter": "cursor"})
-        size = PAGE_SIZE if params.page_size is None else params.page_size
-        browsed = self._catalog.browse(Asked(params.directory, params.uri, params.page or 0, size))
-        result = results.fly_list_result(browsed.page, browsed.total, params.page or 0, size, job.call.era)
-        encoded = jsonrpc.answer(job.call.id, result)
-        limit = self._catalog.max_bytes
-        if len(encoded) <= limit:
-            return encoded
-        suggested = max(1, len(browsed.page.entries) * limit // len(encoded) // 2)
-        message = f"Too large: the page has {len(encoded)} bytes, one message holds {limit}; ask for fewer entries"
-        raise TooLarge(message, size=len(encoded), limit=limit, data={"suggestedPageSize": suggested})
-
-    def _list_templates(self, job: "_Job") -> bytes:
-        templates, next_cursor = self._catalog.templates(job.call.params.cursor)
-        result = results.templates_result(templates, next_cursor, LIST_TTL_MS, job.call.era)
-        return jsonrpc.answer(job.call.id, result)
-
-    def _complete(self, job: "_Job") -> bytes:
+    def _complete(self, job: Job) -> bytes:
         self._allowance.spend()
-        params = job.call.params
-        if params.ref.type != "ref/resource":
-            raise BadArgument("Unknown reference: only ref/resource is known here", data={"parameter": "ref"})
-        completion = self._catalog.complete(
-            params.ref.uri, params.argument.name, params.argument.value, params.context.arguments
-        )
-        return jsonrpc.answer(job.call.id, results.completion_result(completion, job.call.era))
-
-    # Tools
-
-    def _list_tools(self, job: "_Job") -> bytes:
-        if job.call.params.cursor:
-            raise BadCursor
-        result = results.tools_result(self._catalog.tools(), LIST_TTL_MS, job.call.era)
-        return jsonrpc.answer(job.call.id, result)
-
-    def _call_tool(self, job: "_Job") -> bytes:
-        assert job.running is not None
-        result = self._catalog.call(job.call.params.name, job.call.params.arguments, job.running)
-        return jsonrpc.answer(job.call.id, results.call_result(result, job.call.era))
+        return self._server.answers.complete(job)
 
     # Opening
 
-    def _discover(self, job: "_Job") -> bytes:
+    def _discover(self, job: Job) -> bytes:
         result = results.discover_result(self._server.declared, self._catalog.instructions())
         return jsonrpc.answer(job.call.id, result)
 
-    def _initialize(self, job: "_Job") -> bytes:
+    def _initialize(self, job: Job) -> bytes:
         self._version = eras.negotiate(job.call.params.protocol_version)
         result = results.initialize_result(self._version, self._server.declared, self._catalog.instructions())
         return jsonrpc.answer(job.call.id, result)
 
-    def _ping(self, job: "_Job") -> bytes:
+    def _ping(self, job: Job) -> bytes:
         return jsonrpc.answer(job.call.id, results.empty_result(job.call.era))
 
     # Subscriptions
 
-    def _listen(self, job: "_Job") -> None:
+    def _listen(self, job: Job) -> None:
         """Acknowledge first, then tell; the request is answered when the subscription ends."""
         wanted = job.call.params.notifications
         key = job.call.key
@@ -324,7 +266,7 @@ class Connection:
         job.send(results.acknowledged(key, wanted, honoured, tools=self._catalog.calls))
         subscription.start()
 
-    def _subscribe(self, job: "_Job") -> bytes:
+    def _subscribe(self, job: Job) -> bytes:
         if self._version is None:
             raise ProtocolError(jsonrpc.INVALID_REQUEST, "Invalid request: subscriptions need initialize first")
         subscription = self._subscription_of_client()
@@ -334,7 +276,7 @@ class Connection:
         subscription.start()
         return jsonrpc.answer(job.call.id, results.empty_result(job.call.era))
 
-    def _unsubscribe(self, job: "_Job") -> bytes:
+    def _unsubscribe(self, job: Job) -> bytes:
         if self._subscription is not None:
             self._subscription.discard(job.call.params.uri)
         return jsonrpc.answer(job.call.id, results.empty_result(job.call.era))
@@ -351,26 +293,8 @@ class Connection:
             return self._subscription
 
 
-class _Job(Value, frozen=True):
-    """A call on its way through: with the route it found, its state if it may wait, and what tells of it."""
-
-    call: methods.Call
-    found: Found | None
-    running: Running | None
-    send: Send
-
-    @property
-    def uri(self) -> str | None:
-        return getattr(self.call.params, "uri", None)
-
-
-_ANSWERS: Final[Mapping[str, Callable[[Connection, _Job], bytes | None]]] = {
-    "resources/read": Connection._read,
-    "resources/list": Connection._list,
-    "resources/templates/list": Connection._list_templates,
+_OWN: Final[Mapping[str, Callable[[Connection, Job], bytes | None]]] = {
     "completion/complete": Connection._complete,
-    "tools/list": Connection._list_tools,
-    "tools/call": Connection._call_tool,
     "server/discover": Connection._discover,
     "subscriptions/listen": Connection._listen,
     "initialize": Connection._initialize,
@@ -380,6 +304,7 @@ _ANSWERS: Final[Mapping[str, Callable[[Connection, _Job], bytes | None]]] = {
     "notifications/cancelled": Connection._cancelled,
     "notifications/initialized": Connection._initialized,
 }
+"""What depends on the conversation; all else is `Answers`'."""
 
 
 def _progress_of(call: methods.Call, send: Send) -> TellProgress | None:

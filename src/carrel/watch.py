@@ -9,6 +9,7 @@ set bounded by what was subscribed, so a slow listener never grows anything.
 import logging
 import threading
 from collections.abc import Callable, Iterable
+from functools import partial
 from time import monotonic
 from typing import Final
 
@@ -70,7 +71,6 @@ class Watcher:
         self._evented: set[str] = set()
         self._surveys: dict[str, str] = {}
         self._due: dict[tuple[Subscription, str], float] = {}
-        self._stops: list[Callable[[], None]] = []
         self._thread: threading.Thread | None = None
 
     # What listeners and providers call
@@ -83,8 +83,8 @@ class Watcher:
                 self.add(subscription, uri)
             except CarrelError as error:
                 log.debug("not subscribed: %s", error)
-        if list_changes:
-            self._survey()
+        if list_changes and self._survey():
+            self.list_changed()
         with self._changed:
             subscription.list_changes = list_changes
             self._subscriptions.add(subscription)
@@ -108,6 +108,7 @@ class Watcher:
         """Have a subscription hear of a URI no longer."""
         with self._changed:
             subscription.uris.discard(uri)
+            subscription.told.pop(uri, None)
             self._due.pop((subscription, uri), None)
             interested = self._interested.get(_place(uri), set())
             interested.discard((subscription, uri))
@@ -158,27 +159,41 @@ class Watcher:
             self._thread.start()
 
     def _loop(self) -> None:
-        self._stops = [
-            mounted.provider.watch(self) for mounted in self._catalog.mounted if isinstance(mounted.provider, Watching)
-        ]
-        # What changed before the events began is seen by looking once; from then on they tell.
-        self._poll(with_evented=True)
-        next_poll = monotonic() + self._poll_s
         while True:
-            if monotonic() >= next_poll:
-                self._poll()
-                next_poll = monotonic() + self._poll_s
+            self._tell_all()
+            # Only now that the providers stopped watching may another thread have them begin again.
             with self._changed:
                 if not self._subscriptions:
                     self._thread = None
+                    return
+
+    def _tell_all(self) -> None:
+        """Have the providers watched, and tell what changes, while there are subscriptions."""
+        stops: list[Callable[[], None]] = []
+        for mounted in self._catalog.mounted:
+            if isinstance(mounted.provider, Watching):
+                _apart(partial(self._watch, mounted.provider, stops)).join()
+        # What changed before the events began is seen by looking once; from then on they tell.
+        poll = _apart(lambda: self._poll(with_evented=True))
+        poll.join()
+        next_poll = monotonic() + self._poll_s
+        while True:
+            if monotonic() >= next_poll:
+                poll = poll if poll.is_alive() else _apart(self._poll)
+                next_poll = monotonic() + self._poll_s
+            with self._changed:
+                if not self._subscriptions:
                     break
                 ready = self._take_ready()
                 if not ready:
                     self._changed.wait(self._pause(next_poll))
             for subscription, what in ready:
                 subscription.tell(what)
-        for stop in self._stops:
-            stop()
+        for stop in stops:
+            _apart(stop).join()
+
+    def _watch(self, provider: Watching, stops: list[Callable[[], None]]) -> None:
+        stops.append(provider.watch(self))
 
     def _take_ready(self) -> list[tuple[Subscription, str]]:
         now = monotonic()
@@ -201,6 +216,11 @@ class Watcher:
         with self._changed:
             known = {uri: token for uri, token in self._tokens.items() if with_evented or uri not in self._evented}
         for uri, before in known.items():
+            with self._changed:
+                if uri not in self._tokens:
+                    continue
+                # To the end: should asking for this one break the poll, the next begins with the others.
+                self._tokens[uri] = self._tokens.pop(uri)
             try:
                 now = self._catalog.fingerprint(uri)
             except CarrelError:
@@ -210,7 +230,9 @@ class Watcher:
                     if uri in self._tokens:
                         self._tokens[uri] = now
                 self.updated(uri)
-        if self._survey():
+        with self._changed:
+            is_wanted = any(subscription.list_changes for subscription in self._subscriptions)
+        if is_wanted and self._survey():
             self.list_changed()
 
     def _survey(self) -> bool:
@@ -223,6 +245,13 @@ class Watcher:
                 changed = changed or before != token
                 self._surveys[mounted.provider.name] = token
         return changed
+
+
+def _apart(work: Callable[[], object]) -> threading.Thread:
+    """Ask a provider something on a thread of its own: what it breaks there is logged, and ends nothing else."""
+    thread = threading.Thread(target=work, name="carrel-watch-one", daemon=True)
+    thread.start()
+    return thread
 
 
 def _place(uri: str) -> str:

@@ -89,7 +89,9 @@ def test_a_capability_and_its_methods_never_disagree(version: str, full: bool) -
 
 
 @pytest.mark.parametrize("version", [MODERN, LEGACY])
-@pytest.mark.parametrize("method", ["prompts/list", "prompts/get", "logging/setLevel", "roots/list", "x", "", "é" * 500])
+@pytest.mark.parametrize(
+    "method", ["prompts/list", "prompts/get", "logging/setLevel", "roots/list", "x", "", "é" * 500]
+)
 def test_what_is_not_declared_is_unknown(version: str, method: str) -> None:
     client = Conversation(Server(Catalog([Memory()])))
     shown = method if len(method) <= 200 else "é" * 200 + "…"

@@ -304,7 +304,9 @@ def test_a_cancellation_names_a_request_or_none(params: str, key: int | str | No
 
 def test_params_are_typed() -> None:
     message = jsonrpc.decode(
-        json.dumps(request("resources/read", {"uri": "a:b", "start": 5, "_meta": {**GOOD, "progressToken": 7}})).encode()
+        json.dumps(
+            request("resources/read", {"uri": "a:b", "start": 5, "_meta": {**GOOD, "progressToken": 7}})
+        ).encode()
     )
     assert isinstance(message, jsonrpc.Message)
 

@@ -17,7 +17,7 @@ import pytest
 from carrel import openat2, sandbox
 from carrel.sandbox import Missing, Opened, Outside, Root, Special, Unreadable, Walk
 
-SOURCES = Path(__file__).parents[2] / "src"
+SOURCES = Path(sandbox.__file__).parents[1]
 
 
 def handles() -> set[Path]:

@@ -1,61 +1,14 @@
 """The commands for people, as one click application."""
 
-import os
-import shlex
-from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager
-from dataclasses import dataclass
-from typing import Any
+from collections.abc import Callable, Sequence
+from importlib import import_module
+from typing import Any, ClassVar
 
 import click
 
 from carrel.cli import exits
-from carrel.client import Client
-from carrel.config import Config, load
-from carrel.desk import Desk, open_desk
-from carrel.errors import ConfigError
+from carrel.cli.choices import Choices
 from carrel.version import __version__
-
-
-@dataclass(slots=True)
-class Choices:
-    """What was said before the command: which project or server, and how to print."""
-
-    project: str = "."
-    server: str | None = None
-    is_json: bool = False
-
-    def config(self) -> Config:
-        """Gather the settings of the project."""
-        return load(self.project, os.environ)
-
-    @contextmanager
-    def desk(self) -> Iterator[Desk]:
-        """Open the project's desk in this process."""
-        desk = open_desk(self.config())
-        try:
-            yield desk
-        finally:
-            desk.close()
-
-    @contextmanager
-    def client(self) -> Iterator[Client]:
-        """Ask the server that was named, or the project's own desk: the same way either way."""
-        if self.server is not None:
-            with Client.start(_command(self.server)) as client:
-                yield client
-            return
-        with self.desk() as desk, Client.to(desk.server) as client:
-            yield client
-
-
-def _command(named: str) -> list[str]:
-    if named.startswith(("http://", "https://")):
-        raise ConfigError(f"--server {named}: only a command can be asked so far, as --server 'carrel serve'")
-    words = shlex.split(named)
-    if not words:
-        raise ConfigError("--server needs a command, as --server 'carrel serve'")
-    return words
 
 
 def _with_choices(command: Callable[..., Any]) -> Callable[..., Any]:
@@ -83,7 +36,27 @@ def _with_choices(command: Callable[..., Any]) -> Callable[..., Any]:
     return command
 
 
-@click.group(invoke_without_command=True, context_settings={"help_option_names": ["-h", "--help"]})
+class Commands(click.Group):
+    """The commands, of which whole groups are imported only when they are used."""
+
+    elsewhere: ClassVar[dict[str, str]] = {}
+    """A group's name, and where it is, as `module:attribute`."""
+
+    def list_commands(self, ctx: click.Context) -> list[str]:
+        """Name every command, also those not imported yet."""
+        return sorted((*super().list_commands(ctx), *self.elsewhere))
+
+    def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:
+        """Give a command; a group that is elsewhere is imported now."""
+        if cmd_name not in self.elsewhere:
+            return super().get_command(ctx, cmd_name)
+        module, _, attribute = self.elsewhere[cmd_name].partition(":")
+        command = getattr(import_module(module), attribute)
+        assert isinstance(command, click.Command)
+        return command
+
+
+@click.group(cls=Commands, invoke_without_command=True, context_settings={"help_option_names": ["-h", "--help"]})
 @click.version_option(__version__, prog_name="carrel")
 @_with_choices
 @click.pass_context
@@ -98,7 +71,7 @@ def app(context: click.Context) -> None:
         show(context.ensure_object(Choices))
 
 
-@app.command(add_help_option=False)
+@app.command(add_help_option=False, context_settings={"ignore_unknown_options": True, "allow_extra_args": True})
 def serve() -> None:
     """Serve MCP on stdin and stdout (this is what a host starts)."""
     from carrel.cli.serve import OPTIONS  # `serve` itself never comes here, only its help

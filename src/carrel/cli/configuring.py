@@ -1,19 +1,16 @@
 """`config show`, `config validate`, `trust`."""
 
 import os
-from typing import TYPE_CHECKING
 
 from carrel import config as configuration
 from carrel.cli import output
+from carrel.cli.choices import Choices
 from carrel.desk import open_desk
 from carrel.errors import ConfigError
 from carrel.trust import TrustStore
 
-if TYPE_CHECKING:
-    from carrel.cli.app import Choices
 
-
-def show_config(choices: "Choices", *, with_origin: bool) -> None:
+def show_config(choices: Choices, *, with_origin: bool) -> None:
     """Print every key of every section with its value, and where that comes from."""
     config = choices.config()
     rows = []
@@ -41,7 +38,7 @@ def _spelled(value: object) -> str:
     return "" if value is None else str(value).lower() if isinstance(value, bool) else str(value)
 
 
-def validate_config(choices: "Choices") -> None:
+def validate_config(choices: Choices) -> None:
     """Load and build everything; a mistake is raised on the way."""
     config = choices.config()
     open_desk(config).close()
@@ -53,7 +50,7 @@ def validate_config(choices: "Choices") -> None:
     output.print_lines(*(f"[yellow]![/] {output.escape(str(one))}" for one in config.withheld))
 
 
-def change_trust(choices: "Choices", *, is_list: bool, is_revoked: bool) -> None:
+def change_trust(choices: Choices, *, is_list: bool, is_revoked: bool) -> None:
     """Trust the project's file as it is now, trust it no longer, or list what is trusted."""
     store = TrustStore(os.environ)
     if is_list:

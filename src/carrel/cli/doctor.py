@@ -4,17 +4,15 @@ import platform
 import sys
 from collections.abc import Iterator
 from time import perf_counter
-from typing import TYPE_CHECKING, Literal
+from typing import Literal
 
 from carrel.cli import exits, output
+from carrel.cli.choices import Choices
 from carrel.client import Client
 from carrel.desk import Desk
 from carrel.errors import CarrelError
 from carrel.provider import Reporting
 from carrel.value import Value
-
-if TYPE_CHECKING:
-    from carrel.cli.app import Choices
 
 
 class Finding(Value, frozen=True):
@@ -25,7 +23,7 @@ class Finding(Value, frozen=True):
     told: str
 
 
-def examine(choices: "Choices") -> int:
+def examine(choices: Choices) -> int:
     """Look at everything, print what was found; give the exit code."""
     findings = list(_findings(choices))
     if choices.is_json:
@@ -37,7 +35,7 @@ def examine(choices: "Choices") -> int:
     return exits.FAILED if any(one.state == "problem" for one in findings) else exits.DONE
 
 
-def _findings(choices: "Choices") -> Iterator[Finding]:
+def _findings(choices: Choices) -> Iterator[Finding]:
     yield Finding("Python", "ok", f"{platform.python_version()} at {sys.executable}")
     try:
         config = choices.config()

@@ -1,13 +1,11 @@
 """`carrel` alone: what is on this folder's desk, and how to connect an assistant to it."""
 
 from itertools import islice
-from typing import TYPE_CHECKING, Final
+from typing import Final
 
 from carrel.cli import output
+from carrel.cli.choices import Choices
 from carrel.desk import Desk
-
-if TYPE_CHECKING:
-    from carrel.cli.app import Choices
 
 COUNT_AT_MOST: Final = 10_000
 CONNECT: Final = (
@@ -17,7 +15,7 @@ CONNECT: Final = (
 )
 
 
-def show(choices: "Choices") -> None:
+def show(choices: Choices) -> None:
     """Print the overview."""
     with choices.desk() as desk:
         rows = _rows(desk)

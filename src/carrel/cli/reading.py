@@ -4,19 +4,16 @@ import base64
 import sys
 from collections.abc import Iterator, Mapping
 from itertools import islice
-from typing import TYPE_CHECKING
 
 from carrel.catalog import Catalog
 from carrel.cli import output
+from carrel.cli.choices import Choices
 from carrel.errors import CarrelError
 from carrel.model import Blob, Range, Reading, Resource, Text
 from carrel.provider import Explaining
 
-if TYPE_CHECKING:
-    from carrel.cli.app import Choices
 
-
-def list_resources(choices: "Choices", prefix: str, limit: int | None) -> None:
+def list_resources(choices: Choices, prefix: str, limit: int | None) -> None:
     """Print the entries whose URI begins with the prefix."""
     with choices.client() as client:
         entries: Iterator[Resource] = (entry for entry in client.resources() if entry.uri.startswith(prefix))
@@ -28,7 +25,7 @@ def list_resources(choices: "Choices", prefix: str, limit: int | None) -> None:
             output.print_table(("URI", "size", "modified", "what"), map(output.describe, entries))
 
 
-def read_resource(choices: "Choices", uri: str, start: int | None, length: int | None) -> None:
+def read_resource(choices: Choices, uri: str, start: int | None, length: int | None) -> None:
     """Print what a resource holds: text as it is, bytes as they are."""
     wanted = None if start is None and length is None else Range(start or 0, length)
     with choices.client() as client:
@@ -56,7 +53,7 @@ def _write_bytes(item: Blob, uri: str) -> None:
         sys.stdout.buffer.write(item.data)
 
 
-def list_templates(choices: "Choices") -> None:
+def list_templates(choices: Choices) -> None:
     """Print the templates."""
     with choices.client() as client:
         templates = client.templates()
@@ -71,7 +68,7 @@ def list_templates(choices: "Choices") -> None:
         output.print_table(("template", "type", "what"), rows)
 
 
-def complete_variable(choices: "Choices", template: str, variable: str, value: str, context: Mapping[str, str]) -> None:
+def complete_variable(choices: Choices, template: str, variable: str, value: str, context: Mapping[str, str]) -> None:
     """Print values for a variable, one a line."""
     with choices.client() as client:
         completion = client.complete(template, variable, value, context)
@@ -83,7 +80,7 @@ def complete_variable(choices: "Choices", template: str, variable: str, value: s
             print(offered)
 
 
-def explain_uri(choices: "Choices", uri: str) -> None:
+def explain_uri(choices: Choices, uri: str) -> None:
     """Print why a URI is or is not served here."""
     with choices.desk() as desk:
         provider = desk.catalog.find(uri).mounted.provider

@@ -10,7 +10,7 @@ from carrel.times import iso
 from carrel.tokens import TokenStore
 
 if TYPE_CHECKING:
-    from carrel.cli.app import Choices
+    from carrel.cli.choices import Choices
 
 
 def add_token(choices: "Choices", name: str, scopes: tuple[str, ...]) -> None:

@@ -88,7 +88,7 @@ class Plain:
                 request.access, partial(self._catalog.open, found, condition), lambda late: close_sources(late.items)
             )
         with ActingAs(request.access):
-            return attempt(self._catalog.open, found, condition)
+            return attempt("a plain read", self._catalog.open, found, condition)
 
     async def _send(self, request: Request, reading: Reading, uri: str) -> None:
         facts = _facts(reading)
@@ -98,7 +98,7 @@ class Plain:
         if len(reading.items) != 1:
             # A folder: its children, as an MCP read tells them.
             with ActingAs(request.access):
-                whole = attempt(self._catalog.read, uri)
+                whole = attempt("a plain read", self._catalog.read, uri)
             await request.reply(200, jsonrpc.plain(results.read_result(whole, uri, Era.LEGACY)), _JSON, *facts)
             return
         item = reading.items[0]
@@ -122,7 +122,7 @@ class Plain:
         """Send a range of a source: at once if it is small, else part by part, each read on another thread."""
         length = end - start
         if length <= SMALL and request.method != "HEAD":
-            body = attempt(source.read, start, length)
+            body = attempt("a plain read", source.read, start, length)
             if len(body) != length:
                 raise ProviderError("The resource changed while it was read", word="unavailable")
             await request.reply(status, body, *headers)

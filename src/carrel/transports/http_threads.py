@@ -82,7 +82,7 @@ class _Errand(Generic[_Made]):
     def run(self) -> None:
         try:
             with ActingAs(self._access):
-                self._made.append(attempt(self._action))
+                self._made.append(attempt("HTTP", self._action))
         except (RequestError, ProviderError, ProtocolError) as error:
             self._failure = error
 

@@ -105,12 +105,14 @@ class Wire(HttpToolsProtocol):
             self._stall.cancel()
             self._stall = None
 
-    def timeout_keep_alive_handler(self) -> None:
+    def _close_idle(self) -> None:
         """Close an idle connection; one that never took our last answer is not waited for."""
         if self.transport.get_write_buffer_size():
             self.transport.abort()
-        else:
-            super().timeout_keep_alive_handler()
+        elif not self.transport.is_closing():
+            self.transport.close()
+
+    timeout_keep_alive_handler = _close_idle
 
     def _look_if_stalled(self, before: int) -> None:
         left = self.transport.get_write_buffer_size()

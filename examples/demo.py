@@ -1,0 +1,161 @@
+"""Starts the real server on a sample project and reads from it through the official MCP client.
+
+`make demo` runs this. Nothing here is played: every line shown came over the wire.
+With `--svg FILE` what was shown is also kept as a picture.
+"""
+
+import asyncio
+import sys
+import tempfile
+from pathlib import Path
+from time import perf_counter
+from typing import Any, cast
+
+from mcp import Client, MCPError, StdioServerParameters
+from mcp.client.subscriptions import ResourceUpdated
+from rich.console import Console
+from rich.panel import Panel
+from rich.syntax import Syntax
+from rich.table import Table
+
+sys.path.insert(0, str(Path(__file__).resolve().parent.parent))
+
+from examples.sample import lay_out
+
+CARREL = str(Path(sys.executable).parent / "carrel")
+ETAG, CONDITION = "dev.carrel/etag", "dev.carrel/if-none-match"
+
+PICTURE = next((sys.argv[at + 1] for at, word in enumerate(sys.argv[:-1]) if word == "--svg"), None)
+
+console = Console(width=100 if PICTURE or not sys.stdout.isatty() else None, record=PICTURE is not None)
+
+
+def step(title: str) -> None:
+    """Announce what comes."""
+    console.print()
+    console.rule(f"[bold]{title}", align="left", style="cyan")
+
+
+def server(project: Path) -> StdioServerParameters:
+    """Say how a host starts Carrel."""
+    return StdioServerParameters(command=CARREL, args=["serve", "--quiet", "--project", str(project)])
+
+
+async def show_opening(project: Path) -> None:
+    """Shake hands in both eras of the protocol."""
+    step("1. A host connects: both protocol eras, one server")
+    for mode, told in (("auto", "modern, stateless"), ("legacy", "legacy, with a handshake")):
+        began = perf_counter()
+        async with Client(server(project), mode=mode) as client:
+            took = (perf_counter() - began) * 1000
+            name = client.server_info.name if client.server_info else "?"
+            console.print(f"  {name} speaks [bold]{client.protocol_version}[/] ({told}); connected in {took:.0f} ms")
+
+
+async def show_list(client: Client) -> None:
+    """List what is there."""
+    step("2. What is on the desk: resources/list")
+    table = Table(box=None, pad_edge=False, padding=(0, 2), header_style="dim")
+    for heading in ("URI", "bytes", "type"):
+        table.add_column(heading, justify="right" if heading == "bytes" else "left")
+    for entry in (await client.list_resources()).resources:
+        table.add_row(f"[cyan]{entry.uri}[/]", "" if entry.size is None else str(entry.size), entry.mime_type or "")
+    console.print(table)
+    console.print("  [dim]README.md and .env are not there: a Flutter project lists what its preset allows.[/]")
+
+
+async def show_guide(client: Client) -> None:
+    """Read what teaches a model the URIs."""
+    step("3. What a model reads first: carrel://guide")
+    text = text_of(await client.read_resource("carrel://guide"))
+    console.print(Panel(Syntax("\n".join(text.splitlines()[:12]) + "\n…", "markdown", word_wrap=True), style="dim"))
+
+
+async def show_parts(client: Client) -> None:
+    """Read a file whole, by lines, by bytes, and not at all when it has not changed."""
+    step("4. A file, and parts of it")
+    whole = await client.read_resource("workspace:///lib/main.dart")
+    console.print("[dim]workspace:///lib/main.dart?lines=5-8[/]")
+    lines = await client.read_resource("workspace:///lib/main.dart?lines=5-8")
+    console.print(Syntax(text_of(lines).rstrip(), "dart", line_numbers=True, start_line=5))
+    part = await client.read_resource("workspace:///lib/forecast.dart?start=43&length=38")
+    meta = meta_of(part)
+    console.print("[dim]workspace:///lib/forecast.dart?start=43&length=38[/]")
+    console.print(f"  {text_of(part)!r}")
+    console.print(
+        f"  bytes {meta['dev.carrel/start']} to {meta['dev.carrel/start'] + meta['dev.carrel/length']} ", end=""
+    )
+    console.print(f"of {meta['dev.carrel/total']}; next part: [cyan]{meta['dev.carrel/next']}[/]")
+    etag = meta_of(whole)[ETAG]
+    condition = cast("Any", {CONDITION: etag})
+    again = await client.read_resource("workspace:///lib/main.dart", meta=condition)
+    console.print(f"  asked again with its ETag {etag}: status {meta_of(again)['dev.carrel/status']}, no content sent")
+
+
+async def show_folder(client: Client) -> None:
+    """Read a folder."""
+    step("5. A folder is a resource too")
+    for item in (await client.read_resource("workspace:///")).contents:
+        console.print(f"  [cyan]{item.uri}[/]  [dim]{getattr(item, 'text', '') or 'folder'}[/]")
+
+
+async def show_refusals(client: Client) -> None:
+    """Ask for what is not served."""
+    step("6. What is refused, and what a client is told")
+    for uri in ("workspace:///.env", "workspace:///../etc/passwd", "workspace:///lib/missing.dart"):
+        try:
+            await client.read_resource(uri)
+        except MCPError as error:
+            console.print(f"  [red]{error.error.code}[/] {error.error.message}")
+
+
+async def show_change(client: Client, project: Path) -> None:
+    """Listen, change a file, hear of it."""
+    step("7. A change is told to whoever listens")
+    uri = "workspace:///lib/forecast.dart"
+    async with client.listen(resource_subscriptions=[uri]) as changes:
+        console.print(f"  listening to [cyan]{uri}[/] …")
+        path = project / "lib/forecast.dart"
+        path.write_text(path.read_text(encoding="utf-8").replace("−4 °C", "+21 °C"), encoding="utf-8")
+        began = perf_counter()
+        async for change in changes:
+            assert isinstance(change, ResourceUpdated)
+            took = (perf_counter() - began) * 1000
+            console.print(f"  told after {took:.0f} ms: [cyan]{change.uri}[/] changed")
+            break
+    fresh = await client.read_resource(f"{uri}?lines=10", cache_mode="refresh")
+    console.print(f"  it now reads: {text_of(fresh).strip()}")
+
+
+def text_of(result: Any) -> str:
+    """Give the text of a read."""
+    return str(result.contents[0].text)
+
+
+def meta_of(result: Any) -> dict[str, Any]:
+    """Give the `_meta` of a read's one item."""
+    return dict(result.contents[0].meta or {})
+
+
+async def main() -> None:
+    """Show everything, on a sample project that is thrown away afterwards."""
+    with tempfile.TemporaryDirectory(prefix="carrel-demo-") as folder:
+        project = Path(folder) / "weather_desk"
+        lay_out(project)
+        console.print(Panel(f"[bold]Carrel[/] serves a sample Flutter project\n[dim]{project}[/]", expand=False))
+        await show_opening(project)
+        async with Client(server(project)) as client:
+            await show_list(client)
+            await show_guide(client)
+            await show_parts(client)
+            await show_folder(client)
+            await show_refusals(client)
+            await show_change(client, project)
+    console.print()
+    console.print("Try it on a project of yours: [bold]carrel[/], or [bold]claude mcp add carrel -- carrel serve[/]")
+
+
+if __name__ == "__main__":
+    asyncio.run(main())
+    if PICTURE:
+        console.save_svg(PICTURE, title="make demo")

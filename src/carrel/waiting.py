@@ -1,0 +1,67 @@
+"""A provider whose data is not there yet: its URIs are answered, its list is empty.
+
+It costs a name look-up, not an import. When its data appears, the next list finds it
+and the real provider takes its place.
+"""
+
+from collections.abc import Callable, Iterator, Sequence
+from threading import Lock
+
+from carrel.catalog import Catalog
+from carrel.errors import NotFound
+from carrel.model import Resource
+from carrel.provider import Given, Provider, Route
+from carrel.routing import Mounted, Routes
+
+
+class Waiting:
+    """Stands for a provider that nothing called for when the desk was opened."""
+
+    def __init__(
+        self,
+        name: str,
+        schemes: tuple[str, ...],
+        build: Callable[[], Provider],
+        is_called_for: Callable[[], bool],
+        catalog: Catalog,
+    ) -> None:
+        self.name = name
+        self.schemes = schemes
+        self._build = build
+        self._is_called_for = is_called_for
+        self._catalog = catalog
+        self._lock = Lock()
+        self._real: Provider | None = None
+
+    def routes(self) -> Sequence[Route]:
+        return ()
+
+    def entries(self, after: str = "") -> Iterator[Resource]:
+        """Yield nothing, until the data is there; then give way to the provider itself."""
+        if self._is_called_for():
+            real = self._awake()
+            self._catalog.swap(self, real)
+            yield from real.entries(after)
+
+    def survey(self) -> str:
+        """Tell when the data has appeared."""
+        return str(self._is_called_for())
+
+    def unmatched(self, uri: str) -> Given:
+        """Answer a URI as the provider itself would."""
+        found = Routes((Mounted(self._awake()),)).find(uri)
+        if found.query_range:
+            raise NotFound(uri)
+        return found.read()
+
+    def close(self) -> None:
+        """Close the provider, if it was ever built and has not taken over."""
+        real = self._real
+        if real is not None and all(one.provider is not real for one in self._catalog.mounted):
+            getattr(real, "close", lambda: None)()
+
+    def _awake(self) -> Provider:
+        with self._lock:
+            if self._real is None:
+                self._real = self._build()
+            return self._real

@@ -1,0 +1,30 @@
+"""`make demo` is the first thing a newcomer runs: it must work and show what it says."""
+
+import subprocess
+import sys
+from pathlib import Path
+
+ROOT = Path(__file__).resolve().parents[2]
+
+
+def test_the_demo_runs_from_anywhere_and_shows_each_step(tmp_path: Path) -> None:
+    ran = subprocess.run(
+        [sys.executable, str(ROOT / "examples/demo.py")],
+        capture_output=True,
+        text=True,
+        timeout=120,
+        check=False,
+        cwd=tmp_path,
+    )
+
+    assert ran.returncode == 0, ran.stderr
+    for shown in (
+        "2026-07-28 (modern",
+        "2025-11-25 (legacy",
+        "workspace:///lib/main.dart",
+        "The desk of weather_desk",
+        "status 304",
+        "Access denied: workspace:///.env (may hold secrets)",
+        "told after",
+    ):
+        assert shown in ran.stdout

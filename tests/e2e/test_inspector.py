@@ -1,0 +1,75 @@
+"""The MCP Inspector's command line against the installed `carrel serve`, in both eras."""
+
+import json
+import os
+import subprocess
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+NODE_BIN = Path(__file__).resolve().parents[2] / ".node/node_modules/.bin"
+ERAS = ("modern", "legacy")
+
+
+def inspect(carrel: str, project: Path, era: str, *arguments: str) -> subprocess.CompletedProcess[str]:
+    """Run the Inspector on a server started for it."""
+    command = [str(NODE_BIN / "mcp-inspector"), "--cli", carrel, "serve", "--quiet", "--project", str(project)]
+    home = project.parent / "home"
+    home.mkdir(exist_ok=True)
+    environment = {**os.environ, "HOME": str(home), "PATH": f"{NODE_BIN}{os.pathsep}{os.environ['PATH']}"}
+    return subprocess.run(
+        [*command, "--protocol-era", era, *arguments, "--format", "json", "-q"],
+        capture_output=True,
+        text=True,
+        timeout=120,
+        check=False,
+        env=environment,
+        cwd=project.parent,
+    )
+
+
+def answer(carrel: str, project: Path, era: str, *arguments: str) -> Any:
+    """Give what the Inspector printed."""
+    ran = inspect(carrel, project, era, *arguments)
+    assert ran.returncode == 0, ran.stderr
+    printed = json.loads(ran.stdout)
+    return printed.get("result", printed)
+
+
+@pytest.mark.parametrize("era", ERAS)
+def test_the_inspector_lists(carrel: str, project: Path, era: str) -> None:
+    listed = answer(carrel, project, era, "--method", "resources/list")
+
+    assert [entry["uri"] for entry in listed["resources"]][:4] == [
+        "carrel://guide",
+        "carrel://catalog",
+        "carrel://health",
+        "workspace:///analysis_options.yaml",
+    ]
+
+
+@pytest.mark.parametrize("era", ERAS)
+def test_the_inspector_reads_a_part(carrel: str, project: Path, era: str) -> None:
+    uri = "workspace:///lib/main.dart?lines=5"
+    read = answer(carrel, project, era, "--method", "resources/read", "--uri", uri)
+
+    assert [(item["uri"], item["text"]) for item in read["contents"]] == [
+        (uri, "void main() => runApp(const WeatherDesk());\n")
+    ]
+
+
+@pytest.mark.parametrize("era", ERAS)
+def test_the_inspector_lists_templates(carrel: str, project: Path, era: str) -> None:
+    listed = answer(carrel, project, era, "--method", "resources/templates/list")
+
+    assert [one["uriTemplate"] for one in listed["resourceTemplates"]] == ["workspace:///{+path}{?start,length,lines}"]
+
+
+@pytest.mark.parametrize("era", ERAS)
+def test_the_inspector_is_told_what_is_refused(carrel: str, project: Path, era: str) -> None:
+    ran = inspect(carrel, project, era, "--method", "resources/read", "--uri", "workspace:///.env")
+
+    assert ran.returncode == 1
+    assert "Access denied: workspace:///.env (may hold secrets)" in ran.stderr
+    assert str(project) not in ran.stderr
