@@ -43,6 +43,10 @@ fuzz: $(READY) ## Hostile messages and byte streams; LONG=1 for many more
 e2e: $(READY) $(NODE_READY) ## Real clients against a real server
 	PATH="$(CURDIR)/$(NODE_BIN):$$PATH" $(BIN)/pytest -q --hypothesis-profile=ci tests/e2e $(CONFORMANCE)
 
+.PHONY: conformance
+conformance: $(READY) $(NODE_READY) ## The official conformance suite, both eras
+	PATH="$(CURDIR)/$(NODE_BIN):$$PATH" $(BIN)/pytest -q tests/conformance
+
 .PHONY: bench
 bench: $(READY) ## Measure Carrel beside its peers; writes bench/results/
 	$(BIN)/python -m bench.foundation --json bench/results/foundation.json

@@ -22,6 +22,7 @@ from carrel.protocol.eras import Era
 from carrel.protocol.framing import OverLong
 from carrel.protocol.jsonrpc import Key, Message, Response
 from carrel.routing import Found
+from carrel.telling import News
 from carrel.watch import Subscription, Watcher
 from carrel.work import Running, Work, together
 
@@ -250,13 +251,9 @@ class Connection:
         """Acknowledge first, then tell; the request is answered when the subscription ends."""
         wanted = job.call.params.notifications
         key = job.call.key
-
-        def tell(what: str) -> None:
-            job.send(results.changed(what, key))
-
-        subscription = self._server.watcher.subscribe(
-            tell, wanted.resource_subscriptions, list_changes=wanted.resources_list_changed
-        )
+        lists, tools = wanted.resources_list_changed, wanted.tools_list_changed and self._catalog.calls
+        news = News(self._catalog, self._access, job.send, key, lists=lists, tools=tools)
+        subscription = self._server.watcher.subscribe(news, wanted.resource_subscriptions, list_changes=lists or tools)
         self._listens[key] = (job.call.id, subscription)
         if job.running is not None and not job.running.settle():
             del self._listens[key]
@@ -282,14 +279,11 @@ class Connection:
         return jsonrpc.answer(job.call.id, results.empty_result(job.call.era))
 
     def _subscription_of_client(self) -> Subscription:
-        """Give the one subscription of a legacy client: its URIs, and the list."""
-
-        def tell(what: str) -> None:
-            self._send(results.changed(what))
-
+        """Give the one subscription of a legacy client: its URIs, and the lists."""
         with self._opening:
             if self._subscription is None:
-                self._subscription = self._server.watcher.subscribe(tell, list_changes=True)
+                news = News(self._catalog, self._access, self._send, lists=True, tools=self._catalog.calls)
+                self._subscription = self._server.watcher.subscribe(news, list_changes=True)
             return self._subscription
 
 

@@ -53,7 +53,7 @@ PROTOCOL = frozenset(
     }
 )
 JOINING = frozenset(
-    {"allowance", "answering", "boundary", "client", "listening", "peer", "processes", "server", "work"}
+    {"allowance", "answering", "boundary", "client", "listening", "peer", "processes", "server", "telling", "work"}
 )
 HTTP_ROOMS = frozenset(
     {
@@ -101,7 +101,8 @@ MAY_IMPORT: Mapping[str, frozenset[str]] = {
     "answering": VALUES | DOMAIN | PROTOCOL | {"work"},
     "allowance": VALUES,
     "boundary": VALUES,
-    "server": VALUES | DOMAIN | PROTOCOL | {"allowance", "answering", "boundary", "work"},
+    "server": VALUES | DOMAIN | PROTOCOL | {"allowance", "answering", "boundary", "telling", "work"},
+    "telling": VALUES | DOMAIN | PROTOCOL | {"answering", "boundary"},
     "client": VALUES | PROTOCOL | TRANSPORTS | {"listening", "peer", "processes", "server"},
     "listening": VALUES | PROTOCOL | {"peer"},
     "peer": VALUES | PROTOCOL,
