@@ -43,6 +43,7 @@ PROTOCOL = frozenset(
     {
         "protocol.answers",
         "protocol.eras",
+        "protocol.events",
         "protocol.failures",
         "protocol.framing",
         "protocol.headers",
@@ -454,6 +455,7 @@ IMPORTS = {
     ),
     "the protocol sees a provider": (
         "protocol.eras",
+        "protocol.events",
         "def f():\n    from carrel.providers import guide",
         "protocol.eras:2: protocol.eras may not import providers.guide",
     ),

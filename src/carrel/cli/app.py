@@ -22,7 +22,9 @@ def _with_choices(command: Callable[..., Any]) -> Callable[..., Any]:
     for option in (
         click.option("--debug", is_flag=True, expose_value=False, help="Show where a failure comes from."),
         click.option("--json", is_flag=True, expose_value=False, callback=keep, help="Print JSON."),
-        click.option("--server", metavar="COMMAND", expose_value=False, callback=keep, help="Ask another MCP server."),
+        click.option(
+            "--server", metavar="COMMAND|URL", expose_value=False, callback=keep, help="Ask another MCP server."
+        ),
         click.option(
             "--project",
             metavar="DIR",
