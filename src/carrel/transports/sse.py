@@ -96,7 +96,9 @@ class Outbox:
         try:
             await waiter
         finally:
-            self._waiter = None
+            # A stream that takes over waits already while the one before it comes to its end.
+            if self._waiter is waiter:
+                self._waiter = None
             if timer is not None:
                 timer.cancel()
         return is_late
