@@ -122,6 +122,8 @@ class Http:
         finally:
             with self._lock:
                 self._open.pop(outline.key, None)
+        if not is_reusable:
+            response.close()
         self._put_back(connection, is_reusable=is_reusable)
 
     def _post(self, message: bytes, outline: Outline) -> tuple[http.client.HTTPResponse, http.client.HTTPConnection]:
@@ -194,19 +196,30 @@ class Http:
     def _listen(self) -> None:
         """Hear what a legacy server tells outside of answers; a stream that ends is opened again."""
         for pause_s in (*RETRY_S, *[RETRY_S[-1]] * 1_000_000):
-            try:
-                connection = self._connect(None)
-                with self._lock:
-                    self._open[_SESSION] = connection
-                connection.request("GET", self._path, headers={**self._headers(None), "Accept": "text/event-stream"})
-                response = connection.getresponse()
-                if response.status != 200:
-                    return
-                self._follow(response)
-            except _Failed:
-                pass
-            if self._closed.wait(pause_s):
+            if not self._follow_session() or self._closed.wait(pause_s):
                 return
+
+    def _follow_session(self) -> bool:
+        """Hear a session's stream until it ends; tell whether it makes sense to ask for it again."""
+        try:
+            connection = self._connect()
+        except _Failed:
+            return True
+        with self._lock:
+            self._open[_SESSION] = connection
+            if self._closed.is_set():
+                _cut(connection)
+        try:
+            connection.request("GET", self._path, headers={**self._headers(None), "Accept": "text/event-stream"})
+            with connection.getresponse() as response:
+                if response.status != 200:
+                    return False
+                self._follow(response)
+        except _Failed:
+            return True
+        finally:
+            connection.close()
+        return True
 
     # Pieces
 

@@ -7,7 +7,7 @@ bound on all of them is closed at once, one whose reader takes nothing is cut of
 import asyncio
 from typing import Final, cast
 
-from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol
+from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol, RequestResponseCycle
 
 from carrel.limits import HTTP_READ_S, HTTP_STALL_S, MAX_CONNECTIONS, MAX_HEADER_BYTES
 
@@ -27,6 +27,7 @@ class Wire(HttpToolsProtocol):
     _is_in_headers = True
     _is_refused = False
     _header_bytes = 0
+    _earlier: tuple[RequestResponseCycle, ...] = ()
     _deadline: asyncio.TimerHandle | None = None
     _stall: asyncio.TimerHandle | None = None
 
@@ -44,6 +45,11 @@ class Wire(HttpToolsProtocol):
         for timer in (self._deadline, self._stall):
             if timer is not None:
                 timer.cancel()
+        # uvicorn tells only the latest request of a pipeline that nobody waits any more.
+        for cycle in self._earlier:
+            cycle.disconnected = True
+            cycle.message_event.set()
+        self.pipeline.clear()
         super().connection_lost(exc)
 
     def data_received(self, data: bytes) -> None:
@@ -75,8 +81,11 @@ class Wire(HttpToolsProtocol):
         size = len(self.url) + sum([len(name) + len(value) + 4 for name, value in self.headers])
         if size > self.max_header_bytes:
             self._refuse(_LARGE)
-        else:
-            super().on_headers_complete()
+            return
+        before = self.cycle
+        super().on_headers_complete()
+        if self.pipeline:
+            self._earlier = (*(cycle for cycle in self._earlier if not cycle.response_complete), before)
 
     def on_body(self, body: bytes) -> None:
         """A part of its body is there."""
