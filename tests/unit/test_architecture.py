@@ -455,7 +455,6 @@ IMPORTS = {
     ),
     "the protocol sees a provider": (
         "protocol.eras",
-        "protocol.events",
         "def f():\n    from carrel.providers import guide",
         "protocol.eras:2: protocol.eras may not import providers.guide",
     ),

@@ -67,7 +67,7 @@ def run(server: Server, source: int, target: int) -> None:
         ending = threading.Thread(target=output.write, args=connection.close(), daemon=True)
         ending.start()
         ending.join(SHUTDOWN_GRACE_S / 2)
-        server.catalog.close()
+        server.close()
 
 
 def _converse(connection: Connection, source: int, output: Output, workers: Workers, lines: Lines) -> None:
