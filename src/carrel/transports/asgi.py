@@ -59,7 +59,7 @@ class Request:
     async def reply(self, status: int, body: bytes = b"", *headers: tuple[bytes, bytes]) -> None:
         """Answer with a whole body."""
         length = (b"content-length", b"%d" % len(body))
-        all_headers = [*headers, length] if status not in (202, 204, 304) or body else [*headers]
+        all_headers = [*headers, length] if status not in (204, 304) else [*headers]
         await self.send({"type": "http.response.start", "status": status, "headers": all_headers})
         await self.send({"type": "http.response.body", "body": b"" if self.method == "HEAD" else body})
 
