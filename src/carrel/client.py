@@ -97,11 +97,15 @@ class Client:
         era: EraChoice = "auto",
         timeout_s: float = REQUEST_DEADLINE_S,
         max_message_bytes: int = MAX_MESSAGE_BYTES,
+        insecure: bool = False,
     ) -> "Client":
-        """Talk to a server over HTTP. A token goes in `headers`: `{"Authorization": "Bearer …"}`."""
+        """Talk to a server over HTTP. A token goes in `headers`: `{"Authorization": "Bearer …"}`.
+
+        Plain http is refused for other machines, unless `insecure`.
+        """
         from carrel.transports.http_client import Http
 
-        transport = Http(url, headers, max_message_bytes=max_message_bytes)
+        transport = Http(url, headers, max_message_bytes=max_message_bytes, insecure=insecure)
         return cls(transport, era, timeout_s, max_message_bytes)
 
     @classmethod
