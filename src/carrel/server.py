@@ -125,6 +125,11 @@ class Connection:
             return failures.encode(error, Era.LEGACY, message.id)
         return self.begin(call)
 
+    @property
+    def is_busy(self) -> bool:
+        """Whether anything still runs, which closing would have to stop."""
+        return bool(self._running)
+
     def close(self) -> list[bytes]:
         """End the conversation; give the results that end its open subscriptions."""
         for key in tuple(self._running):

@@ -6,6 +6,7 @@ are kept as hashes. Comparing takes the same time whatever the token.
 """
 
 import json
+import logging
 import os
 import secrets
 import threading
@@ -19,6 +20,8 @@ from carrel.errors import ConfigError
 from carrel.permissions import Access
 from carrel.trust import state_folder
 from carrel.value import Value
+
+log = logging.getLogger(__name__)
 
 PREFIX: Final = "carrel_"
 _LOOK_S: Final = 1.0
@@ -147,11 +150,19 @@ class Keyring:
             state = self._store.state()
             if state == self._state:
                 return
-            added = [
-                (token.digest, Access(f"token {token.name}", None if token.scopes is None else frozenset(token.scopes)))
-                for token in self._store.all()
-            ]
-            self._known, self._state = [*self._local, *added], state
+            self._known, self._state = [*self._local, *self._added()], state
+
+    def _added(self) -> list[tuple[str, Access]]:
+        """Give what the file says now; while it cannot be read, none of its tokens count."""
+        try:
+            tokens = self._store.all()
+        except ConfigError as error:
+            log.warning("%s", error)
+            return []
+        return [
+            (token.digest, Access(f"token {token.name}", None if token.scopes is None else frozenset(token.scopes)))
+            for token in tokens
+        ]
 
 
 def _make() -> str:

@@ -5,6 +5,7 @@ workspace, gets its empty one: `/workspace/x` is `workspace:///x`. The path is t
 was sent and decoded once, by whoever decodes URIs. Bodies are sent in parts, never held.
 """
 
+from collections.abc import Callable
 from email.utils import formatdate
 from functools import partial
 from typing import Final
@@ -55,7 +56,7 @@ class Plain:
                 found = self._catalog.find(uri)
             reading = await self._open(request, found)
             try:
-                await self._send(request, reading, uri)
+                await self._send(request, reading, found, uri)
             finally:
                 close_sources(reading.items)
         except (RequestError, ProviderError, ProtocolError) as error:
@@ -83,22 +84,23 @@ class Plain:
     async def _open(self, request: Request, found: Found) -> Reading:
         given = request.headers.get(b"if-none-match")
         condition = None if given is None else given.decode("latin-1")
-        if found.mounted.blocking:
-            return await self._threads.call(
-                request.access, partial(self._catalog.open, found, condition), lambda late: close_sources(late.items)
-            )
-        with ActingAs(request.access):
-            return attempt("a plain read", self._catalog.open, found, condition)
+        return await self._run(request, found, partial(self._catalog.open, found, condition))
 
-    async def _send(self, request: Request, reading: Reading, uri: str) -> None:
+    async def _run(self, request: Request, found: Found, read: Callable[[], Reading]) -> Reading:
+        """Read where it may wait, if it may have to."""
+        if found.mounted.blocking:
+            return await self._threads.call(request.access, read, lambda late: close_sources(late.items))
+        with ActingAs(request.access):
+            return attempt("a plain read", read)
+
+    async def _send(self, request: Request, reading: Reading, found: Found, uri: str) -> None:
         facts = _facts(reading)
         if reading.unchanged:
             await request.reply(304, b"", *facts)
             return
         if len(reading.items) != 1:
             # A folder: its children, as an MCP read tells them.
-            with ActingAs(request.access):
-                whole = attempt("a plain read", self._catalog.read, uri)
+            whole = await self._run(request, found, partial(self._catalog.read_found, found, uri))
             await request.reply(200, jsonrpc.plain(results.read_result(whole, uri, Era.LEGACY)), _JSON, *facts)
             return
         item = reading.items[0]

@@ -12,6 +12,7 @@ from typing import Final
 from carrel.limits import MAX_SESSIONS, SESSION_IDLE_S
 from carrel.permissions import Access
 from carrel.server import Connection
+from carrel.transports.http_threads import aside
 from carrel.transports.sse import Outbox
 
 SWEEP_S: Final = 60.0
@@ -41,7 +42,11 @@ class Session:
 
     def end(self) -> None:
         """End the conversation and its stream."""
-        self.connection.close()
+        if self.connection.is_busy:
+            # A tool may take its time to stop.
+            aside(self.connection.close)
+        else:
+            self.connection.close()
         self.outbox.finish()
 
 

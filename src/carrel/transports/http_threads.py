@@ -1,6 +1,7 @@
 """Work that may wait, kept off the event loop: one small pool of threads for all of HTTP."""
 
 import asyncio
+import contextlib
 import threading
 from collections import Counter
 from collections.abc import Callable, Iterator
@@ -93,7 +94,8 @@ class _Errand(Generic[_Made]):
         self._failure = ProviderError("Server is busy: too many requests wait", word="busy")
 
     def settle(self, _: bytes | None) -> None:
-        if not self._loop.is_closed():
+        # The loop may be gone: then nobody waits any more.
+        with contextlib.suppress(RuntimeError):
             self._loop.call_soon_threadsafe(self._settle)
 
     def _settle(self) -> None:

@@ -5,6 +5,7 @@ bounded by what it listens to. An idle stream carries a comment now and then.
 """
 
 import asyncio
+import contextlib
 import threading
 from collections.abc import Callable
 from typing import Final
@@ -71,8 +72,10 @@ class Outbox:
         """Have the stream look again."""
         if threading.get_ident() == self._thread:
             self._wake()
-        elif not self._loop.is_closed():
-            self._loop.call_soon_threadsafe(self._wake)
+        else:
+            # The loop may be gone: then nobody is left to be told.
+            with contextlib.suppress(RuntimeError):
+                self._loop.call_soon_threadsafe(self._wake)
 
     def _wake(self) -> None:
         if self._waiter is not None and not self._waiter.done():
