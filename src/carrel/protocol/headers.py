@@ -4,8 +4,8 @@ The headers let intermediaries route without reading the body, so they must not 
 with it. Names are matched by the transport; values are compared exactly here.
 """
 
-from base64 import b64decode
 from binascii import Error as Base64Error
+from binascii import a2b_base64, b2a_base64
 from typing import Any, Final
 
 import msgspec
@@ -98,9 +98,7 @@ def spell_name(name: str) -> str:
     """Give a name as a header can carry it: as it is, or in base64 where it is not plain visible ASCII."""
     if name.isascii() and name.isprintable() and name == name.strip() and not name.startswith(_SPELLED):
         return name
-    from base64 import b64encode  # only for odd names
-
-    return f"{_SPELLED}{b64encode(name.encode()).decode()}{_END}"
+    return f"{_SPELLED}{b2a_base64(name.encode(), newline=False).decode()}{_END}"
 
 
 def name_of(method: str, params: Any) -> str | None:
@@ -119,7 +117,7 @@ def _unspell(name: str) -> str:
     if not (name.startswith(_SPELLED) and name.endswith(_END)):
         return name
     try:
-        return b64decode(name[len(_SPELLED) : -len(_END)], validate=True).decode()
+        return a2b_base64(name[len(_SPELLED) : -len(_END)], strict_mode=True).decode()
     except (Base64Error, ValueError):
         raise _mismatch(f"{NAME} is malformed") from None
 
