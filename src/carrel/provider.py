@@ -81,7 +81,8 @@ class Provider(Protocol):
 
     A provider with an attribute `blocking = True` may wait long in a read, and is called on
     a worker thread. One with an attribute `summary` is described by it in the guide; one with
-    `speaks_fly = True` has the fields of the Fly documents in every result.
+    `speaks_fly = True` has the fields of the Fly documents in every result. One with `mirrors = True`
+    only shows, through the catalogue, what others have: its tools are for everybody.
     """
 
     @property

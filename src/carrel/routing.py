@@ -30,6 +30,7 @@ class Mounted:
         "catching",
         "completing",
         "fronting",
+        "mirrors",
         "ordering",
         "provider",
         "routes",
@@ -41,6 +42,7 @@ class Mounted:
         self.provider = provider
         self.routes = tuple((route, UriTemplate(route.template)) for route in provider.routes())
         self.blocking: bool = getattr(provider, "blocking", False)
+        self.mirrors: bool = getattr(provider, "mirrors", False)
         self.summary: str = getattr(provider, "summary", "")
         self.speaks_fly: bool = getattr(provider, "speaks_fly", False)
         self.fronting = provider if isinstance(provider, Fronting) else None
