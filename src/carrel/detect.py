@@ -44,7 +44,12 @@ def _always(told: str) -> Callable[[Project], str | None]:
     return lambda project: told
 
 
+def _holds(told: str, *parts: str) -> Callable[[Project], str | None]:
+    return lambda project: f"there is {told}" if exists(project, *parts) else None
+
+
 BUILT_IN: Final[tuple[Known, ...]] = (
+    Known("scopes", ("scopes",), "carrel.providers.scopes:Scopes", _holds("a store of scopes", ".carrel", "scopes.db")),
     Known("workspace", ("workspace",), "carrel.providers.workspace:Workspace", _always("every folder has files")),
 )
 

@@ -13,6 +13,7 @@ provider is mounted.
     Adopting        schemes that are not known yet
     Conditioning    reads that may be unchanged
     Describing      templates told otherwise than by routes
+    Refusing        words of its own for URIs of its schemes that are no URIs at all
     Browsing        a part of the list by folder or prefix, as the Fly documents ask
     Explaining      why a URI is or is not served
     Completing      values for its templates' variables
@@ -20,6 +21,7 @@ provider is mounted.
     Surveying       a cheap token for the whole list, for noticing that it changed
     Watching        events of its own instead of polling
     Following       knowing which URIs are listened to
+    Tracing         other URIs under which a change of one is reported
     Calling         tools
     Instructing     text for the start of a conversation
     Reporting       what `carrel://health` should know
@@ -31,6 +33,7 @@ A provider may be called from several threads at once. A read has no side effect
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Literal, NewType, Protocol, runtime_checkable
 
+from carrel.errors import RequestError
 from carrel.model import Blob, Completion, Meta, Reading, Resource, Stored, Template, Text, Tool, ToolResult
 from carrel.value import Value
 
@@ -87,9 +90,10 @@ class Provider(Protocol):
     A provider with an attribute `blocking = True` may wait long in a read, and is called on
     a worker thread. One with an attribute `summary` is described by it in the guide; one with
     `speaks_fly = True` has the fields of the Fly documents in every result; one with
-    `asks_others = True` waits where they wait. `deadline_s` is the time its slowest call may take;
-    `has_tools` and `has_completions`, where they are False, say that a facet it has is not offered;
-    while `is_starting` is True its list may be incomplete.
+    `asks_others = True` waits where they wait. One with `mirrors = True` only shows, through the
+    catalogue, what others have: its tools are for everybody. `deadline_s` is the time its slowest
+    call may take; `has_tools` and `has_completions`, where they are False, say that a facet it has
+    is not offered; while `is_starting` is True its list may be incomplete.
     """
 
     @property
@@ -145,6 +149,14 @@ class Rerouting(Protocol):
 
     def on_reroute(self, again: Callable[[], None]) -> None:
         """Have `again` called, from any thread, after they changed."""
+
+
+@runtime_checkable
+class Refusing(Protocol):
+    """Has its own words for a URI of its schemes that is too long or holds what no URI may."""
+
+    def refused(self, uri: str, error: RequestError) -> RequestError:
+        """Give the error to raise instead of the catalogue's."""
 
 
 @runtime_checkable
@@ -243,6 +255,14 @@ class Following(Protocol):
 
     def unfollow(self, uri: str) -> None:
         """Take note that nobody does any more."""
+
+
+@runtime_checkable
+class Tracing(Protocol):
+    """Reports changes under other URIs than it can be asked by: other spellings, or what a link leads to."""
+
+    def traces(self, uri: str) -> Sequence[str]:
+        """Give the URIs whose reported changes are changes of this one."""
 
 
 class Call(Protocol):

@@ -22,6 +22,7 @@ from carrel.provider import (
     Given,
     Ordering,
     Provider,
+    Refusing,
     Route,
 )
 from carrel.template import UriTemplate
@@ -29,6 +30,9 @@ from carrel.uri import decode, normalise, pairs, scheme_of, split_query, without
 from carrel.value import Value
 
 RANGE_NAMES: Final = frozenset({"start", "length"})
+MAX_RECENT: Final = 1_024
+MAX_RECENT_LENGTH: Final = 256
+"""URIs whose way is remembered, and how long they may be: clients ask for the same few again and again."""
 
 
 class Mounted:
@@ -44,6 +48,7 @@ class Mounted:
         "conditioning",
         "deadline_s",
         "fronting",
+        "mirrors",
         "ordering",
         "provider",
         "routes",
@@ -58,6 +63,7 @@ class Mounted:
         self.blocking: bool = getattr(provider, "blocking", False)
         self.asks_others: bool = getattr(provider, "asks_others", False)
         self.deadline_s: float = getattr(provider, "deadline_s", 0.0)
+        self.mirrors: bool = getattr(provider, "mirrors", False)
         self.summary: str = getattr(provider, "summary", "")
         self.speaks_fly: bool = getattr(provider, "speaks_fly", False)
         self.fronting = provider if isinstance(provider, Fronting) else None
@@ -130,6 +136,7 @@ class Routes:
 
     def __init__(self, providers: Iterable[Mounted]) -> None:
         self._fixed: dict[str, Found] = {}
+        self._recent: dict[str, Found] = {}
         self._normal: dict[str, Found] = {}
         self._fixed_schemes: set[str] = set()
         self._templates: dict[str, list[tuple[UriTemplate, Route, Mounted]]] = {}
@@ -183,17 +190,24 @@ class Routes:
 
     def find(self, uri: str) -> Found:
         """Give the way to a URI, or raise the reason why there is none."""
-        found = self._fixed.get(uri)
+        found = self._fixed.get(uri) or self._recent.get(uri)
         if found is not None:
             return found
-        scheme = scheme_of(uri)
+        try:
+            scheme = scheme_of(uri)
+        except BadArgument as error:
+            raise self._refusal(uri, error) from None
         found = self._find_claim(uri) if self._claims else None
         if found is None:
             found = self._match(scheme, uri)
         if found is None:
             found = self._match_without_range(scheme, uri)
         if found is None:
-            found = self._catch(scheme, uri)
+            return self._catch(scheme, uri)
+        if len(uri) <= MAX_RECENT_LENGTH:
+            if len(self._recent) >= MAX_RECENT:
+                self._recent.clear()
+            self._recent[uri] = found
         return found
 
     def owner(self, uri: str) -> Mounted:
@@ -201,7 +215,7 @@ class Routes:
         return self.find(uri).mounted
 
     def template(self, reference: str) -> tuple[UriTemplate, Mounted] | None:
-        """Give the template a completion reference means: its own text, or a URI it matches."""
+        """Give the template a completion reference means: its own text, a URI it matches, or one begun like it."""
         for table in self._templates.values():
             for template, _, mounted in table:
                 if template.text == reference:
@@ -210,8 +224,19 @@ class Routes:
             rows = self._templates.get(scheme_of(reference), [])
         except BadArgument:
             return None
-        matching = ((template, mounted) for template, _, mounted in rows if template.match(reference) is not None)
-        return next(matching, None)
+        matching = [(template, mounted) for template, _, mounted in rows if template.match(reference) is not None]
+        alike = (
+            (one, mounted) for one, _, mounted in rows if _is_named(one) and reference.startswith(one.literal_start)
+        )
+        return matching[0] if matching else next(alike, None)
+
+    def _refusal(self, uri: str, error: BadArgument) -> RequestError:
+        """Give the words of the provider that a malformed URI would belong to, if it has any."""
+        owners = self._owners.get(uri.partition(":")[0].lower())
+        refusing = owners[0].provider if owners else None
+        if isinstance(refusing, Refusing):
+            return refusing.refused(uri, error)
+        return error
 
     def _find_claim(self, uri: str) -> Found | None:
         """Look among the single URIs: for the whole, then for what stands before the query."""
@@ -247,8 +272,17 @@ class Routes:
         if not taken:
             return None
         bare = without(uri, RANGE_NAMES)
-        found = self._fixed.get(bare) or self._match(scheme, bare) or self._catch(scheme, bare)
+        found = self._fixed.get(bare) or self._match(scheme, bare)
+        if found is None or (found.route is not None and found.route.whole):
+            if self._reads_ranges(scheme):
+                return None
+            found = found or self._catch(scheme, bare)
         return Found(found.mounted, found.route, bare, found.variables, taken)
+
+    def _reads_ranges(self, scheme: str) -> bool:
+        """Tell whether the owner of a scheme takes URIs as they were sent, and names ranges itself."""
+        rows = [row for row in self._templates.get(scheme, ()) if not row[1].open_query]
+        return any(route.whole and not RANGE_NAMES.isdisjoint(template.query_variables) for template, route, _ in rows)
 
     def _catch(self, scheme: str, uri: str) -> Found:
         mounted, *others = self._owners.get(scheme) or self._adopters(scheme) or (None,)
@@ -296,3 +330,8 @@ def _with_open_query(
     query = split_query(uri)[1]
     taken = tuple(pair for pair in pairs(query) if pair[0] in range_names) if query else ()
     return Found(mounted, route, without(uri, range_names) if taken else uri, variables, taken)
+
+
+def _is_named(template: UriTemplate) -> bool:
+    """Tell whether a template's beginning says more than whose it is."""
+    return bool(template.literal_start.partition(":")[2].strip("/"))

@@ -26,5 +26,6 @@ def test_the_demo_runs_from_anywhere_and_shows_each_step(tmp_path: Path) -> None
         "status 304",
         "Access denied: workspace:///.env (may hold secrets)",
         "told after",
+        "└── feature-y (Feature Y) [PLANNING]",
     ):
         assert shown in ran.stdout

@@ -1,4 +1,4 @@
-"""`carrel serve`: MCP on the standard streams.
+"""`carrel serve`: MCP on the standard streams or, with --http, on an address.
 
 Parsed by hand, from one table that `carrel serve --help` shows too: a host waits for
 the first answer, and a CLI package would be most of that wait.
@@ -33,6 +33,8 @@ OPTIONS: Final = (
     Option("--page-size", "N", "Entries in one page of a list (default 1000).", "page_size"),
     Option("--no-mirror", "", "No list_resources and read_resource tools.", "mirror"),
     Option("--object", "MODULE:THING", "Serve a Python object too, or an installed provider by its name."),
+    Option("--http", "[HOST:]PORT", "Serve on an address instead of stdin and stdout (HOST: 127.0.0.1)."),
+    Option("--no-token", "", "With --http on a loopback address: ask nobody for a token."),
     Option("--set", "SECTION.KEY=VALUE", "Set anything the configuration file can set."),
     Option("--quiet", "", "Do not say on stderr what is served."),
     Option("--debug", "", "Say more on stderr when something goes wrong."),
@@ -47,18 +49,26 @@ class Parsed:
         self.flags: list[tuple[str, str, str]] = []
         self.is_quiet = False
         self.is_debug = False
+        self.http: str | None = None
+        self.has_token = True
 
 
 def run(words: Sequence[str]) -> int:
     """Serve until input ends; give the exit code."""
     parsed = parse(words)
     is_terminal = sys.stdin.isatty()
-    from carrel.transports import stdio  # other faces do not need it
-
     if parsed.is_debug:
         import logging  # every module has it; only this one sets it up
 
         logging.basicConfig(level=logging.DEBUG, stream=sys.stderr)
+    if parsed.http is not None:
+        from carrel.cli.serve_http import run_http  # an event loop and more; stdio needs none of it
+
+        desk = open_desk(load(parsed.project, os.environ, parsed.flags))
+        told = None if parsed.is_quiet else announcement(desk)
+        return run_http(desk, parsed.http, told, has_token=parsed.has_token)
+    from carrel.transports import stdio  # other faces do not need it
+
     # The streams are taken first: an object that prints while it loads must not be heard by the client.
     with stdio.taken_streams() as streams:
         desk = open_desk(load(parsed.project, os.environ, parsed.flags))
@@ -88,13 +98,26 @@ def parse(words: Sequence[str]) -> Parsed:
             parsed.flags.append(_assignment(value))
         elif flag == "--object":
             parsed.flags.append(_object(value, {section for section, _, _ in parsed.flags}))
-        elif flag == "--project":
-            parsed.project = value
-        parsed.is_quiet = parsed.is_quiet or flag == "--quiet"
-        parsed.is_debug = parsed.is_debug or flag == "--debug"
+        else:
+            _take(parsed, flag, value)
+    if not parsed.has_token and parsed.http is None:
+        raise ConfigError("--no-token goes with --http; stdin and stdout have no token")
     if not os.path.isdir(parsed.project):
         raise ConfigError(f"--project {parsed.project}: there is no such folder")
     return parsed
+
+
+def _take(parsed: Parsed, flag: str, value: str) -> None:
+    if flag == "--project":
+        parsed.project = value
+    elif flag == "--http":
+        parsed.http = value
+    elif flag == "--no-token":
+        parsed.has_token = False
+    elif flag == "--quiet":
+        parsed.is_quiet = True
+    elif flag == "--debug":
+        parsed.is_debug = True
 
 
 def _assignment(text: str) -> tuple[str, str, str]:

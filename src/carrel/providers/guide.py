@@ -107,17 +107,17 @@ class Guide:
 
     def read_health(self) -> Text:
         problems = self._problems()
-        providers = [{"name": mounted.provider.name, **_health(mounted)} for mounted in self._catalog.mounted]
+        providers = [{"name": mounted.provider.name, **_health(mounted)} for mounted in self._catalog.visible()]
         status = "problems" if problems else "ok"
         return Text(_json({"status": status, "problems": problems, "providers": providers}))
 
     def _others(self) -> list[Mounted]:
-        others = (mounted for mounted in self._catalog.mounted if mounted.provider.name != self.name)
+        others = (mounted for mounted in self._catalog.visible() if mounted.provider.name != self.name)
         return [mounted for mounted in others if mounted.provider.schemes and (mounted.routes or mounted.claims)]
 
     def _problems(self) -> list[str]:
         problems = [*self._notes, *(str(clash) for clash in self._catalog.clashes())]
-        for mounted in self._catalog.mounted:
+        for mounted in self._catalog.visible():
             found = _health(mounted).get("problems")
             problems += [f"{mounted.provider.name}: {problem}" for problem in found or () if isinstance(problem, str)]
         return problems
