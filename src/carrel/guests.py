@@ -120,12 +120,13 @@ def _object(name: str, options: "ObjectSettings", config: Config, catalog: Catal
 
 def _mount(name: str, options: "MountSettings", config: Config, catalog: Catalog) -> Beginning:
     from carrel.providers.mounts import Mount  # only where there is one
-    from carrel.providers.mounts.dialling import child_of
+    from carrel.providers.mounts.dialling import address_of, child_of
 
-    if options.url:
-        raise ConfigError(f"[mounts.{name}] url: mounts over HTTP are not there yet; use command")
     try:
-        connect = child_of(name, options, config.root, options.environment(config.environment))
+        if options.url:
+            connect = address_of(options, config.environment)
+        else:
+            connect = child_of(name, options, config.root, options.environment(config.environment))
     except ConfigError as error:
         raise ConfigError(f"[mounts.{name}] {error}") from None
 

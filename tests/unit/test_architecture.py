@@ -118,7 +118,7 @@ MAY_IMPORT: Mapping[str, frozenset[str]] = {
     **dict.fromkeys(PROVIDERS, FOR_A_PROVIDER),
     "providers.guide": FOR_A_PROVIDER | {"catalog", "routing"},
     "providers.mirror": FOR_A_PROVIDER | {"catalog", "routing"},
-    "providers.mounts": FOR_A_PROVIDER | {"client", "listening", "peer", "transports.child"},
+    "providers.mounts": FOR_A_PROVIDER | {"client", "listening", "peer", "transports.child", "transports.http_client"},
     **dict.fromkeys(SETUP, VALUES | DOMAIN | PROVIDERS | SETUP),
     "guests": VALUES | DOMAIN | PROVIDERS | SETUP,
     "desk": VALUES | DOMAIN | JOINING | PROVIDERS | SETUP | {"guests"},

@@ -1,4 +1,4 @@
-"""How a mounted server is reached: so far, as a child process."""
+"""How a mounted server is reached: as a child process, or at an address."""
 
 import logging
 import os
@@ -6,7 +6,7 @@ from collections.abc import Callable, Mapping
 
 from carrel.errors import ConfigError
 from carrel.peer import Transport
-from carrel.providers.mounts.settings import MountSettings
+from carrel.providers.mounts.settings import MountSettings, fill
 from carrel.transports.child import Child
 
 log = logging.getLogger(__name__)
@@ -28,3 +28,15 @@ def child_of(name: str, options: MountSettings, root: str, env: Mapping[str, str
         )
 
     return start
+
+
+def address_of(options: MountSettings, ours: Mapping[str, str]) -> Callable[[], Transport]:
+    """Give what opens a conversation with the server at an address; its headers may hold our environment's values."""
+    headers = {name: fill(value, f"headers.{name}", ours) for name, value in options.headers.items()}
+
+    def dial() -> Transport:
+        from carrel.transports.http_client import Http  # only where there is an address
+
+        return Http(options.url, headers, max_message_bytes=options.max_message_bytes, insecure=options.insecure)
+
+    return dial

@@ -46,6 +46,9 @@ SEEN_S: Final = 5.0
 
 _NOT_FOUND: Final = frozenset({-32002, -32602, -32601})
 
+_OUT_OF_REACH: Final = frozenset({"unavailable", "denied"})
+"""What HTTP says of a server that cannot be asked."""
+
 TakenSchemes = Callable[[], frozenset[str]]
 """Gives the schemes that belong to built-ins, objects and earlier mounts."""
 
@@ -293,6 +296,8 @@ class Mount:
         except RemoteError as error:
             if error.code in _NOT_FOUND:
                 raise NotFound(uri) from None
+            if error.word in _OUT_OF_REACH:
+                raise unavailable(self.name, self._link.retry_after_ms) from None
             raise self._failed("Mount failed", "failed", uri, error) from None
         except ProviderError as error:
             if error.word == "unavailable":

@@ -56,6 +56,7 @@ class MountSettings:
         self.env = dict(env or {})
         self.inherit_env = inherit_env
         self.headers = dict(headers or {})
+        self.insecure = insecure
         self.era: EraChoice = era
         self.prefix = prefix
         self.refresh_s = refresh_s
