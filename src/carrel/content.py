@@ -71,7 +71,7 @@ def cut(item: Item, wanted: Range, uri: str, limit: int) -> Text | Blob:
     text, replaced = decode(data, encoding)
     if replaced:
         meta["dev.carrel/replaced"] = replaced
-    if start == 0 and isinstance(item, Stored):
+    if start == 0 and isinstance(item, Stored) and not item.exact:
         text = text.removeprefix("\ufeff")
     return Text(text, item.mime_type, uri=item.uri, meta=meta)
 
