@@ -122,8 +122,8 @@ def needs_trust(kind: Any, value: object, is_outside: Callable[[str], bool]) -> 
     if kind is Program:
         return "it names a program"
     if kind is Places:
-        parts = value.split(os.pathsep) if isinstance(value, str) else []
-        return next(filter(None, (needs_trust(Place, part, is_outside) for part in parts)), "")
+        places = value.split(os.pathsep) if isinstance(value, str) else []
+        return next(filter(None, (needs_trust(Place, place, is_outside) for place in places)), "")
     if kind is Place:
         return "it names a place outside the project" if isinstance(value, str) and is_outside(value) else ""
     if kind == ToolLevel:

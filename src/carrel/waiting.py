@@ -54,6 +54,10 @@ class Waiting:
             raise NotFound(uri)
         return found.read()
 
+    def fingerprint(self, uri: str) -> str | None:
+        """Tell whether a URI changed as the provider itself would."""
+        return Catalog((self._awake(),)).fingerprint(uri)
+
     def close(self) -> None:
         """Close the provider, if it was ever built and has not taken over."""
         real = self._real

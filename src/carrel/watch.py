@@ -17,6 +17,7 @@ from carrel.catalog import Catalog
 from carrel.errors import CarrelError
 from carrel.limits import LIST_CHANGES_PER_SECOND, UPDATES_PER_SECOND
 from carrel.provider import Surveying, Watching
+from carrel.routing import Mounted
 from carrel.uri import normalise, split_query
 
 log = logging.getLogger(__name__)
@@ -70,6 +71,8 @@ class Watcher:
         self._tokens: dict[str, str | None] = {}
         self._evented: set[str] = set()
         self._surveys: dict[str, str] = {}
+        self._owners: dict[str, Mounted] = {}
+        self._asked: dict[str, float] = {}
         self._due: dict[tuple[Subscription, str], float] = {}
         self._thread: threading.Thread | None = None
 
@@ -94,10 +97,11 @@ class Watcher:
     def add(self, subscription: Subscription, uri: str) -> None:
         """Have a subscription hear of a URI from now on."""
         token = self._catalog.fingerprint(uri)
-        has_events = isinstance(self._catalog.find(uri).mounted.provider, Watching)
+        owner = self._catalog.find(uri).mounted
         with self._changed:
             self._tokens.setdefault(uri, token)
-            if has_events:
+            self._owners[uri] = owner
+            if isinstance(owner.provider, Watching):
                 self._evented.add(uri)
             subscription.uris.add(uri)
             self._interested.setdefault(_place(uri), set()).add((subscription, uri))
@@ -116,6 +120,7 @@ class Watcher:
                 self._interested.pop(_place(uri), None)
             if all(spelled != uri for _, spelled in interested):
                 self._tokens.pop(uri, None)
+                self._owners.pop(uri, None)
                 self._evented.discard(uri)
 
     def remove(self, subscription: Subscription) -> None:
@@ -176,11 +181,12 @@ class Watcher:
         # What changed before the events began is seen by looking once; from then on they tell.
         poll = _apart(lambda: self._poll(with_evented=True))
         poll.join()
-        next_poll = monotonic() + self._poll_s
+        tick_s = min((self._interval(mounted) for mounted in self._catalog.mounted), default=self._poll_s)
+        next_poll = monotonic() + tick_s
         while True:
             if monotonic() >= next_poll:
                 poll = poll if poll.is_alive() else _apart(self._poll)
-                next_poll = monotonic() + self._poll_s
+                next_poll = monotonic() + tick_s
             with self._changed:
                 if not self._subscriptions:
                     break
@@ -212,9 +218,43 @@ class Watcher:
     def _polls(self) -> bool:
         return len(self._tokens) > len(self._evented) or bool(self._surveys)
 
+    def _interval(self, mounted: Mounted) -> float:
+        """Give how often a provider is asked: as often as it says, or as all others."""
+        return float(getattr(mounted.provider, "poll_seconds", self._poll_s))
+
+    def _take_due(self) -> set[str]:
+        """Give the names of the providers whose turn it is to be asked."""
+        now = monotonic()
+        due = set()
+        for mounted in self._catalog.mounted:
+            name = mounted.provider.name
+            if now - self._asked.get(name, float("-inf")) >= 0.9 * self._interval(mounted):  # ticks are not exact
+                self._asked[name] = now
+                due.add(name)
+        return due
+
     def _poll(self, *, with_evented: bool = False) -> None:
+        due = self._take_due()
         with self._changed:
-            known = {uri: token for uri, token in self._tokens.items() if with_evented or uri not in self._evented}
+            known = {
+                uri: token
+                for uri, token in self._tokens.items()
+                if with_evented or (uri not in self._evented and self._owners[uri].provider.name in due)
+            }
+        changed: list[str] = []
+        try:
+            self._compare(known, changed)
+        finally:
+            # All at once: variants of one URI that changed together are told once each.
+            with self._changed:
+                for uri in changed:
+                    self.updated(uri)
+                is_wanted = any(subscription.list_changes for subscription in self._subscriptions)
+        if is_wanted and self._survey(due):
+            self.list_changed()
+
+    def _compare(self, known: dict[str, str | None], changed: list[str]) -> None:
+        """Ask for the tokens of URIs, and note those that are others than before."""
         for uri, before in known.items():
             with self._changed:
                 if uri not in self._tokens:
@@ -229,16 +269,14 @@ class Watcher:
                 with self._changed:
                     if uri in self._tokens:
                         self._tokens[uri] = now
-                self.updated(uri)
-        with self._changed:
-            is_wanted = any(subscription.list_changes for subscription in self._subscriptions)
-        if is_wanted and self._survey():
-            self.list_changed()
+                changed.append(uri)
 
-    def _survey(self) -> bool:
-        """Ask the lists' tokens; tell whether one is another than last time."""
+    def _survey(self, due: set[str] | None = None) -> bool:
+        """Ask the lists' tokens, of those whose turn it is; tell whether one is another than last time."""
         changed = False
         for mounted in self._catalog.mounted:
+            if due is not None and mounted.provider.name not in due:
+                continue
             if isinstance(mounted.provider, Surveying) and not isinstance(mounted.provider, Watching):
                 token = mounted.provider.survey()
                 before = self._surveys.setdefault(mounted.provider.name, token)

@@ -40,7 +40,7 @@ VALUES: tuple[tuple[str, object, tuple[str, ...]], ...] = (
     ("[[]]", "", NOTHING),
     # Joining
     ('"a" .. "b"', "ab", NOTHING),
-    ('"a" .. [[b]] .. \'c\'', "abc", NOTHING),
+    ("\"a\" .. [[b]] .. 'c'", "abc", NOTHING),
     ('"a" -- one\n .. --[[ two ]] "b"', "ab", NOTHING),
     ('("a" .. "b") .. ("c" .. "d")', "abcd", NOTHING),
     ('"v" .. 1', "v1", NOTHING),
@@ -50,7 +50,7 @@ VALUES: tuple[tuple[str, object, tuple[str, ...]], ...] = (
     ('"v" .. 1e100', "v1e+100", NOTHING),
     ('"v" .. -3', "v-3", NOTHING),
     ('"v" .. 0x10', "v16", NOTHING),
-    ('1 .. 2', "12", NOTHING),
+    ("1 .. 2", "12", NOTHING),
     ('"v" .. 3.14159265358979312', "v3.1415926535898", NOTHING),
     ('"a" .. x', ABSENT, ("v",)),
     ('"a" .. f() .. "c"', ABSENT, ("v",)),

@@ -81,7 +81,7 @@ def test_the_oracle_takes_part_in_at_least_sixty_cases() -> None:
     assert all(in_lua(source) is not None for source in sources)
 
 
-PLACES = (
+PLACES: tuple[tuple[str, dict[str, object], bool, tuple[str, ...]], ...] = (
     ("M.meta = { a = 1 }", {"a": 1}, True, ()),
     ('M["meta"] = { a = 1 }', {"a": 1}, True, ()),
     ("M.meta = { a = 1 }\nM.meta = { b = 2 }", {"b": 2}, True, ()),

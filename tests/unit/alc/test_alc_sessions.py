@@ -54,7 +54,7 @@ def test_the_example_of_the_page_is_cut_as_it_says() -> None:
     st.dictionaries(st.sampled_from(["a", "z", "truncated", "stats"]), st.text(max_size=9)),
 )
 def test_as_many_rounds_are_kept_as_fit(rounds: list[object], limit: int, max_chars: int, rest: dict[str, str]) -> None:
-    log = {**rest, "transcript": rounds}
+    log: dict[str, object] = {**rest, "transcript": rounds}
 
     assert given_by(log, limit, max_chars) == by_trying(log, limit, max_chars)
 

@@ -1,5 +1,6 @@
 """Cards: TOML on disk, compact JSON on the wire, and the best one of a package."""
 
+import math
 from typing import Final
 
 from carrel.providers.alc import compact
@@ -29,22 +30,31 @@ class Cards:
 
     def __init__(self, max_file_bytes: int) -> None:
         self._max_file_bytes = max_file_bytes
-        self._cache: Cache[Summary | None] = Cache(MAX_KEPT)
+        self._cache: Cache[Summary] = Cache(MAX_KEPT)
 
     def text(self, held: Held) -> str:
         """Give a Card as JSON; nothing is validated or dropped."""
-        return compact.dumps(_parse(held.read_all(self._max_file_bytes)))
+        return _spell(_parse(held.read_all(self._max_file_bytes)))
+
+    def size(self, held: Held) -> int | None:
+        """Give the size of a Card's JSON; None if it is none."""
+        summary = self._cache.get(held.path, held.stamp)
+        if summary is None:
+            try:
+                summary = self.summary(held)
+            except (FileError, NotToml):
+                return None
+            self._cache.put(held.path, held.stamp, summary)
+        return summary.size
 
     def summary(self, held: Held) -> Summary:
         """Read what is needed of a Card that is open."""
         card = _parse(held.read_all(self._max_file_bytes))
-        rate = _inner(card, "stats", "pass_rate")
-        is_number = isinstance(rate, int | float) and not isinstance(rate, bool) and rate == rate
         created = card.get("created_at", "")
         return Summary(
-            size=len(compact.dumps(card).encode()),
-            pass_rate=rate if is_number and isinstance(rate, int | float) else None,
-            created_at=created if isinstance(created, str) else _spelled(created),
+            size=len(_spell(card).encode()),
+            pass_rate=_rate(_inner(card, "stats", "pass_rate")),
+            created_at=created if isinstance(created, str) else _spell(created).strip('"'),
             model=_text(_inner(card, "model", "id")),
             scenario=_text(_inner(card, "scenario", "name")),
         )
@@ -85,6 +95,13 @@ def _text(value: object) -> str:
     return value if isinstance(value, str) else ""
 
 
-def _spelled(value: object) -> str:
-    text = compact.dumps([value])[1:-1]
-    return text.strip('"')
+def _rate(value: object) -> int | float | None:
+    is_number = isinstance(value, int | float) and not isinstance(value, bool)
+    return value if is_number and isinstance(value, int | float) and math.isfinite(value) else None
+
+
+def _spell(value: object) -> str:
+    try:
+        return compact.dumps(value)
+    except ValueError as error:
+        raise NotToml(str(error)) from None

@@ -56,7 +56,8 @@ def stamp_of(found: os.stat_result) -> Stamp:
 def etag_of(*inputs: object) -> str:
     """Make an ETag of its inputs."""
     text = "\0".join(map(str, inputs))
-    return sha256(text.encode("utf-8", "surrogateescape")).hexdigest()[:ETAG_DIGITS]
+    digest: str = sha256(text.encode("utf-8", "surrogateescape")).hexdigest()
+    return digest[:ETAG_DIGITS]
 
 
 class Held:

@@ -13,6 +13,7 @@ from carrel.errors import ProviderError, echo
 from carrel.provider import Project
 from carrel.providers.alc import compact, files
 from carrel.providers.alc.files import Absent, Failed, Oversized, Stamp
+from carrel.sandbox import GONE
 from carrel.value import Value
 
 log = logging.getLogger(__name__)
@@ -99,7 +100,7 @@ class Layout:
                 known = files.stamp_of(found), path, _parse_variants(data)
                 self._variants = known
         except (Failed, Oversized, OSError, Absent) as error:
-            if isinstance(error, Absent) or (isinstance(error, OSError) and error.errno in files.GONE):
+            if isinstance(error, Absent) or (isinstance(error, OSError) and error.errno in GONE):
                 return {}
             reason = error.reason if isinstance(error, Failed) else getattr(error, "strerror", None)
             raise ProviderError(
@@ -168,7 +169,7 @@ class Layout:
         try:
             folders = sorted(_scan(cards))
         except OSError as error:
-            if error.errno in files.GONE:
+            if error.errno in GONE:
                 return None
             reason = error.strerror or "unknown error"
             raise ProviderError(f"Failed to read cards dir: {reason}", word="unreadable") from None

@@ -44,9 +44,7 @@ def _longest(rest: dict[str, str], kept: list[str], total: int, max_chars: int) 
     # The size with the last n rounds: theirs, a comma between two, and the digits of n itself.
     sizes = accumulate((len(one) + 1 for one in reversed(kept)), initial=0)
     fitting = [
-        number
-        for number, size in enumerate(sizes)
-        if empty + len(str(number)) + size - (number > 0) <= max_chars
+        number for number, size in enumerate(sizes) if empty + len(str(number)) + size - (number > 0) <= max_chars
     ]
     number = fitting[-1] if fitting else 0
     return _truncated(rest, kept[len(kept) - number :], total)

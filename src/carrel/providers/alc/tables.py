@@ -47,7 +47,7 @@ class Table:
             key = str(key).lower()
         if isinstance(key, float) and key.is_integer():
             key = int(key)
-        if key is None or isinstance(key, Table | Unresolved) or key != key:
+        if key is None or isinstance(key, Table | Unresolved):
             self.lose(at)
         elif value is None:
             self.fields.pop(key, None)
