@@ -27,7 +27,9 @@ ETAG, CONDITION = "dev.carrel/etag", "dev.carrel/if-none-match"
 
 PICTURE = next((sys.argv[at + 1] for at, word in enumerate(sys.argv[:-1]) if word == "--svg"), None)
 
-console = Console(width=100 if PICTURE or not sys.stdout.isatty() else None, record=PICTURE is not None)
+console = Console(
+    width=100 if PICTURE or not sys.stdout.isatty() else None, record=PICTURE is not None, highlight=False
+)
 
 
 def step(title: str) -> None:
@@ -142,7 +144,9 @@ async def main() -> None:
     with tempfile.TemporaryDirectory(prefix="carrel-demo-") as folder:
         project = Path(folder) / "weather_desk"
         lay_out(project)
-        console.print(Panel(f"[bold]Carrel[/] serves a sample Flutter project\n[dim]{project}[/]", expand=False))
+        console.print(
+            Panel("[bold]Carrel[/] serves a sample Flutter project, and the official MCP client reads it", expand=False)
+        )
         await show_opening(project)
         async with Client(server(project)) as client:
             await show_list(client)
