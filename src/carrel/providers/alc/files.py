@@ -206,22 +206,17 @@ def _inside(root: Root, path: str) -> list[str]:
 
 def read_plain(path: str, limit: int) -> tuple[bytes, os.stat_result]:
     """Read a file that is not served itself, wherever it leads; never waits for a FIFO."""
-    import stat
-
     try:
         fd = os.open(path, os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC | os.O_NOCTTY)
     except OSError as error:
         if error.errno in GONE:
             raise Absent from None
         raise Failed(error.strerror or "unknown error") from None
-    with os.fdopen(fd, "rb") as file:
-        found = os.fstat(fd)
-        if not stat.S_ISREG(found.st_mode):
+    try:
+        opened = Opened(fd, ())
+    except Special:
+        raise Failed(NOT_REGULAR) from None
+    with Held(opened, path) as held:
+        if opened.is_folder:
             raise Failed(NOT_REGULAR)
-        if found.st_size > limit:
-            raise Oversized(found.st_size, limit)
-        try:
-            return file.read(found.st_size), found
-        except OSError as error:
-            reason = error.strerror or "unknown error"
-    raise Failed(reason)
+        return held.read_all(limit), held.stat
