@@ -254,13 +254,19 @@ class Watcher:
         try:
             self._compare(known, changed)
         finally:
-            # All at once: variants of one URI that changed together are told once each.
             with self._changed:
-                for uri in changed:
-                    self.updated(uri)
+                self._tell_of(changed)
                 is_wanted = any(subscription.list_changes for subscription in self._subscriptions)
         if is_wanted and self._survey(due):
             self.list_changed()
+
+    def _tell_of(self, changed: list[str]) -> None:
+        """Take note of URIs that were found changed. Variants are looked at each by itself, so each is told alone."""
+        for uri in changed:
+            for subscription, spelled in self._interested.get(_place(uri), ()):
+                if spelled == uri:
+                    self._schedule(subscription, spelled, 1 / UPDATES_PER_SECOND)
+        self._changed.notify()
 
     def _compare(self, known: dict[str, str | None], changed: list[str]) -> None:
         """Ask for the tokens of URIs, and note those that are others than before."""

@@ -56,6 +56,10 @@ class Home:
         """Write a file below the home."""
         place = self.home / path
         place.parent.mkdir(parents=True, exist_ok=True)
+        if place.exists():  # at once, so that nobody sees half of it
+            half = place.with_name(f"{place.name}.tmp")
+            half.write_bytes(data.encode() if isinstance(data, str) else data)
+            return half.replace(place)
         place.write_bytes(data.encode() if isinstance(data, str) else data)
         return place
 

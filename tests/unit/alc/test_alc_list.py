@@ -5,6 +5,7 @@ import os
 import queue
 from pathlib import Path
 from time import perf_counter
+from typing import Any
 
 import pytest
 
@@ -372,7 +373,7 @@ def test_settings_win_over_the_environment_and_that_over_defaults(tmp_path: Path
         (tmp_path / name / "scenarios/a.lua").write_text(name)
     environment = {"HOME": str(tmp_path / "user"), "ALC_HOME": str(tmp_path / "variable")}
 
-    def served(environment: dict[str, str], **settings: str) -> str:
+    def served(environment: dict[str, str], **settings: Any) -> str:
         provider = Alc(Project(str(tmp_path / "project"), environment), **settings)
         return read(Catalog([provider]), "alc://scenarios/a")
 
@@ -403,9 +404,9 @@ def test_a_project_file_may_not_reach_outside_without_trust(tmp_path: Path) -> N
 # Time
 
 
-def test_a_page_among_tens_of_thousands_looks_only_at_its_own_files(full: Home) -> None:
+def test_a_page_among_thousands_looks_only_at_its_own_files(full: Home) -> None:
     for folder, suffix in (("logs", ""), ("evals", "_1")):
-        for number in range(3_000):
+        for number in range(1_500):
             full.write(f"{folder}/n{number:05d}{suffix}.json", "{}")
     for number in range(1_000):
         full.write(f"cards/x/c{number:04d}.toml", 'created_at = "x"\n[stats]\npass_rate = 0.5\n')
