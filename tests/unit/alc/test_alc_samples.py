@@ -57,6 +57,7 @@ def test_a_page_is_what_reading_the_whole_file_would_give(
     with pytest.MonkeyPatch.context() as patch, open_below(str(folder), ("file",)) as held:
         patch.setattr(samples, "STEP", data.draw(st.integers(1, 7)))
         patch.setattr(samples, "BLOCK", data.draw(st.integers(1, 40)))
+        patch.setattr(samples, "LEAP", data.draw(st.integers(1, 40)))
         patch.setattr(samples, "PIECE", data.draw(st.integers(1, 20)))
         for start in (offset, data.draw(st.integers(0, 40)), offset):
             expected = by_reading_all(content, start, limit)

@@ -6,19 +6,23 @@ Card is kept, so that one changed file is read alone.
 
 import os
 import re
+import stat
 from collections.abc import Iterator, Mapping
 from threading import Lock
+from time import time_ns
 from typing import Final
 
 from carrel.providers.alc import compact, files
 from carrel.providers.alc.cards import Cards, Summary
 from carrel.providers.alc.files import FileError, Stamp, stamp_of
-from carrel.providers.alc.layout import INIT, LOCAL_FILE, Layout, Package, folders_in
+from carrel.providers.alc.layout import INIT, LOCAL_FILE, Layout, Package
 from carrel.providers.alc.packages import Source, Sources, docstring
 from carrel.providers.alc.uris import is_id
 from carrel.times import iso
 from carrel.value import Value
 
+SETTLED_NS: Final = 2_000_000_000
+"""A folder changed this lately may change again without its time telling: clocks of file systems are coarse."""
 SCHEMA: Final = "hub_index/v0"
 INSTALLED: Final = "installed.json"
 _USER: Final = re.compile(r"(\A|(?<=://))[^/?#]*@")
@@ -31,6 +35,13 @@ class Seen(Value, frozen=True):
     package: Package
     stamp: Stamp
     cards: tuple[tuple[str, Stamp], ...]
+
+
+class Names(Value, frozen=True):
+    """What was in a folder, and the state it was in then."""
+
+    stamp: Stamp
+    names: tuple[str, ...]
 
 
 class Built(Value, frozen=True):
@@ -52,6 +63,7 @@ class Hub:
         self._cards = cards
         self._max_file_bytes = max_file_bytes
         self._built: Built | None = None
+        self._names: dict[str, Names] = {}
         self._lock = Lock()
 
     def index(self, variants: Mapping[str, str]) -> Built:
@@ -67,20 +79,38 @@ class Hub:
     # Looking
 
     def _packages(self, variants: Mapping[str, str]) -> Iterator[Seen]:
-        cards = set(folders_in(self._layout.place("cards")))
+        before, self._names = self._names, {}
+        cards = self._layout.place("cards")
+        with_cards = set(self._names_in(cards, before))
         folders = self._layout.package_folders()
-        for name in sorted(self._layout.package_names(variants)):
-            found = _find(name, variants, folders) if is_id(name) else None
+        names = set(variants).union(*(self._names_in(folder, before) for folder in folders))
+        for name in sorted(names):
+            found = None if name[0] in "._" or not is_id(name) else _find(name, variants, folders)
             if found is not None:
-                yield Seen(*found, self._cards_of(name) if name in cards else ())
+                yield Seen(*found, tuple(self._cards_in(f"{cards}/{name}", before)) if name in with_cards else ())
 
-    def _cards_of(self, name: str) -> tuple[tuple[str, Stamp], ...]:
+    def _cards_in(self, folder: str, before: Mapping[str, Names]) -> Iterator[tuple[str, Stamp]]:
+        for name in self._names_in(folder, before):
+            if name.endswith(".toml"):
+                try:
+                    found = os.stat(f"{folder}/{name}")
+                except OSError:
+                    continue
+                if stat.S_ISREG(found.st_mode):
+                    yield name, stamp_of(found)
+
+    def _names_in(self, folder: str, before: Mapping[str, Names]) -> tuple[str, ...]:
+        """Give what is in a folder; it is scanned only when it changed, since that costs several looks."""
         try:
-            with os.scandir(self._layout.place("cards", name)) as entries:
-                cards = [entry for entry in entries if entry.name.endswith(".toml") and entry.is_file()]
-            return tuple(sorted((entry.name, stamp_of(entry.stat())) for entry in cards))
+            found = os.stat(folder)
+            known = before.get(folder)
+            if known is None or known.stamp != stamp_of(found):
+                is_settled = time_ns() - found.st_mtime_ns > SETTLED_NS
+                known = Names(stamp_of(found) if is_settled else (0, 0, 0), tuple(sorted(os.listdir(folder))))
         except OSError:
             return ()
+        self._names[folder] = known
+        return known.names
 
     def _others(self) -> Iterator[tuple[str, Stamp]]:
         root = self._layout.project_root()

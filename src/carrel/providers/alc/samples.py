@@ -5,6 +5,7 @@ its physical line; it is built in blocks as far as it is needed, goes on from th
 away when the file changes. Only the rows of the page are parsed.
 """
 
+import codecs
 import re
 from array import array
 from collections import OrderedDict
@@ -20,11 +21,13 @@ STEP: Final = 1_000
 BLOCK: Final = 1 << 20
 PIECE: Final = 1 << 13
 """Lines are counted a piece at a time, so that looking for one of them goes through few others."""
+LEAP: Final = 1 << 15
+"""How much is read at once to pass rows by; a thousand short ones fit."""
 MAX_INDEXES: Final = 64
 MARK: Final = b"\xef\xbb\xbf"
 
-# A line that begins like this may be blank; all others are rows, and only their ends need to be counted.
-_UNSURE: Final = re.compile(rb"(?:\A|\n)[^!-~]")
+# A line that begins otherwise may be blank; if none does, only their ends need to be counted.
+_UNSURE: Final = re.compile(rb"\n[^!-~]")
 
 
 class BadRow(Exception):
@@ -90,7 +93,7 @@ class Index:
         while at < len(block):
             end = block.rfind(b"\n", at, at + PIECE) + 1 or block.index(b"\n", at) + 1
             piece = block[at:end]
-            mark = self._count_unsure(piece, mark) if _UNSURE.search(piece) else self._count(piece, mark)
+            mark = self._count(piece, mark) if has_only_rows(piece) else self._count_unsure(piece, mark)
             at = end
         return mark
 
@@ -143,6 +146,33 @@ class Line(Value, frozen=True, gc=False):
     is_cut: bool
 
 
+def has_only_rows(piece: bytes) -> bool:
+    """Tell whether, by how they begin, all lines of a piece that ends with a line are rows."""
+    first = piece[:1]
+    if not b"!" <= first <= b"~":
+        return False
+    # Mostly all begin alike, which is told by counting alone.
+    return piece.count(b"\n" + first) + 1 == piece.count(b"\n") or not _UNSURE.search(piece)
+
+
+def skip(held: Held, mark: Mark, count: int) -> Mark:
+    """Go on by so many rows, or fewer where a line may be blank: whole blocks at a time."""
+    byte, left = mark.byte, count
+    while left > 0 and byte < held.size:
+        block = held.read(byte, LEAP)
+        block = block[: block.rfind(b"\n") + 1]
+        if not block or not has_only_rows(block):
+            break
+        lines = block.count(b"\n")
+        if lines > left:
+            block = block[: len(block) - len(block.split(b"\n", left)[left])]
+            lines = left
+        byte += len(block)
+        left -= lines
+    passed = count - left
+    return Mark(byte, mark.row + passed, mark.line + passed)
+
+
 def is_blank(text: bytes) -> bool:
     """Tell whether a line holds nothing but whitespace."""
     if not text or text.isspace():
@@ -154,9 +184,7 @@ def is_blank(text: bytes) -> bool:
 
 def lines_from(held: Held, start: int, keep: int) -> Iterator[Line]:
     """Give the lines from a place on. Of each, at most `keep` bytes and a block are held at a time."""
-    parts: list[bytes] = []
-    kept = 0
-    is_blank_so_far = True
+    growing = Growing(keep)
     block_size = PIECE  # a page is mostly short: what is read ahead of it is thrown away
     while start < held.size:
         block = held.read(start, block_size)
@@ -164,20 +192,48 @@ def lines_from(held: Held, start: int, keep: int) -> Iterator[Line]:
             break
         block_size = min(2 * block_size, BLOCK)
         at = 0
-        while at < len(block):
-            end = block.find(b"\n", at) + 1
-            part = block[at : end or len(block)]
-            is_blank_so_far = is_blank_so_far and is_blank(part)
-            parts.append(part[: max(0, keep + 1 - kept)])
-            kept += len(part)
-            if not end:
-                break
-            yield Line(b"".join(parts), start + end, is_blank_so_far, kept > keep + 1)
-            parts, kept, is_blank_so_far = [], 0, True
+        while end := block.find(b"\n", at) + 1:
+            growing.add(block[at:end])
+            yield growing.line(start + end)
+            growing = Growing(keep)
             at = end
+        growing.add(block[at:])
         start += len(block)
-    if kept:
-        yield Line(b"".join(parts), start, is_blank_so_far, kept > keep + 1)
+    if growing.size:
+        yield growing.line(start)
+
+
+class Growing:
+    """A line of which the end is not yet seen."""
+
+    __slots__ = ("_decode", "_is_blank", "_keep", "_parts", "size")
+
+    def __init__(self, keep: int) -> None:
+        self.size = 0
+        self._keep = keep + 1  # and its end
+        self._parts: list[bytes] = []
+        self._is_blank = True
+        self._decode: codecs.IncrementalDecoder | None = None
+
+    def add(self, part: bytes) -> None:
+        """Take the next part of the line, as far as it is to be kept."""
+        if not part:
+            return
+        self._parts.append(part[: max(0, self._keep - self.size)])
+        self.size += len(part)
+        if self._is_blank:
+            if self._decode is None and b"!" <= part[:1] <= b"~":
+                self._is_blank = False
+                return
+            # Whitespace may be a character of several bytes, of which this part has but the first.
+            self._decode = self._decode or codecs.getincrementaldecoder("utf-8")("replace")
+            self._is_blank = not self._decode.decode(part).strip()
+
+    def line(self, end: int) -> Line:
+        """Give the line, now that it has ended."""
+        if self._is_blank and self._decode is not None:
+            self._is_blank = not self._decode.decode(b"", final=True)
+        return Line(b"".join(self._parts), end, self._is_blank, self.size > self._keep)
 
 
 class Samples:
@@ -205,11 +261,11 @@ class Samples:
     def _rows(self, held: Held, offset: int, limit: int) -> Iterator[tuple[int, bytes | None]]:
         """Give the physical line and the text of each row of a page; None for one that is too long."""
         mark = self._index(held).seek(held, offset)
+        if mark.byte == 0 and held.read(0, 3) == MARK:
+            mark = Mark(3, 0, 0)
+        mark = skip(held, mark, offset - mark.row)
         row, number = mark.row, mark.line
-        start = mark.byte
-        if start == 0 and held.read(0, 3) == MARK:
-            start = 3
-        for line in lines_from(held, start, keep=self._max_bytes):
+        for line in lines_from(held, mark.byte, keep=self._max_bytes):
             if not line.is_blank:
                 if row >= offset:
                     yield number, None if line.is_cut else line.text
