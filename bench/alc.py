@@ -18,6 +18,7 @@ import tempfile
 import time
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 from time import perf_counter
 
@@ -156,8 +157,8 @@ def measure_parsing(home: Path) -> Iterator[Measured]:
 def write_samples(path: Path, rows: int) -> None:
     """Write short rows."""
     with path.open("w", encoding="ascii") as file:
-        for start in range(0, rows, 100_000):
-            numbers = range(start, min(rows, start + 100_000))
+        for start in range(0, rows, 5_000):
+            numbers = range(start, min(rows, start + 5_000))
             file.write("".join(f'{{"case_idx":{number},"score":1.0}}\n' for number in numbers))
 
 
@@ -174,10 +175,8 @@ def measure_samples(home: Path, plan: Plan) -> Iterator[Measured]:
     first = seconds(lambda: read(catalog, f"alc://cards/big/samples?offset={last}"))
     yield Measured(f"first read at offset {last:,} of {plan.rows:,} rows", first, "s", 5)
     places = (0, plan.rows // 2, plan.rows - 100)
-    pages = [
-        seconds(lambda place=place: read(catalog, f"alc://cards/big/samples?offset={place}"), plan.repeats * 5)
-        for place in places
-    ]
+    addresses = [f"alc://cards/big/samples?offset={place}" for place in places]
+    pages = [seconds(partial(read, catalog, address), plan.repeats * 5) for address in addresses]
     for place, took in zip(places, pages, strict=True):
         found = json.loads(read(catalog, f"alc://cards/big/samples?offset={place}"))
         assert [row["case_idx"] for row in found] == list(range(place, place + 100))

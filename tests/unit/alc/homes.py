@@ -109,5 +109,6 @@ def refusal(catalog: Catalog, uri: str) -> tuple[str, str]:
     with pytest.raises((RequestError, ProviderError)) as caught:
         catalog.read(uri)
     error = caught.value
+    assert isinstance(error, RequestError | ProviderError)
     assert isinstance(error, ProviderError) or error.code == -32602
     return kinds[type(error)], error.message

@@ -179,9 +179,8 @@ def test_a_narrative_tells_the_parts_that_there_are(full: Home) -> None:
         ("return {}", "# p\n\n| Field | Value |\n|---|---|\n| scope | global |\n"),
         ("\n--- Draws.\n-- end\n--- no", "# p: Draws.\n\n| Field | Value |\n|---|---|\n| scope | global |\n"),
         (
-            '---\r\n---  p draws  \r\n\r\n---\r\n---@param x\r\n---   deep\t\r\nreturn { meta = { a = "x|y\\nz", b = {}, '
-            'c = { 1, true }, scope = "s" } }',
-            "# p draws\n\n| Field | Value |\n|---|---|\n| scope | global |\n| a | x\\|y z |\n| c | 1, true |\n\n  deep\n",
+            '---\r\n---  p draws  \r\n\r\n---\r\n---@x\r\n---   deep\t\r\nM.meta = { a = "x|\\nz", b = {}, c = { 1 } }',
+            "# p draws\n\n| Field | Value |\n|---|---|\n| scope | global |\n| a | x\\| z |\n| c | 1 |\n\n  deep\n",
         ),
     ],
 )

@@ -39,19 +39,20 @@ LINES = st.lists(
 )
 
 
-@given(LINES, st.integers(0, 40), st.integers(0, 40), st.booleans(), st.booleans(), st.data())
+@given(
+    LINES, st.integers(0, 40), st.integers(0, 40), st.sampled_from([(BOM, b""), (b"", b"\n"), (BOM, b"\n")]), st.data()
+)
 def test_a_page_is_what_reading_the_whole_file_would_give(
     tmp_path_factory: pytest.TempPathFactory,
     lines: list[bytes],
     offset: int,
     limit: int,
-    has_bom: bool,
-    is_ended: bool,
+    around: tuple[bytes, bytes],
     data: st.DataObject,
 ) -> None:
     folder = tmp_path_factory.getbasetemp() / "pages"
     folder.mkdir(exist_ok=True)
-    content = (BOM if has_bom else b"") + b"\n".join(lines) + (b"\n" if is_ended else b"")
+    content = around[0] + b"\n".join(lines) + around[1]
     (folder / "file").write_bytes(content)
     pages = Samples(10_000)
     with pytest.MonkeyPatch.context() as patch, open_below(str(folder), ("file",)) as held:
