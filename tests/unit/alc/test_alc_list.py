@@ -4,7 +4,6 @@ import json
 import os
 import queue
 from pathlib import Path
-from time import perf_counter
 from typing import Any
 
 import pytest
@@ -16,7 +15,10 @@ from carrel.errors import BadCursor, ConfigError, NotFound, RequestError
 from carrel.model import Annotations, Completion, Resource
 from carrel.provider import Project
 from carrel.providers.alc import Alc
+from carrel.providers.alc.reading import Found
+from carrel.providers.alc.uris import Target
 from carrel.watch import LIST, Watcher
+from tests.memory_provider import Counted
 from tests.unit.alc.homes import Home, read, refusal
 
 FIXED = ["alc://types/alc.d.lua", "alc://types/alc_shapes.d.lua"]
@@ -401,21 +403,51 @@ def test_a_project_file_may_not_reach_outside_without_trust(tmp_path: Path) -> N
     assert config.values("alc") == {"log_dir": "inside"}
 
 
-# Time
+# What is looked at
 
 
-def test_a_page_among_thousands_looks_only_at_its_own_files(full: Home) -> None:
-    for folder, suffix in (("logs", ""), ("evals", "_1")):
-        for number in range(1_500):
-            full.write(f"{folder}/n{number:05d}{suffix}.json", "{}")
-    for number in range(1_000):
-        full.write(f"cards/x/c{number:04d}.toml", 'created_at = "x"\n[stats]\npass_rate = 0.5\n')
-    catalog = full.catalog()
+def test_a_page_looks_only_at_its_own_files(full: Home, monkeypatch: pytest.MonkeyPatch) -> None:
+    for number in range(300):
+        full.write(f"scenarios/n{number:03d}.lua", "")
+    provider = full.provider()
+    catalog = Catalog([provider])
+    looked: list[str] = []
+    find = provider._reader.find
 
-    began = perf_counter()
-    page = catalog.page()
-    took = perf_counter() - began
+    def counted(target: Target) -> Found:
+        looked.append(target.uri)
+        return find(target)
 
-    assert len(page.entries) == 1_000
-    assert took < 2
-    assert json.loads(read(catalog, "alc://hub/index"))["packages"][0]["card_count"] == 1
+    monkeypatch.setattr(provider._reader, "find", counted)
+    cursor = catalog.page(limit=100).next_cursor
+    looked.clear()
+    page = catalog.page(cursor, limit=10)
+
+    assert looked[:10] == [entry.uri for entry in page.entries]
+    assert len(looked) == 11
+
+
+def test_a_provider_is_asked_as_often_as_it_wants(full: Home) -> None:
+    shelf = Counted("notes", {"a": ""})
+    catalog = Catalog([full.provider(poll_seconds=600), shelf])
+    told: queue.Queue[str] = queue.Queue()
+    watcher = Watcher(catalog, poll_s=0.02)
+    subscription = watcher.subscribe(told.put, ["alc://logs/s-1", "notes:///a"])
+    subscription.start()
+    for text in ("first", "second"):
+        shelf.put("a", text)
+        assert told.get(timeout=10) == "notes:///a"
+        full.write("logs/s-1.json", json.dumps(text))
+    shelf.put("a", "third")
+
+    assert told.get(timeout=10) == "notes:///a"
+    subscription.close()
+
+
+def test_problems_are_told_to_whoever_asks_for_health(full: Home) -> None:
+    provider = full.provider()
+    assert provider.health() == {"problems": []}
+
+    (full.project / "alc.toml").write_text("")
+    (full.project / "alc.local.toml").write_text("packages = 1")
+    assert provider.health() == {"problems": ["malformed alc.local.toml: packages is not a table"]}

@@ -68,6 +68,7 @@ class Layout:
         self._packages_path = _package_folders(project, packages_path)
         self._project_root = _chosen(project, project_root, "ALC_PROJECT_ROOT")
         self._max_file_bytes = max_file_bytes
+        self._warned = ""
         self._variants: tuple[Stamp, str, dict[str, str]] | None = None
 
     def place(self, *parts: str) -> str:
@@ -114,7 +115,9 @@ class Layout:
         try:
             return self.variants()
         except ProviderError as error:
-            log.warning("variants are left out: %s", error.message)
+            if self._warned != error.message:  # not every time the list is looked at
+                self._warned = error.message
+                log.warning("variants are left out: %s", error.message)
             return {}
 
     def find_package(self, name: str, variants: Mapping[str, str]) -> Package | None:

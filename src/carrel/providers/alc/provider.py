@@ -17,9 +17,9 @@ Nothing is ever written, created or locked, and no Lua is run.
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Final, Literal
 
-from carrel.errors import ConfigError, NotFound
+from carrel.errors import ConfigError, NotFound, ProviderError
 from carrel.limits import MAX_COMPLETIONS
-from carrel.model import Completion, Reading, Resource
+from carrel.model import Completion, Meta, Reading, Resource
 from carrel.provider import Place, Places, Project, Route
 from carrel.providers.alc import uris
 from carrel.providers.alc.layout import Layout
@@ -110,6 +110,14 @@ class Alc:
         del variable, context
         found = self._listing.values(TEMPLATES[template][0], value)
         return Completion(tuple(found[:MAX_COMPLETIONS]), total=len(found), has_more=len(found) > MAX_COMPLETIONS)
+
+    def health(self) -> Meta:
+        """Tell what keeps packages from being read."""
+        try:
+            self._reader.layout.variants()
+        except ProviderError as error:
+            return {"problems": [error.message]}
+        return {"problems": []}
 
     # Changes
 
