@@ -106,6 +106,7 @@ VALUES: tuple[tuple[str, object, tuple[str, ...]], ...] = (
     ('{ [2] = "b", [1] = "a" }', ["a", "b"], NOTHING),
     ('{ [1.0] = "a" }', ["a"], NOTHING),
     ('{ [2] = "b" }', {"2": "b"}, NOTHING),
+    ('{ [1e300] = "b" }', {"1e+300": "b"}, NOTHING),
     ('{ [0] = "z", "a" }', {"0": "z", "1": "a"}, NOTHING),
     ('{ [-1] = "m" }', {"-1": "m"}, NOTHING),
     ('{ "a", x = 1 }', {"1": "a", "x": 1}, NOTHING),

@@ -167,7 +167,7 @@ def test_bad_bytes_in_a_source_harm_only_themselves(full: Home) -> None:
 def test_a_narrative_tells_the_parts_that_there_are(full: Home) -> None:
     assert read(full.catalog(), "alc://packages/sketch/narrative") == (
         "# sketch — draw first\n\nDraws a sketch first\n\n"
-        "| Field | Value |\n|---|---|\n| scope | global |\n| name | sketch |\n| version | 0.1.0 |\n"
+        "| Field | Value |\n|---|---|\n| scope | global |\n| version | 0.1.0 |\n"
         "| category | reasoning |\n| tags | draft, cheap |\n\n"
         "## Usage\n  alc run sketch\n"
     )

@@ -15,6 +15,9 @@ MAX_KEPT: Final = 32 * 1024 * 1024
 """How much source the facts kept may come from: they are smaller than it."""
 _LEAST_WEIGHT: Final = 1_024
 
+TOLD_BEFORE: Final = ("name", "description", "scope")
+"""What a narrative's table does not repeat of `M.meta`: the heading, the text before it, its first row."""
+
 _LINE_END: Final = re.compile(r"\r\n|\n|\r")
 
 
@@ -119,7 +122,7 @@ def _blank_trimmed(lines: Iterator[str] | list[str]) -> str:
 def _field_table(package: Package, meta: Mapping[str, object]) -> str:
     rows = [("scope", str(package.scope))]
     for key, value in meta.items():
-        if key not in ("scope", "description"):
+        if key not in TOLD_BEFORE:
             items = value if isinstance(value, list) else [value]
             if not any(isinstance(item, dict | list) for item in items):
                 rows.append((key, ", ".join(map(_spelled, items))))

@@ -45,7 +45,7 @@ class Table:
         self.settle(_FLUSH)
         if isinstance(key, bool):
             key = str(key).lower()
-        if isinstance(key, float) and key.is_integer():
+        if isinstance(key, float) and key.is_integer() and abs(key) < 2**63:
             key = int(key)
         if key is None or isinstance(key, Table | Unresolved):
             self.lose(at)
