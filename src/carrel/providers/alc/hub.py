@@ -29,7 +29,7 @@ _USER: Final = re.compile(r"(\A|(?<=://))[^/?#]*@")
 _LOCAL: Final = re.compile(r"[/~\\]|file:|[A-Za-z]:[\\/]", re.IGNORECASE)
 
 
-class Seen(Value, frozen=True):
+class Seen(Value, frozen=True, gc=False):
     """A package, the state of its source, and its Cards with theirs."""
 
     package: Package
@@ -37,7 +37,7 @@ class Seen(Value, frozen=True):
     cards: tuple[tuple[str, Stamp], ...]
 
 
-class Names(Value, frozen=True):
+class Names(Value, frozen=True, gc=False):
     """What was in a folder, and the state it was in then."""
 
     stamp: Stamp
@@ -196,14 +196,14 @@ class Hub:
 
 def _find(name: str, variants: Mapping[str, str], folders: list[str]) -> tuple[Package, Stamp] | None:
     """Look a package up as a read does, and give the state of its source with it."""
-    folder = variants.get(name)
-    for place in folders if folder is None else [""]:
-        path = f"{place}/{name}" if folder is None else folder
+    variant = variants.get(name)
+    for place in folders if variant is None else (variant,):
+        folder = f"{place}/{name}" if variant is None else variant
         try:
-            stamp = stamp_of(os.stat(f"{path}/{INIT}"))
+            stamp = stamp_of(os.stat(f"{folder}/{INIT}"))
         except OSError:
             continue
-        return Package(name, path, "global" if folder is None else "variant"), stamp
+        return Package(name, folder, "global" if variant is None else "variant"), stamp
     return None
 
 

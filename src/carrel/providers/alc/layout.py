@@ -24,7 +24,7 @@ LOCAL_FILE: Final = "alc.local.toml"
 PROJECT_FILE: Final = "alc.toml"
 
 
-class Package(Value, frozen=True):
+class Package(Value, frozen=True, gc=False):
     """Where a package was found."""
 
     name: str
