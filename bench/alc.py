@@ -1,7 +1,7 @@
 """What `alc://` costs where it is large: an index of many packages, samples of ten million rows, a list of thousands.
 
 python -m bench.alc            everything at full size; the samples file has ten million rows and is thrown away
-python -m bench.alc --smoke    the same in seconds
+python -m bench.alc --smoke    the same in seconds, with a looser limit where less work leaves more noise
 --check                        exit 1 where a limit of the page is missed
 
 Compared is what the same machine does with the same files (a stat of each, a page at the start), so that
@@ -63,10 +63,11 @@ class Plan:
     listed: int
     log_bytes: int
     repeats: int
+    times_stat: float
 
 
-FULL = Plan(packages=1_000, cards=1_000, rows=10_000_000, listed=10_000, log_bytes=20_000_000, repeats=9)
-SMOKE = Plan(packages=200, cards=200, rows=300_000, listed=1_000, log_bytes=2_000_000, repeats=7)
+FULL = Plan(packages=1_000, cards=1_000, rows=10_000_000, listed=10_000, log_bytes=20_000_000, repeats=9, times_stat=3)
+SMOKE = Plan(packages=200, cards=200, rows=300_000, listed=1_000, log_bytes=2_000_000, repeats=7, times_stat=5)
 
 
 @dataclass(frozen=True)
@@ -95,9 +96,9 @@ def seconds(work: Callable[[], object], repeats: int = 1) -> float:
 
 
 def in_turn(one: Callable[[], object], other: Callable[[], object], repeats: int) -> tuple[float, float]:
-    """Give the median times of two kinds of work, done in turn: a busy machine slows both."""
+    """Give the least times of two kinds of work, done in turn: what a busy machine adds is not theirs."""
     times = [(seconds(one), seconds(other)) for _ in range(repeats)]
-    return statistics.median(first for first, _ in times), statistics.median(second for _, second in times)
+    return min(first for first, _ in times), min(second for _, second in times)
 
 
 def work_of(work: Callable[[], object], repeats: int = 3) -> float:
@@ -150,7 +151,7 @@ def measure_index(home: Path, plan: Plan) -> Iterator[Measured]:
         plan.repeats * 3,
     )
     yield Measured("the same, warm", warm * 1_000, "ms", 100)
-    yield Measured("warm, to a stat of each file", warm / stat, "times", 3)
+    yield Measured("warm, to a stat of each file", warm / stat, "times", plan.times_stat)
     provider = catalog.mounted[0].provider
     assert isinstance(provider, Alc)
     before = provider._reader.sources.parsed
