@@ -145,6 +145,22 @@ async def show_scopes(client: Client, project: Path) -> None:
             break
 
 
+async def show_algocline(client: Client) -> None:
+    """Read a Lua package's metadata without Lua, rows out of a file, the newest round of a log."""
+    step("9. Packages, Cards and logs of algocline")
+    for uri in (
+        "alc://packages/sketch/meta",
+        "alc://cards/sketch_demo_1/samples?offset=1",
+        "alc://logs/s-demo?limit=1",
+        "alc://eval/not-an-eval",
+    ):
+        console.print(f"  [cyan]{uri}[/]")
+        try:
+            console.print(Syntax(text_of(await client.read_resource(uri)), "json", word_wrap=True))
+        except MCPError as error:
+            console.print(f"  [red]{error.error.code}[/] {error.error.message}")
+
+
 def text_of(result: Any) -> str:
     """Give the text of a read."""
     return str(result.contents[0].text)
@@ -172,6 +188,7 @@ async def main() -> None:
             await show_refusals(client)
             await show_change(client, project)
             await show_scopes(client, project)
+            await show_algocline(client)
     console.print()
     console.print("Try it on a project of yours: [bold]carrel[/], or [bold]claude mcp add carrel -- carrel serve[/]")
 
