@@ -44,7 +44,14 @@ def _always(told: str) -> Callable[[Project], str | None]:
     return lambda project: told
 
 
+def _has_sage(project: Project) -> str | None:
+    place = os.path.realpath(os.path.join(project.root, ".sage"))
+    is_inside = place.startswith(os.path.realpath(project.root).rstrip(os.sep) + os.sep)
+    return "there is a .sage folder" if is_inside and os.path.isdir(place) else None
+
+
 BUILT_IN: Final[tuple[Known, ...]] = (
+    Known("sage", ("sage",), "carrel.providers.sage:Sage", _has_sage),
     Known("workspace", ("workspace",), "carrel.providers.workspace:Workspace", _always("every folder has files")),
 )
 

@@ -29,6 +29,7 @@ DOMAIN = frozenset(
         "catalog",
         "content",
         "cursor",
+        "denial",
         "openat2",
         "permissions",
         "provider",
@@ -73,7 +74,7 @@ SETUP = frozenset({"config", "detect", "settings", "trust"})
 FOLDERS = frozenset({"cli", "explorer"}) | PROVIDERS
 """Rooms that may be a folder; the modules in it may import one another and count as one room."""
 
-FOR_A_PROVIDER = VALUES | {"content", "processes", "provider", "sandbox", "search", "watch"}
+FOR_A_PROVIDER = VALUES | {"content", "denial", "processes", "provider", "sandbox", "search", "watch"}
 NOTHING: frozenset[str] = frozenset()
 
 MAY_IMPORT: Mapping[str, frozenset[str]] = {
@@ -114,7 +115,8 @@ HOMES: Mapping[str, tuple[str, ...]] = {
     "click": ("cli",),
     "httptools": HTTP,
     "msgspec": ("protocol", "config", "value"),
-    "pathspec": ("providers.workspace",),
+    "numpy": ("providers.sage.semantic",),
+    "pathspec": ("denial", "providers.workspace"),
     "pytest": ("testing",),
     "rich": ("cli",),
     "starlette": HTTP,
@@ -123,6 +125,7 @@ HOMES: Mapping[str, tuple[str, ...]] = {
     "uvicorn": HTTP,
     "uvloop": HTTP,
     "watchfiles": ("providers.workspace",),
+    "wordllama": ("providers.sage.semantic",),
     "yaml": ("providers.sage",),
 }
 """Where each third-party package is imported, and nowhere else."""

@@ -6,11 +6,10 @@ file is compiled again only when it changed.
 """
 
 import os
-import re
-from collections.abc import Sequence
 from time import monotonic
-from typing import Final, Self
+from typing import Final
 
+from carrel.denial import Rules
 from carrel.sandbox import Opened, Root, SandboxError
 
 FRESH_S: Final = 1.0
@@ -20,48 +19,6 @@ MAX_CACHED: Final = 4_096
 Segments = tuple[str, ...]
 Chain = tuple[tuple["Rules", str], ...]
 """Rules that hold in a folder, outermost first, each with the way from its own folder to this one."""
-
-
-class Rules:
-    """Patterns in git-ignore syntax, relative to one folder."""
-
-    def __init__(self, patterns: Sequence[tuple[bool, str]]) -> None:
-        self._is_plain = all(is_included for is_included, _ in patterns)
-        self._any = re.compile("|".join(f"(?:{regex})" for _, regex in patterns)).match if patterns else None
-        self._each = [(is_included, re.compile(regex).match) for is_included, regex in reversed(patterns)]
-
-    @classmethod
-    def of(cls, lines: Sequence[str]) -> Self:
-        """Compile lines of an ignore file."""
-        if not any(line.strip() and not line.startswith("#") for line in lines):
-            return cls(())
-        from pathspec.patterns.gitignore.spec import GitIgnoreSpecPattern  # costs as much as a whole start
-
-        compiled = (GitIgnoreSpecPattern(line.rstrip("\r\n")) for line in lines)
-        # Its groups have names, which cannot stand twice in one joined pattern.
-        return cls(
-            [(bool(one.include), re.sub(r"\(\?P<\w+>", "(?:", one.regex.pattern)) for one in compiled if one.regex]
-        )
-
-    def __bool__(self) -> bool:
-        return self._any is not None
-
-    def decide(self, path: str) -> bool | None:
-        """Tell whether the last pattern that matches includes the path; folders end with `/`."""
-        if self._any is None or not self._any(path):
-            return None
-        if self._is_plain:
-            return True
-        return next(is_included for is_included, match in self._each if match(path))
-
-    def matches_path(self, segments: Segments, *, is_folder: bool) -> bool:
-        """Tell whether the path, or a folder above it, is included."""
-        path = ""
-        for number, name in enumerate(segments, 1):
-            path += name if number == len(segments) and not is_folder else f"{name}/"
-            if self.decide(path):
-                return True
-        return False
 
 
 class IgnoreRules:

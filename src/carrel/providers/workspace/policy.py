@@ -5,32 +5,18 @@ file types. `allow` lifts all of these but the deny-list. Only names are looked 
 what needs the content (`code` serves any text) is decided on the open file.
 """
 
-import re
-import unicodedata
 from collections.abc import Sequence
-from fnmatch import translate
 from typing import Final, Literal
 
-from carrel.providers.workspace.ignore import Chain, IgnoreRules, Rules, Segments, ignores_child
+from carrel.denial import Rules, is_denied
+from carrel.providers.workspace.ignore import Chain, IgnoreRules, Segments, ignores_child
 from carrel.value import Value
 
 Preset = Literal["auto", "flutter", "code", "all", "none"]
 Treatment = Literal["show", "unlisted", "refuse"]
 
-_DENIED_FILES: Final = (
-    ".env .env.* *.pem *.key *.p12 *.pfx *.jks *.keystore *.kdbx *.ppk id_rsa* id_dsa* id_ecdsa* id_ed25519* "
-    ".npmrc .yarnrc* .pypirc .netrc _netrc .pgpass .my.cnf .htpasswd .git-credentials key.properties "
-    "*.tfstate* *.tfvars"
-).split()
-_CREDENTIALS: Final = "credentials"
-_SOURCE_SUFFIXES: Final = tuple(
-    ".dart .kt .kts .swift .m .mm .py .js .jsx .ts .tsx .go .rs .java .c .cc .cpp .h .cs .rb .php .lua".split()
-)
-_DENIED_FOLDERS: Final = frozenset(".git .hg .svn .ssh .gnupg .aws .azure .kube .carrel .sage".split())
 _FLUTTER_SUFFIXES: Final = tuple(".dart .yaml .yml .gradle .kt .kts .swift .mm .m .xml .plist".split())
 _FLUTTER_NAMES: Final = frozenset("pubspec.yaml analysis_options.yaml CMakeLists.txt Podfile Info.plist".split())
-
-_is_denied_file: Final = re.compile("|".join(translate(pattern) for pattern in _DENIED_FILES)).fullmatch
 
 
 class Verdict(Value, frozen=True):
@@ -87,8 +73,7 @@ class Policy:
 
     def judge_child(self, folder: Segments, name: str, *, is_folder: bool, chain: Chain | None = None) -> Verdict:
         """Decide by one name in a folder; `chain` are the ignore rules there, if they are known."""
-        folded = _folded(name)
-        if folded in _DENIED_FOLDERS or (not is_folder and _is_secret(folded)):
+        if is_denied(name, is_folder=is_folder):
             return _DENIED
         if self._deny and self._deny.matches_path((*folder, name), is_folder=is_folder):
             return _DENIED
@@ -128,22 +113,3 @@ def _join(outer: Verdict, inner: Verdict) -> Verdict:
     if outer.reason or inner.reason:
         return outer if _ORDER[outer.reason] <= _ORDER[inner.reason] else inner
     return _TEXT_UNLISTED if inner.needs_text else _UNLISTED
-
-
-def _is_secret(folded: str) -> bool:
-    if _is_denied_file(folded):
-        return True
-    return folded.startswith(_CREDENTIALS) and not folded.endswith(_SOURCE_SUFFIXES)
-
-
-def _folded(name: str) -> str:
-    """Give the name as the deny-list compares it: no look-alikes, no invisible characters, no case."""
-    if name.isascii():
-        return name.lower()
-    plain = unicodedata.normalize("NFKC", name)
-    visible = (one for one in plain if unicodedata.category(one) != "Cf" and not _is_variation_selector(one))
-    return unicodedata.normalize("NFKC", "".join(visible).casefold())
-
-
-def _is_variation_selector(character: str) -> bool:
-    return "\ufe00" <= character <= "\ufe0f" or "\U000e0100" <= character <= "\U000e01ef"
