@@ -102,16 +102,16 @@ def read_yaml(text: str, *, first_line: int = 1) -> Any:
     aliases = 0
     builder = _Builder()
     try:
-        for event in yaml.parse(text, Loader=_loader()):
-            if isinstance(event, yaml.AliasEvent):
+        for event in read_events(text):
+            if type(event).__name__ == "AliasEvent":
                 aliases += 1
                 if aliases > MAX_ALIASES or event.anchor not in builder.anchors:
                     raise _invalid(event.start_mark.line, first_line)
             if not builder.take(event):
                 raise _invalid(event.start_mark.line, first_line)
     except yaml.MarkedYAMLError as error:
-        mark: Any = error.problem_mark or error.context_mark
-        raise _invalid(mark.line if mark else 0, first_line) from None
+        marks: list[Any] = [mark for mark in (error.problem_mark, error.context_mark) if mark is not None]
+        raise _invalid(marks[0].line if marks else 0, first_line) from None
     except yaml.YAMLError as error:
         position = getattr(error, "position", 0)
         raise _invalid(text.count("\n", 0, position if isinstance(position, int) else 0), first_line) from None

@@ -7,13 +7,14 @@ sage://failure/{id}         what was tried, why it failed, what was learned
 """
 
 from collections.abc import Iterator, Mapping, Sequence
+from threading import Lock
 from time import monotonic
 from typing import TYPE_CHECKING, Final, Literal
 
 from carrel.errors import BadArgument, ConfigError, NotFound, ProviderError
 from carrel.limits import MAX_COMPLETIONS
-from carrel.model import Completion, Meta, Reading, Resource, Text
-from carrel.provider import Place, Project, Route, ToolLevel
+from carrel.model import Completion, Meta, Reading, Resource, Text, Tool, ToolResult
+from carrel.provider import Call, Place, Project, Route, ToolLevel
 from carrel.providers.sage import names
 from carrel.providers.sage.folders import NAMES
 from carrel.providers.sage.listing import Entry, Listing
@@ -71,6 +72,8 @@ class Sage:
         self._errors = errors
         self._inject = (inject, inject_tokens, inject_failures)
         self._search = search
+        self._folder = str(dir)
+        self._making = Lock()
         self._tools: Tools | None = None
 
     def routes(self) -> Sequence[Route]:
@@ -187,6 +190,25 @@ class Sage:
     def is_listed(self) -> bool:
         """Whether there is anything to tell of: the folder, the right to make one, or the user's word."""
         return self._enabled is True or self._level == "write" or self.memory.home.exists
+
+    @property
+    def called(self) -> "Tools":
+        """What can be called; made when it is first needed."""
+        from carrel.providers.sage.tools import Tools  # search and saving, which no read waits for
+
+        with self._making:
+            if self._tools is None:
+                self._tools = Tools(self._project, self.memory, self._folder, self._level, self._search)
+            return self._tools
+
+    def tools(self) -> Sequence[Tool]:
+        """Give the tools of the level that is set."""
+        return self.called.tools() if self._level != "off" and self.is_listed else ()
+
+    def call(self, name: str, arguments: Mapping[str, object], call: Call) -> ToolResult:
+        """Run a tool."""
+        del call
+        return self.called.call(name, arguments)
 
     def instructions(self) -> str:
         """Give the system files and the failures that matter here, within the budget."""
