@@ -173,7 +173,7 @@ def test_git_is_told_where_it_answers(sage: Sage, tmp_path: Path) -> None:
     saved = told(sage, "sage_save_checkpoint", core_question="q", thesis="t", confidence=0)
     told(sage, "sage_save_knowledge", id="k", content="c", keywords=["k"], code_links=[{"chunk_id": "a.py::a"}])
 
-    lines = f"## Git Context\nBranch: `main` @ `{commit}` \nRecent commits:\n- {commit} First: thing\n"
+    lines = f"## Git Context\nBranch: `main` @ `{commit}`\nRecent commits:\n- {commit} First: thing\n"
     assert lines in read(sage, saved["uri"])
     assert f"saved_at_commit: {commit}\n" in (tmp_path / ".sage/knowledge/index.yaml").read_text()
     assert "- `a.py::a` (related): a.py:1, ok\n" in read(sage, "sage://knowledge/k")

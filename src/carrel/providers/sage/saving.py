@@ -5,6 +5,7 @@ What is given has been checked by `arguments`; what cannot be written raises `Re
 
 import fcntl
 import os
+import stat
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from datetime import UTC, datetime
@@ -143,7 +144,7 @@ class Saving:
         data = self._composed(compose_content(fields, given["content"]), "content")
         with self._told(item_id), self._writer.folder("knowledge") as folder, locked(folder):
             while True:
-                before, text = self._index(folder)
+                before, text = read_index(folder)
                 new = self._put(text, entry)
                 with self._writer.folder("knowledge", *way) as handle:
                     writing.replace(handle, f"{item_id}.md", data)
@@ -186,20 +187,6 @@ class Saving:
         }
         return entry, fields
 
-    def _index(self, folder: int) -> tuple[Signature | None, str]:
-        """Give the index's state and text; a missing one is empty, a link or a pipe is refused."""
-        before = _signature(folder)
-        root = self._memory.home.root("knowledge")
-        if before is None or root is None:
-            return before, ""
-        try:
-            read = folders.read(root, (INDEX,), MAX_INDEX_BYTES)
-            return read.signature, decode(read.data)
-        except Gone:
-            return None, ""
-        except Broken as error:
-            raise WriteFailed(f"index.yaml is {error.reason}") from None
-
     def _put(self, text: str, entry: dict[str, Any]) -> bytes:
         others = [] if text.strip() else self._orphans(entry["id"])
         try:
@@ -221,6 +208,28 @@ class Saving:
             for one in self._memory.library.items().values()
             if one.item.id != item_id
         ]
+
+
+def read_index(folder: int) -> tuple[Signature | None, str]:
+    """Give the index's state and text through the handle it will be written by; a missing one is empty."""
+    try:
+        handle = os.open(INDEX, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC, dir_fd=folder)
+    except FileNotFoundError:
+        return None, ""
+    except OSError as error:
+        raise WriteFailed(writing.reason_of(error)) from None
+    with open(handle, "rb") as file:
+        found = os.fstat(handle)
+        if not stat.S_ISREG(found.st_mode):
+            raise WriteFailed("not a regular file")
+        if found.st_size > MAX_INDEX_BYTES:
+            raise WriteFailed(f"index.yaml is too large ({found.st_size} bytes, limit {MAX_INDEX_BYTES})")
+        try:
+            return folders.signature_of(found), decode(file.read())
+        except Broken as error:
+            raise WriteFailed(f"index.yaml is {error.reason}") from None
+        except OSError as error:
+            raise WriteFailed(writing.reason_of(error)) from None
 
 
 def _signature(folder: int) -> Signature | None:
