@@ -133,7 +133,7 @@ def _body(sage: Sage, name: str, path: Path) -> str:
         return sage.memory.failures.load(path.stem)[0].why_failed
     if "/knowledge/" in name:
         library: Library = sage.memory.library
-        [item] = [one.item for one in library.items().values() if name.endswith(one.item.file)] or [None]
+        item = next((one.item for one in library.items().values() if name.endswith(one.item.file)), None)
         if item is None:  # a kill before the index was written: the content must be whole all the same
             return path.read_text(encoding="utf-8").partition("\n---\n")[2]
         return library.content(item)[0]
@@ -173,16 +173,15 @@ def _wait(pipe: int, seconds: float) -> None:
 
 
 def at_every_step() -> Iterator[str]:
-    """Kill before and after every call that touches the disk, from the first save on a fresh folder."""
-    for after in (False, True):
-        for step in range(1, 10_000):
-            with tempfile.TemporaryDirectory(prefix="carrel-kill-") as name:
-                project = Path(name)
-                acknowledged = run_and_kill(project, 0, _until_closed, lambda: _die_at(step, after=after))  # noqa: B023
-                label = f"{'after' if after else 'before'} step {step}"
-                yield from (f"{label}: {complaint}" for complaint in complaints(project, acknowledged))
-                if max(acknowledged.values(), default=0) >= 1:
-                    break
+    """Kill before every call that touches the disk, from the first save on a fresh folder to one that replaces."""
+    _load_all()
+    for step in range(1, 10_000):
+        with tempfile.TemporaryDirectory(prefix="carrel-kill-") as name:
+            project = Path(name)
+            acknowledged = run_and_kill(project, 0, _until_closed, lambda: _die_at(step))  # noqa: B023 called at once
+            yield from (f"before step {step}: {complaint}" for complaint in complaints(project, acknowledged))
+            if max(acknowledged.values(), default=0) >= 1:
+                return
 
 
 def _until_closed(pipe: int) -> None:
@@ -192,21 +191,16 @@ def _until_closed(pipe: int) -> None:
     assert any(happened & select.POLLHUP for _, happened in poll.poll(PATIENCE_MS)), "the writer did not die"
 
 
-def _die_at(step: int, *, after: bool) -> None:
-    """Have this process kill itself at its n-th call that touches the disk."""
+def _die_at(step: int) -> None:
+    """Have this process kill itself before its n-th call that touches the disk."""
     left = [step]
 
     def deadly(function: Callable[..., Any]) -> Callable[..., Any]:
         def call(*given: Any, **named: Any) -> Any:
             left[0] -= 1
-            if left[0] == 0 and not after:
+            if left[0] == 0:
                 os.kill(os.getpid(), signal.SIGKILL)
-            is_last = left[0] == 0
-            try:
-                return function(*given, **named)
-            finally:
-                if is_last:
-                    os.kill(os.getpid(), signal.SIGKILL)
+            return function(*given, **named)
 
         return call
 

@@ -51,6 +51,11 @@ class Saving:
         """Give a file's path relative to the workspace."""
         return os.path.relpath(os.path.join(self._memory.home.place, *parts), self._project.root)
 
+    def make(self, *segments: str) -> list[str]:
+        """Make a folder; give the paths of what was made, relative to the workspace."""
+        with self._told("/".join(segments)):
+            return [self._path(*way.split("/")) if way else self._path() for way in self._writer.make(*segments)]
+
     @contextmanager
     def _told(self, name: str) -> Iterator[None]:
         """Turn a failed write into what the caller is told."""
