@@ -55,6 +55,10 @@ bench-smoke: $(READY) ## The same in short; fails where a several-fold margin is
 test: export CARREL_NO_SKIPS = 1
 test: check fuzz e2e bench-smoke ## Everything; a skipped test is a failure
 
+.PHONY: docs
+docs: $(READY) ## Write the pages that are generated
+	$(BIN)/python -m scripts.docs
+
 .PHONY: clean
 clean: ## Remove everything that was made here
 	rm -rf $(VENV) $(NODE) build dist bench/results .hypothesis .mypy_cache .pytest_cache .ruff_cache

@@ -1,6 +1,7 @@
 """Starts the real server on a sample project and reads from it through the official MCP client.
 
 `make demo` runs this. Nothing here is played: every line shown came over the wire.
+With `--svg FILE` what was shown is also kept as a picture.
 """
 
 import asyncio
@@ -24,7 +25,11 @@ from examples.sample import lay_out
 CARREL = str(Path(sys.executable).parent / "carrel")
 ETAG, CONDITION = "dev.carrel/etag", "dev.carrel/if-none-match"
 
-console = Console(width=None if sys.stdout.isatty() else 100)
+PICTURE = next((sys.argv[at + 1] for at, word in enumerate(sys.argv[:-1]) if word == "--svg"), None)
+
+console = Console(
+    width=100 if PICTURE or not sys.stdout.isatty() else None, record=PICTURE is not None, highlight=False
+)
 
 
 def step(title: str) -> None:
@@ -139,7 +144,9 @@ async def main() -> None:
     with tempfile.TemporaryDirectory(prefix="carrel-demo-") as folder:
         project = Path(folder) / "weather_desk"
         lay_out(project)
-        console.print(Panel(f"[bold]Carrel[/] serves a sample Flutter project\n[dim]{project}[/]", expand=False))
+        console.print(
+            Panel("[bold]Carrel[/] serves a sample Flutter project, and the official MCP client reads it", expand=False)
+        )
         await show_opening(project)
         async with Client(server(project)) as client:
             await show_list(client)
@@ -154,3 +161,5 @@ async def main() -> None:
 
 if __name__ == "__main__":
     asyncio.run(main())
+    if PICTURE:
+        console.save_svg(PICTURE, title="make demo")

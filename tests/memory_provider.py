@@ -106,7 +106,7 @@ class Memory:
             Route("test:///tree/{+path}", self._read_tree, "tree"),
             Route("test:///part/{id}{?start,length}", self._read_part, "part", "text/plain"),
             Route("test:///stored/{encoding}", self._read_stored, "stored"),
-            Route("test:///big/{size}", lambda size: Text("x" * int(size)), "big", "text/plain"),
+            Route("test:///big/{size}", lambda size: Text("x" * _number("size", size)), "big", "text/plain"),
             Route("test:///error/{kind}", self._read_error, "error"),
             Route("test:///whole/{+rest}", Text, "whole", "text/plain", whole=True),
         )
@@ -204,7 +204,9 @@ class Memory:
         return Reading(tuple(Text("", "text/plain", uri=uri, meta={"n": uri[-3:]}) for uri in names), meta={"more": 0})
 
     def _read_part(self, id: str, start: str = "", length: str = "") -> Reading:  # noqa: A002 as above
-        wanted = Range(int(start or 0), int(length) if length else None) if start or length else None
+        wanted = None
+        if start or length:
+            wanted = Range(_number("start", start or "0"), _number("length", length) if length else None)
         return Reading((Text(SAMPLE),), etag=f"part-{id}", range=wanted)
 
     def _read_stored(self, encoding: str) -> Stored:
@@ -229,13 +231,19 @@ class Memory:
 
 ERRORS: dict[str, Callable[[str], CarrelError]] = {
     "not_found": NotFound,
-    "not_found_named": lambda uri: NotFound(uri, "No such note", data={"name": "MCP_NOT_FOUND"}),
+    "not_found_named": lambda uri: NotFound(uri, "No such note", data={"name": "NO_SUCH_NOTE"}),
     "denied": lambda uri: Denied("Access denied", reason="outside", uri=uri),
     "bad_argument": lambda _: BadArgument("tail must be a number", data={"parameter": "tail"}),
     "own_code": lambda _: BadArgument("As its page says", code=-31_000),
     "too_large": lambda uri: TooLarge("Too large", size=9, limit=8, suggested="test:///big/8", uri=uri),
 }
 """What `test:///error/{kind}` raises beside the provider errors; an unknown kind is a fault nobody planned."""
+
+
+def _number(name: str, value: str) -> int:
+    if value.isascii() and value.isdigit() and len(value) <= 7:
+        return int(value)
+    raise BadArgument(f"{name} must be a whole number", data={"parameter": name})
 
 
 def _count(to: object, call: Call) -> ToolResult:

@@ -11,7 +11,7 @@ from carrel.value import Value
 from carrel.work import Running
 
 
-class Job(Value, frozen=True):
+class Job(Value, frozen=True, gc=False):
     """A call on its way through: with the route it found, and its state if it may wait."""
 
     call: methods.Call
@@ -37,7 +37,13 @@ class Answers:
             wanted = Range(params.start or 0, params.length)
         reading = self.catalog.read_found(job.found, params.uri, wanted, params.meta.condition or None)
         is_fly = wanted is not None or job.found.mounted.speaks_fly
-        return jsonrpc.answer(job.call.id, results.read_result(reading, params.uri, job.call.era, is_fly=is_fly))
+        result = results.read_result(reading, params.uri, job.call.era, is_fly=is_fly)
+        encoded = jsonrpc.answer(job.call.id, result)
+        if len(reading.items) > 1 and len(encoded) > self.catalog.max_bytes:
+            # A folder has no byte range to suggest.
+            size, limit = len(encoded), self.catalog.max_bytes
+            raise TooLarge(f"Too large: the answer has {size} bytes, one message holds {limit}", size=size, limit=limit)
+        return encoded
 
     def list(self, job: Job) -> bytes:
         """Give a page; one that would not fit a message ends earlier."""

@@ -15,7 +15,7 @@ from carrel.cursor import seal, unseal
 from carrel.errors import BadArgument, BadCursor, ConfigError, ProviderError, echo
 from carrel.limits import LIST_TTL_MS, MAX_COMPLETIONS, MAX_MESSAGE_BYTES, PAGE_SIZE
 from carrel.model import Completion, Page, Range, Reading, Resource, Stored, Template, Text, Tool, ToolResult
-from carrel.provider import Call, Closing, Fingerprinting, Instructing, Provider
+from carrel.provider import Call, Closing, Fingerprinting, Given, Instructing, Provider
 from carrel.routing import RANGE_NAMES, Found, Mounted, Routes
 from carrel.value import replace
 
@@ -157,19 +157,25 @@ class Catalog:
             wanted = _query_range(found, wanted)
         elif wanted is not None and not RANGE_NAMES.isdisjoint(found.variables):
             raise _both_ways()
-        reading, has_moved = self._read_once(found, uri, wanted, condition)
+        given = found.read()
+        if type(given) is Text and wanted is None and condition is None:
+            # What most reads are: nothing to close, nothing that can move.
+            item = content.whole(given, uri, self.max_bytes)
+            return Reading((item,), mime_type=_mime_type(found), etag=content.etag_of((given,)))
+        reading, has_moved = self._read_once(found, given, uri, wanted, condition)
         tries = 1
         while has_moved and tries < _TRIES:
-            reading, has_moved = self._read_once(found, uri, wanted, condition)
+            reading, has_moved = self._read_once(found, found.read(), uri, wanted, condition)
             tries += 1
         if not has_moved:
             return reading
         items = tuple(replace(item, meta={**(item.meta or {}), "dev.carrel/changing": True}) for item in reading.items)
         return replace(reading, items=items)
 
-    def _read_once(self, found: Found, uri: str, wanted: Range | None, condition: str | None) -> tuple[Reading, bool]:
-        """Read, and tell whether the source moved meanwhile."""
-        given = found.read()
+    def _read_once(
+        self, found: Found, given: Given, uri: str, wanted: Range | None, condition: str | None
+    ) -> tuple[Reading, bool]:
+        """Finish what was given, and tell whether its source moved meanwhile."""
         reading = given if isinstance(given, Reading) else Reading((given,))
         try:
             if reading.range is not None:
@@ -187,7 +193,7 @@ class Catalog:
     def _finish(self, reading: Reading, uri: str, wanted: Range | None, condition: str | None, found: Found) -> Reading:
         """Apply what holds for every resource: the ETag and its condition, the range, the bound."""
         etag = reading.etag or content.etag_of(reading.items)
-        mime_type = reading.mime_type or (found.route.mime_type if found.route else "")
+        mime_type = reading.mime_type or _mime_type(found)
         if condition is not None and reading.error is None and content.matches(condition, etag):
             empty = Text("", reading.items[0].mime_type if reading.items else "")
             modified = reading.last_modified_ms
@@ -264,6 +270,10 @@ class Catalog:
         """Give what the providers want an assistant to know from the start."""
         parts = (m.provider.instructions() for m in self.mounted if isinstance(m.provider, Instructing))
         return "\n\n".join(part for part in parts if part)
+
+
+def _mime_type(found: Found) -> str:
+    return "" if found.route is None else found.route.mime_type
 
 
 def _both_ways() -> BadArgument:

@@ -6,6 +6,7 @@ for every provider.
 """
 
 from collections.abc import Sequence
+from functools import lru_cache
 from typing import Final
 
 from carrel.digest import blake2b
@@ -15,12 +16,16 @@ from carrel.uri import with_query
 
 _ETAG_BYTES: Final = 8
 _CHUNK: Final = 1 << 20
+_SHORT: Final = 16_384
 _SUGGESTED_SHARE: Final = 16
 """A part this much smaller than the limit fits whatever the escaping."""
 
 
 def etag_of(items: Sequence[Item]) -> str:
     """Make an ETag of the content itself, for readings that bring none."""
+    if len(items) == 1 and type(items[0]) is Text and items[0].uri is None:
+        text = items[0].text
+        return _etag_of_short(text) if len(text) <= _SHORT else _etag_of_text(text)
     state = blake2b(digest_size=_ETAG_BYTES)
     for item in items:
         if isinstance(item, Text):
@@ -33,6 +38,14 @@ def etag_of(items: Sequence[Item]) -> str:
         if item.uri is not None or len(items) > 1:
             state.update(f"\0{item.uri}\0{item.mime_type}\0".encode("utf-8", "surrogatepass"))
     return state.hexdigest()
+
+
+def _etag_of_text(text: str) -> str:
+    return blake2b(text.encode("utf-8", "surrogatepass"), digest_size=_ETAG_BYTES).hexdigest()
+
+
+_etag_of_short: Final = lru_cache(maxsize=256)(_etag_of_text)
+"""Remembers short texts: a provider that keeps its text in memory gives the same one each time."""
 
 
 def matches(condition: str, etag: str) -> bool:
@@ -170,8 +183,9 @@ def _first_length(window: bytes) -> int:
 
 def _utf16_boundary(source: Source, offset: int, order: str) -> int:
     window = source.read(offset - 2, 4)
+    first, second = (0, 2) if order == "big" else (1, 3)
+    is_high = 0xD8 <= window[first] <= 0xDB
     if len(window) < 4:
-        return offset
-    high, low = (window[0], window[2]) if order == "big" else (window[1], window[3])
-    is_inside_pair = 0xD8 <= high <= 0xDB and 0xDC <= low <= 0xDF
-    return offset + 2 if is_inside_pair else offset
+        # A high surrogate and an odd last byte are one malformed part.
+        return offset + 1 if is_high and len(window) == 3 else offset
+    return offset + 2 if is_high and 0xDC <= window[second] <= 0xDF else offset

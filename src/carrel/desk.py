@@ -41,8 +41,8 @@ class Desk(Value, frozen=True):
         return self.server.catalog
 
     def close(self) -> None:
-        """Close every provider."""
-        self.catalog.close()
+        """Stop watching, and close every provider."""
+        self.server.close()
 
 
 def open_desk(config: Config) -> Desk:

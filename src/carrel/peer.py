@@ -126,11 +126,13 @@ class Peer:
 
     def close(self) -> None:
         """End the conversation; whoever waits is told. A second call does nothing."""
+        with self._lock:
+            self._gone = self._gone or "The connection is closed"
         self._offer(None)
         self._writer.join(GRACE_S)
         self._transport.close()
         self._reader.join(GRACE_S)
-        self._end("The connection is closed")
+        self._end(self._gone)
 
     def _offer(self, encoded: bytes | None) -> None:
         try:
@@ -167,7 +169,7 @@ class Peer:
 
     def _end(self, reason: str) -> None:
         with self._lock:
-            self._gone = self._gone or reason
+            self._gone = reason = self._gone or reason
             takes, self._waiting = tuple(self._waiting.values()), {}
         for take in takes:
             take(Disconnected(reason))

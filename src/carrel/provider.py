@@ -28,7 +28,10 @@ from typing import Literal, NewType, Protocol, runtime_checkable
 from carrel.model import Blob, Completion, Meta, Reading, Resource, Stored, Text, Tool, ToolResult
 from carrel.value import Value
 
-Reader = Callable[..., Reading | Text | Blob | Stored]
+Given = Reading | Text | Blob | Stored
+"""What a reader may give: a whole reading, or its one item."""
+
+Reader = Callable[..., Given]
 """Gives what one URI holds: called with the template's variables as keywords."""
 
 Place = NewType("Place", str)
@@ -116,7 +119,7 @@ class Ordering(Protocol):
 class Catching(Protocol):
     """Has its own answer for URIs of its schemes that no route matches."""
 
-    def unmatched(self, uri: str) -> Reading | Text | Blob | Stored:
+    def unmatched(self, uri: str) -> Given:
         """Read the URI, given exactly as sent, or raise."""
 
 

@@ -9,8 +9,8 @@ from collections.abc import Iterable, Mapping
 from typing import Final
 
 from carrel.errors import BadArgument, NotFound, RequestError, echo
-from carrel.model import Blob, Reading, Resource, Stored, Template, Text
-from carrel.provider import Calling, Catching, Completing, Fronting, Ordering, Provider, Route
+from carrel.model import Resource, Template
+from carrel.provider import Calling, Catching, Completing, Fronting, Given, Ordering, Provider, Route
 from carrel.template import UriTemplate
 from carrel.uri import decode, normalise, pairs, scheme_of, split_query, without
 from carrel.value import Value
@@ -66,7 +66,7 @@ class Found(Value, frozen=True):
     variables: Mapping[str, str]
     query_range: tuple[tuple[str, str], ...] = ()
 
-    def read(self) -> Reading | Text | Blob | Stored:
+    def read(self) -> Given:
         """Ask the provider."""
         if self.route is None:
             if self.mounted.catching is None:

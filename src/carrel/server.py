@@ -43,8 +43,6 @@ _ASK_PROVIDERS: Final = frozenset(
 )
 """Methods that may have to wait for a provider that waits."""
 
-_NOTICES: Final = frozenset({"notifications/cancelled", "notifications/initialized"})
-
 
 class Server:
     """A catalogue, served. One for all its connections."""
@@ -81,6 +79,11 @@ class Server:
         encoded = given.run() if isinstance(given, Work) else given
         endings = connection.close()
         return endings[0] if endings else encoded
+
+    def close(self) -> None:
+        """Stop watching, then close every provider."""
+        self.watcher.close()
+        self.catalog.close()
 
 
 class Connection:
@@ -140,8 +143,8 @@ class Connection:
 
     def close(self) -> list[bytes]:
         """End the conversation; give the results that end its open subscriptions."""
-        for running in tuple(self._running.values()):
-            running.cancel()
+        for key in tuple(self._running):
+            self._run_unasked("notifications/cancelled", key)
         if self._subscription is not None:
             self._subscription.close()
         endings = []
@@ -222,15 +225,19 @@ class Connection:
         return jsonrpc.failure(jsonrpc.find_id(line.head), eras.TOO_LARGE, message, data)
 
     def _notice(self, message: Message) -> None:
-        """Take a notification, inside the same boundary as a call; unknown ones are ignored."""
-        if message.method in _NOTICES:
-            self._run(Job(methods.Call(b"", "", message.method, Era.LEGACY, message)))
+        """Take a notification; unknown ones are ignored."""
+        if message.method == "notifications/cancelled":
+            self._run_unasked(message.method, methods.cancelled_key(message))
+        elif message.method == "notifications/initialized":
+            self._run_unasked(message.method, None)
+
+    def _run_unasked(self, method: str, params: Key | None) -> None:
+        """Do what nobody waits for, inside the same boundary as a call."""
+        self._run(Job(methods.Call(b"", "", method, Era.LEGACY, params)))
 
     def _cancelled(self, job: Job) -> None:
         """Stop what the client no longer wants; late and unknown ids are ignored."""
-        key = methods.cancelled_key(job.call.params)
-        if key is None:
-            return
+        key = job.call.params
         running = self._running.get(key)
         if running is None or not running.cancel():
             listen = self._listens.pop(key, None)

@@ -108,7 +108,7 @@ def _in_words(kind: Any) -> str:
     if origin is Literal:
         return "one of " + ", ".join(repr(choice) for choice in get_args(kind))
     if origin in (Union, UnionType):
-        return " or ".join(_in_words(part) for part in get_args(kind))
+        return " or ".join(_in_words(part) for part in get_args(kind) if part is not NoneType)
     if origin in (list, tuple):
         return "a list, each " + _in_words(get_args(kind)[0])
     if origin is dict:

@@ -9,8 +9,8 @@ from threading import Lock
 
 from carrel.catalog import Catalog
 from carrel.errors import NotFound
-from carrel.model import Blob, Reading, Resource, Stored, Text
-from carrel.provider import Provider, Route
+from carrel.model import Resource
+from carrel.provider import Given, Provider, Route
 from carrel.routing import Mounted, Routes
 
 
@@ -47,7 +47,7 @@ class Waiting:
         """Tell when the data has appeared."""
         return str(self._is_called_for())
 
-    def unmatched(self, uri: str) -> Reading | Text | Blob | Stored:
+    def unmatched(self, uri: str) -> Given:
         """Answer a URI as the provider itself would."""
         found = Routes((Mounted(self._awake()),)).find(uri)
         if found.query_range:

@@ -15,7 +15,7 @@ from typing import Final
 
 from carrel.catalog import Catalog
 from carrel.errors import CarrelError
-from carrel.limits import LIST_CHANGES_PER_SECOND, UPDATES_PER_SECOND
+from carrel.limits import LIST_CHANGES_PER_SECOND, SHUTDOWN_GRACE_S, UPDATES_PER_SECOND
 from carrel.provider import Surveying, Watching
 from carrel.uri import normalise, split_query
 
@@ -127,6 +127,14 @@ class Watcher:
             self._due.pop((subscription, LIST), None)
             self._changed.notify()
 
+    def close(self) -> None:
+        """Forget all subscriptions, and wait until no provider is asked any more."""
+        for subscription in tuple(self._subscriptions):
+            self.remove(subscription)
+        thread = self._thread
+        if thread is not None and thread is not threading.current_thread():
+            thread.join(SHUTDOWN_GRACE_S)
+
     def updated(self, uri: str) -> None:
         """Take note that a URI changed; every subscribed spelling and variant of it is told."""
         with self._changed:
@@ -189,6 +197,7 @@ class Watcher:
                     self._changed.wait(self._pause(next_poll))
             for subscription, what in ready:
                 subscription.tell(what)
+        poll.join(self._poll_s)
         for stop in stops:
             _apart(stop).join()
 

@@ -6,6 +6,7 @@ A transport runs `Work` on a thread of its choice and may give it up with `expir
 
 import threading
 from collections.abc import Callable, Sequence
+from contextlib import ExitStack
 
 
 class Running:
@@ -62,8 +63,9 @@ class Running:
         with self._lock:
             self._is_cancelled = True
             stops, self._stops = self._stops, []
-        for stop in stops:
-            stop()
+        with ExitStack() as every:  # also those after one that fails
+            for stop in reversed(stops):
+                every.callback(stop)
         return True
 
 

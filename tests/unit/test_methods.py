@@ -334,28 +334,17 @@ def test_a_method_that_is_not_served_is_unknown() -> None:
 # Which wire error each of ours becomes
 
 BROKEN = "It broke"
+INVALID = {"dev.carrel/error": "invalid", "name": "MCP_INVALID_PARAMS"}
+ABSENT = {"dev.carrel/error": "not_found", "name": "MCP_NOT_FOUND"}
+DENIED = {"dev.carrel/error": "denied", "name": "MCP_PERMISSION_DENIED", "reason": "outside"}
+LARGE = {"dev.carrel/error": "too_large", "name": "MCP_TOO_LARGE", "size": 9, "limit": 8, "suggested": "test:///big/8"}
 ERRORS: dict[str, tuple[int, int, str, dict[str, object]]] = {
-    "not_found": (-32602, -32002, "Resource not found: test:///error/not_found", {"dev.carrel/error": "not_found"}),
-    "not_found_named": (
-        -32602,
-        -32002,
-        "No such note",
-        {"dev.carrel/error": "not_found", "name": "MCP_NOT_FOUND"},
-    ),
-    "denied": (-32803, -32803, "Access denied", {"dev.carrel/error": "denied", "reason": "outside"}),
-    "bad_argument": (
-        -32602,
-        -32602,
-        "tail must be a number",
-        {"dev.carrel/error": "invalid", "parameter": "tail"},
-    ),
-    "own_code": (-31_000, -31_000, "As its page says", {"dev.carrel/error": "invalid"}),
-    "too_large": (
-        -32802,
-        -32802,
-        "Too large",
-        {"dev.carrel/error": "too_large", "size": 9, "limit": 8, "suggested": "test:///big/8"},
-    ),
+    "not_found": (-32602, -32002, "Resource not found: test:///error/not_found", {**ABSENT}),
+    "not_found_named": (-32602, -32002, "No such note", {**ABSENT, "name": "NO_SUCH_NOTE"}),
+    "denied": (-32803, -32803, "Access denied", {**DENIED}),
+    "bad_argument": (-32602, -32602, "tail must be a number", {**INVALID, "parameter": "tail"}),
+    "own_code": (-31_000, -31_000, "As its page says", {**INVALID}),
+    "too_large": (-32802, -32802, "Too large", {**LARGE}),
     **{word: (-32603, -32603, BROKEN, {"dev.carrel/error": word}) for word in PROVIDER_WORDS},
     "whatever": (-32603, -32603, "Internal error", {"dev.carrel/error": "internal"}),
     "surrogate": (-32603, -32603, "Internal error", {"dev.carrel/error": "internal"}),
@@ -417,4 +406,4 @@ def test_what_cannot_be_meant_is_invalid_in_both_eras(
 ) -> None:
     error = client.ask(method, params, version=version)
 
-    assert (error["code"], error["data"]) == (-32602, {**data, "dev.carrel/error": "invalid"})
+    assert (error["code"], error["data"]) == (-32602, {**INVALID, **data})

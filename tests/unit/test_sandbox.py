@@ -58,7 +58,7 @@ def run(script: str, *arguments: str) -> str:
     """Run Python text in a process of its own and give what it printed."""
     done = subprocess.run(
         [sys.executable, "-c", script, *arguments],
-        env={**os.environ, "PYTHONPATH": str(SOURCES)},
+        env={**os.environ, "PYTHONPATH": os.pathsep.join([str(SOURCES), *sys.path])},
         capture_output=True,
         text=True,
         check=True,

@@ -71,7 +71,7 @@ def app(context: click.Context) -> None:
         show(context.ensure_object(Choices))
 
 
-@app.command(add_help_option=False)
+@app.command(add_help_option=False, context_settings={"ignore_unknown_options": True, "allow_extra_args": True})
 def serve() -> None:
     """Serve MCP on stdin and stdout (this is what a host starts)."""
     from carrel.cli.serve import OPTIONS  # `serve` itself never comes here, only its help

@@ -108,7 +108,10 @@ def answered_key(head: bytes) -> Key | None:
 
 
 def _notice(method: str, params: Raw) -> Notice:
-    told = _decode_told(b"{}" if params is ABSENT else params)
+    try:
+        told = _decode_told(b"{}" if params is ABSENT else params)
+    except msgspec.ValidationError:
+        return Notice(method)
     key = told.progress_token if told.progress_token is not None else told.request_id
     subscription = told.meta.get(eras.SUBSCRIPTION_KEY)
     if isinstance(subscription, int | str):

@@ -15,6 +15,7 @@ from carrel.model import (
     Annotations,
     Blob,
     Completion,
+    Item,
     Page,
     Reading,
     Resource,
@@ -150,19 +151,13 @@ def _reading_meta(reading: Reading) -> dict[str, Any]:
     return meta
 
 
-def _contents(item: object, uri: str, mime_type: str, given: dict[str, Any]) -> _Contents:
-    assert isinstance(item, Text | Blob)
-    meta = {**item.meta, **given} if item.meta else given
-    contents = _Contents(
-        item.uri or uri,
-        mime_type=item.mime_type or mime_type or UNSET,
-        meta=meta or UNSET,
-    )
+def _contents(item: Item, uri: str, mime_type: str, given: dict[str, Any]) -> _Contents:
+    meta = ({**item.meta, **given} if item.meta else given) or UNSET
+    spelled = item.mime_type or mime_type or UNSET
     if isinstance(item, Text):
-        contents.text = item.text
-    else:
-        contents.blob = item.data
-    return contents
+        return _Contents(item.uri or uri, spelled, item.text, UNSET, meta)
+    assert isinstance(item, Blob)
+    return _Contents(item.uri or uri, spelled, UNSET, item.data, meta)
 
 
 def list_result(page: Page, era: Era) -> object:

@@ -38,13 +38,14 @@ class Output:
 
     def write(self, *messages: bytes) -> None:
         """Write each message and its line end."""
-        data = memoryview(b"".join([part for message in messages for part in (message, b"\n")]))
+        data = b"\n".join((*messages, b""))
         with self._lock:
-            while data and self.is_open:
-                try:
-                    data = data[os.write(self._descriptor, data) :]
-                except OSError:
-                    self.is_open = False
+            try:
+                written = os.write(self._descriptor, data) if self.is_open else len(data)
+                while written < len(data):
+                    written += os.write(self._descriptor, memoryview(data)[written:])
+            except OSError:
+                self.is_open = False
 
 
 def serve(server: Server) -> None:
@@ -62,8 +63,11 @@ def run(server: Server, source: int, target: int) -> None:
         _converse(connection, source, output, workers, Lines(server.catalog.max_bytes))
     with contextlib.suppress(_Stopped):
         workers.drain(SHUTDOWN_GRACE_S)
-        output.write(*connection.close())
-        server.catalog.close()
+        # On a thread of its own: a reader that no longer reads must not keep the process alive.
+        ending = threading.Thread(target=output.write, args=connection.close(), daemon=True)
+        ending.start()
+        ending.join(SHUTDOWN_GRACE_S / 2)
+        server.close()
 
 
 def _converse(connection: Connection, source: int, output: Output, workers: Workers, lines: Lines) -> None:
@@ -72,13 +76,18 @@ def _converse(connection: Connection, source: int, output: Output, workers: Work
     while output.is_open and not at_end:
         chunk = os.read(source, _CHUNK)
         at_end = not chunk
-        answers = []
+        answers: list[bytes] = []
+        size = 0
         for line in lines.end() if at_end else lines.feed(chunk):
             given = connection.accept(line)
             if isinstance(given, Work):
                 workers.submit(given)
             elif given is not None:
                 answers.append(given)
+                size += len(given)
+            if size > _PIPE_BYTES:
+                output.write(*answers)
+                answers, size = [], 0
         if answers:
             output.write(*answers)
 
@@ -92,6 +101,8 @@ def _taken_streams() -> Iterator[tuple[int, int]]:
     os.dup2(nothing, 0)
     os.close(nothing)
     os.dup2(2, 1)
+    for descriptor in (source, target):
+        os.set_blocking(descriptor, True)
     _widen(target)
     before = sys.stdout
     sys.stdout = sys.stderr

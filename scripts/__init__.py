@@ -1,0 +1,1 @@
+"""What is run by people who build Carrel."""

@@ -1,0 +1,60 @@
+"""Writes docs/tools.md from the tools' own schemas.
+
+    python -m scripts.docs          write it
+    python -m scripts.docs --check  fail if it is out of date
+"""
+
+import sys
+from collections.abc import Iterable, Iterator
+from pathlib import Path
+from typing import Any
+
+from carrel.catalog import Catalog
+from carrel.model import Tool
+from carrel.providers.mirror import Mirror
+
+PAGE = Path(__file__).resolve().parents[1] / "docs" / "tools.md"
+INTRODUCTION = """\
+# Tools
+
+Generated from the tools' own schemas by `make docs`; a test fails when it is out of date.
+"""
+
+
+def sections() -> dict[str, Iterable[Tool]]:
+    """Give every tool Carrel can have, by what brings it."""
+    return {"The mirror: the same resources, for hosts that know only tools": Mirror(Catalog()).tools()}
+
+
+def render() -> str:
+    """Give the page."""
+    parts = [INTRODUCTION]
+    for heading, tools in sections().items():
+        parts.append(f"## {heading}\n")
+        parts += [_describe(tool) for tool in tools]
+    return "\n".join(parts)
+
+
+def _describe(tool: Tool) -> str:
+    kind = "reads only" if tool.read_only else "writes"
+    lines = [f"### `{tool.name}`", "", f"{tool.description} ({kind})", "", *_parameters(dict(tool.input_schema)), ""]
+    return "\n".join(lines)
+
+
+def _parameters(schema: dict[str, Any]) -> Iterator[str]:
+    properties: dict[str, Any] = schema.get("properties", {})
+    if not properties:
+        yield "It takes no parameters."
+        return
+    yield "| parameter | type | |"
+    yield "| --- | --- | --- |"
+    for name, told in properties.items():
+        required = ", required" if name in schema.get("required", ()) else ""
+        yield f"| `{name}` | {told.get('type', 'any')}{required} | {told.get('description', '')} |"
+
+
+if __name__ == "__main__":
+    if "--check" not in sys.argv:
+        PAGE.write_text(render(), encoding="utf-8")
+    elif PAGE.read_text(encoding="utf-8") != render():
+        sys.exit("docs/tools.md is out of date: run make docs")

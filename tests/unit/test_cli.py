@@ -1,0 +1,306 @@
+"""The command line: what a person sees, what a pipe gets, and how it exits."""
+
+import json
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import pytest
+
+from carrel.cli import main
+from carrel.version import __version__
+
+
+class Ran(NamedTuple):
+    """What a command did."""
+
+    code: int
+    out: str
+    err: str
+
+
+@pytest.fixture(name="project", autouse=True)
+def project_folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    folder = tmp_path / "library"
+    (folder / "notes").mkdir(parents=True)
+    (folder / "notes/a.md").write_text("# A\nline two\n", encoding="utf-8")
+    (folder / "b.txt").write_text("no line end", encoding="utf-8")
+    (folder / ".env").write_text("SECRET=1", encoding="utf-8")
+    monkeypatch.chdir(folder)
+    monkeypatch.setenv("HOME", str(tmp_path / "home"))
+    monkeypatch.delenv("XDG_STATE_HOME", raising=False)
+    monkeypatch.delenv("XDG_CONFIG_HOME", raising=False)
+    return folder
+
+
+@pytest.fixture(name="run")
+def runner(capfd: pytest.CaptureFixture[str]) -> Any:
+    def run(*words: str) -> Ran:
+        code = main(words)
+        captured = capfd.readouterr()
+        return Ran(code, captured.out, captured.err)
+
+    return run
+
+
+def test_ls_prints_one_uri_a_line_into_a_pipe(run: Any) -> None:
+    assert run("ls", "workspace:") == Ran(0, "workspace:///b.txt\nworkspace:///notes/a.md\n", "")
+
+
+def test_ls_takes_a_limit(run: Any) -> None:
+    assert run("ls", "--limit", "1") == Ran(0, "carrel://guide\n", "")
+
+
+def test_ls_in_json_has_everything_a_program_needs(run: Any) -> None:
+    ran = run("ls", "workspace:///b", "--json")
+
+    listed = json.loads(ran.out)
+    modified = listed[0].pop("lastModifiedMs")
+    assert isinstance(modified, int)
+    assert listed == [
+        {"uri": "workspace:///b.txt", "name": "b.txt", "title": "b.txt", "mimeType": "text/plain", "size": 11}
+    ]
+
+
+def test_options_may_stand_before_the_command(run: Any) -> None:
+    assert json.loads(run("--json", "ls", "workspace:///b").out)[0]["uri"] == "workspace:///b.txt"
+
+
+def test_cat_prints_the_text_and_nothing_else(run: Any) -> None:
+    assert run("cat", "workspace:///b.txt") == Ran(0, "no line end", "")
+
+
+def test_cat_takes_a_range(run: Any) -> None:
+    assert run("cat", "workspace:///b.txt", "--start", "3", "--length", "4") == Ran(0, "line", "")
+
+
+def test_cat_gives_bytes_as_they_are(project: Path, capfdbinary: pytest.CaptureFixture[bytes]) -> None:
+    data = bytes(range(256))
+    (project / "x.bin").write_bytes(data)
+    (project / "carrel.toml").write_text("[workspace]\npreset = 'all'\n", encoding="utf-8")
+
+    assert main(["cat", "workspace:///x.bin"]) == 0
+    assert capfdbinary.readouterr().out == data
+
+
+def test_cat_of_a_folder_shows_its_children(run: Any) -> None:
+    lines = run("cat", "workspace:///").out.splitlines()
+
+    assert [line.split("\t")[0] for line in lines] == ["workspace:///b.txt", "workspace:///notes"]
+
+
+@pytest.mark.parametrize(
+    ("uri", "code", "said"),
+    [
+        ("workspace:///nope", 1, "Resource not found: workspace:///nope"),
+        ("workspace:///.env", 1, "Access denied: workspace:///.env (may hold secrets)"),
+        ("workspace:///b.txt?foo=1", 2, "Invalid parameter: foo (known here: length, lines, start)"),
+        ("nobody://x", 2, "Unknown scheme: nobody://x"),
+    ],
+)
+def test_what_cannot_be_read_is_said_on_stderr_with_its_exit_code(run: Any, uri: str, code: int, said: str) -> None:
+    assert run("cat", uri) == Ran(code, "", f"carrel: {said}\n")
+
+
+def test_templates_and_completion(run: Any) -> None:
+    template = "workspace:///{+path}{?start,length,lines}"
+
+    assert run("templates") == Ran(0, f"{template}\n", "")
+    assert run("complete", template, "path", "n") == Ran(0, "notes/\n", "")
+
+
+def test_explain_says_why(run: Any) -> None:
+    ran = run("explain", "workspace:///.env")
+
+    assert ran.code == 0
+    assert "Not served: may hold secrets (deny)." in ran.out.splitlines()
+
+
+def test_the_overview_shows_the_desk_and_how_to_connect(run: Any, project: Path) -> None:
+    ran = run()
+
+    assert ran.code == 0
+    assert ran.out.splitlines()[0] == f"The desk of {project.resolve()}"
+    assert "claude mcp add carrel -- carrel serve" in ran.out
+
+
+def test_the_overview_in_json(run: Any, project: Path) -> None:
+    assert json.loads(run("--json").out) == {
+        "root": str(project.resolve()),
+        "providers": [{"name": "workspace", "state": "served", "why": "every folder has files", "entries": "2"}],
+        "notes": [],
+    }
+
+
+def test_another_project_can_be_named(run: Any, project: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir("/")
+
+    assert run("--project", str(project), "ls", "workspace:///b") == Ran(0, "workspace:///b.txt\n", "")
+
+
+def test_another_server_can_be_asked(run: Any, project: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir("/")
+    command = f"{sys.executable} -m carrel serve --quiet --project {project}"
+
+    assert run("ls", "workspace:///b", "--server", command) == Ran(0, "workspace:///b.txt\n", "")
+
+
+def test_a_server_that_cannot_be_started_is_a_failure_not_a_bug(run: Any) -> None:
+    ran = run("ls", "--server", "no-such-program-anywhere")
+
+    assert (ran.code, ran.out) == (1, "")
+    assert ran.err.startswith("carrel: ")
+
+
+def test_doctor_finds_everything_in_order(run: Any) -> None:
+    ran = run("doctor", "--json")
+
+    assert ran.code == 0
+    assert [(one["what"], one["state"]) for one in json.loads(ran.out)] == [
+        ("Python", "ok"),
+        ("configuration", "ok"),
+        ("project", "ok"),
+        ("workspace", "ok"),
+        ("handshake, modern", "ok"),
+        ("handshake, legacy", "ok"),
+    ]
+
+
+def test_doctor_says_what_is_wrong_with_the_configuration(run: Any, project: Path) -> None:
+    (project / "carrel.toml").write_text("[worksace]\n", encoding="utf-8")
+
+    ran = run("doctor")
+
+    assert ran.code == 1
+    assert "✗ configuration: " in ran.out
+    assert "did you mean 'workspace'?" in ran.out
+
+
+def test_config_show_says_where_each_value_comes_from(run: Any, project: Path) -> None:
+    file = project.resolve() / "carrel.toml"
+    file.write_text("[server]\npage_size = 7\n", encoding="utf-8")
+
+    lines = run("config", "show", "--origin").out.splitlines()
+
+    assert f"server.page_size\t7\tproject: {file}" in lines
+    assert "server.mirror\ttrue\tdefault" in lines
+
+
+def test_config_validate_names_the_file_the_key_and_the_nearest_name(run: Any, project: Path) -> None:
+    file = project.resolve() / "carrel.toml"
+    file.write_text("[server]\npagesize = 7\n", encoding="utf-8")
+
+    said = f"carrel: {file}: [server] has no key 'pagesize'; did you mean 'page_size'?\n"
+    assert run("config", "validate") == Ran(2, "", said)
+
+
+def test_trust_lists_and_revokes(run: Any, project: Path) -> None:
+    file = project.resolve() / "carrel.toml"
+    file.write_text("[workspace]\nroot = '..'\n", encoding="utf-8")
+
+    assert run("trust") == Ran(0, f"Trusted as it is now: {file}\n  now in effect: [workspace] root\n", "")
+    assert [one["path"] for one in json.loads(run("trust", "--list", "--json").out)] == [str(file)]
+    assert run("trust", "--revoke") == Ran(0, f"No longer trusted: {file}\n", "")
+    assert run("trust", "--revoke") == Ran(0, f"Was not trusted: {file}\n", "")
+
+
+def test_without_a_file_there_is_nothing_to_trust(run: Any) -> None:
+    ran = run("trust")
+
+    assert (ran.code, ran.err) == (
+        2,
+        "carrel: there is no carrel.toml, and no [tool.carrel] in a pyproject.toml, here or above\n",
+    )
+
+
+@pytest.mark.parametrize("words", [("lss",), ("cat",), ("cat", "x:", "--start", "-1"), ("ls", "--limit", "0")])
+def test_wrong_usage_exits_with_2_and_says_how(run: Any, words: tuple[str, ...]) -> None:
+    ran = run(*words)
+
+    assert (ran.code, ran.out) == (2, "")
+    assert "Usage: carrel" in ran.err
+
+
+def test_the_version(run: Any) -> None:
+    assert run("--version") == Ran(0, f"carrel, version {__version__}\n", "")
+
+
+def test_help_lists_every_command(run: Any) -> None:
+    ran = run("--help")
+
+    listed = [line.split()[0] for line in ran.out.partition("Commands:")[2].splitlines() if line.strip()]
+    assert ran.code == 0
+    assert {"cat", "complete", "config", "doctor", "explain", "ls", "serve", "templates", "trust"} <= set(listed)
+
+
+def test_serve_has_help_without_serving(run: Any) -> None:
+    ran = run("serve", "--help")
+
+    assert ran.code == 0
+    assert "--only NAMES" in ran.out
+
+
+@pytest.mark.parametrize(
+    ("words", "said"),
+    [
+        (["--nope"], "serve has no option '--nope'; it has --project, --only,"),
+        (["--only"], "--only needs a value: --only NAMES"),
+        (["--max-message-mb", "0"], "[server] max_message_mb: expected a number from 0.1 to 1024, got 0"),
+        (["--max-message-mb", "x"], "--set server.max_message_mb: expected a number, got 'x'"),
+        (["--set", "page_size=3"], "--set page_size=3: write it as --set section.key=value"),
+        (["--project", "/no/such/folder"], "--project /no/such/folder: there is no such folder"),
+        (["--only", "nobody"], "there is no provider 'nobody'; known: guide, workspace"),
+    ],
+)
+def test_serve_says_which_flag_is_wrong(run: Any, words: list[str], said: str) -> None:
+    ran = run("serve", *words)
+
+    assert (ran.code, ran.out) == (2, "")
+    assert ran.err.startswith(f"carrel: {said}")
+
+
+def test_serve_imports_no_cli_package_and_nothing_for_http() -> None:
+    program = (
+        "import sys, os\n"
+        "from carrel.cli import main\n"
+        "code = main(['serve', '--quiet'])\n"
+        "heavy = {'click', 'rich', 'starlette', 'uvicorn', 'asyncio', 'pathspec', 'watchfiles'} & set(sys.modules)\n"
+        "print(code, sorted(heavy))\n"
+    )
+    discover = (
+        '{"jsonrpc":"2.0","id":1,"method":"server/discover","params":{"_meta":'
+        '{"io.modelcontextprotocol/protocolVersion":"2026-07-28",'
+        '"io.modelcontextprotocol/clientCapabilities":{}}}}\n'
+    )
+    ran = subprocess.run(
+        [sys.executable, "-c", program], input=discover, capture_output=True, text=True, timeout=30, check=True
+    )
+
+    assert ran.stdout.splitlines()[-1] == "0 []"
+    assert json.loads(ran.stdout.splitlines()[0])["id"] == 1
+
+
+def test_a_bug_exits_with_70_and_asks_for_a_report(run: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    def fail(*_: object) -> None:
+        raise ZeroDivisionError("by zero")
+
+    monkeypatch.setattr("carrel.cli.choices.load", fail)
+
+    ran = run("ls")
+
+    assert ran.code == 70
+    assert ran.err.splitlines() == [
+        "carrel: unexpected ZeroDivisionError: by zero",
+        "carrel: this is a bug; --debug shows where. Please report it with that output.",
+    ]
+
+
+def test_a_reader_that_leaves_early_is_no_failure(project: Path) -> None:
+    for number in range(2_000):
+        (project / f"file{number:05}.txt").touch()
+    ran = subprocess.run(
+        f"{sys.executable} -m carrel ls | head -n 1", shell=True, capture_output=True, text=True, timeout=30, check=True
+    )
+
+    assert (ran.stdout, ran.stderr) == ("carrel://guide\n", "")

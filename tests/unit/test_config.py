@@ -1,0 +1,247 @@
+"""Configuration: layers, origins, mistakes that say where, and what needs trust."""
+
+import os
+from pathlib import Path
+
+import pytest
+
+from carrel import config
+from carrel.errors import ConfigError
+from carrel.trust import TrustStore
+
+
+@pytest.fixture(name="home")
+def user_home(tmp_path: Path) -> Path:
+    home = tmp_path / "home"
+    home.mkdir()
+    return home
+
+
+@pytest.fixture(name="project")
+def project_folder(tmp_path: Path) -> Path:
+    folder = tmp_path / "project"
+    folder.mkdir()
+    return folder.resolve()
+
+
+def load(folder: Path, home: Path, *flags: tuple[str, str, str], **variables: str) -> config.Config:
+    return config.load(str(folder), {"HOME": str(home), **variables}, flags)
+
+
+def write(path: Path, text: str) -> Path:
+    path.parent.mkdir(parents=True, exist_ok=True)
+    path.write_text(text, encoding="utf-8")
+    return path
+
+
+def test_without_any_file_the_working_folder_is_the_root_and_nothing_is_set(project: Path, home: Path) -> None:
+    loaded = load(project, home)
+
+    assert (loaded.root, loaded.files, loaded.sections, loaded.withheld) == (str(project), [], {}, [])
+
+
+def test_the_nearest_folder_with_git_is_the_root(project: Path, home: Path) -> None:
+    (project / ".git").mkdir()
+    (project / "a/b").mkdir(parents=True)
+
+    assert load(project / "a/b", home).root == str(project)
+
+
+def test_the_folder_of_the_configuration_beats_the_one_with_git(project: Path, home: Path) -> None:
+    (project / ".git").mkdir()
+    write(project / "a/carrel.toml", "")
+    (project / "a/b").mkdir()
+
+    assert load(project / "a/b", home).root == str(project / "a")
+
+
+def test_a_pyproject_without_our_table_is_no_configuration(project: Path, home: Path) -> None:
+    write(project / "pyproject.toml", "[tool.other]\nx = 1\n")
+    (project / "a").mkdir()
+
+    assert load(project / "a", home).root == str(project / "a")
+
+
+def test_a_table_in_pyproject_counts(project: Path, home: Path) -> None:
+    file = write(project / "pyproject.toml", '[tool.carrel.workspace]\npreset = "all"\n')
+
+    loaded = load(project, home)
+
+    assert loaded.files == [str(file)]
+    assert loaded.values("workspace") == {"preset": "all"}
+
+
+def test_two_project_files_side_by_side_are_a_mistake(project: Path, home: Path) -> None:
+    write(project / "pyproject.toml", "[tool.carrel.server]\n")
+    own = write(project / "carrel.toml", "")
+
+    with pytest.raises(ConfigError) as caught:
+        load(project, home)
+
+    assert str(caught.value) == f"{own}: pyproject.toml beside it has [tool.carrel] too; keep one of them"
+
+
+def test_flags_beat_the_environment_beats_the_project_beats_the_user(project: Path, home: Path) -> None:
+    user = write(home / ".config/carrel/config.toml", "[server]\npage_size = 1\n[workspace]\npreset = 'all'\n")
+    own = write(project / "carrel.toml", "[server]\npage_size = 2\nmax_message_mb = 3\n")
+
+    loaded = load(project, home, ("server", "page_size", "4"), CARREL_SERVER_MAX_MESSAGE_MB="5")
+
+    assert loaded.sections == {
+        "server": {
+            "page_size": config.Setting(4, "flag", "--set server.page_size"),
+            "max_message_mb": config.Setting(5.0, "environment", "CARREL_SERVER_MAX_MESSAGE_MB"),
+        },
+        "workspace": {"preset": config.Setting("all", "user", str(user))},
+    }
+    assert loaded.files == [str(user), str(own)]
+
+
+@pytest.mark.parametrize(
+    ("text", "said"),
+    [
+        ("[workspace]\npreste = 'all'\n", "[workspace] has no key 'preste'; did you mean 'preset'?"),
+        ("[worksace]\n", "there is no section [worksace]; did you mean 'workspace'?"),
+        ("[server]\npage_size = 'many'\n", "[server] page_size: expected a whole number, got 'many'"),
+        ("[server]\nmirror = 1\n", "[server] mirror: expected true or false, got 1"),
+        (
+            "[workspace]\npreset = 'dart'\n",
+            "[workspace] preset: expected one of 'auto', 'flutter', 'code', 'all', 'none', got 'dart'",
+        ),
+        (
+            "[workspace]\nallow = [1]\n",
+            "[workspace] allow: expected a list, each a text, got [1]",
+        ),
+        ("server = 1\n", "server must be a section, as [server]"),
+    ],
+)
+def test_a_mistake_names_file_key_and_what_was_expected(project: Path, home: Path, text: str, said: str) -> None:
+    file = write(project / "carrel.toml", text)
+
+    with pytest.raises(ConfigError) as caught:
+        load(project, home)
+
+    assert str(caught.value) == f"{file}: {said}"
+
+
+def test_broken_toml_says_where(project: Path, home: Path) -> None:
+    file = write(project / "carrel.toml", "[server\n")
+
+    with pytest.raises(ConfigError) as caught:
+        load(project, home)
+
+    assert str(caught.value).startswith(f"{file}: not valid TOML: ")
+
+
+def test_an_unknown_key_in_a_variable_is_a_mistake_but_a_strange_variable_is_not(project: Path, home: Path) -> None:
+    assert load(project, home, CARREL_FUZZ_SEED="1", CARREL_DEBUG="1").sections == {}
+    with pytest.raises(ConfigError) as caught:
+        load(project, home, CARREL_SERVER_PAGESIZE="1")
+
+    assert str(caught.value) == "CARREL_SERVER_PAGESIZE: [server] has no key 'pagesize'; did you mean 'page_size'?"
+
+
+@pytest.mark.parametrize(
+    ("text", "value"),
+    [("true", True), ("off", False), ("1", True)],
+)
+def test_a_variable_is_read_as_its_key_wants_it(project: Path, home: Path, text: str, value: bool) -> None:
+    assert load(project, home, CARREL_SERVER_MIRROR=text).values("server") == {"mirror": value}
+
+
+def test_a_list_in_a_variable_has_commas(project: Path, home: Path) -> None:
+    loaded = load(project, home, CARREL_WORKSPACE_ALLOW="*.md, docs/**")
+
+    assert loaded.values("workspace") == {"allow": ["*.md", "docs/**"]}
+
+
+OUTSIDE = "[workspace]\nroot = '..'\n"
+
+
+def test_a_place_outside_the_project_is_withheld_until_the_file_is_trusted(project: Path, home: Path) -> None:
+    file = write(project / "carrel.toml", OUTSIDE)
+    store = TrustStore({"HOME": str(home)})
+
+    before = load(project, home)
+    store.add(str(file))
+    after = load(project, home)
+
+    assert before.values("workspace") == {}
+    told = (
+        "[workspace] root in carrel.toml is not in effect: it names a place outside the project; "
+        "run `carrel trust` to allow it"
+    )
+    assert [str(one) for one in before.withheld] == [told]
+    assert (after.values("workspace"), after.withheld) == ({"root": ".."}, [])
+
+
+def test_a_changed_file_must_be_trusted_again(project: Path, home: Path) -> None:
+    file = write(project / "carrel.toml", OUTSIDE)
+    TrustStore({"HOME": str(home)}).add(str(file))
+    write(file, OUTSIDE + "# changed\n")
+
+    assert load(project, home).values("workspace") == {}
+
+
+def test_trust_can_be_taken_back(project: Path, home: Path) -> None:
+    file = write(project / "carrel.toml", OUTSIDE)
+    store = TrustStore({"HOME": str(home)})
+    store.add(str(file))
+
+    assert [one.path for one in store.all()] == [str(file)]
+    assert store.revoke(str(file)) is True
+    assert store.revoke(str(file)) is False
+    assert store.all() == []
+    assert load(project, home).values("workspace") == {}
+
+
+@pytest.mark.parametrize("value", ["'..'", "'/'", "'~'", "'out'"])
+def test_every_way_to_name_a_place_outside_needs_trust(project: Path, home: Path, value: str) -> None:
+    (project / "out").symlink_to("/")
+    write(project / "carrel.toml", f"[workspace]\nroot = {value}\n")
+
+    assert [(one.section, one.key) for one in load(project, home).withheld] == [("workspace", "root")]
+
+
+def test_places_in_a_table_need_trust_too(project: Path, home: Path) -> None:
+    write(project / "carrel.toml", "[workspace.roots]\nother = '../elsewhere'\n")
+
+    assert [(one.section, one.key) for one in load(project, home).withheld] == [("workspace", "roots")]
+
+
+def test_a_place_inside_the_project_needs_no_trust(project: Path, home: Path) -> None:
+    (project / "docs").mkdir()
+    write(project / "carrel.toml", "[workspace]\nroot = 'docs'\n")
+
+    loaded = load(project, home)
+
+    assert (loaded.values("workspace"), loaded.withheld) == ({"root": "docs"}, [])
+
+
+def test_the_user_and_the_command_line_are_trusted(project: Path, home: Path) -> None:
+    write(home / ".config/carrel/config.toml", OUTSIDE)
+
+    assert load(project, home).values("workspace") == {"root": ".."}
+    assert load(project, home, ("workspace", "root", "/")).values("workspace") == {"root": "/"}
+
+
+def test_what_is_trusted_is_readable_by_the_user_only(project: Path, home: Path) -> None:
+    file = write(project / "carrel.toml", "")
+    TrustStore({"HOME": str(home)}).add(str(file))
+
+    stored = home / ".local/state/carrel/trust.json"
+
+    assert (stored.stat().st_mode & 0o777, stored.parent.stat().st_mode & 0o777) == (0o600, 0o700)
+
+
+def test_a_file_of_another_user_is_not_found_upwards(
+    project: Path, home: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    write(project / "carrel.toml", "[server]\npage_size = 1\n")
+    (project / "mine").mkdir()
+    if os.getuid() == 0:
+        os.chown(project, 65534, 65534)
+    else:
+        monkeypatch.setattr(os, "getuid", lambda: 65534)
+
+    assert load(project / "mine", home).files == []

@@ -1,0 +1,52 @@
+"""The code of docs/write-a-provider.md, run as a reader would."""
+
+import re
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from carrel.client import Client
+from carrel.model import Text
+
+PAGE = Path(__file__).resolve().parents[2] / "docs" / "write-a-provider.md"
+FILE = re.compile(r"^`(?P<name>[a-z_]+\.py)`:\n\n```python\n(?P<text>.*?)^```", re.MULTILINE | re.DOTALL)
+
+
+@pytest.fixture(name="folder")
+def followed_guide(tmp_path: Path) -> Path:
+    for found in FILE.finditer(PAGE.read_text(encoding="utf-8")):
+        (tmp_path / found["name"]).write_text(found["text"], encoding="utf-8")
+    assert sorted(path.name for path in tmp_path.iterdir()) == [
+        "greenhouse.py",
+        "serve_greenhouse.py",
+        "test_greenhouse.py",
+    ]
+    return tmp_path
+
+
+def test_the_provider_of_the_guide_passes_the_contract(folder: Path) -> None:
+    ran = subprocess.run(
+        [sys.executable, "-m", "pytest", "-q", "-p", "no:cacheprovider", "test_greenhouse.py"],
+        cwd=folder,
+        capture_output=True,
+        text=True,
+        timeout=120,
+        check=False,
+    )
+
+    assert ran.returncode == 0, ran.stdout
+
+
+def test_the_provider_of_the_guide_is_served(folder: Path) -> None:
+    with Client.start([sys.executable, "serve_greenhouse.py"], cwd=folder) as client:
+        listed = [entry.uri for entry in client.resources()]
+        read = client.read("greenhouse://house/beds/south").items
+
+    assert listed[3:] == [
+        "greenhouse://house/beds/north",
+        "greenhouse://house/beds/south",
+        "greenhouse://house/summary",
+    ]
+    assert [item.text for item in read if isinstance(item, Text)] == ['{"bed": "south", "moisture": 12.0}']
