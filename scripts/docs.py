@@ -12,6 +12,7 @@ from typing import Any
 from carrel.catalog import Catalog
 from carrel.model import Tool
 from carrel.providers.mirror import Mirror
+from carrel.providers.sage import schemas as sage
 
 PAGE = Path(__file__).resolve().parents[1] / "docs" / "tools.md"
 INTRODUCTION = """\
@@ -23,7 +24,10 @@ Generated from the tools' own schemas by `make docs`; a test fails when it is ou
 
 def sections() -> dict[str, Iterable[Tool]]:
     """Give every tool Carrel can have, by what brings it."""
-    return {"The mirror: the same resources, for hosts that know only tools": Mirror(Catalog()).tools()}
+    return {
+        "The mirror: the same resources, for hosts that know only tools": Mirror(Catalog()).tools(),
+        "Sage: an assistant's memory (`tools = \"write\"` for those that write)": (*sage.READING, *sage.WRITING),
+    }
 
 
 def render() -> str:
