@@ -46,10 +46,12 @@ e2e: $(READY) $(NODE_READY) ## Real clients against a real server
 .PHONY: bench
 bench: $(READY) ## Measure Carrel beside its peers; writes bench/results/
 	$(BIN)/python -m bench.foundation --json bench/results/foundation.json
+	$(BIN)/python -m bench.sage --json bench/results/sage.json
 
 .PHONY: bench-smoke
 bench-smoke: $(READY) ## The same in short; fails where a several-fold margin is gone
 	$(BIN)/python -m bench.foundation --smoke --check
+	$(BIN)/python -m bench.sage --smoke --check
 
 .PHONY: test
 test: export CARREL_NO_SKIPS = 1

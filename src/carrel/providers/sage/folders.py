@@ -130,21 +130,24 @@ class Folders:
             self._retired.clear()
 
 
-def read(root: Root, segments: tuple[str, ...], limit: int) -> Read:
-    """Read a regular file; raise `Gone`, or `Broken` with the reason."""
+def read(root: Root, segments: tuple[str, ...], limit: int, known: Signature | None = None) -> Read:
+    """Read a regular file, but for one in the known state, of which no bytes are given; raise `Gone` or `Broken`."""
     with open_beneath(root, segments) as opened:
         if opened.is_folder:
             raise Broken("is a directory")
         size = opened.stat.st_size
         if size > limit:
             raise Broken(f"too large ({size} bytes, limit {limit})")
+        signature, modified_ms = signature_of(opened.stat), opened.stat.st_mtime_ns // 1_000_000
+        if signature == known:
+            return Read(b"", signature, size, modified_ms)
         try:
             data = opened.read(0, limit + 1)
         except SandboxError as error:
             raise Broken(_reason(error)) from None
         if len(data) > limit:
             raise Broken(f"too large ({len(data)} bytes, limit {limit})")
-        return Read(data, signature_of(opened.stat), size, opened.stat.st_mtime_ns // 1_000_000)
+        return Read(data, signature, size, modified_ms)
 
 
 def open_beneath(root: Root, segments: tuple[str, ...]) -> Opened:
@@ -170,6 +173,24 @@ def _reason(error: SandboxError) -> str:
     if isinstance(error, Unreadable) and error.errno in REFUSED:
         return "permission denied"
     return "I/O error"
+
+
+def states(root: Root) -> list[tuple[str, int, Signature]]:
+    """Give name, mode and state of all in a folder whose names begin with no dot: one pass, as fast as may be."""
+    found: list[tuple[str, int, Signature]] = []
+    try:
+        with root.open(()) as opened, os.scandir(opened.fd) as entries:
+            for entry in entries:
+                if entry.name[0] != ".":
+                    try:
+                        is_so = entry.stat(follow_symlinks=False)
+                    except OSError:
+                        continue
+                    state = is_so.st_mtime_ns, is_so.st_size, is_so.st_ino
+                    found.append((entry.name, is_so.st_mode, state))
+    except (OSError, SandboxError):
+        return []
+    return found
 
 
 def scan(root: Root, segments: tuple[str, ...] = (), *, hidden: bool = False) -> Iterator[Seen]:

@@ -238,7 +238,9 @@ class Index:
 
     def by_parts(self, kind: str, query: str) -> list[Hit]:
         """Give whatever holds a word of the query anywhere, case aside; the weightier the field, the better."""
-        words = [word.casefold() for word in query.split()][:MAX_WORDS]
+        every = [word.casefold() for word in query.split()][:MAX_WORDS]
+        # A word of one or two letters stands in nearly every text; in an unspaced script it is a word all right.
+        words = [word for word in every if len(word) > 2 or not word.isascii()] or every
         if not words:
             return []
         with self._lock:

@@ -138,12 +138,11 @@ def _rest(by_words: list[Hit], joined: list[Hit]) -> list[Hit]:
 
 
 def _states(shelf: Shelf[T]) -> dict[str, str]:
-    states = {}
-    for stem, card in shelf.cards().items():
+    cards = shelf.cards()
+    for card in cards.values():
         if card.is_link:
             shelf.examine(card)  # what it leads to has a state of its own
-        states[stem] = str(card.signature)
-    return states
+    return {stem: card.state for stem, card in cards.items()}
 
 
 def _loaded(shelf: Shelf[T], stem: str, document: Callable[[T, str], Sequence[str]]) -> Document | None:

@@ -4,6 +4,7 @@ A `Card` remembers what is needed to find and list an item; the item itself is r
 """
 
 import re
+import stat
 from calendar import timegm
 from collections.abc import Callable, Iterable
 from datetime import UTC, datetime
@@ -17,6 +18,10 @@ from carrel.providers.sage.parsing import parse_checkpoint, parse_failure, parse
 from carrel.providers.sage.records import Checkpoint, Failure, Record
 
 LEGACY: Final = ".yaml"
+KEPT: Final = 512
+KEPT_BYTES: Final = 65_536
+"""How many items are kept as they were parsed, and how large they may be: who reads one often reads it again."""
+
 _TIME: Final = re.compile(r"(\d{4})-(\d\d)-(\d\d)T(\d\d)-(\d\d)-(\d\d)(?!\d)")
 _WORDS: Final = re.compile(r"[-_]|(?<=[0-9])T(?=[0-9])")
 
@@ -47,12 +52,25 @@ def time_of(text: str) -> int | None:
 class Card:
     """What is remembered of a file: enough to find it. `reason` says why it cannot be read, if so."""
 
-    __slots__ = ("id", "is_examined", "is_link", "lowered", "name", "reason", "signature", "stem", "summary", "when")
+    __slots__ = (
+        "id",
+        "is_examined",
+        "is_link",
+        "lowered",
+        "name",
+        "reason",
+        "signature",
+        "state",
+        "stem",
+        "summary",
+        "when",
+    )
 
     def __init__(self, name: str, stem: str, signature: Signature, *, is_link: bool) -> None:
         self.name = name
         self.stem = stem
         self.signature = signature
+        self.state = str(signature)
         self.is_link = is_link
         self.is_examined = False
         self.id = ""
@@ -79,6 +97,7 @@ class Shelf(Generic[T]):
         self._parse = parse
         self._suffixes = (".md", LEGACY) if has_legacy else (".md",)
         self._cards: dict[str, Card] = {}
+        self._kept: dict[str, tuple[Signature, T]] = {}
         self._lock = RLock()
 
     def cards(self) -> dict[str, Card]:
@@ -88,28 +107,26 @@ class Shelf(Generic[T]):
             return {}
         with self._lock:
             known, found = self._cards, dict[str, Card]()
-            for seen in folders.scan(root):
-                stem, suffix = self._split(seen.name)
-                if not stem or (suffix == LEGACY and stem in found):
+            for name, mode, signature in folders.states(root):
+                stem = name[:-3] if name.endswith(".md") else self._legacy_stem(name)
+                if not stem or (stem in found and not name.endswith(".md")):
                     continue
                 card = known.get(stem)
-                if card is None or card.name != seen.name or card.signature != seen.signature or card.is_link:
-                    card = Card(seen.name, stem, seen.signature, is_link=seen.is_link)
+                if card is None or card.signature != signature or card.name != name or card.is_link:
+                    card = Card(name, stem, signature, is_link=stat.S_ISLNK(mode))
                 found[stem] = card
             self._cards = found
             return found
 
-    def _split(self, name: str) -> tuple[str, str]:
-        for suffix in self._suffixes:
-            if name.endswith(suffix):
-                return name[: -len(suffix)], suffix
-        return "", ""
+    def _legacy_stem(self, name: str) -> str:
+        return name[: -len(LEGACY)] if LEGACY in self._suffixes and name.endswith(LEGACY) else ""
 
     def examined(self) -> dict[str, Card]:
         """Look at the folder, and into every file that changed: each has its id, or the reason it has none."""
         cards = self.cards()
         for card in cards.values():
-            self.examine(card)
+            if not card.is_examined:
+                self.examine(card)
         return cards
 
     def examine(self, card: Card) -> None:
@@ -118,7 +135,8 @@ class Shelf(Generic[T]):
             return
         try:
             read = self._read(card.name)
-            card.signature = read.signature
+            if card.signature != read.signature:
+                card.signature, card.state = read.signature, str(read.signature)
             card.id, times = _head_of(card.name, decode(read.data))
             if card.when is None:
                 card.when = next((when for when in map(time_of, times) if when is not None), None)
@@ -141,18 +159,26 @@ class Shelf(Generic[T]):
         """Read the item with this very stem; raise `Gone`, or `Broken` with the reason."""
         for suffix in self._suffixes:
             name = stem + suffix
+            kept = self._kept.get(name)
             try:
-                read = self._read(name)
+                read = self._read(name, kept[0] if kept else None)
             except Gone:
                 continue
-            return self._parse(name, decode(read.data)), read
+            if kept is not None and kept[0] == read.signature:
+                return kept[1], read
+            record = self._parse(name, decode(read.data))
+            if read.size <= KEPT_BYTES:
+                if len(self._kept) >= KEPT:
+                    self._kept.clear()
+                self._kept[name] = read.signature, record
+            return record, read
         raise Gone
 
-    def _read(self, name: str) -> Read:
+    def _read(self, name: str, known: Signature | None = None) -> Read:
         root = self._home.root(self._name)
         if root is None or name.startswith(".") or "/" in name:
             raise Gone
-        return folders.read(root, (name,), self._limit)
+        return folders.read(root, (name,), self._limit, known)
 
 
 def _head_of(name: str, text: str) -> tuple[str, tuple[str, ...]]:

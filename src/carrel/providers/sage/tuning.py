@@ -1,6 +1,7 @@
 """`.sage/tuning.yaml`: what Sage's own users set there, as far as Carrel heeds it."""
 
 import logging
+import os
 from typing import Final
 
 from carrel.providers.sage import folders
@@ -40,6 +41,10 @@ class TuningFile:
         """Give what is set now; a broken file is logged, and counts as absent."""
         root = self._home.root("")
         if root is None:
+            return NOTHING
+        try:
+            os.stat(FILE, dir_fd=root.fd, follow_symlinks=False)  # most projects have none, and every read asks
+        except OSError:
             return NOTHING
         try:
             with folders.open_beneath(root, (FILE,)) as opened:
