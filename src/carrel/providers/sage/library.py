@@ -11,7 +11,7 @@ from carrel.providers.sage.lookup import Ambiguous, Unmatched
 from carrel.providers.sage.notation import Broken, decode
 from carrel.providers.sage.parsing import content_of, parse_content, parse_index
 from carrel.providers.sage.records import Knowledge
-from carrel.providers.sage.shelves import time_of
+from carrel.providers.sage.shelves import KEPT, KEPT_BYTES, time_of
 from carrel.sandbox import Root
 from carrel.value import Value
 
@@ -43,6 +43,7 @@ class Library:
         self._signature: Signature | None = None
         self._items: dict[str, Shelved] = {}
         self._problem = ""
+        self._kept: dict[str, tuple[Signature, str]] = {}
 
     @property
     def problem(self) -> str:
@@ -106,10 +107,18 @@ class Library:
         try:
             if root is None or not segments:
                 raise Gone
-            read = folders.read(root, segments, self._limit)
+            kept = self._kept.get(item.file)
+            read = folders.read(root, segments, self._limit, kept[0] if kept else None)
         except Gone:
             raise Broken("content file not found") from None
-        return content_of(decode(read.data)), read
+        if kept is not None and kept[0] == read.signature:
+            return kept[1], read
+        content = content_of(decode(read.data))
+        if read.size <= KEPT_BYTES:
+            if len(self._kept) >= KEPT:
+                self._kept.clear()
+            self._kept[item.file] = read.signature, content
+        return content, read
 
     def is_good(self, item: Knowledge) -> bool:
         """Tell whether an item's content can be read."""

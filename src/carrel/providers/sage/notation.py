@@ -148,7 +148,7 @@ class _Builder:
         """Take an event; tell whether it may stand there."""
         kind = type(event).__name__
         if kind == "ScalarEvent":
-            is_null = event.implicit[0] and event.style is None and event.value in _NULLS
+            is_null = event.implicit[0] and not event.style and event.value in _NULLS
             self._put(event.anchor, None if is_null else event.value)
         elif kind in ("MappingStartEvent", "SequenceStartEvent"):
             made: Any = {} if kind == "MappingStartEvent" else []
