@@ -12,6 +12,7 @@ from typing import Any
 from carrel.catalog import Catalog
 from carrel.model import Tool
 from carrel.providers.mirror import Mirror
+from carrel.providers.sage import schemas as sage
 from carrel.providers.scopes.toolbox import tools_of
 
 PAGE = Path(__file__).resolve().parents[1] / "docs" / "tools.md"
@@ -26,6 +27,7 @@ def sections() -> dict[str, Iterable[Tool]]:
     """Give every tool Carrel can have, by what brings it."""
     return {
         "The mirror: the same resources, for hosts that know only tools": Mirror(Catalog()).tools(),
+        'Sage: an assistant\'s memory (`tools = "write"` for those that write)': (*sage.READING, *sage.WRITING),
         'Scopes; those that write exist with `[scopes] tools = "write"`': tools_of("write"),
     }
 

@@ -71,6 +71,8 @@ def open_desk(config: Config) -> Desk:
 def _choose(known: detect.Known, config: Config, chosen: ServerSettings) -> Choice:
     if not _is_wanted(known.name, chosen):
         return Choice(known.name, "left out", "by --only or --without, or [server] only or without")
+    if config.values(known.name).get("enabled") is False:
+        return Choice(known.name, "left out", f"by [{known.name}] enabled = false")
     if known.name in _named(config, chosen):
         return Choice(known.name, "served", "asked for by name")
     reason = known.reason(Project(config.root, config.environment))
@@ -101,6 +103,8 @@ def _wait_for(known: detect.Known, config: Config, catalog: Catalog) -> Provider
 
 
 def _build(known: detect.Known, config: Config, *, is_named: bool) -> Provider:
-    project = Project(config.root, config.environment, named=is_named)
-    built: Provider = known.load()(project, **config.values(known.name))
+    values = config.values(known.name)
+    denied = tuple(config.values("workspace").get("deny") or ())
+    project = Project(config.root, config.environment, named=is_named, given=frozenset(values), deny=denied)
+    built: Provider = known.load()(project, **values)
     return built

@@ -54,12 +54,15 @@ class Project(Value, frozen=True):
     """Where a provider works: a constructor that takes one is given it, and it is no setting.
 
     `named` is set when the user asked for the provider by name, in the configuration or
-    on the command line, and it was not merely detected.
+    on the command line, and it was not merely detected. `given` are the keys that were set
+    for it; `deny` are the patterns the operator denies to whoever opens project files.
     """
 
     root: str
     environment: Mapping[str, str]
     named: bool = False
+    given: frozenset[str] = frozenset()
+    deny: tuple[str, ...] = ()
 
 
 class Route(Value, frozen=True):

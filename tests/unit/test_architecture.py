@@ -29,6 +29,7 @@ DOMAIN = frozenset(
         "catalog",
         "content",
         "cursor",
+        "denial",
         "openat2",
         "permissions",
         "provider",
@@ -89,7 +90,7 @@ SETUP = frozenset({"config", "detect", "jwts", "settings", "tokens", "trust"})
 FOLDERS = frozenset({"cli", "explorer"}) | PROVIDERS
 """Rooms that may be a folder; the modules in it may import one another and count as one room."""
 
-FOR_A_PROVIDER = VALUES | {"content", "processes", "provider", "sandbox", "search", "watch"}
+FOR_A_PROVIDER = VALUES | {"content", "denial", "processes", "provider", "sandbox", "search", "watch"}
 NOTHING: frozenset[str] = frozenset()
 
 MAY_IMPORT: Mapping[str, frozenset[str]] = {
@@ -135,7 +136,8 @@ HOMES: Mapping[str, tuple[str, ...]] = {
     "httptools": HTTP,
     "joserfc": ("jwts",),
     "msgspec": ("protocol", "config", "value"),
-    "pathspec": ("providers.workspace",),
+    "numpy": ("providers.sage.semantic",),
+    "pathspec": ("denial", "providers.workspace"),
     "pytest": ("testing",),
     "rich": ("cli",),
     "starlette": HTTP,
@@ -144,6 +146,7 @@ HOMES: Mapping[str, tuple[str, ...]] = {
     "uvicorn": HTTP,
     "uvloop": HTTP,
     "watchfiles": ("providers.workspace",),
+    "wordllama": ("providers.sage.semantic",),
     "yaml": ("providers.sage",),
 }
 """Where each third-party package is imported, and nowhere else."""
