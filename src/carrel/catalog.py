@@ -266,6 +266,11 @@ class Catalog:
                 return mounted.calling.call(name, arguments, call)
         raise BadArgument(f"Unknown tool: {echo(name)}", data={"parameter": "name"})
 
+    def is_patient(self, name: str) -> bool:
+        """Tell whether a tool may take long, and bounds that itself."""
+        patient = (mounted.calling for mounted in self.mounted if mounted.patient and mounted.calling)
+        return any(tool.name == name for calling in patient for tool in calling.tools())
+
     def instructions(self) -> str:
         """Give what the providers want an assistant to know from the start."""
         parts = (m.provider.instructions() for m in self.mounted if isinstance(m.provider, Instructing))

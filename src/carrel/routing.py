@@ -28,6 +28,7 @@ class Mounted:
         "completing",
         "fronting",
         "ordering",
+        "patient",
         "provider",
         "routes",
         "speaks_fly",
@@ -38,6 +39,7 @@ class Mounted:
         self.provider = provider
         self.routes = tuple((route, UriTemplate(route.template)) for route in provider.routes())
         self.blocking: bool = getattr(provider, "blocking", False)
+        self.patient: bool = getattr(provider, "patient", False)
         self.summary: str = getattr(provider, "summary", "")
         self.speaks_fly: bool = getattr(provider, "speaks_fly", False)
         self.fronting = provider if isinstance(provider, Fronting) else None

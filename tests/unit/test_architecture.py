@@ -51,7 +51,7 @@ PROTOCOL = frozenset(
         "protocol.results",
     }
 )
-JOINING = frozenset({"answering", "client", "listening", "peer", "processes", "server", "work"})
+JOINING = frozenset({"answering", "client", "listening", "peer", "processes", "server", "supervisor", "work"})
 TRANSPORTS = frozenset(
     {"transports.child", "transports.http", "transports.memory", "transports.stdio", "transports.workers"}
 )
@@ -89,6 +89,7 @@ MAY_IMPORT: Mapping[str, frozenset[str]] = {
     "listening": VALUES | PROTOCOL | {"peer"},
     "peer": VALUES | PROTOCOL,
     "processes": VALUES,
+    "supervisor": NOTHING,
     "work": VALUES,
     "transports": NOTHING,
     **dict.fromkeys(TRANSPORTS, VALUES | DOMAIN | PROTOCOL | JOINING | {"transports.workers"}),
