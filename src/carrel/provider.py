@@ -92,7 +92,7 @@ class Provider(Protocol):
     A provider with an attribute `blocking = True` may wait long in a read, and is called on
     a worker thread. One with an attribute `summary` is described by it in the guide; one with
     `speaks_fly = True` has the fields of the Fly documents in every result; the tools of one with
-    `patient = True` take their time, and bound it themselves.
+    `patient = True` take their time, and bound it themselves, and one with `calls = False` has none here.
     """
 
     @property

@@ -46,7 +46,7 @@ class Mounted:
         self.ordering = provider if isinstance(provider, Ordering) else None
         self.catching = provider if isinstance(provider, Catching) else None
         self.completing = provider if isinstance(provider, Completing) else None
-        self.calling = provider if isinstance(provider, Calling) else None
+        self.calling = provider if isinstance(provider, Calling) and getattr(provider, "calls", True) else None
 
     def key(self, entry: Resource) -> str:
         """Give an entry's place among this provider's entries."""

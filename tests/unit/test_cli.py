@@ -106,7 +106,8 @@ def test_what_cannot_be_read_is_said_on_stderr_with_its_exit_code(run: Any, uri:
 def test_templates_and_completion(run: Any) -> None:
     template = "workspace:///{+path}{?start,length,lines}"
 
-    assert run("templates") == Ran(0, f"{template}\n", "")
+    logs = [f"logs://{kind}/{{id}}{{?start,length,tail,since,stream,format}}" for kind in ("run", "build")]
+    assert run("templates") == Ran(0, "\n".join((*logs, template, "")), "")
     assert run("complete", template, "path", "n") == Ran(0, "notes/\n", "")
 
 
@@ -128,7 +129,10 @@ def test_the_overview_shows_the_desk_and_how_to_connect(run: Any, project: Path)
 def test_the_overview_in_json(run: Any, project: Path) -> None:
     assert json.loads(run("--json").out) == {
         "root": str(project.resolve()),
-        "providers": [{"name": "workspace", "state": "served", "why": "every folder has files", "entries": "2"}],
+        "providers": [
+            {"name": "logs", "state": "served", "why": "every folder may have runs and builds", "entries": "0"},
+            {"name": "workspace", "state": "served", "why": "every folder has files", "entries": "2"},
+        ],
         "notes": [],
     }
 
@@ -161,6 +165,7 @@ def test_doctor_finds_everything_in_order(run: Any) -> None:
         ("Python", "ok"),
         ("configuration", "ok"),
         ("project", "ok"),
+        ("logs", "ok"),
         ("workspace", "ok"),
         ("handshake, modern", "ok"),
         ("handshake, legacy", "ok"),
@@ -250,7 +255,7 @@ def test_serve_has_help_without_serving(run: Any) -> None:
         (["--max-message-mb", "x"], "--set server.max_message_mb: expected a number, got 'x'"),
         (["--set", "page_size=3"], "--set page_size=3: write it as --set section.key=value"),
         (["--project", "/no/such/folder"], "--project /no/such/folder: there is no such folder"),
-        (["--only", "nobody"], "there is no provider 'nobody'; known: guide, workspace"),
+        (["--only", "nobody"], "there is no provider 'nobody'; known: guide, logs, workspace"),
     ],
 )
 def test_serve_says_which_flag_is_wrong(run: Any, words: list[str], said: str) -> None:

@@ -39,8 +39,11 @@ def _with_choices(command: Callable[..., Any]) -> Callable[..., Any]:
 class Commands(click.Group):
     """The commands, of which whole groups are imported only when they are used."""
 
-    elsewhere: ClassVar[dict[str, str]] = {}
-    """A group's name, and where it is, as `module:attribute`."""
+    elsewhere: ClassVar[dict[str, str]] = {
+        "run": "carrel.cli.logs:run",
+        "tail": "carrel.cli.logs:tail",
+    }
+    """The name of a group or command, and where it is, as `module:attribute`."""
 
     def list_commands(self, ctx: click.Context) -> list[str]:
         """Name every command, also those not imported yet."""

@@ -3,19 +3,23 @@
 import threading
 from collections.abc import Mapping
 from time import time
-from typing import Final, Literal
+from typing import TYPE_CHECKING, Final, Literal
 
-from carrel.providers.logs.lines import Assembler
-from carrel.providers.logs.redaction import Redactor
+from carrel.errors import ConfigError
 from carrel.providers.logs.ring import Entry, Line, Ring, Stream
 from carrel.times import iso
 from carrel.value import Value, replace
+
+if TYPE_CHECKING:
+    from carrel.providers.logs.lines import Assembler
 
 Kind = Literal["run", "build"]
 State = Literal["running", "exited", "stopped", "timed-out", "cancelled", "not-started", "lost"]
 
 KINDS: Final[tuple[Kind, ...]] = ("build", "run")
 STREAMS: Final[tuple[Stream, ...]] = ("out", "err")
+LEAST_BYTES: Final = 64
+"""Room for a cut line and the mark that says so."""
 RUNNING_TTL_MS: Final = 0
 ENDED_TTL_MS: Final = 60_000
 
@@ -27,12 +31,21 @@ class Bounds(Value, frozen=True):
     max_entries: int = 1_000
     redact: bool = True
 
+    def check(self) -> "Bounds":
+        """Give itself, unless nothing could be kept within it."""
+        if self.max_bytes < LEAST_BYTES or self.max_entries < 1:
+            raise ConfigError(f"[logs]: max_bytes is at least {LEAST_BYTES}, max_entries at least 1")
+        return self
+
     def ring(self) -> Ring:
         """Give a ring of this size."""
         return Ring(self.max_bytes, self.max_entries)
 
-    def assembler(self) -> Assembler:
+    def assembler(self) -> "Assembler":
         """Give what makes lines of one stream."""
+        from carrel.providers.logs.lines import Assembler  # their patterns are not made before there is a log
+        from carrel.providers.logs.redaction import Redactor
+
         return Assembler(self.max_bytes, Redactor() if self.redact else None)
 
 

@@ -4,6 +4,7 @@ logs://run/{id}{?start,length,tail,since,stream,format}    what a run wrote
 logs://build/{id}{?start,length,tail,since,stream,format}  what a build wrote
 """
 
+import os
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Final, get_args
 
@@ -24,7 +25,6 @@ if TYPE_CHECKING:
     from carrel.providers.logs.tools import Tools
 
 MAX_CHILDREN: Final = 1_000
-LEAST_BYTES: Final = 64
 FOLDER_TYPE: Final = "inode/directory"
 
 
@@ -50,13 +50,14 @@ class Logs:
         commands: dict[str, Command] | None = None,
     ) -> None:
         del spool_logs  # for `carrel run`, which reads it from the configuration
-        if max_bytes < LEAST_BYTES or max_entries < 1 or max_logs < 1:
-            raise ConfigError(f"[logs]: max_bytes is at least {LEAST_BYTES}, max_entries and max_logs at least 1")
+        if max_logs < 1:
+            raise ConfigError("[logs] max_logs: expected a whole number, 1 or more")
         check_commands(project.root, commands or {})
         self._project = project
         self._settings = (flutter or FlutterSettings(), processes or ProcessSettings(), commands or {})
-        self._shelf = Shelf(project.root, Bounds(max_bytes, max_entries, redact), max_logs)
+        self._shelf = Shelf(project.root, Bounds(max_bytes, max_entries, redact).check(), max_logs)
         self._made: Tools | None = None
+        self.calls = bool(commands) or (self._settings[0].tools == "auto" and _is_flutter(project.root))
 
     def routes(self) -> Sequence[Route]:
         return tuple(
@@ -164,6 +165,10 @@ class Logs:
         """End every child with its group."""
         if self._made is not None:
             self._made.close()
+
+
+def _is_flutter(root: str) -> bool:
+    return os.path.isfile(os.path.join(root, "pubspec.yaml"))
 
 
 def _reading(facts: Facts, entries: tuple[Entry, ...], asked: Asked) -> Reading:

@@ -131,6 +131,8 @@ class Shelf:
                 return None
             if is_running or reading.has_end or now.st_ino == reading.inode:
                 break
+        if not reading.is_log:
+            return None
         if not reading.has_end:
             reading.facts = replace(reading.facts, state="running" if is_running else "lost")
         self._read_back[key] = reading

@@ -12,12 +12,15 @@ import os
 import stat
 from collections.abc import Iterator, Sequence
 from json.encoder import encode_basestring
-from typing import Any, Final, TypeGuard, get_args
+from time import time_ns
+from typing import TYPE_CHECKING, Any, Final, TypeGuard, get_args
 
-from carrel.providers.logs.lines import Assembler
 from carrel.providers.logs.log import KINDS, STREAMS, Bounds, Facts, Kind, State, now_ms, with_ring
 from carrel.providers.logs.ring import Entry, Line, Stream
 from carrel.value import replace
+
+if TYPE_CHECKING:
+    from carrel.providers.logs.lines import Assembler
 
 FOLDER: Final = (".carrel", "logs")
 SUFFIX: Final = ".jsonl"
@@ -59,11 +62,12 @@ class Writer:
     """Writes one log. Any of its methods may raise OSError; the command runs on without it."""
 
     def __init__(self, root: str, kind: Kind, name: str, program: str, bounds: Bounds) -> None:
+        """Begin the log `<name>_<µs>`."""
         self._root = root
         self._limit = REWRITE_AT * bounds.max_bytes
         self._ring = bounds.ring()
         self._assemblers: dict[Stream, Assembler] = {stream: bounds.assembler() for stream in STREAMS}
-        self._facts = Facts(kind, name, program, now_ms())
+        self._facts = Facts(kind, _free_id(root, kind, name), program, now_ms())
         self._descriptor = -1
         self._size = self._size_after_rewrite = 0
         self._rewrite()
@@ -77,13 +81,18 @@ class Writer:
         for stream, assembler in self._assemblers.items():
             self._enter(assembler.flush(), stream)
 
-    def end(self, exit_code: int) -> None:
+    @property
+    def uri(self) -> str:
+        """Give the URI by which every server of the project has it."""
+        return self._facts.uri
+
+    def end(self, exit_code: int | None, state: State = "exited") -> None:
         """Enter what is left and how it ended, and let go of the file."""
         for stream, assembler in self._assemblers.items():
             self._enter(assembler.flush(is_end=True), stream)
         facts = with_ring(self._facts, self._ring)
         ending = {
-            "end": "exited",
+            "end": state,
             "exit_code": exit_code,
             "ms": now_ms(),
             "entries": facts.entries,
@@ -119,9 +128,14 @@ class Writer:
     def _rewrite(self) -> None:
         """Write what is kept to a new file, locked before anybody can see it, and put it into place."""
         facts = self._facts
-        header = {"id": facts.id, "program": facts.program, "ms": facts.started_ms}
-        text = f"{json.dumps(header)}\n" + _spell_dropped(self._ring.dropped_entries, self._ring.dropped_bytes)
-        text += "".join([_spell(entry) for entry in self._ring.entries])
+        header = {
+            "id": facts.id,
+            "program": facts.program,
+            "ms": facts.started_ms,
+            "dropped_entries": self._ring.dropped_entries,
+            "dropped_bytes": self._ring.dropped_bytes,
+        }
+        text = "".join([f"{json.dumps(header)}\n", *map(_spell, self._ring.entries)])
         with opened(self._root, facts.kind, is_made=True) as folder:
             hidden = f".{facts.id}.new"
             with contextlib.suppress(FileNotFoundError):
@@ -143,6 +157,16 @@ class Writer:
         self._size += len(data)
         while data:
             data = data[os.write(self._descriptor, data) :]
+
+
+def _free_id(root: str, kind: Kind, name: str) -> str:
+    """Give an id nobody has."""
+    number = time_ns() // 1_000
+    with contextlib.suppress(OSError), opened(root, kind) as folder:
+        taken = set(os.listdir(folder))
+        while f"{name}_{number}{SUFFIX}" in taken:
+            number += 1
+    return f"{name}_{number}"
 
 
 def _spell(entry: Entry) -> str:
@@ -219,6 +243,7 @@ class Reading:
         self.ring = bounds.ring()
         self.facts = Facts(kind, name, "", 0)
         self.has_end = False
+        self.is_log = False
 
     def update(self, descriptor: int) -> None:
         """Read what was added to the file since."""
@@ -252,11 +277,16 @@ class Reading:
             if isinstance(state, str) and state in _STATES and (code is None or _is_count(code)) and _is_count(ended):
                 self.facts = replace(self.facts, state=state, exit_code=code, ended_ms=ended)
                 self.has_end = True
-        elif "program" in given:
-            if isinstance(given["program"], str) and _is_count(given.get("ms")):
-                program = _sound(given["program"])[:200]
-                self.facts = replace(self.facts, program=program, started_ms=given["ms"])
-        elif _is_count(given.get("dropped_entries")) and _is_count(given.get("dropped_bytes")):
+        else:
+            self._take_counts(given)
+
+    def _take_counts(self, given: dict[str, Any]) -> None:
+        """Take the header, or how much was dropped before what comes next."""
+        if isinstance(given.get("program"), str) and _is_count(given.get("ms")):
+            self.is_log = True
+            program = _sound(given["program"])[:200]
+            self.facts = replace(self.facts, program=program, started_ms=given["ms"])
+        if _is_count(given.get("dropped_entries")) and _is_count(given.get("dropped_bytes")):
             self.ring = self._bounds.ring()
             self.ring.dropped_entries = self.ring.newest = given["dropped_entries"]
             self.ring.dropped_bytes = given["dropped_bytes"]
