@@ -78,7 +78,7 @@ def test_an_oversize_line_is_cut_exactly(size: int, kept: int, cut: int, step: i
 
 def test_a_line_is_cut_between_characters() -> None:
     assembler = Assembler(100)
-    [line] = assembler.feed("a".encode() + "€".encode() * 40 + b"\n")
+    [line] = assembler.feed(b"a" + "€".encode() * 40 + b"\n")
 
     # 67 bytes may stay: `a` and 22 characters of three bytes.
     assert line == Line("a" + "€" * 22 + "…[cut 54 bytes]", 67 + 18, 54)
