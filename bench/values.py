@@ -1,6 +1,6 @@
 """What a record costs: a frozen dataclass with slots beside a msgspec struct.
 
-    python bench/values.py
+python bench/values.py
 """
 
 import timeit

@@ -33,9 +33,10 @@ SURVIVORS_S: Final = 2.0
 """How long the output of a child's own children is read after its end."""
 _CHUNK: Final = 1 << 14
 _PIPE_CHUNKS: Final = 64
-_BUSY_S: Final = 0.002
-_PAUSE_S: Final = 0.001
-"""After so much work in one go the thread rests for a moment: others have requests to answer."""
+_BUSY_S: Final = 0.0005
+_PAUSE_S: Final = 0.0005
+"""After so much work in one go the thread rests for a moment. Python lets one thread run at a time, and who answers
+a request would otherwise wait for it at each system call."""
 _SUPERVISOR: Final = os.path.join(os.path.dirname(os.path.abspath(__file__)), "supervisor.py")
 _REASONS: Final = {
     errno.ENOENT: "there is no such program",
@@ -217,9 +218,10 @@ class Processes:
                 began = monotonic()
                 for key, _ in ready:
                     key.data()
+                    if monotonic() - began > _BUSY_S:
+                        sleep(_PAUSE_S)
+                        began = monotonic()
                 self._keep_time(monotonic())
-                if monotonic() - began > _BUSY_S:
-                    sleep(_PAUSE_S)
         os.close(waking)
         os.close(waker)
 

@@ -184,7 +184,7 @@ def _reading(facts: Facts, entries: tuple[Entry, ...], asked: Asked) -> Reading:
         shown = shown[-asked.tail :]
     is_part = asked.tail is not None or asked.since is not None
     text = render(facts, shown, asked.format, is_whole=not is_part, has_own=asked.stream is None)
-    size = len(text.encode())
+    size = facts.size if shown is entries and asked.format == "text" else len(text.encode())
     meta = {
         "dev.carrel/uri": facts.uri,
         "dev.carrel/encoding": "utf-8",

@@ -13,25 +13,32 @@ MAX_KEY_LINES: Final = 200
 
 _ASSIGNED: Final = r"(?:=[\"']?|[\"'][ \t]*[:=][ \t]*[\"']))(?!\[redacted\])[^\s\"'&;,]{6,}"
 _SHAPES: Final = (
-    (("akia", "asia", "abia", "acca"), r"\b(?:AKIA|ASIA|ABIA|ACCA)[0-9A-Z]{12,}"),
-    (("ghp_", "gho_", "ghu_", "ghs_", "ghr_", "github_pat_"), r"\b(?:gh[pousr]|github_pat)_[A-Za-z0-9_]{16,}"),
-    (("glpat-", "gldt-", "glrt-"), r"\bgl(?:pat|dt|rt)-[A-Za-z0-9_-]{12,}"),
-    (("xox", "xapp-"), r"\b(?:xox[a-z]|xapp)-[A-Za-z0-9-]{8,}"),
-    (("sk-", "sk_", "rk_", "pk_"), r"\b(?:sk-[A-Za-z0-9_-]{16,}|[srp]k_(?:live|test)_[A-Za-z0-9]{8,})"),
-    (("aiza", "ya29."), r"\b(?:AIza[0-9A-Za-z_-]{20,}|ya29\.[0-9A-Za-z_-]{16,})"),
-    (("npm_", "pypi-", "hf_", "dop_v1_", "shpat_"), r"\b(?:npm_|pypi-|hf_|dop_v1_|shpat_)[A-Za-z0-9_-]{16,}"),
-    (("sg.",), r"\bSG\.[A-Za-z0-9_-]{16,}(?:\.[A-Za-z0-9_-]*)?"),
-    (("eyj",), r"\beyJ[A-Za-z0-9_-]{14,}(?:\.[A-Za-z0-9_-]*){0,4}"),
-    (("age-secret-key-",), r"\bAGE-SECRET-KEY-[A-Z0-9]{8,}"),
-    (("bearer", "basic"), r"(?i)(?P<kept>\b(?:bearer|basic)[ \t]+)[A-Za-z0-9._~+/-]{12,}=*"),
-    (("://",), r"(?P<kept>://[^\s/:@]{0,256}+:)[^\s/@]{1,512}+(?=@)"),
-    (
-        ("password", "passwd", "secret", "token", "api", "access_key", "private_key", "credential"),
-        r"(?i)(?P<kept>(?:password|passwd|secret|token|api[_-]?key|(?:access|private)[_-]?key|credentials?)"
-        + _ASSIGNED,
+    ("_", ("ghp_", "gho_", "ghu_", "ghs_", "ghr_", "github_pat_"), r"\b(?:gh[pousr]|github_pat)_[A-Za-z0-9_]{16,}"),
+    ("_", ("npm_", "hf_", "dop_v1_", "shpat_"), r"\b(?:npm_|hf_|dop_v1_|shpat_)[A-Za-z0-9]{16,}"),
+    ("_", ("k_live_", "k_test_"), r"\b[srp]k_(?:live|test)_[A-Za-z0-9]{8,}"),
+    ("-", ("sk-",), r"\bsk-[A-Za-z0-9_-]{16,}"),
+    ("-", ("glpat-", "gldt-", "glrt-"), r"\bgl(?:pat|dt|rt)-[A-Za-z0-9_-]{12,}"),
+    ("-", ("xox", "xapp-"), r"\b(?:xox[a-z]|xapp)-[A-Za-z0-9-]{8,}"),
+    ("-", ("pypi-",), r"\bpypi-[A-Za-z0-9_-]{16,}"),
+    ("-", ("age-secret-key-",), r"\bAGE-SECRET-KEY-[A-Z0-9]{8,}"),
+    (".", ("ya29.",), r"\bya29\.[0-9A-Za-z_-]{16,}"),
+    (".", ("sg.",), r"\bSG\.[A-Za-z0-9_-]{16,}(?:\.[A-Za-z0-9_-]*)?"),
+    ("J", ("eyj",), r"\beyJ[A-Za-z0-9_-]{14,}(?:\.[A-Za-z0-9_-]*){0,4}"),
+    ("I", ("aiza",), r"\bAIza[0-9A-Za-z_-]{20,}"),
+    ("I", ("akia", "asia"), r"\b(?:AKIA|ASIA)[0-9A-Z]{12,}"),
+    (" ", ("bearer", "basic"), r"(?i)(?P<kept>\b(?:bearer|basic)[ \t]+)[A-Za-z0-9._~+/-]{12,}=*"),
+    ("@", ("://",), r"(?P<kept>://[^\s/:@]{0,256}+:)[^\s/@]{1,512}+(?=@)"),
+    *(
+        (
+            sign,
+            ("password", "passwd", "secret", "token", "api", "access", "private", "credential"),
+            r"(?i)(?P<kept>(?:password|passwd|secret|token|(?:api|access|private)[_-]?key|credentials?)" + _ASSIGNED,
+        )
+        for sign in "=\"'"
     ),
 )
-_COMPILED: Final = tuple((words, re.compile(shape)) for words, shape in _SHAPES)
+"""A character and words without which a shape cannot occur (the words in lower case), and the shape."""
+_COMPILED: Final = tuple((sign, words, re.compile(shape)) for sign, words, shape in _SHAPES)
 _KEY_BEGINS: Final = re.compile(r"-----BEGIN [A-Z0-9 ]{0,40}PRIVATE KEY(?: BLOCK)?-----")
 _KEY_ENDS: Final = re.compile(r"-----END [A-Z0-9 ]{0,40}PRIVATE KEY(?: BLOCK)?-----")
 
@@ -46,8 +53,8 @@ class Redactor:
         """Give the lines with secrets replaced."""
         block = "\n".join(lines)
         lowered = block.lower()
-        for words, shape in _COMPILED:
-            if any(word in lowered for word in words):
+        for sign, words, shape in _COMPILED:
+            if sign in block and any(word in lowered for word in words):
                 block = shape.sub(_replace, block)
         redacted = block.split("\n")
         if self._key_lines or "private key" in lowered:

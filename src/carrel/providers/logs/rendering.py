@@ -20,7 +20,7 @@ MIME_TYPES: Final[dict[Format, str]] = {
 def render(facts: Facts, entries: Iterable[Entry], form: Format, *, is_whole: bool, has_own: bool) -> str:
     """Give entries as text. With `has_own`, Carrel's own lines stand around them: all where the log is whole."""
     if form == "text":
-        return "".join([f"{entry.line.text}\n" for entry in entries])
+        return "\n".join([*[entry.line.text for entry in entries], ""])
     own, spell = (_own_line, _full) if form == "full" else (_own_json, json_line)
     lines = [spell(entry) for entry in entries]
     if has_own and is_whole:
