@@ -42,8 +42,8 @@ class Plan:
     growth: float
 
 
-FULL: Final = Plan(rounds=10, repeats=200, idle_s=2, busy_s=10, append_ratio=25, read_ratio=8, p99_ms=20, growth=1.25)
-SMOKE: Final = Plan(rounds=3, repeats=50, idle_s=0.5, busy_s=2, append_ratio=60, read_ratio=20, p99_ms=60, growth=1.6)
+FULL: Final = Plan(rounds=10, repeats=200, idle_s=2, busy_s=10, append_ratio=25, read_ratio=15, p99_ms=20, growth=1.25)
+SMOKE: Final = Plan(rounds=3, repeats=50, idle_s=0.5, busy_s=2, append_ratio=60, read_ratio=30, p99_ms=60, growth=1.6)
 
 
 def best_of(rounds: int, work: Callable[[], object]) -> float:

@@ -1,7 +1,7 @@
 """Writes docs/tools.md from the tools' own schemas.
 
-    python -m scripts.docs          write it
-    python -m scripts.docs --check  fail if it is out of date
+python -m scripts.docs          write it
+python -m scripts.docs --check  fail if it is out of date
 """
 
 import sys
@@ -11,6 +11,9 @@ from typing import Any
 
 from carrel.catalog import Catalog
 from carrel.model import Tool
+from carrel.provider import Program
+from carrel.providers.logs import offers
+from carrel.providers.logs.settings import Command
 from carrel.providers.mirror import Mirror
 
 PAGE = Path(__file__).resolve().parents[1] / "docs" / "tools.md"
@@ -23,7 +26,13 @@ Generated from the tools' own schemas by `make docs`; a test fails when it is ou
 
 def sections() -> dict[str, Iterable[Tool]]:
     """Give every tool Carrel can have, by what brings it."""
-    return {"The mirror: the same resources, for hosts that know only tools": Mirror(Catalog()).tools()}
+    example = {"web": Command([Program("npm"), Program("start")])}
+    flutter = (offers.FLUTTER_RUN, offers.FLUTTER_BUILD, offers.FLUTTER_DOCTOR)
+    return {
+        "Logs: Flutter": flutter,
+        "Logs: processes": (offers.process_start(example), offers.PROCESS_STOP, offers.PROCESS_LIST),
+        "The mirror: the same resources, for hosts that know only tools": Mirror(Catalog()).tools(),
+    }
 
 
 def render() -> str:

@@ -26,5 +26,8 @@ def test_the_demo_runs_from_anywhere_and_shows_each_step(tmp_path: Path) -> None
         "status 304",
         "Access denied: workspace:///.env (may hold secrets)",
         "told after",
+        "[3/3] building",
+        "WEATHER_API_KEY=[redacted] is set",
+        "sys exited 0 after",
     ):
         assert shown in ran.stdout
