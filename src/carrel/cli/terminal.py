@@ -120,16 +120,15 @@ def _forwarding(child: int, watched: set[signal.Signals], outlets: Sequence[Outl
 
     def forward() -> None:
         while not stop.is_set():
-            told = signal.sigwaitinfo(watched)
+            number, is_typed = _next_signal(watched)
             if stop.is_set():
                 return
-            is_sent = told.si_code <= 0
-            if told.si_signo == signal.SIGWINCH:
+            if number == signal.SIGWINCH:
                 for outlet in outlets:
                     outlet.resize()
-            if is_sent or told.si_signo == signal.SIGWINCH:
+            if not is_typed or number == signal.SIGWINCH:
                 with contextlib.suppress(ProcessLookupError):
-                    os.kill(child, told.si_signo)
+                    os.kill(child, number)
 
     thread = threading.Thread(target=forward, name="carrel-signals", daemon=True)
     thread.start()
@@ -139,6 +138,16 @@ def _forwarding(child: int, watched: set[signal.Signals], outlets: Sequence[Outl
         stop.set()
         signal.pthread_kill(thread.ident or 0, signal.SIGWINCH)
         thread.join()
+
+
+def _next_signal(watched: set[signal.Signals]) -> tuple[int, bool]:
+    """Wait for a signal; tell also whether the terminal sent it, to the whole group, and not some process to us."""
+    wait = getattr(signal, "sigwaitinfo", None)
+    if wait is not None:
+        told = wait(watched)
+        return told.si_signo, told.si_code > 0
+    number = signal.sigwait(watched)
+    return number, number != signal.SIGTERM and os.isatty(0)
 
 
 def _follow(child: int, outlets: Sequence[Outlet], copy: Copy) -> int:

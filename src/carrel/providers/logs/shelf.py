@@ -46,11 +46,15 @@ class Shelf:
                 number += 1
             log = Log(kind, f"{name}_{number}", program, self._bounds, number // 1_000)
             ended = [key for key, one in self._logs.items() if not one.facts.is_running]
-            for key in ended[: max(0, len(self._logs) + 1 - self._max_logs)]:
+            gone = ended[: max(0, len(self._logs) + 1 - self._max_logs)]
+            for key in gone:
                 del self._logs[key]
             self._logs[kind, log.facts.id] = log
-            listeners = tuple(self._listeners)
-        for listener in listeners:
+        for listener in tuple(self._listeners):
+            for one, its_id in gone:
+                listener.updated(f"logs://{one}/{its_id}")
+                listener.updated(f"logs://{one}")
+            listener.updated(f"logs://{kind}")
             listener.list_changed()
         return log
 
@@ -61,11 +65,10 @@ class Shelf:
 
     def tell(self, log: Log, *, is_end: bool = False) -> None:
         """Tell whoever listens that a log changed; where it ended, its folder too."""
-        facts = log.facts
         for listener in tuple(self._listeners):
-            listener.updated(facts.uri)
+            listener.updated(log.facts.uri)
             if is_end:
-                listener.updated(f"logs://{facts.kind}")
+                listener.updated(f"logs://{log.facts.kind}")
 
     # All logs
 
