@@ -3,7 +3,7 @@
 import re
 from itertools import pairwise
 
-from hypothesis import given
+from hypothesis import example, given
 from hypothesis import strategies as st
 
 from carrel.providers.logs.lines import Assembler
@@ -49,6 +49,7 @@ def assembled(chunks: list[bytes], max_bytes: int = 1_000) -> list[Line]:
 
 
 @given(OUTPUT, st.lists(st.integers(0, 200), max_size=8))
+@example(b"\x1b]0;\x1b[", [2])
 def test_lines_do_not_depend_on_how_bytes_arrive(output: bytes, cuts: list[int]) -> None:
     places = sorted({0, len(output), *(cut for cut in cuts if cut < len(output))})
     chunks = [output[start:end] for start, end in pairwise(places)]

@@ -429,3 +429,39 @@ class TestLogs(ProviderContract):
 
     def validate(self, message: bytes, version: str, method: str) -> None:
         check(message, version, method)
+
+
+# Whatever a process prints
+
+
+@pytest.mark.parametrize(
+    ("script", "entries", "size", "last"),
+    [
+        ("head -c 10000000 /dev/zero | tr '\\0' x; echo", 1, 102_390, f"{'x' * 102_367}…[cut 9897633 bytes]\n"),
+        ("head -c 3000000 /dev/zero | tr '\\0' x", 1, 102_390, f"{'x' * 102_367}…[cut 2897633 bytes]\n"),
+        ("head -c 3000000 /dev/zero", 0, 0, ""),
+        ("yes | head -n 300000", 1_000, 2_000, "y\n"),
+        ("yes ' ' | head -c 2000000 | tr ' ' '\\r'", 1_000, 1_000, "\n"),
+    ],
+    ids=["a line of 10 MB", "no line end", "nothing but NUL", "many lines", "carriage returns"],
+)
+def test_a_log_is_bounded_exactly(tmp_path: Path, script: str, entries: int, size: int, last: str) -> None:
+    provider = logs(tmp_path, {"print": command(script, kind="build")})
+    uri = str(answer(call(provider, "process.start", name="print"))["logResourceUri"])
+    told = meta(provider, uri)
+    provider.close()
+
+    assert (told["entries"], told["total"], told["state"]) == (entries, size, "exited")
+    assert text(provider, f"{uri}?tail=1") == last
+
+
+def test_noise_without_end_is_bounded_while_it_runs(tmp_path: Path) -> None:
+    provider = logs(tmp_path, {"noise": command("exec cat /dev/urandom")})
+    uri = str(answer(call(provider, "process.start", name="noise"))["logResourceUri"])
+    until(lambda: meta(provider, uri)["dropped-bytes"] > 1_000_000)
+    told = meta(provider, uri)
+    provider.close()
+
+    assert told["total"] <= 102_400
+    assert told["entries"] <= 1_000
+    assert told["entries"] + told["dropped-entries"] == told["cursor"]

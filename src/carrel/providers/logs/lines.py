@@ -19,10 +19,10 @@ _MAX_CARRY: Final = 256
 _OPEN: Final = "\x1b\x90\x98-\x9f"
 """What begins a sequence, or ends one that is not closed."""
 _STRING: Final = "(?:\x1b[\\]PX^_]|[\x90\x98\x9d-\x9f])"
-_SPECIAL: Final = re.compile("[\x00-\x08\x0b-\x1f\x7f-\x9f]")
+_SPECIAL: Final = re.compile("[\x00-\x08\x0b\x0c\x0e-\x1f\x7f-\x9f]")
 _NOISE: Final = re.compile(
     "(?:\x1b\\[|\x9b)[0-?]*+[ -/]*+[@-~]"  # a control sequence, as for colours
-    f"|{_STRING}[^\x07\n{_OPEN}]*+(?:\x07|\x1b\\\\|\x9c|(?=[\n{_OPEN}]))"  # a string for the terminal, as its title
+    f"|{_STRING}[^\x07\n{_OPEN}]*+(?:\x07|\x1b\\\\|\x9c|(?=[\n{_OPEN}]|\\Z))"  # a string for the terminal, as its title
     "|\x1b[ -/]*+[0-~]"  # other escapes
     "|[\x00-\x08\x0b\x0c\x0e-\x1f\x7f-\x9f]"
 )
