@@ -15,6 +15,7 @@ from carrel.provider import Program
 from carrel.providers.logs import offers
 from carrel.providers.logs.settings import Command
 from carrel.providers.mirror import Mirror
+from carrel.providers.scopes.toolbox import tools_of
 
 PAGE = Path(__file__).resolve().parents[1] / "docs" / "tools.md"
 INTRODUCTION = """\
@@ -29,9 +30,10 @@ def sections() -> dict[str, Iterable[Tool]]:
     example = {"web": Command([Program("npm"), Program("start")])}
     flutter = (offers.FLUTTER_RUN, offers.FLUTTER_BUILD, offers.FLUTTER_DOCTOR)
     return {
+        "The mirror: the same resources, for hosts that know only tools": Mirror(Catalog()).tools(),
+        'Scopes; those that write exist with `[scopes] tools = "write"`': tools_of("write"),
         "Logs: Flutter": flutter,
         "Logs: processes": (offers.process_start(example), offers.PROCESS_STOP, offers.PROCESS_LIST),
-        "The mirror: the same resources, for hosts that know only tools": Mirror(Catalog()).tools(),
     }
 
 
@@ -59,7 +61,9 @@ def _parameters(schema: dict[str, Any]) -> Iterator[str]:
     yield "| --- | --- | --- |"
     for name, told in properties.items():
         required = ", required" if name in schema.get("required", ()) else ""
-        yield f"| `{name}` | {told.get('type', 'any')}{required} | {told.get('description', '')} |"
+        kind = told.get("type", "any")
+        spelled = " or ".join(kind) if isinstance(kind, list) else kind
+        yield f"| `{name}` | {spelled}{required} | {told.get('description', '')} |"
 
 
 if __name__ == "__main__":

@@ -45,10 +45,11 @@ def text_of(client: Client, uri: str) -> str:
 def test_a_plain_folder_calls_for_its_files(project: Path) -> None:
     desk = desk_of(project)
 
-    assert desk.choices == (
+    served = [choice for choice in desk.choices if choice.state == "served"]
+    assert served == [
         Choice("logs", "served", "every folder may have runs and builds"),
         Choice("workspace", "served", "every folder has files"),
-    )
+    ]
     assert [entry.uri for entry in desk.catalog.entries()] == [
         "carrel://guide",
         "carrel://catalog",
