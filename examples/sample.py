@@ -216,6 +216,15 @@ def plant_scopes(folder: Path) -> None:
     store.close()
 
 
+BUILD = """\
+echo "Compiling lib/main.dart for the Web..."
+for step in 1 2 3; do echo "[$step/3] building"; sleep 0.4; done
+echo "warning: WEATHER_API_KEY=0123456789abcdef is set" >&2
+echo "Built build/web"
+"""
+"""What plays a build in the demonstration."""
+
+
 def lay_out(folder: Path) -> None:
     """Write the sample project into a folder."""
     for name, text in FILES.items():

@@ -18,13 +18,15 @@ class Known(Value, frozen=True):
     """A provider that comes with Carrel: where its class is, and what calls for it.
 
     One that nothing calls for is not imported. Its URIs are answered all the same, and it
-    joins the list when its data appears.
+    joins the list when its data appears. `sections` are those it has beside the one of its name:
+    parameters of its constructor that are a `Section`.
     """
 
     name: str
     schemes: tuple[str, ...]
     target: str
     reason: Callable[[Project], str | None]
+    sections: tuple[str, ...] = ()
 
     def load(self) -> type:
         """Import the provider's class."""
@@ -72,6 +74,13 @@ BUILT_IN: Final[tuple[Known, ...]] = (
     Known("sage", ("sage",), "carrel.providers.sage:Sage", _has_sage),
     Known("scopes", ("scopes",), "carrel.providers.scopes:Scopes", _holds("a store of scopes", ".carrel", "scopes.db")),
     Known("alc", ("alc",), "carrel.providers.alc:Alc", _algocline),
+    Known(
+        "logs",
+        ("logs",),
+        "carrel.providers.logs:Logs",
+        _always("every folder may have runs and builds"),
+        sections=("flutter", "processes", "commands"),
+    ),
     Known("workspace", ("workspace",), "carrel.providers.workspace:Workspace", _always("every folder has files")),
 )
 

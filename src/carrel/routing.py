@@ -33,6 +33,7 @@ class Mounted:
         "literal",
         "mirrors",
         "ordering",
+        "patient",
         "provider",
         "routes",
         "speaks_fly",
@@ -43,6 +44,7 @@ class Mounted:
         self.provider = provider
         self.routes = tuple((route, UriTemplate(route.template)) for route in provider.routes())
         self.blocking: bool = getattr(provider, "blocking", False)
+        self.patient: bool = getattr(provider, "patient", False)
         self.mirrors: bool = getattr(provider, "mirrors", False)
         self.literal: bool = getattr(provider, "literal", False)
         self.summary: str = getattr(provider, "summary", "")
@@ -51,7 +53,7 @@ class Mounted:
         self.ordering = provider if isinstance(provider, Ordering) else None
         self.catching = provider if isinstance(provider, Catching) else None
         self.completing = provider if isinstance(provider, Completing) else None
-        self.calling = provider if isinstance(provider, Calling) else None
+        self.calling = provider if isinstance(provider, Calling) and getattr(provider, "calls", True) else None
 
     def key(self, entry: Resource) -> str:
         """Give an entry's place among this provider's entries."""

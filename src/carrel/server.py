@@ -167,6 +167,7 @@ class Connection:
             run=lambda: self._run(job),
             late=lambda: self._fail(job, ProviderError("Request timed out", word="timeout")),
             busy=lambda: self._fail(job, ProviderError("Server is busy: too many requests wait", word="busy")),
+            is_patient=call.method == "tools/call" and self._catalog.is_patient(call.params.name),
         )
 
     def _is_blocking(self, method: str, found: Found | None) -> bool:

@@ -55,7 +55,8 @@ PROTOCOL = frozenset(
     }
 )
 JOINING = frozenset(
-    {"allowance", "answering", "boundary", "client", "listening", "peer", "processes", "server", "telling", "work"}
+    {"allowance", "answering", "boundary", "client", "listening", "peer", "processes", "server", "supervisor"}
+    | {"telling", "work"}
 )
 HTTP_ROOMS = frozenset(
     {
@@ -109,6 +110,7 @@ MAY_IMPORT: Mapping[str, frozenset[str]] = {
     "listening": VALUES | PROTOCOL | {"peer"},
     "peer": VALUES | PROTOCOL,
     "processes": VALUES,
+    "supervisor": NOTHING,
     "work": VALUES,
     "transports": NOTHING,
     **dict.fromkeys(TRANSPORTS, VALUES | DOMAIN | PROTOCOL | JOINING | {"transports.workers"}),

@@ -42,10 +42,12 @@ class Commands(click.Group):
     """The commands, of which whole groups are imported only when they are used."""
 
     elsewhere: ClassVar[dict[str, str]] = {
+        "run": "carrel.cli.logs:run",
         "sage": "carrel.cli.sage:sage",
         "scopes": "carrel.cli.scopes:scopes",
+        "tail": "carrel.cli.logs:tail",
     }
-    """A group's name, and where it is, as `module:attribute`."""
+    """The name of a group or command, and where it is, as `module:attribute`."""
 
     def list_commands(self, ctx: click.Context) -> list[str]:
         """Name every command, also those not imported yet."""
