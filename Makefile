@@ -46,11 +46,15 @@ e2e: $(READY) $(NODE_READY) ## Real clients against a real server
 .PHONY: bench
 bench: $(READY) ## Measure Carrel beside its peers; writes bench/results/
 	$(BIN)/python -m bench.foundation --json bench/results/foundation.json
+	$(BIN)/python -m bench.workspace --json bench/results/workspace.json
+	$(BIN)/python -m bench.scopes --json bench/results/scopes.json
 	$(BIN)/python -m bench.alc --json bench/results/alc.json
 
 .PHONY: bench-smoke
 bench-smoke: $(READY) ## The same in short; fails where a several-fold margin is gone
 	$(BIN)/python -m bench.foundation --smoke --check
+	$(BIN)/python -m bench.workspace --smoke --check
+	$(BIN)/python -m bench.scopes --smoke --check
 	$(BIN)/python -m bench.alc --smoke --check
 
 .PHONY: test

@@ -176,19 +176,35 @@ class Catalog:
         self, found: Found, given: Given, uri: str, wanted: Range | None, condition: str | None
     ) -> tuple[Reading, bool]:
         """Finish what was given, and tell whether its source moved meanwhile."""
+        if type(given) is Reading and wanted is None and condition is None and given.range is None and given.etag:
+            items = given.items
+            if len(items) == 1 and type(items[0]) is Stored:
+                return self._read_whole(given, items[0], uri)
         reading = given if isinstance(given, Reading) else Reading((given,))
+        sources = [item.source for item in reading.items if isinstance(item, Stored)]
         try:
             if reading.range is not None:
                 if wanted is not None:
                     raise _both_ways()
                 wanted = reading.range
             finished = self._finish(reading, uri, wanted, condition, found)
-            has_moved = any(item.source.has_moved() for item in reading.items if isinstance(item, Stored))
+            has_moved = False
+            for source in sources:
+                has_moved = has_moved or source.has_moved()
             return finished, has_moved
         finally:
-            for item in reading.items:
-                if isinstance(item, Stored):
-                    item.source.close()
+            for source in sources:
+                source.close()
+
+    def _read_whole(self, given: Reading, item: Stored, uri: str) -> tuple[Reading, bool]:
+        """Finish what most reads of files are: the whole of one source, in as few steps as can be."""
+        source = item.source
+        try:
+            items = (content.whole(item, uri, self.max_bytes),)
+            made = (given.mime_type, given.etag, given.last_modified_ms, given.ttl_ms, given.cache_scope)
+            return Reading(items, *made, None, given.error, False, given.meta), source.has_moved()
+        finally:
+            source.close()
 
     def _finish(self, reading: Reading, uri: str, wanted: Range | None, condition: str | None, found: Found) -> Reading:
         """Apply what holds for every resource: the ETag and its condition, the range, the bound."""
@@ -200,20 +216,13 @@ class Catalog:
             return Reading((empty,), mime_type=mime_type, etag=etag, last_modified_ms=modified, unchanged=True)
         if wanted is None:
             items = tuple([content.whole(item, uri, self.max_bytes) for item in reading.items])
-        elif len(reading.items) == 1:
+            if reading.more is not None:
+                items = content.fitting(items, reading.more, self.max_bytes)
+        elif len(reading.items) == 1 and reading.more is None:
             items = (content.cut(reading.items[0], wanted, uri, self.max_bytes),)
         else:
             raise BadArgument("Invalid parameter: start, length (not for a folder)", data={"parameter": "start"})
-        return Reading(
-            items,
-            mime_type=mime_type,
-            etag=etag,
-            last_modified_ms=reading.last_modified_ms,
-            ttl_ms=reading.ttl_ms,
-            cache_scope=reading.cache_scope,
-            error=reading.error,
-            meta=reading.meta,
-        )
+        return replace(reading, items=items, mime_type=mime_type, etag=etag, range=None, more=None)
 
     def fingerprint(self, uri: str) -> str | None:
         """Give a token that changes when the URI's content does; raise as a read would."""

@@ -176,6 +176,7 @@ def _take_file(config: Config, layer: Layer, path: str, table: Mapping[str, obje
         known = schema(section, path)
         if not isinstance(keys, dict):
             raise ConfigError(f"{path}: {section} must be a section, as [{section}]")
+        config.sections.setdefault(section, {})  # an empty section names its provider too
         for name, value in keys.items():
             kind = settings.find(known, section, name, path).kind
             setting = Setting(settings.check(kind, value, f"{path}: [{section}] {name}"), layer, path)

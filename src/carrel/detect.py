@@ -58,7 +58,12 @@ def _algocline(project: Project) -> str | None:
     return "there is an alc.toml"
 
 
+def _holds(told: str, *parts: str) -> Callable[[Project], str | None]:
+    return lambda project: f"there is {told}" if exists(project, *parts) else None
+
+
 BUILT_IN: Final[tuple[Known, ...]] = (
+    Known("scopes", ("scopes",), "carrel.providers.scopes:Scopes", _holds("a store of scopes", ".carrel", "scopes.db")),
     Known("alc", ("alc",), "carrel.providers.alc:Alc", _algocline),
     Known("workspace", ("workspace",), "carrel.providers.workspace:Workspace", _always("every folder has files")),
 )

@@ -26,6 +26,7 @@ def test_the_demo_runs_from_anywhere_and_shows_each_step(tmp_path: Path) -> None
         "status 304",
         "Access denied: workspace:///.env (may hold secrets)",
         "told after",
+        "└── feature-y (Feature Y) [PLANNING]",
         '"_unresolved":["limits.timeout"]',
         '[{"case_idx":1,"input":"Bergen","score":0.0}]',
         "invalid eval_id: must be {strategy}_{timestamp}, got 'not-an-eval'",

@@ -39,7 +39,7 @@ def _with_choices(command: Callable[..., Any]) -> Callable[..., Any]:
 class Commands(click.Group):
     """The commands, of which whole groups are imported only when they are used."""
 
-    elsewhere: ClassVar[dict[str, str]] = {}
+    elsewhere: ClassVar[dict[str, str]] = {"scopes": "carrel.cli.scopes:scopes"}
     """A group's name, and where it is, as `module:attribute`."""
 
     def list_commands(self, ctx: click.Context) -> list[str]:

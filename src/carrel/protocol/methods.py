@@ -284,8 +284,9 @@ def _missing_meta(key: str) -> ProtocolError:
 
 def _invalid(parameter: str, uri: str | None = None) -> ProtocolError:
     asked = {} if uri is None or len(uri) > MAX_URI_LENGTH else {"uri": uri}
-    data = {"parameter": parameter, **asked}
-    return ProtocolError(INVALID_PARAMS, f"Invalid parameter: {echo(parameter)}", data=data)
+    message = f"Invalid parameter: {echo(parameter)}"
+    told = {"error": message, "status": 400} if parameter == eras.CONDITION_KEY else {}
+    return ProtocolError(INVALID_PARAMS, message, data={"parameter": parameter, **asked, **told})
 
 
 def _unsupported_version(requested: str) -> ProtocolError:
