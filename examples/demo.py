@@ -5,6 +5,7 @@ With `--svg FILE` what was shown is also kept as a picture.
 """
 
 import asyncio
+import subprocess
 import sys
 import tempfile
 from pathlib import Path
@@ -129,9 +130,24 @@ async def show_change(client: Client, project: Path) -> None:
     console.print(f"  it now reads: {text_of(fresh).strip()}")
 
 
+async def show_scopes(client: Client, project: Path) -> None:
+    """Show a hierarchy of tasks, change it on the command line, hear of it."""
+    step("8. Projects, epics and tasks: scopes://tree/project-alpha?depth=2")
+    uri = "scopes://tree/project-alpha?depth=2"
+    console.print(text_of(await client.read_resource(uri)), markup=False, highlight=False)
+    async with client.listen(resource_subscriptions=[uri]) as changes:
+        command = [CARREL, "scopes", "--project", str(project), "status", "task-1", "done"]
+        ran = await asyncio.to_thread(subprocess.run, command, capture_output=True, text=True, check=True)
+        console.print(f"  [dim]carrel scopes status task-1 done[/]  {ran.stdout.strip()}")
+        async for change in changes:
+            assert isinstance(change, ResourceUpdated)
+            console.print(f"  told: [cyan]{change.uri}[/] changed")
+            break
+
+
 async def show_memory(client: Client) -> None:
     """Search the project's memory, then read what was found by mentioning it."""
-    step("8. What was learned before: search with a tool, read by mention")
+    step("9. What was learned before: search with a tool, read by mention")
     found = await client.call_tool("sage_search_checkpoints", {"query": "jwt auth"})
     for block in found.content:
         if block.type == "text":
@@ -170,6 +186,7 @@ async def main() -> None:
             await show_folder(client)
             await show_refusals(client)
             await show_change(client, project)
+            await show_scopes(client, project)
             await show_memory(client)
     console.print()
     console.print("Try it on a project of yours: [bold]carrel[/], or [bold]claude mcp add carrel -- carrel serve[/]")

@@ -6,6 +6,10 @@ python -m examples.sample FOLDER
 import sys
 from pathlib import Path
 
+from carrel.providers.scopes import queries, writing
+from carrel.providers.scopes.store import Store
+from carrel.providers.scopes.values import now_ms
+
 FILES = {
     "pubspec.yaml": """\
 name: weather_desk
@@ -143,12 +147,34 @@ Use secure storage
 }
 
 
+SCOPES = (
+    ("project-alpha", "Project Alpha", "IN_PROGRESS", ""),
+    ("feature-x", "Feature X", "IN_PROGRESS", "project-alpha"),
+    ("feature-y", "Feature Y", "PLANNING", "project-alpha"),
+    ("task-1", "Implement API", "TODO", "feature-x"),
+    ("task-2", "Write tests", "TODO", "feature-x"),
+    ("task-3", "Design UI", "TODO", "feature-y"),
+)
+"""Alias, title, status, parent."""
+
+
+def plant_scopes(folder: Path) -> None:
+    """Keep a small hierarchy of tasks in the project's store."""
+    store = Store(str(folder / ".carrel/scopes.db"))
+    with store.writing() as connection:
+        for alias, title, status, parent in SCOPES:
+            above = queries.find(connection, parent)
+            writing.create(connection, now_ms(), title=title, alias=alias, status=status, parent=above)
+    store.close()
+
+
 def lay_out(folder: Path) -> None:
     """Write the sample project into a folder."""
     for name, text in FILES.items():
         path = folder / name
         path.parent.mkdir(parents=True, exist_ok=True)
         path.write_text(text, encoding="utf-8")
+    plant_scopes(folder)
 
 
 if __name__ == "__main__":

@@ -1,7 +1,7 @@
 """Writes docs/tools.md from the tools' own schemas.
 
-    python -m scripts.docs          write it
-    python -m scripts.docs --check  fail if it is out of date
+python -m scripts.docs          write it
+python -m scripts.docs --check  fail if it is out of date
 """
 
 import sys
@@ -13,6 +13,7 @@ from carrel.catalog import Catalog
 from carrel.model import Tool
 from carrel.providers.mirror import Mirror
 from carrel.providers.sage import schemas as sage
+from carrel.providers.scopes.toolbox import tools_of
 
 PAGE = Path(__file__).resolve().parents[1] / "docs" / "tools.md"
 INTRODUCTION = """\
@@ -26,7 +27,8 @@ def sections() -> dict[str, Iterable[Tool]]:
     """Give every tool Carrel can have, by what brings it."""
     return {
         "The mirror: the same resources, for hosts that know only tools": Mirror(Catalog()).tools(),
-        "Sage: an assistant's memory (`tools = \"write\"` for those that write)": (*sage.READING, *sage.WRITING),
+        'Sage: an assistant\'s memory (`tools = "write"` for those that write)': (*sage.READING, *sage.WRITING),
+        'Scopes; those that write exist with `[scopes] tools = "write"`': tools_of("write"),
     }
 
 
@@ -54,7 +56,9 @@ def _parameters(schema: dict[str, Any]) -> Iterator[str]:
     yield "| --- | --- | --- |"
     for name, told in properties.items():
         required = ", required" if name in schema.get("required", ()) else ""
-        yield f"| `{name}` | {told.get('type', 'any')}{required} | {told.get('description', '')} |"
+        kind = told.get("type", "any")
+        spelled = " or ".join(kind) if isinstance(kind, list) else kind
+        yield f"| `{name}` | {spelled}{required} | {told.get('description', '')} |"
 
 
 if __name__ == "__main__":

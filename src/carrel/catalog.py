@@ -7,14 +7,14 @@ and go between pages without one being repeated or skipped.
 """
 
 import logging
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from itertools import islice
 
-from carrel import browsing, content
+from carrel import browsing, content, permissions
 from carrel.cursor import seal, unseal
 from carrel.errors import BadArgument, BadCursor, ConfigError, ProviderError, echo
 from carrel.limits import LIST_TTL_MS, MAX_COMPLETIONS, MAX_MESSAGE_BYTES, PAGE_SIZE
-from carrel.model import Completion, Page, Range, Reading, Resource, Stored, Template, Text, Tool, ToolResult
+from carrel.model import Completion, Item, Page, Range, Reading, Resource, Stored, Template, Text, Tool, ToolResult
 from carrel.provider import Call, Closing, Fingerprinting, Given, Instructing, Provider
 from carrel.routing import RANGE_NAMES, Found, Mounted, Routes
 from carrel.value import replace
@@ -74,7 +74,7 @@ class Catalog:
         wanted = self.page_size if limit is None else limit
         parts = unseal(cursor) if cursor else (_FRONT, "", "")
         if parts[0] == browsing.SECTION:
-            return browsing.go_on(self.mounted, parts, wanted)
+            return browsing.go_on(self.visible(), parts, wanted)
         taken = list(islice(self._sections(*self._place(parts)), wanted + 1))
         entries = tuple(entry for _, _, entry in taken[:wanted])
         if len(taken) <= wanted:
@@ -85,7 +85,7 @@ class Catalog:
 
     def browse(self, asked: browsing.Asked) -> browsing.Browsed:
         """Give a page in Fly's way: files and logs only, numbered, with a total."""
-        return browsing.browse(self.mounted, asked)
+        return browsing.browse(self.visible(), asked)
 
     def entries(self, scheme: str | None = None) -> Iterator[Resource]:
         """Yield the whole list, or one provider's part of it, in order."""
@@ -96,9 +96,16 @@ class Catalog:
     def templates(self, cursor: str | None = None) -> tuple[tuple[Template, ...], str | None]:
         """Give one page of the templates and the cursor of the next."""
         start = self._template_place(cursor)
-        every = [template for mounted in self.mounted for template in mounted.templates()]
+        told = (template for mounted in self.visible() for template in mounted.templates())
+        every = [template for template in told if permissions.may_read(template.uri_template)]
         end = start + self.page_size
         return tuple(every[start:end]), seal(_TEMPLATES, str(end)) if end < len(every) else None
+
+    def visible(self) -> tuple[Mounted, ...]:
+        """Give the providers of which whoever asks may read anything."""
+        if permissions.is_unlimited():
+            return self.mounted
+        return tuple(mounted for mounted in self.mounted if permissions.may_see(mounted.provider.schemes))
 
     def _place(self, parts: tuple[str, ...]) -> tuple[str, str, str]:
         match parts:
@@ -118,6 +125,13 @@ class Catalog:
         return any(mounted.provider.name == name for mounted in self.mounted)
 
     def _sections(self, section: str, name: str, key: str) -> Iterator[tuple[str, Mounted, Resource]]:
+        """Walk what whoever asks may see of the list, from a place on."""
+        walked = self._walk(section, name, key)
+        if permissions.is_unlimited():
+            return walked
+        return (found for found in walked if permissions.may_read(found[2].uri))
+
+    def _walk(self, section: str, name: str, key: str) -> Iterator[tuple[str, Mounted, Resource]]:
         """Walk the list from a place on: that provider's section after the key, then all that follow."""
         if section == _FRONT:
             for mounted, after in self._from(name, key):
@@ -134,22 +148,23 @@ class Catalog:
     def _from(self, name: str, key: str) -> Iterator[tuple[Mounted, str]]:
         """Give the providers from the named one on, with the key each is to start after."""
         reached = not name
+        visible = self.visible()
         for mounted in self.mounted:
-            if reached:
-                yield mounted, ""
-            elif mounted.provider.name == name:
-                reached = True
-                yield mounted, key
+            is_first = not reached and mounted.provider.name == name
+            reached = reached or is_first
+            if reached and mounted in visible:
+                yield mounted, key if is_first else ""
 
     # Reading
 
     def find(self, uri: str) -> Found:
-        """Give the way to a URI, or raise the reason why there is none."""
+        """Give the way to a URI, or raise the reason why there is none, or why it is not for whoever asks."""
+        permissions.check_read(uri)
         return self._routes.find(uri)
 
     def read(self, uri: str, wanted: Range | None = None, condition: str | None = None) -> Reading:
         """Read a URI: whole or the range asked for; `unchanged` if the condition names its ETag."""
-        return self.read_found(self._routes.find(uri), uri, wanted, condition)
+        return self.read_found(self.find(uri), uri, wanted, condition)
 
     def read_found(self, found: Found, uri: str, wanted: Range | None = None, condition: str | None = None) -> Reading:
         """Read what `find` found."""
@@ -172,23 +187,55 @@ class Catalog:
         items = tuple(replace(item, meta={**(item.meta or {}), "dev.carrel/changing": True}) for item in reading.items)
         return replace(reading, items=items)
 
+    def open(self, found: Found, condition: str | None = None) -> Reading:
+        """Read what `find` found without making anything of it: all items are `Stored`, whoever asked closes them."""
+        given = found.read()
+        reading = given if isinstance(given, Reading) else Reading((given,))
+        wanted = _query_range(found, reading.range) if found.query_range else reading.range
+        items = tuple(content.stored(item) for item in reading.items)
+        try:
+            if wanted is not None and len(items) == 1:
+                items = (content.part(items[0], wanted),)
+            etag = reading.etag or content.etag_of(reading.items)
+        except BaseException:
+            close_sources(items)
+            raise
+        mime_type = reading.mime_type or _mime_type(found)
+        is_same = condition is not None and reading.error is None and content.matches(condition, etag)
+        return replace(reading, items=items, mime_type=mime_type, etag=etag, range=None, unchanged=is_same)
+
     def _read_once(
         self, found: Found, given: Given, uri: str, wanted: Range | None, condition: str | None
     ) -> tuple[Reading, bool]:
         """Finish what was given, and tell whether its source moved meanwhile."""
+        if type(given) is Reading and wanted is None and condition is None and given.range is None and given.etag:
+            items = given.items
+            if len(items) == 1 and type(items[0]) is Stored:
+                return self._read_whole(given, items[0], uri)
         reading = given if isinstance(given, Reading) else Reading((given,))
+        sources = [item.source for item in reading.items if isinstance(item, Stored)]
         try:
             if reading.range is not None:
                 if wanted is not None:
                     raise _both_ways()
                 wanted = reading.range
             finished = self._finish(reading, uri, wanted, condition, found)
-            has_moved = any(item.source.has_moved() for item in reading.items if isinstance(item, Stored))
+            has_moved = False
+            for source in sources:
+                has_moved = has_moved or source.has_moved()
             return finished, has_moved
         finally:
-            for item in reading.items:
-                if isinstance(item, Stored):
-                    item.source.close()
+            close_sources(reading.items)
+
+    def _read_whole(self, given: Reading, item: Stored, uri: str) -> tuple[Reading, bool]:
+        """Finish what most reads of files are: the whole of one source, in as few steps as can be."""
+        source = item.source
+        try:
+            items = (content.whole(item, uri, self.max_bytes),)
+            made = (given.mime_type, given.etag, given.last_modified_ms, given.ttl_ms, given.cache_scope)
+            return Reading(items, *made, None, given.error, False, given.meta), source.has_moved()
+        finally:
+            source.close()
 
     def _finish(self, reading: Reading, uri: str, wanted: Range | None, condition: str | None, found: Found) -> Reading:
         """Apply what holds for every resource: the ETag and its condition, the range, the bound."""
@@ -200,24 +247,17 @@ class Catalog:
             return Reading((empty,), mime_type=mime_type, etag=etag, last_modified_ms=modified, unchanged=True)
         if wanted is None:
             items = tuple([content.whole(item, uri, self.max_bytes) for item in reading.items])
-        elif len(reading.items) == 1:
+            if reading.more is not None:
+                items = content.fitting(items, reading.more, self.max_bytes)
+        elif len(reading.items) == 1 and reading.more is None:
             items = (content.cut(reading.items[0], wanted, uri, self.max_bytes),)
         else:
             raise BadArgument("Invalid parameter: start, length (not for a folder)", data={"parameter": "start"})
-        return Reading(
-            items,
-            mime_type=mime_type,
-            etag=etag,
-            last_modified_ms=reading.last_modified_ms,
-            ttl_ms=reading.ttl_ms,
-            cache_scope=reading.cache_scope,
-            error=reading.error,
-            meta=reading.meta,
-        )
+        return replace(reading, items=items, mime_type=mime_type, etag=etag, range=None, more=None)
 
     def fingerprint(self, uri: str) -> str | None:
         """Give a token that changes when the URI's content does; raise as a read would."""
-        found = self._routes.find(uri)
+        found = self.find(uri)
         if isinstance(found.mounted.provider, Fingerprinting):
             return found.mounted.provider.fingerprint(found.uri)
         # The condition that everything meets spares the content: a range of it, or a folder, is watched as a whole.
@@ -237,6 +277,7 @@ class Catalog:
 
     def complete(self, reference: str, variable: str, value: str, context: Mapping[str, str]) -> Completion:
         """Give values for a template's variable, at most a hundred, with an honest `has_more`."""
+        permissions.check_read(reference)
         found = self._routes.template(reference)
         if found is None:
             raise BadArgument(f"Unknown reference: {echo(reference)}", data={"parameter": "ref"})
@@ -256,13 +297,13 @@ class Catalog:
         return Completion(values, total=total, has_more=has_more)
 
     def tools(self) -> tuple[Tool, ...]:
-        """Give every provider's tools, in order."""
-        return tuple(tool for mounted in self.mounted if mounted.calling for tool in mounted.calling.tools())
+        """Give every provider's tools that whoever asks may call, in order."""
+        return tuple(tool for mounted in self.mounted for tool in _tools_of(mounted))
 
     def call(self, name: str, arguments: Mapping[str, object], call: Call) -> ToolResult:
-        """Run a tool by its name."""
+        """Run a tool by its name; one that whoever asks may not call is not known."""
         for mounted in self.mounted:
-            if mounted.calling and any(tool.name == name for tool in mounted.calling.tools()):
+            if mounted.calling and any(tool.name == name for tool in _tools_of(mounted)):
                 return mounted.calling.call(name, arguments, call)
         raise BadArgument(f"Unknown tool: {echo(name)}", data={"parameter": "name"})
 
@@ -270,6 +311,21 @@ class Catalog:
         """Give what the providers want an assistant to know from the start."""
         parts = (m.provider.instructions() for m in self.mounted if isinstance(m.provider, Instructing))
         return "\n\n".join(part for part in parts if part)
+
+
+def close_sources(items: Iterable[Item]) -> None:
+    """Let go of what the items of a reading hold."""
+    for item in items:
+        if isinstance(item, Stored):
+            item.source.close()
+
+
+def _tools_of(mounted: Mounted) -> Iterator[Tool]:
+    """Give the tools whoever asks may call. Those of a mirror show no more than the catalogue lets through."""
+    if mounted.calling is not None:
+        for tool in mounted.calling.tools():
+            if mounted.mirrors or permissions.may_call(tool, mounted.provider.schemes):
+                yield tool
 
 
 def _mime_type(found: Found) -> str:

@@ -5,20 +5,26 @@ another join to exactly the whole, whatever the step. The catalogue applies this
 for every provider.
 """
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from functools import lru_cache
 from typing import Final
 
 from carrel.digest import blake2b
 from carrel.errors import BadArgument, TooLarge, echo
 from carrel.model import Blob, Encoding, Item, Range, Source, Stored, Text
-from carrel.uri import with_query
+from carrel.uri import pairs, split_query, with_query, without
+from carrel.value import replace
 
 _ETAG_BYTES: Final = 8
 _CHUNK: Final = 1 << 20
 _SHORT: Final = 16_384
 _SUGGESTED_SHARE: Final = 16
 """A part this much smaller than the limit fits whatever the escaping."""
+_OTHER_PARTS: Final = frozenset({"lines", "tail", "since"})
+"""Ways to ask for a part that do not go together with a byte range."""
+_CHILD_BYTES: Final = 640
+_RESULT_BYTES: Final = 4_096
+"""What a child of a folder, and the result around all of them, take on the wire beside names, with room to spare."""
 
 
 def etag_of(items: Sequence[Item]) -> str:
@@ -59,7 +65,10 @@ def matches(condition: str, etag: str) -> bool:
 def whole(item: Item, uri: str, limit: int) -> Text | Blob:
     """Give all of an item, or raise TooLarge before it is read."""
     if isinstance(item, Stored):
-        return cut(item, Range(), uri, limit)
+        total = item.source.size
+        if total > limit:
+            raise too_large(uri, total, limit)
+        return _part(item, item.encoding, item.source.read(0, total), (0, total, total))
     size = len(item.text) if isinstance(item, Text) else len(item.data)
     if size > limit:
         raise too_large(uri, _source_of(item)[0].size, limit)
@@ -76,17 +85,56 @@ def cut(item: Item, wanted: Range, uri: str, limit: int) -> Text | Blob:
     if length > limit:
         raise too_large(uri, total, limit, wanted.start)
     data = source.read(start, length) if length else b""
+    following = with_query(uri, start=end, length=wanted.length) if wanted.length and end < total else None
+    return _part(item, encoding, data, (start, length, total), following)
+
+
+def _part(
+    item: Item, encoding: Encoding, data: bytes, place: tuple[int, int, int], following: str | None = None
+) -> Text | Blob:
+    start, length, total = place
     meta = {**(item.meta or {}), "dev.carrel/total": total, "dev.carrel/start": start, "dev.carrel/length": length}
-    if wanted.length and end < total and "dev.carrel/next" not in meta:
-        meta["dev.carrel/next"] = with_query(uri, start=end, length=wanted.length)
+    if following is not None:
+        meta.setdefault("dev.carrel/next", following)
     if encoding == "binary":
-        return Blob(data, item.mime_type, uri=item.uri, meta=meta)
-    text, replaced = decode(data, encoding)
-    if replaced:
-        meta["dev.carrel/replaced"] = replaced
+        return Blob(data, item.mime_type, item.uri, meta)
+    try:
+        text = data.decode(encoding)
+    except UnicodeDecodeError:
+        text, meta["dev.carrel/replaced"] = decode(data, encoding)
     if start == 0 and isinstance(item, Stored):
         text = text.removeprefix("\ufeff")
-    return Text(text, item.mime_type, uri=item.uri, meta=meta)
+    return Text(text, item.mime_type, item.uri, meta)
+
+
+def fitting(items: tuple[Text | Blob, ...], more: Callable[[int], str | None], limit: int) -> tuple[Text | Blob, ...]:
+    """Give as many children of a folder as fit one message; the last one says where the next are."""
+    left = limit - _RESULT_BYTES
+    count = 0
+    for item in items:
+        left -= _CHILD_BYTES + 3 * len(item.uri or "")
+        if left < 0 < count:
+            break
+        count += 1
+    following = more(count) if count else None
+    if following is None:
+        return items[:count]
+    last = items[count - 1]
+    return (*items[: count - 1], replace(last, meta={**(last.meta or {}), "dev.carrel/next": following}))
+
+
+def stored(item: Item) -> Stored:
+    """Give an item as bytes behind a source, whatever it was."""
+    source, encoding = _source_of(item)
+    return item if isinstance(item, Stored) else Stored(source, encoding, item.mime_type, item.uri, item.meta)
+
+
+def part(item: Item, wanted: Range) -> Stored:
+    """Give the range of an item as bytes behind a source: nothing of it is read yet."""
+    source, encoding = _source_of(item)
+    start = _boundary(source, encoding, wanted.start)
+    end = source.size if wanted.length is None else _boundary(source, encoding, wanted.start + wanted.length)
+    return Stored(_Part(source, start, max(0, end - start)), encoding, item.mime_type, item.uri, item.meta)
 
 
 def decode(data: bytes, encoding: Encoding) -> tuple[str, int]:
@@ -100,8 +148,11 @@ def decode(data: bytes, encoding: Encoding) -> tuple[str, int]:
 
 
 def too_large(uri: str, size: int, limit: int, start: int = 0) -> TooLarge:
-    """Say that a URI does not fit one message, and which part of it does."""
-    suggested = with_query(uri, start=start, length=limit // _SUGGESTED_SHARE)
+    """Say that a URI does not fit one message, and which part of it does: from `start`, or from where it asks."""
+    query = split_query(uri)[1]
+    asked = dict(pairs(query)).get("start", "") if query else ""
+    begin = start or (int(asked) if asked.isdecimal() else 0)
+    suggested = with_query(without(uri, _OTHER_PARTS), start=begin, length=limit // _SUGGESTED_SHARE)
     message = f"Too large: {echo(uri)} has {size} bytes, one message holds {limit}; read {echo(suggested)}"
     return TooLarge(message, size=size, limit=limit, suggested=suggested, uri=uri)
 
@@ -136,6 +187,26 @@ class _Memory:
         pass
 
 
+class _Part:
+    """A range of a source."""
+
+    __slots__ = ("_source", "_start", "size")
+
+    def __init__(self, source: Source, start: int, size: int) -> None:
+        self._source = source
+        self._start = start
+        self.size = size
+
+    def read(self, start: int, length: int) -> bytes:
+        return self._source.read(self._start + start, max(0, min(length, self.size - start)))
+
+    def has_moved(self) -> bool:
+        return self._source.has_moved()
+
+    def close(self) -> None:
+        self._source.close()
+
+
 def _source_of(item: Item) -> tuple[Source, Encoding]:
     if isinstance(item, Stored):
         return item.source, item.encoding
@@ -158,7 +229,7 @@ def _boundary(source: Source, encoding: Encoding, offset: int) -> int:
 def _utf8_boundary(source: Source, offset: int) -> int:
     before = min(3, offset)
     window = source.read(offset - before, before + 4)
-    if not _is_continuation(window[before]):
+    if len(window) <= before or not _is_continuation(window[before]):  # a file may shrink while it is read
         return offset
     for lead in range(before - 1, -1, -1):
         if not _is_continuation(window[lead]):

@@ -50,8 +50,13 @@ def _has_sage(project: Project) -> str | None:
     return "there is a .sage folder" if is_inside and os.path.isdir(place) else None
 
 
+def _holds(told: str, *parts: str) -> Callable[[Project], str | None]:
+    return lambda project: f"there is {told}" if exists(project, *parts) else None
+
+
 BUILT_IN: Final[tuple[Known, ...]] = (
     Known("sage", ("sage",), "carrel.providers.sage:Sage", _has_sage),
+    Known("scopes", ("scopes",), "carrel.providers.scopes:Scopes", _holds("a store of scopes", ".carrel", "scopes.db")),
     Known("workspace", ("workspace",), "carrel.providers.workspace:Workspace", _always("every folder has files")),
 )
 

@@ -5,7 +5,7 @@ Frozen and without behaviour. They promise nothing about the wire: its spelling
 1970, UTC; sizes and offsets are bytes.
 """
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from typing import Literal, Protocol
 
 from carrel.value import Value
@@ -109,6 +109,8 @@ class Reading(Value, frozen=True, gc=False):
     from the content. `range` asks the catalogue
     to cut the one item to it, for readers whose template names `start` and `length`.
     `error` is set where a system answers an error as content: one of the error words.
+    `more` is set where the items are the children of a folder: it gives the URI of what comes
+    after so many of them, or None if nothing does. Such a reading has no byte ranges.
     """
 
     items: tuple[Item, ...]
@@ -121,6 +123,7 @@ class Reading(Value, frozen=True, gc=False):
     error: str | None = None
     unchanged: bool = False
     meta: Meta | None = None
+    more: Callable[[int], str | None] | None = None
 
 
 class Page(Value, frozen=True, gc=False):

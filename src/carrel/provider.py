@@ -8,12 +8,14 @@ provider is mounted.
     Fronting        a few entries that stand before everybody else's
     Ordering        entries in another order than their URIs'
     Catching        a better answer than "not found" for URIs of its schemes no route matches
+    Refusing        words of its own for URIs of its schemes that are no URIs at all
     Browsing        a part of the list by folder or prefix, as the Fly documents ask
     Explaining      why a URI is or is not served
     Completing      values for its templates' variables
     Fingerprinting  a cheap token per URI, for watching by polling
     Surveying       a cheap token for the whole list, for noticing that it changed
     Watching        events of its own instead of polling
+    Tracing         other URIs under which a change of one is reported
     Calling         tools
     Instructing     text for the start of a conversation
     Reporting       what `carrel://health` should know
@@ -25,6 +27,7 @@ A provider may be called from several threads at once. A read has no side effect
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Literal, NewType, Protocol, runtime_checkable
 
+from carrel.errors import RequestError
 from carrel.model import Blob, Completion, Meta, Reading, Resource, Stored, Text, Tool, ToolResult
 from carrel.value import Value
 
@@ -81,7 +84,8 @@ class Provider(Protocol):
 
     A provider with an attribute `blocking = True` may wait long in a read, and is called on
     a worker thread. One with an attribute `summary` is described by it in the guide; one with
-    `speaks_fly = True` has the fields of the Fly documents in every result.
+    `speaks_fly = True` has the fields of the Fly documents in every result. One with `mirrors = True`
+    only shows, through the catalogue, what others have: its tools are for everybody.
     """
 
     @property
@@ -121,6 +125,14 @@ class Catching(Protocol):
 
     def unmatched(self, uri: str) -> Given:
         """Read the URI, given exactly as sent, or raise."""
+
+
+@runtime_checkable
+class Refusing(Protocol):
+    """Has its own words for a URI of its schemes that is too long or holds what no URI may."""
+
+    def refused(self, uri: str, error: RequestError) -> RequestError:
+        """Give the error to raise instead of the catalogue's."""
 
 
 @runtime_checkable
@@ -184,6 +196,14 @@ class Watching(Protocol):
 
     def watch(self, changes: Changes) -> Callable[[], None]:
         """Begin to report to `changes`; the result ends it. Called when somebody listens."""
+
+
+@runtime_checkable
+class Tracing(Protocol):
+    """Reports changes under other URIs than it can be asked by: other spellings, or what a link leads to."""
+
+    def traces(self, uri: str) -> Sequence[str]:
+        """Give the URIs whose reported changes are changes of this one."""
 
 
 class Call(Protocol):

@@ -10,12 +10,15 @@ from typing import Final
 
 from carrel.errors import BadArgument, NotFound, RequestError, echo
 from carrel.model import Resource, Template
-from carrel.provider import Calling, Catching, Completing, Fronting, Given, Ordering, Provider, Route
+from carrel.provider import Calling, Catching, Completing, Fronting, Given, Ordering, Provider, Refusing, Route
 from carrel.template import UriTemplate
 from carrel.uri import decode, normalise, pairs, scheme_of, split_query, without
 from carrel.value import Value
 
 RANGE_NAMES: Final = frozenset({"start", "length"})
+MAX_RECENT: Final = 1_024
+MAX_RECENT_LENGTH: Final = 256
+"""URIs whose way is remembered, and how long they may be: clients ask for the same few again and again."""
 
 
 class Mounted:
@@ -27,6 +30,7 @@ class Mounted:
         "catching",
         "completing",
         "fronting",
+        "mirrors",
         "ordering",
         "provider",
         "routes",
@@ -38,6 +42,7 @@ class Mounted:
         self.provider = provider
         self.routes = tuple((route, UriTemplate(route.template)) for route in provider.routes())
         self.blocking: bool = getattr(provider, "blocking", False)
+        self.mirrors: bool = getattr(provider, "mirrors", False)
         self.summary: str = getattr(provider, "summary", "")
         self.speaks_fly: bool = getattr(provider, "speaks_fly", False)
         self.fronting = provider if isinstance(provider, Fronting) else None
@@ -82,6 +87,7 @@ class Routes:
 
     def __init__(self, providers: Iterable[Mounted]) -> None:
         self._fixed: dict[str, Found] = {}
+        self._recent: dict[str, Found] = {}
         self._normal: dict[str, Found] = {}
         self._fixed_schemes: set[str] = set()
         self._templates: dict[str, list[tuple[UriTemplate, Route, Mounted]]] = {}
@@ -103,15 +109,22 @@ class Routes:
 
     def find(self, uri: str) -> Found:
         """Give the way to a URI, or raise the reason why there is none."""
-        found = self._fixed.get(uri)
+        found = self._fixed.get(uri) or self._recent.get(uri)
         if found is not None:
             return found
-        scheme = scheme_of(uri)
+        try:
+            scheme = scheme_of(uri)
+        except BadArgument as error:
+            raise self._refusal(uri, error) from None
         found = self._match(scheme, uri)
         if found is None:
             found = self._match_without_range(scheme, uri)
         if found is None:
-            found = self._catch(scheme, uri)
+            return self._catch(scheme, uri)
+        if len(uri) <= MAX_RECENT_LENGTH:
+            if len(self._recent) >= MAX_RECENT:
+                self._recent.clear()
+            self._recent[uri] = found
         return found
 
     def owner(self, uri: str) -> Mounted:
@@ -119,7 +132,7 @@ class Routes:
         return self.find(uri).mounted
 
     def template(self, reference: str) -> tuple[UriTemplate, Mounted] | None:
-        """Give the template a completion reference means: its own text, or a URI it matches."""
+        """Give the template a completion reference means: its own text, a URI it matches, or one begun like it."""
         for table in self._templates.values():
             for template, _, mounted in table:
                 if template.text == reference:
@@ -128,8 +141,18 @@ class Routes:
             rows = self._templates.get(scheme_of(reference), [])
         except BadArgument:
             return None
-        matching = ((template, mounted) for template, _, mounted in rows if template.match(reference) is not None)
-        return next(matching, None)
+        matching = [(template, mounted) for template, _, mounted in rows if template.match(reference) is not None]
+        alike = (
+            (one, mounted) for one, _, mounted in rows if _is_named(one) and reference.startswith(one.literal_start)
+        )
+        return matching[0] if matching else next(alike, None)
+
+    def _refusal(self, uri: str, error: BadArgument) -> RequestError:
+        """Give the words of the provider that a malformed URI would belong to, if it has any."""
+        mounted = self._owners.get(uri.partition(":")[0].lower())
+        if mounted is None or not isinstance(mounted.provider, Refusing):
+            return error
+        return mounted.provider.refused(uri, error)
 
     def _match(self, scheme: str, uri: str) -> Found | None:
         if scheme in self._fixed_schemes:
@@ -154,8 +177,17 @@ class Routes:
         if not taken:
             return None
         bare = without(uri, RANGE_NAMES)
-        found = self._fixed.get(bare) or self._match(scheme, bare) or self._catch(scheme, bare)
+        found = self._fixed.get(bare) or self._match(scheme, bare)
+        if found is None or (found.route is not None and found.route.whole):
+            if self._reads_ranges(scheme):
+                return None
+            found = found or self._catch(scheme, bare)
         return Found(found.mounted, found.route, bare, found.variables, taken)
+
+    def _reads_ranges(self, scheme: str) -> bool:
+        """Tell whether the owner of a scheme takes URIs as they were sent, and names ranges itself."""
+        rows = self._templates.get(scheme, ())
+        return any(route.whole and not RANGE_NAMES.isdisjoint(template.query_variables) for template, route, _ in rows)
 
     def _catch(self, scheme: str, uri: str) -> Found:
         mounted = self._owners.get(scheme)
@@ -187,3 +219,8 @@ class Routes:
             if template.match(bare) is not None:
                 return template.query_variables
         return frozenset()
+
+
+def _is_named(template: UriTemplate) -> bool:
+    """Tell whether a template's beginning says more than whose it is."""
+    return bool(template.literal_start.partition(":")[2].strip("/"))

@@ -303,7 +303,7 @@ class ProviderContract:
             chosen = {name: value for name, value in self._values(template).items() if is_path(template, name)}
             for name in template.variables:
                 others = {other: value for other, value in chosen.items() if other != name}
-                offered = trial.client.complete(template.text, name, "", others).values
+                offered = self._offered(trial, template, name, others)
                 assert len(offered) <= MAX_COMPLETIONS, f"{len(offered)} values for {name}"
                 if all(other in others or other == name for other in template.variables if is_path(template, other)):
                     for value in offered[:SAMPLE]:
@@ -374,6 +374,15 @@ class ProviderContract:
             trial.read(template.expand(values))
         except (BadArgument, RemoteError) as error:
             raise AssertionError(f"{template.text} with the completed {values} cannot be read: {error}") from error
+
+    def _offered(self, trial: Trial, template: UriTemplate, name: str, others: Mapping[str, str]) -> tuple[str, ...]:
+        try:
+            return trial.client.complete(template.text, name, "", others).values
+        except RemoteError as error:
+            # A parameter for which nothing can be offered may be refused.
+            if error.code != INVALID_PARAMS or is_path(template, name):
+                raise
+            return ()
 
     def _change_one(self, uris: Mapping[str, Reading]) -> str | None:
         for uri in uris:

@@ -1,8 +1,10 @@
 """Times as text: ISO 8601, UTC, as every page of Carrel spells them."""
 
+from functools import lru_cache
 from time import gmtime
 
 
+@lru_cache(maxsize=1_024)
 def iso(ms: int) -> str:
     """Spell milliseconds since 1970: UTC, with milliseconds only where there are any."""
     seconds, fraction = divmod(ms, 1000)

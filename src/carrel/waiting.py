@@ -8,9 +8,9 @@ from collections.abc import Callable, Iterator, Sequence
 from threading import Lock
 
 from carrel.catalog import Catalog
-from carrel.errors import NotFound
+from carrel.errors import NotFound, RequestError
 from carrel.model import Resource
-from carrel.provider import Given, Provider, Route
+from carrel.provider import Given, Provider, Refusing, Route
 from carrel.routing import Mounted, Routes
 
 
@@ -53,6 +53,11 @@ class Waiting:
         if found.query_range:
             raise NotFound(uri)
         return found.read()
+
+    def refused(self, uri: str, error: RequestError) -> RequestError:
+        """Refuse a malformed URI as the provider itself would."""
+        real = self._awake()
+        return real.refused(uri, error) if isinstance(real, Refusing) else error
 
     def close(self) -> None:
         """Close the provider, if it was ever built and has not taken over."""

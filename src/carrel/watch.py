@@ -16,7 +16,7 @@ from typing import Final
 from carrel.catalog import Catalog
 from carrel.errors import CarrelError
 from carrel.limits import LIST_CHANGES_PER_SECOND, SHUTDOWN_GRACE_S, UPDATES_PER_SECOND
-from carrel.provider import Surveying, Watching
+from carrel.provider import Surveying, Tracing, Watching
 from carrel.uri import normalise, split_query
 
 log = logging.getLogger(__name__)
@@ -67,6 +67,7 @@ class Watcher:
         self._changed = threading.Condition()
         self._subscriptions: set[Subscription] = set()
         self._interested: dict[str, set[tuple[Subscription, str]]] = {}
+        self._places: dict[str, set[str]] = {}
         self._tokens: dict[str, str | None] = {}
         self._evented: set[str] = set()
         self._surveys: dict[str, str] = {}
@@ -94,13 +95,16 @@ class Watcher:
     def add(self, subscription: Subscription, uri: str) -> None:
         """Have a subscription hear of a URI from now on."""
         token = self._catalog.fingerprint(uri)
-        has_events = isinstance(self._catalog.find(uri).mounted.provider, Watching)
+        provider = self._catalog.find(uri).mounted.provider
+        places = {_place(one) for one in (uri, *(provider.traces(uri) if isinstance(provider, Tracing) else ()))}
         with self._changed:
             self._tokens.setdefault(uri, token)
-            if has_events:
+            if isinstance(provider, Watching):
                 self._evented.add(uri)
             subscription.uris.add(uri)
-            self._interested.setdefault(_place(uri), set()).add((subscription, uri))
+            self._places.setdefault(uri, set()).update(places)
+            for place in places:
+                self._interested.setdefault(place, set()).add((subscription, uri))
             if subscription in self._subscriptions:
                 self._run()
 
@@ -110,12 +114,14 @@ class Watcher:
             subscription.uris.discard(uri)
             subscription.told.pop(uri, None)
             self._due.pop((subscription, uri), None)
-            interested = self._interested.get(_place(uri), set())
-            interested.discard((subscription, uri))
-            if not interested:
-                self._interested.pop(_place(uri), None)
-            if all(spelled != uri for _, spelled in interested):
+            for place in self._places.get(uri, ()):
+                interested = self._interested.get(place, set())
+                interested.discard((subscription, uri))
+                if not interested:
+                    self._interested.pop(place, None)
+            if all(spelled != uri for _, spelled in self._interested.get(_place(uri), ())):
                 self._tokens.pop(uri, None)
+                self._places.pop(uri, None)
                 self._evented.discard(uri)
 
     def remove(self, subscription: Subscription) -> None:

@@ -26,6 +26,7 @@ def test_the_demo_runs_from_anywhere_and_shows_each_step(tmp_path: Path) -> None
         "status 304",
         "Access denied: workspace:///.env (may hold secrets)",
         "told after",
+        "└── feature-y (Feature Y) [PLANNING]",
         "Found 1 checkpoints",
         "JWT research: keep tokens in secure storage",
         "Any script on the page can read them",

@@ -51,6 +51,8 @@ def test_everything_listed_can_be_read(carrel: str, project: Path, mode: str) ->
             "carrel://guide",
             "carrel://catalog",
             "carrel://health",
+            "scopes://cli-quick-ref",
+            "scopes://scope/project-alpha",
             "workspace:///analysis_options.yaml",
             "workspace:///android/app/build.gradle.kts",
             "workspace:///ios/Runner/AppDelegate.swift",
@@ -79,7 +81,11 @@ def test_a_file_arrives_byte_for_byte(carrel: str, project: Path, mode: str) -> 
 def test_templates_are_listed_and_completed(carrel: str, project: Path, mode: str) -> None:
     async def talk(client: Client) -> None:
         templates = (await client.list_resource_templates()).resource_templates
-        assert [template.uri_template for template in templates] == [TEMPLATE]
+        assert [template.uri_template for template in templates] == [
+            "scopes://scope/{alias}",
+            "scopes://tree/{alias}{?depth,skip,limit,max_nodes}",
+            TEMPLATE,
+        ]
         completed = await client.complete(
             ResourceTemplateReference(type="ref/resource", uri=TEMPLATE), {"name": "path", "value": "lib/f"}
         )
@@ -103,7 +109,14 @@ def test_what_is_missing_has_the_code_of_its_era(carrel: str, project: Path, mod
 def test_the_mirror_reads_for_hosts_that_know_only_tools(carrel: str, project: Path, mode: str) -> None:
     async def talk(client: Client) -> None:
         tools = (await client.list_tools()).tools
-        assert [tool.name for tool in tools] == ["list_resources", "read_resource"]
+        assert [tool.name for tool in tools] == [
+            "scopes.get",
+            "scopes.children",
+            "scopes.roots",
+            "aliases.resolve",
+            "list_resources",
+            "read_resource",
+        ]
         result = await client.call_tool("read_resource", {"uri": "workspace:///pubspec.yaml"})
         assert [getattr(block, "text", None) for block in result.content] == [
             (project / "pubspec.yaml").read_text(encoding="utf-8")
@@ -147,3 +160,28 @@ def test_a_legacy_subscriber_hears_of_a_change(carrel: str, project: Path) -> No
     asyncio.run(run())
 
     assert heard == [uri]
+
+
+@pytest.mark.parametrize("mode", MODES)
+def test_the_hierarchy_of_tasks_is_read_completed_and_called(carrel: str, project: Path, mode: str) -> None:
+    async def talk(client: Client) -> None:
+        uri = "scopes://tree/project-alpha?depth=2"
+        shown = (await client.read_resource(uri)).contents[0]
+        assert (str(shown.uri), getattr(shown, "text", "").splitlines()[-1]) == (
+            uri,
+            "    └── task-3 (Design UI) [TODO]",
+        )
+        completed = await client.complete(
+            ResourceTemplateReference(type="ref/resource", uri="scopes://scope/{alias}"),
+            {"name": "alias", "value": "feat"},
+        )
+        assert completed.completion.values == ["feature-x", "feature-y"]
+        called = await client.call_tool("aliases.resolve", {"alias": "TASK-1"})
+        assert called.structured_content == {
+            "alias": "task-1",
+            "canonicalAlias": "task-1",
+            "title": "Implement API",
+            "status": "TODO",
+        }
+
+    ask(carrel, project, mode, talk)

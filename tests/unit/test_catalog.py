@@ -54,6 +54,7 @@ def pages(catalog: Catalog, limit: int) -> list[list[str]]:
         page = catalog.page(cursor, limit)
         given.append([entry.uri for entry in page.entries])
         cursor = page.next_cursor
+        assert len(given) < 1_000, "the pages never end"
     return given
 
 
@@ -173,6 +174,7 @@ def test_templates_are_the_routes_with_variables_page_by_page() -> None:
     while cursor is not None:
         templates, cursor = catalog.templates(cursor)
         assert len(templates) <= 3
+        assert len(listed) < 100, "the pages never end"
         listed += [template.uri_template for template in templates]
 
     assert listed == [route.template for route in memory.routes() if "{" in route.template]
@@ -570,3 +572,26 @@ def test_what_a_part_shows_is_bytes_of_the_same_text() -> None:
 
     assert parts == ["aé", "€", "", "😀", "", "z\n"]
     assert "".join(parts) == SAMPLE
+
+
+@pytest.mark.parametrize("uri", ["DESK:///" + "a" * 9_000, "desk:///a\0", "desk:///a\nb"])
+def test_a_provider_may_refuse_what_is_no_uri_in_its_own_words(uri: str) -> None:
+    class Wordy(Desk):
+        def refused(self, uri: str, error: RequestError) -> RequestError:
+            return BadArgument(f"Not so: {len(uri)}", data={"parameter": "own"})
+
+    assert refusal(Catalog([Wordy()]), uri) == (BadArgument, f"Not so: {len(uri)}", "own")
+    assert refusal(Catalog([Desk()]), uri)[2] == "uri"
+
+
+def test_a_reference_may_be_the_beginning_of_a_template_that_says_more_than_its_scheme() -> None:
+    class Offering(Desk):
+        def complete(self, template: str, variable: str, value: str, context: object) -> Sequence[str]:
+            return [template]
+
+    catalog = Catalog([Offering(("desk://drawer/{id}{?a}", says("d")), ("desk:///{+path}", says("p")))])
+
+    for reference in ("desk://drawer/", "desk://drawer/{id}{?a,b}", "desk://drawer/x/y"):
+        assert catalog.complete(reference, "id", "", {}).values == ("desk://drawer/{id}{?a}",)
+    with pytest.raises(BadArgument, match="Unknown reference"):
+        catalog.complete("desk://", "path", "", {})

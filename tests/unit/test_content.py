@@ -120,6 +120,7 @@ def test_utf_16_with_a_lone_surrogate_and_an_odd_byte_is_borne() -> None:
     assert part(stored(data, "utf-16le"), 0) == ("�a�", 0, 5, 5)
     assert note(stored(data, "utf-16le"), 0, None, "replaced") == 2
     assert [part(stored(data, "utf-16le"), start, 1)[0] for start in range(5)] == ["�", "", "a", "", "�"]
+    assert [part(stored(b"\x00\xd8\x00", "utf-16le"), start, 1)[0] for start in range(3)] == ["�", "", ""]
 
 
 @pytest.mark.parametrize(

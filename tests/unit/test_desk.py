@@ -45,9 +45,8 @@ def text_of(client: Client, uri: str) -> str:
 def test_a_plain_folder_calls_for_its_files(project: Path) -> None:
     desk = desk_of(project)
 
-    assert [one for one in desk.choices if one.state == "served"] == [
-        Choice("workspace", "served", "every folder has files")
-    ]
+    served = [choice for choice in desk.choices if choice.state == "served"]
+    assert served == [Choice("workspace", "served", "every folder has files")]
     assert [entry.uri for entry in desk.catalog.entries()] == [
         "carrel://guide",
         "carrel://catalog",

@@ -1,4 +1,4 @@
-"""The documents say what is so: links lead somewhere, generated pages are fresh, settings and routes are on their page."""
+"""The documents say what is so: links lead somewhere, generated pages are fresh, settings are on their page."""
 
 import re
 from pathlib import Path

@@ -247,6 +247,8 @@ def test_a_condition_that_is_no_string_is_named(client: Conversation, value: obj
     params = {"uri": "test:///plain", "_meta": {"dev.carrel/if-none-match": value}}
 
     assert said(client, request("resources/read", params))["error"]["data"] == {
+        "error": "Invalid parameter: dev.carrel/if-none-match",
+        "status": 400,
         "parameter": "dev.carrel/if-none-match",
         "uri": "test:///plain",
         "dev.carrel/error": "invalid",
@@ -364,6 +366,14 @@ def test_each_error_has_its_code_word_and_uri_in_both_eras(
             "message": message,
             "data": {**data, "uri": uri},
         }
+
+
+@pytest.mark.parametrize(
+    "uri", ["test:///note/none?start=1", "TEST:///note/none", "test:///nowhere?length=5", "test:///query/a?start=1&x=2"]
+)
+def test_an_error_names_the_uri_as_it_was_asked_for(client: Conversation, uri: str) -> None:
+    for version in (MODERN, LEGACY):
+        assert client.ask("resources/read", {"uri": uri}, version=version)["data"]["uri"] == uri
 
 
 @pytest.mark.parametrize("version", [MODERN, LEGACY])

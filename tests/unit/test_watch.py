@@ -175,13 +175,15 @@ def test_adding_what_cannot_be_read_raises_what_a_read_would(made: list[Subscrip
 # Folding
 
 
-def test_what_happens_before_the_start_is_told_once_after_it(made: list[Subscription]) -> None:
+def test_what_happens_before_the_start_is_told_once_after_it(made: list[Subscription], listen: Listen) -> None:
     ear = Ear()
     watcher = watcher_of(Eventful("a", {"1": "one", "2": "two"}))
     made.append(watcher.subscribe(ear, ["a:///1", "a:///2"], list_changes=True))
+    other = listen(watcher, "a:///1", list_changes=True)
     for _ in range(100):
         watcher.updated("a:///1")
         watcher.list_changed()
+    assert {other.next(), other.next()} == {"a:///1", LIST}
     assert ear.is_silent()
     made[0].start()
 

@@ -22,7 +22,9 @@ def with_choices(command: Callable[..., Any]) -> Callable[..., Any]:
     for option in (
         click.option("--debug", is_flag=True, expose_value=False, help="Show where a failure comes from."),
         click.option("--json", is_flag=True, expose_value=False, callback=keep, help="Print JSON."),
-        click.option("--server", metavar="COMMAND", expose_value=False, callback=keep, help="Ask another MCP server."),
+        click.option(
+            "--server", metavar="COMMAND|URL", expose_value=False, callback=keep, help="Ask another MCP server."
+        ),
         click.option(
             "--project",
             metavar="DIR",
@@ -39,7 +41,10 @@ def with_choices(command: Callable[..., Any]) -> Callable[..., Any]:
 class Commands(click.Group):
     """The commands, of which whole groups are imported only when they are used."""
 
-    elsewhere: ClassVar[dict[str, str]] = {"sage": "carrel.cli.sage:sage"}
+    elsewhere: ClassVar[dict[str, str]] = {
+        "sage": "carrel.cli.sage:sage",
+        "scopes": "carrel.cli.scopes:scopes",
+    }
     """A group's name, and where it is, as `module:attribute`."""
 
     def list_commands(self, ctx: click.Context) -> list[str]:
@@ -157,6 +162,44 @@ def doctor(choices: Choices) -> int:
     from carrel.cli.doctor import examine
 
     return examine(choices)
+
+
+@app.group()
+def token() -> None:
+    """Make and revoke tokens for `carrel serve --http`."""
+
+
+@token.command("add")
+@click.argument("name")
+@click.option("--scope", "scopes", metavar="SCHEME:RIGHT", multiple=True, help="As workspace:read; without: all.")
+@with_choices
+@click.pass_obj
+def token_add(choices: Choices, name: str, scopes: tuple[str, ...]) -> None:
+    """Make a token and print it, once."""
+    from carrel.cli.tokens import add_token
+
+    add_token(choices, name, scopes)
+
+
+@token.command("list")
+@with_choices
+@click.pass_obj
+def token_list(choices: Choices) -> None:
+    """Show which tokens there are, and what each may do."""
+    from carrel.cli.tokens import list_tokens
+
+    list_tokens(choices)
+
+
+@token.command("revoke")
+@click.argument("name")
+@with_choices
+@click.pass_obj
+def token_revoke(choices: Choices, name: str) -> None:
+    """Let a token count no longer; a running server notices within a second."""
+    from carrel.cli.tokens import revoke_token
+
+    revoke_token(choices, name)
 
 
 @app.group()

@@ -1,11 +1,12 @@
 """Why a file is, or is not, served: the same rules as a read, told a sentence at a time."""
 
 from carrel.errors import Denied, NotFound
+from carrel.providers.workspace.listing import Listing
 from carrel.providers.workspace.paths import REASONS, Target
-from carrel.providers.workspace.tree import Tree
+from carrel.providers.workspace.tree import Found, Tree
 
 _ADVICE = {
-    "outside": "Only what lies below the root can be named.",
+    "outside": "Only what lies below the root can be named, and no link leads out of it.",
     "deny": "The built-in deny-list and [workspace] deny always win; nothing lifts them but another name.",
     "hidden": 'Set [workspace] hidden = "show" or "unlisted", or name it in allow.',
     "ignored": 'Set [workspace] ignored = "show" or "unlisted", or name it in allow.',
@@ -15,24 +16,26 @@ _ADVICE = {
 }
 
 
-def explain(tree: Tree, target: Target) -> list[str]:
+def explain(tree: Tree, listing: Listing, target: Target) -> list[str]:
     """Say what holds for a target, and what would change it."""
-    told = [
-        f"Means {'/'.join(target.segments) or 'the root'} in {tree.name or 'the main root'}.",
-        f"Preset {tree.policy.preset}.",
-    ]
+    told = [f"Preset {tree.policy.preset}, in {f'the root {tree.name}' if tree.name else 'the main root'}."]
     try:
         found = tree.open(target)
     except NotFound:
         return [*told, "Not served: nothing is there. The rules would let it be read."]
     except Denied as error:
         return [*told, f"Not served: {REASONS[error.reason]} ({error.reason}).", _ADVICE[error.reason]]
-    with found.opened as opened:
-        if opened.real != found.segments:
-            told.append(f"A link to {'/'.join(opened.real)}.")
-        if opened.is_folder:
-            return [*told, "Served: a folder; reading it gives its children."]
-        kind = tree.kind(found)
-        told.append(f"{opened.stat.st_size} bytes of {kind.encoding}.")
-        listed = "and listed" if found.verdict.is_listed else "by name, but not listed"
-        return [*told, f"Served {listed}."]
+    with found.opened:
+        return [*told, *_explain_found(tree, listing, found)]
+
+
+def _explain_found(tree: Tree, listing: Listing, found: Found) -> list[str]:
+    opened = found.opened
+    told = [f"Means {'/'.join(found.segments) or 'the root itself'}."]
+    if opened.real != found.segments:
+        told.append(f"A link on the way leads to {'/'.join(opened.real) or 'the root itself'}.")
+    if opened.is_folder:
+        return [*told, "Served: a folder; reading it gives its children."]
+    told.append(f"{opened.stat.st_size} bytes of {tree.sniff(opened).kind.encoding}.")
+    is_listed = listing.listed(found.segments) is not None
+    return [*told, "Served and listed." if is_listed else "Served by name, but not listed."]

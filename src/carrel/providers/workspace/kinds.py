@@ -112,8 +112,13 @@ _NAMES: Final = {
     "README": "text/plain",
     "go.sum": "text/plain",
 }
-TEXT_BY_SUFFIX: Final = {suffix: kind for kind, suffixes in _TEXT_TYPES.items() for suffix in suffixes.split()}
-BINARY_BY_SUFFIX: Final = {suffix: kind for kind, suffixes in _BINARY_TYPES.items() for suffix in suffixes.split()}
+_BY_SUFFIX: Final = {
+    suffix: (kind, is_text)
+    for table, is_text in ((_BINARY_TYPES, False), (_TEXT_TYPES, True))
+    for kind, suffixes in table.items()
+    for suffix in suffixes.split()
+}
+_BY_NAME: Final = {name: (kind, True) for name, kind in _NAMES.items()}
 
 _CONTROL: Final = bytes([*range(0x07), *range(0x0E, 0x1B), *range(0x1C, 0x20), 0x7F])
 
@@ -155,23 +160,14 @@ def _is_utf8(head: bytes, *, is_whole: bool) -> bool:
 
 
 def type_of(name: str, *, is_text: bool) -> str:
-    """Give the MIME type; a text type on binary content becomes plain bytes."""
-    suffix = suffix_of(name)
-    if is_text:
-        return _NAMES.get(name) or TEXT_BY_SUFFIX.get(suffix, UNKNOWN_TEXT)
-    return BINARY_BY_SUFFIX.get(suffix, UNKNOWN_BINARY)
+    """Give the MIME type: by the name, but a text type on binary content becomes plain bytes."""
+    known = known_type(name)
+    if known is None:
+        return UNKNOWN_TEXT if is_text else UNKNOWN_BINARY
+    return known[0] if is_text or not known[1] else UNKNOWN_BINARY
 
 
 def known_type(name: str) -> tuple[str, bool] | None:
     """Give the MIME type and whether it is text, where the name alone tells."""
-    suffix = suffix_of(name)
-    text = _NAMES.get(name) or TEXT_BY_SUFFIX.get(suffix)
-    if text is not None:
-        return text, True
-    binary = BINARY_BY_SUFFIX.get(suffix)
-    return None if binary is None else (binary, False)
-
-
-def suffix_of(name: str) -> str:
-    """Give what stands after the last dot, in lower case; for a name like `.gitignore`, its rest."""
-    return name.rpartition(".")[2].lower() if "." in name else ""
+    # What stands after the last dot counts; for a name like `.gitignore`, its rest.
+    return _BY_NAME.get(name) or (_BY_SUFFIX.get(name.rpartition(".")[2].lower()) if "." in name else None)

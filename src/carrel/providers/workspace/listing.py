@@ -1,38 +1,66 @@
 """Files in the order of their URIs, found lazily; and the children of one folder.
 
-Only folders that a page shows are read, and one folder at a time is held: siblings are
-sorted by their quoted name, folders with a closing `/`, so depth-first order is URI
-order and a whole folder that sorts before the place asked for is passed over unread.
+Only folders that a page shows are read, and only those from the root to the present place are
+held: siblings are sorted by their quoted name, folders with a closing `/`, so depth-first order
+is URI order, and a whole folder that sorts before the place asked for is passed over unread.
 """
 
 import os
 import stat
-from collections.abc import Iterator
+from bisect import bisect_left
+from collections.abc import Generator, Iterable, Iterator
+from time import time_ns
 from typing import Final
 
-from carrel.errors import CarrelError
-from carrel.model import Annotations, Resource, Text
+from carrel.errors import RequestError
+from carrel.limits import MAX_URI_LENGTH
+from carrel.model import Annotations, Resource
 from carrel.providers.workspace import kinds
-from carrel.providers.workspace.ignore import Chain, Segments
-from carrel.providers.workspace.paths import Target, prefix_of
-from carrel.providers.workspace.policy import Verdict
-from carrel.providers.workspace.tree import Tree, etag_of
-from carrel.sandbox import Kind, Opened, SandboxError
-from carrel.times import iso
-from carrel.uri import decode, quote
+from carrel.providers.workspace.ignore import SETTLED_NS, Segments
+from carrel.providers.workspace.paths import prefix_of
+from carrel.providers.workspace.policy import Ground, Verdict
+from carrel.providers.workspace.tree import Found, Tree, etag_of, is_servable
+from carrel.sandbox import Kind, Opened, SandboxError, Unreadable
+from carrel.uri import quote
 from carrel.value import Value
 
-FOLDER_TYPE: Final = "inode/directory"
-MAX_CHILDREN: Final = 1_000
+MAX_OPEN: Final = 64
+"""Handles held on the way down; folders above are opened again when their turn comes."""
+
+LARGE: Final = 2_000
+"""Names in a folder that is not read again for each of its pages."""
+
+Named = tuple[str, str, Kind]
+"""Quoted name, with a closing `/` for a folder; name; kind."""
 
 
-class Child(Value, frozen=True, gc=False):
-    """A name in a folder: `key` is its quoted form, with a closing `/` for a folder to go into."""
+class Entry(Value, frozen=True, gc=False):
+    """A file to be listed: its state when it was looked at, and its type by name, or by content if that is unknown."""
+
+    uri: str
+    segments: Segments
+    mime_type: str
+    state: os.stat_result
+
+
+class Child(Value, frozen=True):
+    """What a folder shows: a file with its entry, or a folder without. `key` is its place, quoted."""
 
     key: str
     name: str
-    kind: Kind
-    verdict: Verdict
+    entry: Entry | None
+
+
+class _Step:
+    """A folder on the way to the present place."""
+
+    __slots__ = ("ground", "names", "opened", "prefix")
+
+    def __init__(self, ground: Ground, prefix: str, opened: Opened, names: Iterable[Named] = ()) -> None:
+        self.ground = ground
+        self.prefix = prefix
+        self.opened = opened
+        self.names = iter(names)
 
 
 class Listing:
@@ -41,173 +69,257 @@ class Listing:
     def __init__(self, tree: Tree, max_listed_bytes: int) -> None:
         self._tree = tree
         self._max_listed_bytes = max_listed_bytes
+        self._large: tuple[tuple[int, ...], list[Named]] = ((), [])
         self.unreadable: set[Segments] = set()
 
-    def files(self, after: str = "", folder: Segments = ()) -> Iterator[Resource]:
-        """Yield the files below a folder whose URI comes after `after`, in order."""
-        prefix = prefix_of(self._tree.name) + "".join(f"{quote(name)}/" for name in folder)
-        if prefix <= after and not after.startswith(prefix):
-            return
-        yield from self._below(folder, prefix, after, only_allowed=False)
+    def files(self, after: str = "", folder: Segments = (), begins: str = "") -> Iterator[Entry]:
+        """Yield the files below a folder whose URI begins so and comes after `after`, in order."""
+        prefix = prefix_of(self._tree.name, folder)
+        first = self._enter(self._ground(folder), prefix, after) if _holds(prefix, after, begins) else None
+        steps = [first] if first else []
+        try:
+            while steps:
+                below = yield from self._files_until_folder(steps[-1], after, begins)
+                if below is None:
+                    steps.pop().opened.close()
+                else:
+                    steps.append(below)
+                    if len(steps) > MAX_OPEN:
+                        steps[-1 - MAX_OPEN].opened.close()
+        finally:
+            for step in steps:
+                step.opened.close()
 
-    def _below(self, folder: Segments, prefix: str, after: str, *, only_allowed: bool) -> Iterator[Resource]:
-        opened = self._open(folder)
+    def _files_until_folder(self, step: _Step, after: str, begins: str) -> Generator[Entry, None, _Step | None]:
+        """Yield the files of a folder; give the next folder in it to go into, or None at its end."""
+        for key, name, kind in step.names:
+            uri = step.prefix + key
+            if kind == "folder":
+                below = self._below(step, name, uri, after) if _holds(uri, after, begins) else None
+                if below is not None:
+                    return below
+            elif uri > after and uri.startswith(begins):
+                entry = self._entry(step, name, kind, uri)
+                if entry is not None:
+                    yield entry
+        return None
+
+    def folders(self, top: Segments) -> Iterator[Segments]:
+        """Yield a folder, and those below it in which anything may be listed."""
+        waiting = [self._ground(top)]
+        while waiting:
+            ground = waiting.pop()
+            opened = self._open(ground.segments)
+            if opened is not None:
+                yield ground.segments
+                with opened:
+                    names = [name for _, name, kind in self._names(opened, ground.segments) if kind == "folder"]
+                waiting.extend(self._tree.policy.enter(ground, name) for name in names if self._may_enter(ground, name))
+
+    def _ground(self, folder: Segments) -> Ground:
+        """Give what holds in a folder now."""
+        ground = self._tree.policy.top()
+        for name in folder:
+            ground = self._tree.policy.enter(ground, name)
+        return ground
+
+    def children(self, opened: Opened, segments: Segments, after: str = "", begun: str = "") -> Iterator[Child]:
+        """Yield what an open folder shows whose name begins so, in order, after the place `after`."""
+        prefix = prefix_of(self._tree.name, segments)
+        ground = self._tree.policy.ground(segments).own
+        step = _Step(ground, prefix, opened)
+        linked: dict[str, Child] = {}
+        places: list[Named] = []
+        for key, name, kind in self._names(opened, segments):
+            if name.startswith(begun):
+                if kind == "link" and (child := self._linked(step, key, name)):
+                    linked[name] = child
+                    places.append((child.key, name, kind))
+                elif kind != "link":
+                    places.append((key, name, kind))
+        places.sort()
+        for key, name, kind in places:
+            if key > after and (child := linked.get(name) or self._child(step, key, name, kind)):
+                yield child
+
+    def listed(self, segments: Segments) -> Entry | None:
+        """Give the entry of one file as it stands now; None if it is not listed."""
+        opened = self._open(segments[:-1]) if segments else None
         if opened is None:
-            return
+            return None
         with opened:
-            chain = self._tree.policy.ignore.chain(folder)
-            for child in self._children(opened, folder, chain, only_allowed=only_allowed):
-                uri = prefix + child.key
-                if child.kind == "folder":
-                    if uri > after or after.startswith(uri):
-                        hides = bool(child.verdict.reason)
-                        yield from self._below((*folder, child.name), uri, after, only_allowed=hides)
-                elif uri > after:
-                    entry = self._entry(opened, folder, child, uri)
-                    if entry is not None:
-                        yield entry
+            ground = self._tree.policy.ground(segments[:-1])
+            step = _Step(ground, prefix_of(self._tree.name, segments[:-1]), opened)
+            uri = step.prefix + quote(segments[-1])
+            kinds_found: tuple[Kind, ...] = ("file", "link")
+            return next((entry for kind in kinds_found if (entry := self._entry(step, segments[-1], kind, uri))), None)
+
+    # One folder on the way
+
+    def _below(self, step: _Step, name: str, uri: str, after: str) -> _Step | None:
+        """Go into a folder, if anything in it may be listed."""
+        if len(uri) >= MAX_URI_LENGTH or not self._may_enter(step.ground, name):
+            return None
+        return self._enter(self._tree.policy.enter(step.ground, name), uri, after)
+
+    def _may_enter(self, ground: Ground, name: str) -> bool:
+        policy = self._tree.policy
+        return policy.may_list_below(ground, name, policy.judge_child(ground, name, is_folder=True))
+
+    def _enter(self, ground: Ground, prefix: str, after: str) -> _Step | None:
+        opened = self._open(ground.segments)
+        if opened is None:
+            return None
+        names = self._names(opened, ground.segments)
+        if after.startswith(prefix):
+            reached, slash, _ = after[len(prefix) :].partition("/")
+            names = names[bisect_left(names, (reached + slash, "", "file")) :]
+        return _Step(ground, prefix, opened, names)
 
     def _open(self, folder: Segments) -> Opened | None:
+        """Open a folder where it lies; one that became a link meanwhile is not entered."""
         try:
             opened = self._tree.root.open(folder)
-        except SandboxError:
+        except Unreadable:
             self.unreadable.add(folder)
             return None
-        self.unreadable.discard(folder)
-        return opened
+        except SandboxError:
+            self.unreadable.discard(folder)
+            return None
+        if opened.is_folder and opened.real == folder:
+            return opened
+        opened.close()
+        return None
 
-    def _children(self, opened: Opened, folder: Segments, chain: Chain, *, only_allowed: bool) -> list[Child]:
-        """Give the names in a folder that may be listed, in order."""
-        policy = self._tree.policy
-        children = []
-        for name, kind in _scan(opened):
-            if kind == "special" or not is_servable(name):
-                continue
-            is_folder = kind == "folder"
-            verdict = policy.judge_child(folder, name, is_folder=is_folder, chain=chain)
-            if only_allowed or verdict.reason or not verdict.is_listed:
-                if verdict.reason == "deny":
-                    continue
-                if policy.is_allowed((*folder, name), is_folder=is_folder):
-                    verdict = Verdict()
-                elif not (is_folder and policy.allow):
-                    continue
-            key = quote(name)
-            children.append(Child(f"{key}/" if is_folder else key, name, kind, verdict))
-        children.sort(key=lambda child: child.key)
-        return children
-
-    def _entry(self, opened: Opened, folder: Segments, child: Child, uri: str) -> Resource | None:
-        """Describe a file, or give None if it is not to be listed after all."""
+    def _names(self, opened: Opened, folder: Segments) -> list[Named]:
+        """Give the names in a folder that a URI can hold, in order; those of a large one are kept while they hold."""
+        state = opened.stat
+        now = (state.st_dev, state.st_ino, state.st_mtime_ns, state.st_ctime_ns)
+        if self._large[0] == now:
+            return self._large[1]
         try:
-            if child.kind == "link":
-                return self._linked(folder, child, uri)
-            state = opened.stat_child(child.name)
-            if not stat.S_ISREG(state.st_mode) or state.st_size > self._max_listed_bytes:
+            found = opened.scan()
+        except SandboxError:
+            self.unreadable.add(folder)
+            return []
+        self.unreadable.discard(folder)
+        names: list[Named] = [
+            (f"{quote(name)}/" if kind == "folder" else quote(name), name, kind)
+            for name, kind in found
+            if kind != "special" and is_servable(name)
+        ]
+        names.sort()
+        if len(names) >= LARGE and time_ns() - state.st_ctime_ns > SETTLED_NS:
+            self._large = (now, names)
+        return names
+
+    # One name in a folder
+
+    def _child(self, step: _Step, key: str, name: str, kind: Kind) -> Child | None:
+        if kind == "folder":
+            verdict = self._tree.policy.judge_child(step.ground, name, is_folder=True)
+            return Child(key, name, None) if verdict.is_listed and not verdict.reason else None
+        entry = self._entry(step, name, kind, step.prefix + key)
+        return None if entry is None else Child(key, name, entry)
+
+    def _linked(self, step: _Step, key: str, name: str) -> Child | None:
+        found = self._follow(step, name, step.prefix + key)
+        if found is None:
+            return None
+        with found.opened as opened:
+            if opened.is_folder:
+                return Child(f"{key}/", name, None)
+            entry = self._of_link(found, step.prefix + key)
+            return None if entry is None else Child(key, name, entry)
+
+    def _entry(self, step: _Step, name: str, kind: Kind, uri: str) -> Entry | None:
+        """Describe a file, or give None if it is not to be listed."""
+        if len(uri) > MAX_URI_LENGTH:
+            return None
+        if kind == "link":
+            found = self._follow(step, name, uri)
+            if found is None:
                 return None
-            etag = etag_of(state)
-            known = kinds.known_type(child.name)
-            if known is None:
-                with self._tree.root.open((*folder, child.name)) as file:
-                    kind = self._tree.sniff(file, etag)[0]
-                    known = kinds.type_of(child.name, is_text=kind.is_text), kind.is_text
+            with found.opened:
+                return self._of_link(found, uri)
+        verdict = self._tree.policy.judge_child(step.ground, name, is_folder=False)
+        if verdict.reason or not verdict.is_listed:
+            return None
+        if step.opened.fd < 0:
+            reopened = self._open(step.ground.segments)
+            if reopened is None:
+                return None
+            step.opened = reopened
+        return self._of_file(step, name, uri, verdict)
+
+    def _of_file(self, step: _Step, name: str, uri: str, verdict: Verdict) -> Entry | None:
+        try:
+            state = step.opened.stat_child(name)
+        except Unreadable:
+            self.unreadable.add(step.ground.segments)
+            return None
         except SandboxError:
             return None
-        if child.verdict.needs_text and not known[1]:
+        if not stat.S_ISREG(state.st_mode) or state.st_size > self._max_listed_bytes:
             return None
-        return describe(uri, (*folder, child.name), known[0], state, etag)
+        segments = (*step.ground.segments, name)
+        known = kinds.known_type(name)
+        if known is None:
+            return self._of_unknown(segments, uri, verdict)
+        if verdict.needs_text and not known[1]:
+            return None
+        return Entry(uri, segments, known[0], state)
 
-    def _linked(self, folder: Segments, child: Child, uri: str) -> Resource | None:
-        """Describe what a link leads to, if that is a file that may be read."""
-        segments = (*folder, child.name)
+    def _of_unknown(self, segments: Segments, uri: str, verdict: Verdict) -> Entry | None:
+        """Describe a file whose name tells no type: by its content."""
         try:
-            found = self._tree.open(Target(uri, self._tree.name, segments))
-        except CarrelError:
+            with self._tree.root.open(segments) as opened:
+                if opened.is_folder or opened.real != segments:
+                    return None
+                kind = self._tree.sniff(opened).kind
+        except SandboxError:
             return None
-        with found.opened as file:
-            if file.is_folder or file.stat.st_size > self._max_listed_bytes or not found.verdict.is_listed:
-                return None
-            kind = self._tree.sniff(file, found.etag)[0]
-            mime_type = kinds.type_of(child.name, is_text=kind.is_text)
-            return describe(uri, segments, mime_type, file.stat, found.etag)
-
-    # One folder
-
-    def children(self, opened: Opened, folder: Segments, after: str = "") -> Iterator[tuple[str, Text]]:
-        """Yield one small item per direct child whose key comes after `after`: what a folder's read shows."""
-        prefix = prefix_of(self._tree.name) + "".join(f"{quote(name)}/" for name in folder)
-        chain = self._tree.policy.ignore.chain(folder)
-        for child in self._children(opened, folder, chain, only_allowed=False):
-            item = self._child_item(opened, folder, child, prefix) if child.key > after else None
-            if item is not None:
-                yield child.key, item
-
-    def names(self, opened: Opened, folder: Segments) -> list[str]:
-        """Give the names in a folder that a folder's read would show; folders end with `/`."""
-        shown = []
-        for key, item in self.children(opened, folder):
-            name = decode(key.removesuffix("/"))
-            shown.append(f"{name}/" if item.mime_type == FOLDER_TYPE else name)
-        return shown
-
-    def _child_item(self, opened: Opened, folder: Segments, child: Child, prefix: str) -> Text | None:
-        uri = prefix + child.key.removesuffix("/")
-        if child.kind == "folder":
-            return Text("", FOLDER_TYPE, uri=uri)
-        if child.kind == "link" and self._is_folder_link(folder, child, uri):
-            return Text("", FOLDER_TYPE, uri=uri)
-        entry = self._entry(opened, folder, child, uri)
-        if entry is None:
+        if verdict.needs_text and not kind.is_text:
             return None
-        return Text(_summary(entry), entry.mime_type, uri=uri, meta=_entry_meta(entry))
+        return Entry(uri, segments, kinds.type_of(segments[-1], is_text=kind.is_text), opened.stat)
 
-    def _is_folder_link(self, folder: Segments, child: Child, uri: str) -> bool:
+    def _follow(self, step: _Step, name: str, uri: str) -> Found | None:
+        """Open what a link leads to, if that may be read and the link is to be shown."""
         try:
-            with self._tree.open(Target(uri, self._tree.name, (*folder, child.name))).opened as opened:
-                return opened.is_folder
-        except CarrelError:
-            return False
+            found = self._tree.open_path(uri, (*step.ground.segments, name))
+        except (RequestError, SandboxError):
+            return None
+        verdict = self._tree.policy.judge_child(step.ground, name, is_folder=found.opened.is_folder)
+        if verdict.is_listed and not verdict.reason:
+            return found
+        found.opened.close()
+        return None
+
+    def _of_link(self, found: Found, uri: str) -> Entry | None:
+        """Describe what a link leads to, if that is a file that is not too large."""
+        opened = found.opened
+        if opened.is_folder or opened.stat.st_size > self._max_listed_bytes:
+            return None
+        is_text = self._tree.sniff(opened).kind.is_text
+        return Entry(uri, found.segments, kinds.type_of(found.segments[-1], is_text=is_text), opened.stat)
 
 
-def is_servable(name: str) -> bool:
-    """Tell whether a name can stand in a URI: UTF-8, without a backslash."""
-    if name.isascii():
-        return "\\" not in name
-    return "\\" not in name and not any("\ud800" <= character <= "\udfff" for character in name)
-
-
-def describe(uri: str, segments: Segments, mime_type: str, state: os.stat_result, etag: str) -> Resource:
+def describe(entry: Entry) -> Resource:
     """Make the list entry of a file."""
     return Resource(
-        uri,
-        "/".join(segments),
+        entry.uri,
+        "/".join(entry.segments),
         "",
-        mime_type,
-        segments[-1],
-        Annotations((), None, state.st_mtime_ns // 1_000_000),
-        state.st_size,
-        {"dev.carrel/etag": etag},
+        entry.mime_type,
+        entry.segments[-1],
+        Annotations((), None, entry.state.st_mtime_ns // 1_000_000),
+        entry.state.st_size,
+        {"dev.carrel/etag": etag_of(entry.state)},
     )
 
 
-def _scan(opened: Opened) -> list[tuple[str, Kind]]:
-    try:
-        return opened.scan()
-    except SandboxError:
-        return []
-
-
-def _summary(entry: Resource) -> str:
-    assert entry.annotations is not None
-    return f"{entry.size} bytes, {iso(entry.annotations.last_modified_ms or 0)}"
-
-
-def _entry_meta(entry: Resource) -> dict[str, object]:
-    return {
-        **(entry.meta or {}),
-        "dev.carrel/uri": entry.uri,
-        "dev.carrel/total": entry.size,
-        "dev.carrel/start": 0,
-        "dev.carrel/length": 0,
-        "dev.carrel/entry": True,
-    }
+def _holds(folder: str, after: str, begins: str) -> bool:
+    """Tell whether a folder, by its URI with a closing `/`, can hold what comes after `after` and begins so."""
+    if not (folder.startswith(begins) or begins.startswith(folder)):
+        return False
+    return folder > after or after.startswith(folder)

@@ -4,14 +4,20 @@ Canonical: `workspace:///` and the path, or `workspace://@name/` and the path in
 root. Many spellings are read: hosts and URL libraries drop slashes and `@`.
 """
 
+import re
 from collections.abc import Collection
 from typing import Final
 
-from carrel.errors import BadArgument, Denied, NotFound, echo
-from carrel.uri import SEGMENT_SAFE, decode, pairs, quote, scheme_of, split_query
+from carrel.errors import BadArgument, Denied, echo
+from carrel.limits import MAX_URI_LENGTH
+from carrel.uri import SEGMENT_SAFE, decode, is_text, pairs, quote, scheme_of, split_query
 from carrel.value import Value
 
 SCHEME: Final = "workspace"
+_OF_URI: Final = {"parameter": "uri"}
+MAIN: Final = "workspace:///"
+EVERY: Final = "workspace://"
+"""What the URIs of all roots begin with."""
 KEY_SAFE: Final = SEGMENT_SAFE + "/"
 """A folder's place among its siblings ends with `/`."""
 REASONS: Final = {
@@ -25,63 +31,82 @@ REASONS: Final = {
 }
 """Why a URI is refused, in words."""
 
+_PLAIN: Final = re.compile(r"workspace:///([A-Za-z0-9_~!$&'()*+,;=:@-][A-Za-z0-9._~!$&'()*+,;=:@/-]*+)")
+"""Most canonical URIs, with nothing to decode."""
+
+Segments = tuple[str, ...]
+
 
 class Target(Value, frozen=True):
-    """What a workspace URI means: a root, names below it, and what its query asks."""
+    """What a workspace URI means: a root, names below it, and what its query asks.
+
+    `is_guess` where the first name looks like that of a root, and there is none of that name.
+    """
 
     uri: str
     root: str
-    segments: tuple[str, ...]
+    segments: Segments
     is_folder: bool = False
     query: tuple[tuple[str, str], ...] = ()
-
-    @property
-    def canonical(self) -> str:
-        """Give the one URI by which this is listed."""
-        return canonical(self.root, self.segments)
+    is_guess: bool = False
 
 
 def parse(uri: str, roots: Collection[str]) -> Target:
     """Read a URI; `roots` are the names of the further roots."""
+    plain = _PLAIN.fullmatch(uri)
+    if plain is not None and len(uri) <= MAX_URI_LENGTH:
+        path = plain[1]
+        if path[-1] != "/" and "/." not in path and "//" not in path:
+            return Target(uri, "", tuple(path.split("/")))
+    try:
+        return _parse(uri, roots)
+    except BadArgument as error:
+        raise BadArgument(f"Invalid parameter: uri={echo(uri)} ({error.message})", uri=uri, data=_OF_URI) from None
+
+
+def _parse(uri: str, roots: Collection[str]) -> Target:
     scheme_of(uri)
     if "#" in uri:
-        raise BadArgument(f"Invalid URI: {echo(uri)} (a # in a name is written %23)", uri=uri)
+        raise BadArgument("a # in a name is written %23")
     bare, query = split_query(uri)
     rest = bare.partition(":")[2]
-    path = _without_slashes(rest)
-    slashes = len(rest) - len(path)
-    raw = path.split("/")
-    try:
-        names = [decode(part) for part in raw]
-        asked = tuple(pairs(query)) if query else ()
-    except BadArgument as error:
-        raise BadArgument(error.message, uri=uri, data=error.data) from None
-    root = ""
-    if slashes == 2 and names and (names[0].startswith("@") or names[0] in roots):
-        root = names.pop(0).removeprefix("@")
-        if root not in roots:
-            raise NotFound(uri)
+    path = rest.removeprefix("/").removeprefix("/").removeprefix("/")
+    names = [decode(part) for part in path.split("/")]
+    asked = tuple(pairs(query)) if query else ()
+    root = _root_of(names[0], roots) if len(rest) - len(path) == 2 else None
+    if root is not None:
+        del names[0]
     if any(name == ".." or "/" in name or "\\" in name for name in names):
         raise denied(uri, "outside")
     segments = tuple(name for name in names if name not in ("", "."))
-    return Target(uri, root, segments, bool(segments) and names[-1] in ("", "."), asked)
+    is_guess = root is None and len(rest) - len(path) == 2 and names[0].startswith("@")
+    return Target(uri, root or "", segments, bool(segments) and names[-1] in ("", "."), asked, is_guess)
 
 
-def _without_slashes(rest: str) -> str:
-    """Drop up to three leading slashes."""
-    for _ in range(3):
-        rest = rest.removeprefix("/")
-    return rest
+def _root_of(name: str, roots: Collection[str]) -> str | None:
+    root = name.removeprefix("@")
+    return root if root and root in roots else None
 
 
-def canonical(root: str, segments: tuple[str, ...] | list[str]) -> str:
+def parse_folder(text: str) -> Segments:
+    """Read a folder's path below the root, as people write it: nothing in it is encoded."""
+    if not is_text(text):
+        raise invalid("directory", text, "a path or a workspace URI")
+    segments = tuple(name for name in text.split("/") if name not in ("", "."))
+    if ".." in segments or "\\" in text:
+        raise denied(text, "outside")
+    return segments
+
+
+def canonical(root: str, segments: Segments | list[str]) -> str:
     """Give the canonical URI of names below a root."""
     return prefix_of(root) + "/".join([quote(name) for name in segments])
 
 
-def prefix_of(root: str) -> str:
-    """Give what the URIs of a root begin with."""
-    return f"workspace://@{root}/" if root else "workspace:///"
+def prefix_of(root: str, folder: Segments = ()) -> str:
+    """Give what the URIs below a folder begin with."""
+    top = f"{EVERY}@{root}/" if root else MAIN
+    return top + "".join([f"{quote(name)}/" for name in folder])
 
 
 def denied(uri: str, reason: str) -> Denied:
@@ -89,6 +114,7 @@ def denied(uri: str, reason: str) -> Denied:
     return Denied(f"Access denied: {echo(uri)} ({REASONS[reason]})", reason=reason, uri=uri)
 
 
-def invalid(target: Target, name: str, problem: str) -> BadArgument:
+def invalid(name: str, value: str, expected: str, uri: str | None = None) -> BadArgument:
     """Refuse a parameter."""
-    return BadArgument(f"Invalid parameter: {problem}", uri=target.uri, data={"parameter": name})
+    message = f"Invalid parameter: {echo(name)}={echo(value)} ({expected})"
+    return BadArgument(message, uri=uri, data={"parameter": name})

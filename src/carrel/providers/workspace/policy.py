@@ -1,19 +1,27 @@
 """What may be read: one answer for list, read, folder, completion, watch and search.
 
-The deny-list always wins. Then hidden names, git's ignore rules, and the allowlist of
-file types. `allow` lifts all of these but the deny-list. Only names are looked at here;
-what needs the content (`code` serves any text) is decided on the open file.
+The deny-list always wins. Then hidden names, git's ignore rules, and the allowlist of file
+types. `allow` lifts all of these but the deny-list. Only names are looked at here; what needs
+the content (`code` serves any text) is decided on the open file.
 """
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
+from time import monotonic
 from typing import Final, Literal
 
-from carrel.denial import Rules, is_denied
-from carrel.providers.workspace.ignore import Chain, IgnoreRules, Segments, ignores_child
+from carrel.denial import Denial
+from carrel.patterns import Rules, octets
+from carrel.providers.workspace.ignore import Chain, IgnoreFiles, Segments, enter, ignores
 from carrel.value import Value
 
 Preset = Literal["auto", "flutter", "code", "all", "none"]
 Treatment = Literal["show", "unlisted", "refuse"]
+
+FRESH_S: Final = 1.0
+"""How long ignore rules hold for reads: as long as an answer may be kept by a client (`ttlMs`)."""
+MAX_GROUNDS: Final = 4_096
+MAX_REMEMBERED_DEPTH: Final = 32
+"""What is deeper is worked out anew: a URI may have thousands of names, and remembering would cost their square."""
 
 _FLUTTER_SUFFIXES: Final = tuple(".dart .yaml .yml .gradle .kt .kts .swift .mm .m .xml .plist".split())
 _FLUTTER_NAMES: Final = frozenset("pubspec.yaml analysis_options.yaml CMakeLists.txt Podfile Info.plist".split())
@@ -38,13 +46,31 @@ _TEXT_ONLY: Final = Verdict(needs_text=True)
 _TEXT_UNLISTED: Final = Verdict(is_listed=False, needs_text=True)
 
 
+class Ground(Value, frozen=True):
+    """What holds in a folder for all that lies there: its verdict, `allow`, the ignore rules.
+
+    `way` leads there from the root, as octets, with a closing `/`.
+    """
+
+    segments: Segments
+    way: str
+    verdict: Verdict
+    is_allowed: bool
+    chain: Chain
+
+    @property
+    def own(self) -> "Ground":
+        """Give the same as seen by who reads this folder by name: what it hides is hidden no further."""
+        return self if self.verdict is OPEN else Ground(self.segments, self.way, OPEN, self.is_allowed, self.chain)
+
+
 class Policy:
     """The rules of one root."""
 
     def __init__(
         self,
         preset: Preset,
-        ignore: IgnoreRules,
+        ignore: IgnoreFiles,
         *,
         allow: Sequence[str] = (),
         deny: Sequence[str] = (),
@@ -52,64 +78,127 @@ class Policy:
         ignored: Treatment | None = None,
     ) -> None:
         self.preset = preset
-        self.ignore = ignore
-        self.allow = Rules.of(allow)
-        self._deny = Rules.of(deny)
+        self._ignore = ignore
+        self._allow = Rules.of(map(octets, allow))
+        self._deny = Denial(deny)
         self._hidden: Treatment = hidden or ("unlisted" if preset == "flutter" else "refuse")
         self._ignored: Treatment = ignored or ("unlisted" if preset == "flutter" else "refuse")
+        self._judge_type: Callable[[str], Verdict] = {"code": _any_text, "all": _anything, "flutter": _flutter}.get(
+            preset, _nothing
+        )
+        self._grounds: dict[Segments, tuple[float, Ground]] = {}
 
     def judge(self, segments: Segments, *, is_folder: bool) -> Verdict:
         """Decide by the path alone, the same whether or not anything is there."""
-        verdict = OPEN
-        for number, name in enumerate(segments, 1):
-            is_last = number == len(segments)
-            own = self.judge_child(segments[: number - 1], name, is_folder=is_folder or not is_last)
-            verdict = _join(verdict, own)
-            if verdict.reason == "deny":
-                return verdict
-        if verdict is not OPEN and self.is_allowed(segments, is_folder=is_folder):
+        if not segments:
             return OPEN
-        return verdict
+        return self.judge_child(self.ground(segments[:-1]), segments[-1], is_folder=is_folder)
 
-    def judge_child(self, folder: Segments, name: str, *, is_folder: bool, chain: Chain | None = None) -> Verdict:
-        """Decide by one name in a folder; `chain` are the ignore rules there, if they are known."""
-        if is_denied(name, is_folder=is_folder):
+    def judge_child(self, ground: Ground, name: str, *, is_folder: bool) -> Verdict:
+        """Decide by one name in a folder, and by what holds there."""
+        above = ground.verdict
+        if above is _DENIED or self._deny.covers(ground.segments, ground.way, name, is_folder=is_folder):
             return _DENIED
-        if self._deny and self._deny.matches_path((*folder, name), is_folder=is_folder):
-            return _DENIED
+        own = self._judge_name(ground, name, is_folder=is_folder)
+        verdict = own if above is OPEN else _join(above, own)
+        if verdict is OPEN or not self._allow:
+            return verdict
+        return OPEN if ground.is_allowed or self._allows(ground, name, is_folder=is_folder) else verdict
+
+    def ground(self, folder: Segments) -> Ground:
+        """Give what holds in a folder, at most a second old."""
+        now = monotonic()
+        known = self._grounds.get(folder)
+        if known is not None and known[0] > now:
+            return known[1]
+        ground = self._remembered((), None, now)
+        for depth in range(1, min(len(folder), MAX_REMEMBERED_DEPTH) + 1):
+            ground = self._remembered(folder[:depth], ground, now)
+        return self._deeper(ground, folder[MAX_REMEMBERED_DEPTH:]) if len(folder) > MAX_REMEMBERED_DEPTH else ground
+
+    def _deeper(self, ground: Ground, names: Segments) -> Ground:
+        """Go on from a remembered folder; what does not exist has no rules of its own, however long its name."""
+        exists = True
+        for number, name in enumerate(names):
+            if exists and number % MAX_REMEMBERED_DEPTH == 0:
+                exists = self._ignore.exists(ground.segments)
+            ground = self.enter(ground, name, exists=exists)
+        return ground
+
+    def _remembered(self, folder: Segments, above: Ground | None, now: float) -> Ground:
+        known = self._grounds.get(folder)
+        if known is not None and known[0] > now:
+            return known[1]
+        ground = self.top() if above is None else self.enter(above, folder[-1])
+        if len(self._grounds) >= MAX_GROUNDS:
+            self._grounds.clear()
+        self._grounds[folder] = (now + FRESH_S, ground)
+        return ground
+
+    def top(self) -> Ground:
+        """Give what holds in the root, now."""
+        return Ground((), "", OPEN, False, self._ignore.top() if self._ignored != "show" else ())
+
+    def enter(self, above: Ground, name: str, *, exists: bool = True) -> Ground:
+        """Give what holds in a folder, now, from what holds in the one above it."""
+        segments = (*above.segments, name)
+        verdict = self.judge_child(above, name, is_folder=True)
+        is_allowed = above.is_allowed or self._allows(above, name, is_folder=True)
+        # Below a refused folder nothing can be ignored any further: its own rules are not even read.
+        is_moot = self._ignored == "show" or bool(verdict.reason)
+        chain = () if is_moot else self._ignore.enter(above.chain, segments) if exists else enter(above.chain, name)
+        return Ground(segments, f"{above.way}{octets(name)}/", verdict, is_allowed, chain)
+
+    def may_list_below(self, ground: Ground, name: str, verdict: Verdict) -> bool:
+        """Tell whether anything below a folder may be listed: where it is not, `allow` may still name something."""
+        if verdict.is_listed and not verdict.reason:
+            return True
+        return verdict is not _DENIED and self._allow.may_match_below(f"{ground.way}{octets(name)}/")
+
+    def _judge_name(self, ground: Ground, name: str, *, is_folder: bool) -> Verdict:
         is_listed = True
         if name[0] == ".":
             if self._hidden == "refuse":
                 return _HIDDEN
             is_listed = self._hidden == "show"
-        if self._ignored != "show":
-            rules = self.ignore.chain(folder) if chain is None else chain
-            if rules and ignores_child(rules, name, is_folder=is_folder):
-                if self._ignored == "refuse":
-                    return _IGNORED
-                is_listed = False
-        if is_folder:
-            return OPEN if is_listed else _UNLISTED
-        return self._judge_type(name, is_listed=is_listed)
+        if ground.chain and ignores(ground.chain, name, is_folder=is_folder):
+            if self._ignored == "refuse":
+                return _IGNORED
+            is_listed = False
+        verdict = OPEN if is_folder else self._judge_type(name)
+        return verdict if is_listed or verdict.reason else _join(_UNLISTED, verdict)
 
-    def is_allowed(self, segments: Segments, *, is_folder: bool) -> bool:
-        """Tell whether the operator's `allow` names this path: it lifts all but the deny-list."""
-        return bool(self.allow) and self.allow.matches_path(segments, is_folder=is_folder)
+    def _allows(self, ground: Ground, name: str, *, is_folder: bool) -> bool:
+        return bool(self._allow.decide(ground.way, octets(name), is_folder=is_folder))
 
-    def _judge_type(self, name: str, *, is_listed: bool) -> Verdict:
-        if self.preset == "code":
-            return _TEXT_ONLY if is_listed else _TEXT_UNLISTED
-        if self.preset == "all" or (
-            self.preset == "flutter" and (name.endswith(_FLUTTER_SUFFIXES) or name in _FLUTTER_NAMES)
-        ):
-            return OPEN if is_listed else _UNLISTED
-        return _TYPE
+
+def follow(verdict: Verdict, real: Verdict) -> Verdict:
+    """Join what holds for a link's name with what holds where it leads: both must pass; its own name is listed."""
+    if real.reason:
+        return real
+    return _join(verdict, _TEXT_ONLY) if real.needs_text else verdict
 
 
 def _join(outer: Verdict, inner: Verdict) -> Verdict:
-    """Join what holds for a folder with what holds for a name in it: the first reason in order stays."""
-    if outer is OPEN:
-        return inner
+    """Join two verdicts: the first reason in order stays, and what one does not list is not listed."""
     if outer.reason or inner.reason:
         return outer if _ORDER[outer.reason] <= _ORDER[inner.reason] else inner
-    return _TEXT_UNLISTED if inner.needs_text else _UNLISTED
+    if outer.is_listed and inner.is_listed:
+        return _TEXT_ONLY if outer.needs_text or inner.needs_text else OPEN
+    return _TEXT_UNLISTED if outer.needs_text or inner.needs_text else _UNLISTED
+
+
+def _anything(_: str) -> Verdict:
+    return OPEN
+
+
+def _any_text(_: str) -> Verdict:
+    return _TEXT_ONLY
+
+
+def _flutter(name: str) -> Verdict:
+    return OPEN if name.endswith(_FLUTTER_SUFFIXES) or name in _FLUTTER_NAMES else _TYPE
+
+
+def _nothing(_: str) -> Verdict:
+    return _TYPE

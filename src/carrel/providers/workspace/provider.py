@@ -8,30 +8,36 @@ import os
 import re
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from itertools import islice, pairwise
+from time import monotonic
 from typing import Final, Literal
 
 from carrel.content import parse_number
-from carrel.errors import BadArgument, ConfigError, NotFound, RequestError, echo
+from carrel.digest import blake2b
+from carrel.errors import ConfigError, NotFound, RequestError
 from carrel.limits import MAX_COMPLETIONS
-from carrel.model import Completion, Meta, Range, Reading, Resource, Stored, Text
+from carrel.model import Completion, Meta, Range, Reading, Resource, Stored
 from carrel.provider import Changes, Place, Project, Route
-from carrel.providers.workspace import kinds, paths
+from carrel.providers.workspace import asking, kinds, paths
 from carrel.providers.workspace.explaining import explain
-from carrel.providers.workspace.ignore import IgnoreRules
+from carrel.providers.workspace.folders import Folder
+from carrel.providers.workspace.ignore import IgnoreFiles
 from carrel.providers.workspace.kinds import Kind
-from carrel.providers.workspace.listing import FOLDER_TYPE, MAX_CHILDREN, Listing
+from carrel.providers.workspace.listing import Listing, describe
 from carrel.providers.workspace.paths import Target
-from carrel.providers.workspace.policy import Policy, Preset, Treatment
+from carrel.providers.workspace.policy import FRESH_S, Policy, Preset, Treatment
 from carrel.providers.workspace.reading import FileSource, find_lines, parse_lines
-from carrel.providers.workspace.tree import Found, Tree
+from carrel.providers.workspace.tree import MAX_KNOWN, Found, Known, Sniffed, Tree, etag_of, is_servable
 from carrel.providers.workspace.watching import watch_trees
-from carrel.sandbox import Root, SandboxError
+from carrel.sandbox import Opened, Root, SandboxError
 from carrel.uri import quote, split_query
 
 TTL_MS: Final = 1_000
-_FILE_KEYS: Final = frozenset({"start", "length", "lines"})
-_FOLDER_KEYS: Final = frozenset({"after"})
+_FILE_KEYS: Final = ("start", "length", "lines")
+_FOLDER_KEYS: Final = ("after",)
 _ROOT_NAME: Final = re.compile(r"[a-z0-9][a-z0-9-]{0,31}")
+_ENOUGH: Final = MAX_COMPLETIONS + 1
+_NO_VALUES: Final = Completion((), total=0, has_more=False)
+_WHOLE: Final[tuple[None, dict[str, object]]] = (None, {})
 
 
 class Workspace:
@@ -56,16 +62,26 @@ class Workspace:
     ) -> None:
         self.speaks_fly = dialect == "always"
         self._trees: dict[str, Tree] = {}
-        folders = {"": root, **_checked_names(roots or {})}
-        for name, folder in folders.items():
-            place = os.path.join(project.root, os.path.expanduser(folder))
-            opened = _open_root(name, place)
-            chosen = _preset(preset, opened)
-            ignore = IgnoreRules(opened)
-            policy = Policy(chosen, ignore, allow=allow or (), deny=deny or (), hidden=hidden, ignored=ignored)
-            self._trees[name] = Tree(name, opened, policy, os.path.abspath(place))
-        self._listings = {name: Listing(tree, max_listed_bytes) for name, tree in sorted(self._trees.items())}
-        _check_apart(self._trees.values())
+        self._known: dict[str, Known] = {}
+        try:
+            for name, folder in {"": root, **_checked_names(roots or {})}.items():
+                place = os.path.join(project.root, os.path.expanduser(folder))
+                opened = _open_root(name, place)
+                policy = Policy(
+                    _preset(preset, opened),
+                    IgnoreFiles(opened),
+                    allow=allow or (),
+                    deny=deny or (),
+                    hidden=hidden,
+                    ignored=ignored,
+                )
+                self._trees[name] = Tree(name, opened, policy, os.path.abspath(place))
+            _check_apart(self._trees.values())
+        except ConfigError:
+            self.close()
+            raise
+        in_order = sorted(self._trees, key=paths.prefix_of)
+        self._listings = {name: Listing(self._trees[name], max_listed_bytes) for name in in_order}
 
     def routes(self) -> Sequence[Route]:
         main = Route(
@@ -90,103 +106,57 @@ class Workspace:
 
     def entries(self, after: str = "") -> Iterator[Resource]:
         """Yield every listed file in URI order, after the URI `after`."""
-        for listing in self._listings.values():
-            yield from listing.files(after)
+        return self._files(after, "")
 
     def browse(self, directory: str | None, prefix: str, after: str = "") -> Iterator[Resource]:
-        """Yield the files below a folder, or those whose URI begins with the prefix."""
+        """Give the files below a folder, or those whose URI begins with the prefix."""
         if directory is None:
-            begins = self._canonical_prefix(prefix)
-            yield from (entry for entry in self.entries(after) if entry.uri.startswith(begins))
-            return
-        target = self._directory(directory)
-        found = self._trees[target.root].open(target)
-        with found.opened:
-            if not found.opened.is_folder:
-                message = f"Invalid parameter: directory={echo(directory)} (expected a folder)"
-                raise BadArgument(message, data={"parameter": "directory"})
-        yield from self._listings[target.root].files(after, found.segments)
+            return self._files(after, asking.canonical_prefix(prefix, self._trees))
+        root, folder = asking.open_folder(directory, self._trees)
+        return map(describe, self._listings[root].files(after, folder))
 
-    def _directory(self, directory: str) -> Target:
-        """Read a folder's name: a path below the root, not percent-encoded, or a workspace URI."""
-        if directory.lower().startswith(f"{paths.SCHEME}:"):
-            return paths.parse(directory, self._trees)
-        names = directory.split("/")
-        segments = tuple(name for name in names if name not in ("", "."))
-        main = self._trees[""]
-        if directory.startswith("/"):
-            inside = main.unaliased(segments)
-            if inside is None:
-                raise paths.denied(directory, "outside")
-            segments = inside
-        if ".." in segments or "\\" in directory or "\0" in directory:
-            raise paths.denied(directory, "outside")
-        return Target(directory, "", segments, is_folder=True)
-
-    def _canonical_prefix(self, prefix: str) -> str:
-        """Give the beginning of canonical URIs that a spelled beginning means."""
-        if not prefix.lower().startswith(f"{paths.SCHEME}:") or "?" in prefix:
-            return prefix
-        target = paths.parse(prefix, self._trees)
-        rest = self._trees[target.root].unaliased(target.segments)
-        segments = target.segments if rest is None else rest
-        canonical = paths.canonical(target.root, segments)
-        return f"{canonical}/" if target.is_folder else canonical
+    def _files(self, after: str, begins: str) -> Iterator[Resource]:
+        for listing in self._listings.values():
+            yield from map(describe, listing.files(after, (), begins))
 
     # Reading
 
     def read(self, uri: str) -> Reading:
         """Read a file, whole or in parts, or a folder's children."""
+        known = self._known.get(uri)
+        if known is not None and (again := known.open()) is not None:
+            return _reading(*again, known.canonical, known.mime_types)
         target = paths.parse(uri, self._trees)
-        found = self._trees[target.root].open(target)
+        tree = self._trees[target.root]
+        found = tree.open(target)
         try:
             if not found.opened.is_folder:
-                return self._read_file(target, found)
+                return self._read_file(target, found, tree)
             with found.opened:
-                return self._read_folder(target, found)
+                after = _checked_query(target, _FOLDER_KEYS).get("after", "")
+                shown = Folder(tree, self._listings[target.root], found)
+                return shown.read(target, quote(after, safe=paths.KEY_SAFE))
         except BaseException:
             found.opened.close()
             raise
 
     unmatched = read
 
-    def _read_file(self, target: Target, found: Found) -> Reading:
-        tree = self._trees[target.root]
-        kind, head = tree.sniff(found.opened, found.etag)
-        source = FileSource(found.opened, head)
-        meta: dict[str, object] = {
-            "dev.carrel/uri": paths.canonical(target.root, found.segments),
-            "dev.carrel/encoding": kind.encoding if kind.is_text else "base64",
-        }
-        if kind.is_fallback:
-            meta["dev.carrel/fallback"] = True
-        wanted = None
+    def _read_file(self, target: Target, found: Found, tree: Tree) -> Reading:
+        sniffed = tree.sniff(found.opened)
+        canonical = paths.canonical(target.root, found.segments)
+        name = found.segments[-1]
+        mime_types = (kinds.type_of(name, is_text=False), kinds.type_of(name, is_text=True))
         if target.query:
-            wanted, told = _wanted_part(target, source, kind)
-            meta.update(told)
-        mime_type = kinds.type_of(found.segments[-1], is_text=kind.is_text)
-        modified = found.opened.stat.st_mtime_ns // 1_000_000
-        item = Stored(source, kind.encoding, mime_type, meta=meta)
-        return Reading((item,), etag=found.etag, last_modified_ms=modified, ttl_ms=TTL_MS, range=wanted)
-
-    def _read_folder(self, target: Target, found: Found) -> Reading:
-        """Give one small item per child, so that a host can build a listing from the URIs."""
-        query = _checked_query(target, _FOLDER_KEYS)
-        uri = paths.canonical(target.root, found.segments)
-        listing = self._listings[target.root]
-        after = quote(query.get("after", ""), safe=paths.KEY_SAFE)
-        taken = list(islice(listing.children(found.opened, found.segments, after), MAX_CHILDREN + 1))
-        items = [item for _, item in taken[:MAX_CHILDREN]]
-        if len(taken) > MAX_CHILDREN:
-            last = items[-1]
-            following = f"{uri}?after={quote(taken[MAX_CHILDREN - 1][0], safe='%')}"
-            items[-1] = Text(
-                last.text, last.mime_type, uri=last.uri, meta={**(last.meta or {}), "dev.carrel/next": following}
+            part = _wanted_part(target, FileSource(found.opened, sniffed.head), sniffed.kind)
+            return _reading(found.opened, sniffed, canonical, mime_types, part)
+        if found.opened.real == found.segments:
+            if len(self._known) >= MAX_KNOWN:
+                self._known.clear()
+            self._known[target.uri] = Known(
+                tree, found.segments, found.verdict.needs_text, canonical, mime_types, monotonic() + FRESH_S
             )
-        if not items:
-            items = [Text("", FOLDER_TYPE, uri=uri)]
-        modified = found.opened.stat.st_mtime_ns // 1_000_000
-        return Reading(tuple(items), last_modified_ms=modified, ttl_ms=TTL_MS)
+        return _reading(found.opened, sniffed, canonical, mime_types)
 
     def fingerprint(self, uri: str) -> str | None:
         """Give the ETag of a file, or a token of a folder's names; None where nothing is yet."""
@@ -195,11 +165,27 @@ class Workspace:
             found = self._trees[target.root].open(target)
         except NotFound:
             return None
-        with found.opened:
-            if not found.opened.is_folder:
-                return found.etag
-            children = self._listings[target.root].children(found.opened, found.segments)
-            return " ".join(key for key, _ in children)
+        with found.opened as opened:
+            if not opened.is_folder:
+                _checked_query(target, _FILE_KEYS)
+                return etag_of(opened.stat)
+            _checked_query(target, _FOLDER_KEYS)
+            children = self._listings[target.root].children(opened, found.segments)
+            return blake2b("/".join([child.key for child in children]).encode(), digest_size=16).hexdigest()
+
+    def traces(self, uri: str) -> Sequence[str]:
+        """Give the URIs under which changes of this one are reported: its own, and where links lead."""
+        target = paths.parse(uri, self._trees)
+        tree = self._trees[target.root]
+        try:
+            found = tree.open(target)
+        except RequestError:
+            alias = tree.unaliased(target.segments)
+            names = (target.segments,) if alias is None else (target.segments, alias)
+        else:
+            with found.opened as opened:
+                names = (found.segments, opened.real)
+        return [paths.canonical(target.root, segments) for segments in names if all(map(is_servable, segments))]
 
     # Completion, watching, explaining
 
@@ -209,32 +195,33 @@ class Workspace:
             return Completion(tuple(name for name in sorted(self._trees) if name and name.startswith(value)))
         root = context.get("root", "") if "{root}" in template else ""
         if variable != "path" or root not in self._trees:
-            return Completion((), total=0, has_more=False)
-        folder, _, begun = value.rpartition("/")
+            return _NO_VALUES
+        begun = value.rpartition("/")[2]
+        before = value[: len(value) - len(begun)]
         try:
-            target = paths.parse(paths.canonical(root, folder.split("/") if folder else []), self._trees)
+            target = paths.parse(paths.canonical(root, value.split("/")[:-1]), self._trees)
             found = self._trees[root].open(target)
         except RequestError:
-            return Completion((), total=0, has_more=False)
-        with found.opened:
-            if not found.opened.is_folder:
-                return Completion((), total=0, has_more=False)
-            before = f"{folder}/" if folder else ""
-            names = self._listings[root].names(found.opened, found.segments)
-            offered = [before + name for name in names if name.startswith(begun)]
-        return Completion(tuple(offered[:MAX_COMPLETIONS]), total=len(offered), has_more=len(offered) > MAX_COMPLETIONS)
+            return _NO_VALUES
+        with found.opened as opened:
+            if not opened.is_folder or begun == "..":
+                return _NO_VALUES
+            children = self._listings[root].children(opened, found.segments, begun=begun)
+            offered = [before + child.name + "/" * (child.entry is None) for child in islice(children, _ENOUGH)]
+        has_more = len(offered) == _ENOUGH
+        return Completion(tuple(offered[:MAX_COMPLETIONS]), None if has_more else len(offered), has_more)
 
     def watch(self, changes: Changes) -> Callable[[], None]:
         """Report file events of every root until stopped."""
-        return watch_trees(tuple(self._trees.values()), changes)
+        return watch_trees([(self._trees[name], listing) for name, listing in self._listings.items()], changes)
 
     def explain(self, uri: str) -> list[str]:
         """Say why a URI is or is not served, a sentence each."""
         try:
             target = paths.parse(uri, self._trees)
         except RequestError as error:
-            return [error.message]
-        return explain(self._trees[target.root], target)
+            return [f"Not served. {error.message}."]
+        return explain(self._trees[target.root], self._listings[target.root], target)
 
     def health(self) -> Meta:
         """Tell which preset holds, and what could not be read."""
@@ -249,6 +236,23 @@ class Workspace:
             tree.root.close()
 
 
+def _reading(
+    opened: Opened,
+    sniffed: Sniffed,
+    canonical: str,
+    mime_types: tuple[str, str],
+    part: tuple[Range | None, dict[str, object]] = _WHOLE,
+) -> Reading:
+    """Give an open file, or a part of it, with what is to be told of it."""
+    encoding, is_text = sniffed.kind.encoding, sniffed.is_text
+    meta = {"dev.carrel/uri": canonical, "dev.carrel/encoding": encoding if is_text else "base64", **part[1]}
+    if sniffed.kind.is_fallback:
+        meta["dev.carrel/fallback"] = True
+    item = Stored(FileSource(opened, sniffed.head), encoding, mime_types[is_text], None, meta)
+    modified_ms = opened.stat.st_mtime_ns // 1_000_000
+    return Reading((item,), "", sniffed.etag, modified_ms, TTL_MS, "private", part[0])
+
+
 def _wanted_part(target: Target, source: FileSource, kind: Kind) -> tuple[Range, dict[str, object]]:
     """Make a byte range of what the query asks."""
     query = _checked_query(target, _FILE_KEYS)
@@ -256,21 +260,22 @@ def _wanted_part(target: Target, source: FileSource, kind: Kind) -> tuple[Range,
         length = query.get("length")
         start = parse_number("start", query.get("start", "0"))
         return Range(start, None if length is None else parse_number("length", length)), {}
+    lines = query["lines"]
     if len(query) > 1:
-        raise paths.invalid(target, "lines", "lines (not together with start or length)")
+        raise paths.invalid("lines", lines, "not together with start or length", target.uri)
+    first, last = parse_lines(lines)
     if not kind.is_text:
-        raise paths.invalid(target, "lines", "lines (the file is no text)")
-    first, last = parse_lines(query["lines"])
+        raise paths.invalid("lines", lines, "only text has lines", target.uri)
     return find_lines(source, kind.encoding, first, last, split_query(target.uri)[0])
 
 
-def _checked_query(target: Target, known: frozenset[str]) -> dict[str, str]:
+def _checked_query(target: Target, known: Sequence[str]) -> dict[str, str]:
     query: dict[str, str] = {}
     for name, value in target.query:
         if name not in known:
-            raise paths.invalid(target, name, f"{echo(name)} (known here: {', '.join(sorted(known))})")
+            raise paths.invalid(name, value, f"expected {' or '.join(known)}", target.uri)
         if name in query:
-            raise paths.invalid(target, name, f"{name} (given twice)")
+            raise paths.invalid(name, value, "expected once", target.uri)
         query[name] = value
     return query
 

@@ -1,25 +1,25 @@
 """One served folder: its handle, its rules, and the way from a path to an open file.
 
-Everything that opens anything goes through `open`: policy by name first, then the
-sandbox, then policy on what was really opened, links followed.
+Everything that opens anything for a client goes through `open`: policy by name first, then
+the sandbox, then policy on what was really opened, links followed.
 """
 
 import os
-from collections import OrderedDict
-from threading import Lock
+from time import monotonic, time_ns
 from typing import Final
 
 from carrel.digest import sha256
 from carrel.errors import NotFound, RequestError
 from carrel.providers.workspace import kinds
-from carrel.providers.workspace.ignore import Segments
+from carrel.providers.workspace.ignore import SETTLED_NS, Segments
 from carrel.providers.workspace.kinds import Kind
 from carrel.providers.workspace.paths import Target, denied
-from carrel.providers.workspace.policy import Policy, Verdict
+from carrel.providers.workspace.policy import Policy, Verdict, follow
 from carrel.sandbox import Missing, Opened, Outside, Root, SandboxError, Special
 from carrel.value import Value
 
 MAX_SNIFFED: Final = 16_384
+MAX_KNOWN: Final = 4_096
 
 
 class Found(Value, frozen=True):
@@ -28,7 +28,16 @@ class Found(Value, frozen=True):
     opened: Opened
     segments: Segments
     verdict: Verdict
+
+
+class Sniffed(Value, frozen=True):
+    """What was found out about one state of a file."""
+
     etag: str
+    kind: Kind
+    is_text: bool
+    head: bytes = b""
+    """The first bytes, where they were read just now."""
 
 
 class Tree:
@@ -38,91 +47,140 @@ class Tree:
         self.name = name
         self.root = root
         self.policy = policy
-        self._aliases = {_names(configured), _names(root.path)}
-        self._sniffed: OrderedDict[str, Kind] = OrderedDict()
-        self._lock = Lock()
+        places = {_names(configured), _names(root.path)}
+        self._places = sorted(places, key=len, reverse=True)
+        self._sniffed: dict[tuple[int, ...], Sniffed] = {}
 
     def open(self, target: Target) -> Found:
         """Open what a target means, or raise; an absolute path inside the root is an alias for its rest."""
         try:
-            return self._open(target, target.segments)
+            return self.open_path(target.uri, target.segments, is_folder=target.is_folder)
         except RequestError:
+            if target.is_guess:
+                raise NotFound(target.uri) from None
             rest = self.unaliased(target.segments)
-            if rest is None:
+            if rest is None or rest == target.segments:
                 raise
-        return self._open(target, rest)
+        return self.open_path(target.uri, rest, is_folder=target.is_folder)
 
     def unaliased(self, segments: Segments) -> Segments | None:
         """Give what follows the root's own absolute path, if the segments begin with it."""
-        for alias in self._aliases:
-            if alias and segments[: len(alias)] == alias:
-                return segments[len(alias) :]
+        for place in self._places:
+            if segments[: len(place)] == place:
+                return segments[len(place) :]
         return None
 
-    def _open(self, target: Target, segments: Segments) -> Found:
-        verdict = self.policy.judge(segments, is_folder=target.is_folder)
+    def open_path(self, uri: str, segments: Segments, *, is_folder: bool = False) -> Found:
+        """Open the names below the root; `is_folder` if they can only mean a folder."""
+        judge = self.policy.judge
+        as_file = judge(segments, is_folder=False) if segments else judge(segments, is_folder=True)
+        verdict = judge(segments, is_folder=True) if is_folder or as_file.reason else as_file
         # A name that is refused as a file may still be a folder's; only the disk can tell.
-        if verdict.reason and (target.is_folder or self.policy.judge(segments, is_folder=True).reason):
-            raise denied(target.uri, verdict.reason)
-        opened = self._open_below(target, segments, verdict)
+        if verdict.reason:
+            raise denied(uri, verdict.reason if is_folder else as_file.reason)
         try:
-            return self._admit(target, segments, opened, verdict)
+            opened = self.root.open(segments)
+        except (SandboxError, ValueError) as error:
+            failure = self._failure(uri, segments, error, as_file, is_folder=is_folder)
+        else:
+            try:
+                return self._admit(uri, segments, opened, as_file, is_folder=is_folder)
+            except BaseException:
+                opened.close()
+                raise
+        raise failure
+
+    def _failure(
+        self, uri: str, segments: Segments, error: Exception, as_file: Verdict, *, is_folder: bool
+    ) -> RequestError:
+        """Say why nothing was opened; where a name may be refused, the same whether or not anything has it."""
+        if is_folder:
+            if as_file.reason:
+                return NotFound(uri)
+        else:
+            reason = as_file.reason or self.policy.judge(segments, is_folder=True).reason
+            if reason:
+                return denied(uri, reason)
+        if isinstance(error, Missing):
+            return NotFound(uri)
+        if isinstance(error, Outside):
+            return denied(uri, "outside")
+        return denied(uri, "special" if isinstance(error, Special) else "os")
+
+    def _admit(self, uri: str, segments: Segments, opened: Opened, as_file: Verdict, *, is_folder: bool) -> Found:
+        """Judge what was really opened: a link leads to another name, and a name may be a folder's."""
+        if is_folder and not opened.is_folder:
+            raise NotFound(uri)
+        verdict = self.policy.judge(segments, is_folder=True) if opened.is_folder else as_file
+        if not verdict.reason and opened.real != segments:
+            if not all(map(is_servable, opened.real)):
+                raise NotFound(uri)
+            verdict = follow(verdict, self.policy.judge(opened.real, is_folder=opened.is_folder))
+        if verdict.reason:
+            raise denied(uri, verdict.reason)
+        if verdict.needs_text and not opened.is_folder and not self.sniff(opened).is_text:
+            raise denied(uri, "type")
+        return Found(opened, segments, verdict)
+
+    def sniff(self, opened: Opened) -> Sniffed:
+        """Find out what a file's bytes are: looked at once per state of the file."""
+        stat = opened.stat
+        key = (stat.st_ino, stat.st_size, stat.st_mtime_ns, stat.st_ctime_ns, stat.st_dev)
+        known = self._sniffed.get(key)
+        if known is not None:
+            return known
+        head = opened.read(0, kinds.WINDOW)
+        kind = kinds.sniff(head, is_whole=stat.st_size <= len(head))
+        etag = etag_of(stat)
+        # What changed a moment ago may change once more and not show it.
+        if time_ns() - stat.st_ctime_ns > SETTLED_NS:
+            if len(self._sniffed) >= MAX_SNIFFED:
+                self._sniffed.clear()
+            self._sniffed[key] = Sniffed(etag, kind, kind.is_text)
+        return Sniffed(etag, kind, kind.is_text, head)
+
+
+class Known(Value, frozen=True):
+    """A file that was read a moment ago: what its name means, and what the policy said of it."""
+
+    tree: Tree
+    segments: Segments
+    needs_text: bool
+    canonical: str
+    mime_types: tuple[str, str]
+    """Of binary content, and of text."""
+    until: float
+
+    def open(self) -> tuple[Opened, Sniffed] | None:
+        """Open it once more; None if anything is another than it was, and must be looked at from the start."""
+        if monotonic() > self.until:
+            return None
+        try:
+            opened = self.tree.root.open(self.segments)
+        except SandboxError:
+            return None
+        try:
+            if not opened.is_folder and opened.real == self.segments:
+                sniffed = self.tree.sniff(opened)
+                if sniffed.is_text or not self.needs_text:
+                    return opened, sniffed
         except BaseException:
             opened.close()
             raise
+        opened.close()
+        return None
 
-    def _open_below(self, target: Target, segments: Segments, verdict: Verdict) -> Opened:
-        try:
-            return self.root.open(segments)
-        except Missing:
-            failure: RequestError = NotFound(target.uri)
-        except Outside:
-            failure = denied(target.uri, "outside")
-        except Special:
-            failure = denied(target.uri, "special")
-        except (SandboxError, ValueError):
-            failure = denied(target.uri, "os")
-        raise denied(target.uri, verdict.reason) if verdict.reason else failure
 
-    def _admit(self, target: Target, segments: Segments, opened: Opened, verdict: Verdict) -> Found:
-        """Judge what was really opened: a link leads to another name, and a name may be a folder."""
-        if target.is_folder and not opened.is_folder:
-            raise NotFound(target.uri)
-        if opened.is_folder:
-            verdict = self.policy.judge(segments, is_folder=True)
-        if opened.real != segments and not verdict.reason:
-            verdict = self.policy.judge(opened.real, is_folder=opened.is_folder)
-        if verdict.reason:
-            raise denied(target.uri, verdict.reason)
-        found = Found(opened, segments, verdict, etag_of(opened.stat))
-        if verdict.needs_text and not opened.is_folder and not self.kind(found).is_text:
-            raise denied(target.uri, "type")
-        return found
-
-    def kind(self, found: Found) -> Kind:
-        """Give what the file's bytes are: looked at once per state of the file."""
-        return self.sniff(found.opened, found.etag)[0]
-
-    def sniff(self, opened: Opened, etag: str) -> tuple[Kind, bytes | None]:
-        """Give what the file's bytes are, and its first bytes if they had to be read."""
-        with self._lock:
-            known = self._sniffed.get(etag)
-            if known is not None:
-                self._sniffed.move_to_end(etag)
-                return known, None
-        head = opened.read(0, kinds.WINDOW)
-        kind = kinds.sniff(head, is_whole=opened.stat.st_size <= len(head))
-        with self._lock:
-            self._sniffed[etag] = kind
-            if len(self._sniffed) > MAX_SNIFFED:
-                self._sniffed.popitem(last=False)
-        return kind, head
+def is_servable(name: str) -> bool:
+    """Tell whether a name can stand in a URI: UTF-8, without a backslash."""
+    return "\\" not in name and (name.isascii() or not any("\ud800" <= one <= "\udfff" for one in name))
 
 
 def etag_of(stat: os.stat_result) -> str:
     """Give the ETag of a file's state: it changes whenever the bytes may have."""
     state = f"{stat.st_dev}:{stat.st_ino}:{stat.st_size}:{stat.st_mtime_ns}:{stat.st_ctime_ns}"
-    return str(sha256(state.encode()).hexdigest()[:16])
+    digest: str = sha256(state.encode()).hexdigest()
+    return digest[:16]
 
 
 def _names(path: str) -> Segments:

@@ -1,0 +1,160 @@
+"""`carrel scopes`: the commands of the table in `providers/scopes/commands.py`, as click has them.
+
+What goes wrong is told as `Error: …`, or as JSON where JSON was asked for, and gives the
+exit code of its kind.
+"""
+
+import json
+import os
+import sys
+from collections.abc import Iterator, Sequence
+from typing import Any, Final
+
+import click
+
+from carrel.cli import exits
+from carrel.cli.choices import Choices
+from carrel.cli.scopes_session import Session
+from carrel.cli.scopes_work import WORK
+from carrel.errors import ConfigError
+from carrel.providers.scopes import commands
+from carrel.providers.scopes.faults import ScopeError
+from carrel.providers.scopes.parameters import DEFAULT_NODES
+from carrel.providers.scopes.store import Store
+
+_DB: Final = "carrel.scopes.db"
+_WORDS: Final = "carrel.scopes.words"
+_DEFAULT_STORE: Final = os.path.join(".carrel", "scopes.db")
+_DEFAULT_CHILDREN: Final = 10_000
+
+
+class ScopesGroup(click.Group):
+    """The group: where errors become lines on stderr and exit codes."""
+
+    def make_context(
+        self, info_name: str | None, args: list[str], parent: click.Context | None = None, **extra: Any
+    ) -> click.Context:
+        words = tuple(args)
+        try:
+            context = super().make_context(info_name, args, parent, **extra)
+        except click.UsageError as error:
+            if not _wants_json(words, parent):
+                raise
+            raise click.exceptions.Exit(_tell_usage(error)) from None
+        context.meta[_WORDS] = words
+        return context
+
+    def invoke(self, ctx: click.Context) -> Any:
+        """Run the command; give its exit code where it fails."""
+        is_json = _wants_json(ctx.meta[_WORDS], ctx.parent)
+        try:
+            return super().invoke(ctx)
+        except ScopeError as error:
+            return _tell(error.text, error.code, error.status, error.exit, is_json=is_json)
+        except ConfigError as error:
+            return _tell(str(error), "INVALID_ARGUMENT", 400, exits.USAGE, is_json=is_json)
+        except click.UsageError as error:
+            if not is_json:
+                raise
+            return _tell_usage(error)
+
+
+def _wants_json(words: Sequence[str], parent: click.Context | None) -> bool:
+    before = words[: words.index("--")] if "--" in words else words
+    return "--json" in before or (parent is not None and parent.ensure_object(Choices).is_json)
+
+
+def _tell_usage(error: click.UsageError) -> int:
+    return _tell(error.format_message(), "INVALID_ARGUMENT", 400, exits.USAGE, is_json=True)
+
+
+def _tell(text: str, code: str, status: int, exit_code: int, *, is_json: bool) -> int:
+    told = json.dumps({"error": text, "code": code, "status": status}, ensure_ascii=False)
+    print(told if is_json else f"Error: {text}", file=sys.stderr)
+    return exit_code
+
+
+def _run(command: commands.Command) -> Any:
+    """Make what click calls for a command."""
+
+    @click.pass_context
+    def run(context: click.Context, /, **given: Any) -> None:
+        choices = context.ensure_object(Choices)
+        config = choices.config()
+        settings = config.values("scopes")
+        db = context.meta.get(_DB)
+        path = db or os.path.join(config.root, os.path.expanduser(settings.get("db", _DEFAULT_STORE)))
+        session = Session(
+            Store(path),
+            is_json=choices.is_json,
+            ceiling=settings.get("max_nodes_ceiling", DEFAULT_NODES),
+            max_children=settings.get("max_children_listed", _DEFAULT_CHILDREN),
+        )
+        try:
+            WORK[command.name](session, given)
+        finally:
+            session.store.close()
+
+    return run
+
+
+def _parameters(command: commands.Command) -> Iterator[click.Parameter]:
+    for argument in command.arguments:
+        name = argument.name.lower()
+        yield click.Argument([name], metavar=argument.name, required=not argument.is_optional)
+    for option in command.options:
+        yield _option(option)
+    yield from _shared()
+
+
+def _option(option: commands.Option) -> click.Option:
+    return click.Option(
+        [*option.flags, option.flags[-1].lstrip("-").replace("-", "_")],
+        help=option.told,
+        is_flag=not option.value,
+        metavar=option.value or None,
+        multiple=option.is_repeatable,
+        type=click.Choice(option.choices) if option.choices else str if option.value else None,
+        default=option.default or None,
+        show_default=bool(option.default),
+    )
+
+
+def _shared() -> Iterator[click.Option]:
+    """Give the options that stand before and after a command; what one says holds for the whole line."""
+    for option in commands.SHARED:
+        made = _option(option)
+        made.expose_value = False
+        made.callback = _keep
+        yield made
+
+
+def _keep(context: click.Context, parameter: click.Parameter, value: Any) -> None:
+    if value in (None, False):
+        return
+    if parameter.name == "db":
+        context.meta[_DB] = value
+    elif parameter.name == "json":
+        context.ensure_object(Choices).is_json = True
+    elif not os.path.isdir(value):
+        raise click.BadParameter(f"there is no folder {value!r}", context, parameter)
+    else:
+        context.ensure_object(Choices).project = value
+
+
+def _build() -> click.Group:
+    help_names = {"help_option_names": ["-h", "--help"]}
+    told = "Keep projects, epics and tasks in one hierarchy. A SCOPE is named by its alias or its id."
+    group = ScopesGroup("scopes", help=told, params=[*_shared()], context_settings=help_names)
+    groups = {"alias": click.Group("alias", help="Change the names of a scope.", params=[*_shared()])}
+    for command in commands.COMMANDS:
+        first, _, rest = command.name.partition(" ")
+        home = groups[first] if rest else group
+        made = click.Command(rest or first, callback=_run(command), params=[*_parameters(command)], help=command.told)
+        home.add_command(made)
+    for inner in groups.values():
+        group.add_command(inner)
+    return group
+
+
+scopes: Final = _build()

@@ -1,0 +1,72 @@
+"""`carrel scopes export` and `carrel scopes import`."""
+
+import os
+import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import Any
+
+import click
+
+from carrel.cli.scopes_session import Given, Session, find
+from carrel.providers.scopes import transfer
+from carrel.providers.scopes.faults import invalid
+from carrel.providers.scopes.original import Original
+from carrel.providers.scopes.values import now_ms
+
+
+def export(session: Session, given: Given) -> None:
+    with session.reading() as connection:
+        top = None if given["scope"] is None else find(connection, given["scope"])
+        lines = transfer.export(connection, top)
+        if given["out"] is None:
+            sys.stdout.writelines(f"{line}\n" for line in lines)
+            return
+        written = f"{given['out']}.{os.getpid()}.tmp"
+        try:
+            with open(written, "w", encoding="utf-8") as file:
+                file.writelines(f"{line}\n" for line in lines)
+            os.replace(written, given["out"])
+        except OSError as error:
+            raise invalid(f"{given['out']} cannot be written: {error.strerror}") from None
+
+
+def import_(session: Session, given: Given) -> None:
+    source, original = given["file"], given["from_scopes_db"]
+    if (source is None) == (original is None):
+        raise click.UsageError("Give FILE or --from-scopes-db, one of them.")
+    is_rehearsal = bool(given["dry_run"])
+    warnings: list[str] = []
+    with (
+        _records(source, original, warnings) as records,
+        session.store.writing(is_rehearsal=is_rehearsal) as connection,
+    ):
+        outcome = transfer.take_in(connection, now_ms(), records, given["on_conflict"])
+    counts = {"imported": outcome.imported, "skipped": outcome.skipped, "replaced": outcome.replaced}
+    did, left = ("Would import", "skip") if is_rehearsal else ("Imported", "skipped")
+    replaced = f", {'replace' if is_rehearsal else 'replaced'} {outcome.replaced}" if outcome.replaced else ""
+    session.tell({**counts, "warnings": warnings}, f"{did} {outcome.imported}, {left} {outcome.skipped}{replaced}")
+    for warning in [] if session.is_json else warnings:
+        print(f"Warning: {warning}", file=sys.stderr)
+
+
+@contextmanager
+def _records(source: str | None, original: str | None, warnings: list[str]) -> Iterator[Any]:
+    """Open what is to be imported; what had to be mended is added to the warnings."""
+    if original is not None:
+        if not os.path.isfile(original):
+            raise invalid(f"{original} cannot be read: no such file")
+        read = Original(original)
+        records = read.records()
+        warnings += read.warnings
+        yield records
+        return
+    if source == "-":
+        yield transfer.parse(sys.stdin.buffer)
+        return
+    try:
+        file = open(str(source), "rb")  # noqa: SIM115 - the file is closed below, errors of opening are told
+    except OSError as error:
+        raise invalid(f"{source} cannot be read: {error.strerror}") from None
+    with file:
+        yield transfer.parse(file)

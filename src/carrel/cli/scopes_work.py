@@ -1,0 +1,272 @@
+"""What each command of `carrel scopes` does and prints. Nothing is printed before it is done."""
+
+from collections.abc import Callable
+from sqlite3 import Connection
+from typing import Any, Final
+
+import click
+
+from carrel.cli import output
+from carrel.cli.scopes_session import Given, Session, find
+from carrel.cli.scopes_transfer import export, import_
+from carrel.providers.scopes import queries, tree, writing
+from carrel.providers.scopes.parameters import parse_wanted, read_integer
+from carrel.providers.scopes.values import (
+    TREE_URI,
+    Scope,
+    check_alias,
+    check_description,
+    check_status,
+    check_title,
+    node_line,
+    now_ms,
+    parse_time,
+    spell_time,
+)
+from carrel.providers.scopes.writing import Change, Move
+
+_COLOURS: Final = {
+    "PLANNING": "magenta",
+    "TODO": "cyan",
+    "IN_PROGRESS": "yellow",
+    "BLOCKED": "red",
+    "DONE": "green",
+    "ARCHIVED": "bright_black",
+}
+
+
+# Scopes
+
+
+def create(session: Session, given: Given) -> None:
+    title = check_title(given["title"])
+    description = check_description(given["description"])
+    status = check_status(given["status"])
+    alias = None if given["alias"] is None else check_alias(given["alias"])
+    if given["parent"] is not None and session.store.identity() is None:
+        with session.reading() as connection:
+            find(connection, given["parent"])
+    with session.store.writing() as connection:
+        parent = None if given["parent"] is None else find(connection, given["parent"])
+        scope = writing.create(
+            connection, now_ms(), title=title, description=description, parent=parent, alias=alias, status=status
+        )
+        told = queries.describe(connection, scope, session.max_children)
+    session.tell(told, f"Created {node_line(scope.alias, scope.title, scope.status)}")
+
+
+def show(session: Session, given: Given) -> None:
+    with session.reading() as connection:
+        scope = find(connection, given["scope"])
+        told = queries.describe(connection, scope, session.max_children)
+        count = queries.count_children(connection, scope.id)
+    lines = [
+        node_line(scope.alias, scope.title, scope.status),
+        f"id: {scope.id}",
+        f"parent: {told['parent'] or '-'}",
+        f"aliases: {', '.join(told['aliases'])}",
+        f"children: {count}",
+        f"created: {told['createdAt']}",
+        f"updated: {told['updatedAt']}",
+    ]
+    session.tell(told, *lines, *([] if scope.description is None else ["", scope.description]))
+
+
+def update(session: Session, given: Given) -> None:
+    title, description, expected = given["title"], given["description"], given["if_updated_at"]
+    if title is None and description is None:
+        raise click.UsageError("Nothing to change: give --title or --description.")
+    change = Change(
+        title=None if title is None else check_title(title),
+        description=None if description is None else check_description(description) or "",
+        expected_updated_at=None if expected is None else parse_time("--if-updated-at", expected),
+    )
+    _change(session, given["scope"], change, lambda old, new: f"{_verb(old, new)}{new.alias}")
+
+
+def _verb(old: Scope, new: Scope) -> str:
+    return "Updated " if new != old else "No change: "
+
+
+def status(session: Session, given: Given) -> None:
+    if given["status"] is None and not given["restore"]:
+        with session.reading() as connection:
+            scope = find(connection, given["scope"])
+            told = queries.describe(connection, scope, session.max_children)
+        session.tell(told, scope.status)
+        return
+    wanted = None if given["status"] is None else check_status(given["status"])
+    change = Change(status=wanted, is_restored=bool(given["restore"]))
+    _change(session, given["scope"], change, lambda old, new: f"{new.alias}: {old.status} -> {new.status}")
+
+
+def _change(session: Session, text: str, change: Change, line: Callable[[Scope, Scope], str]) -> None:
+    with session.writing(text) as connection:
+        old = find(connection, text)
+        new = writing.update(connection, now_ms(), old, change)
+        told = queries.describe(connection, new, session.max_children)
+    session.tell(told, line(old, new))
+
+
+def move(session: Session, given: Given) -> None:
+    if given["parent"] is not None and given["root"]:
+        raise click.UsageError("Give --parent or --root, not both.")
+    if given["before"] is not None and given["after"] is not None:
+        raise click.UsageError("Give --before or --after, not both.")
+    if not any((given["parent"], given["root"], given["before"], given["after"])):
+        raise click.UsageError("Nowhere to go: give --parent, --root, --before or --after.")
+    with session.writing(given["scope"]) as connection:
+        scope = find(connection, given["scope"])
+        named = {
+            name: None if given[name] is None else find(connection, given[name])
+            for name in ("parent", "before", "after")
+        }
+        leaves = given["parent"] is not None or bool(given["root"])
+        moved = writing.move(connection, now_ms(), scope, Move(leaves=leaves, **named))
+        told = queries.describe(connection, moved, session.max_children)
+    session.tell(told, f"Moved {moved.alias} to {told['parent'] or 'the root'}")
+
+
+def delete(session: Session, given: Given) -> None:
+    is_rehearsal = bool(given["dry_run"])
+    with session.writing(given["scope"], is_rehearsal=is_rehearsal) as connection:
+        scope = find(connection, given["scope"])
+        count = writing.delete(connection, now_ms(), scope, cascade=bool(given["cascade"]))
+    others = f" and {count - 1} descendants" if count > 1 else ""
+    line = f"{'Would delete' if is_rehearsal else 'Deleted'} {scope.alias}{others}"
+    session.tell({"alias": scope.alias, "deleted": not is_rehearsal, "count": count}, line)
+
+
+def list_(session: Session, given: Given) -> None:
+    if given["parent"] is not None and given["all"]:
+        raise click.UsageError("Give --parent or --all, not both.")
+    offset = _count("--offset", given["offset"], 0, 2**63 - 1)
+    limit = _count("--limit", given["limit"], 1, 1_000)
+    statuses = [check_status(one) for one in given["status"]]
+    with session.reading() as connection:
+        parent = None if given["parent"] is None else find(connection, given["parent"]).id
+        place = None if given["all"] else (parent,)
+        found, total = queries.matching(connection, place, statuses, offset, limit)
+    end = offset + len(found)
+    has_more = bool(found) and end < total
+    if session.is_json:
+        rows = [{"alias": one.alias, "title": one.title, "status": one.status} for one in found]
+        output.print_json({"scopes": rows, "total": total, "nextOffset": end if has_more else None})
+        return
+    _print_nodes([node_line(one.alias, one.title, one.status) for one in found] or ["No scopes."])
+    if has_more:
+        print(f"Showing {offset + 1}-{end} of {total}; next: --offset {end}")
+
+
+def _count(name: str, text: str, low: int, high: int) -> int:
+    number = read_integer(text)
+    if number is None or not low <= number <= high:
+        raise click.UsageError(f"{name} must be a whole number from {low} to {high}, not {text!r}.")
+    return number
+
+
+def show_tree(session: Session, given: Given) -> None:
+    names = ("depth", "skip", "limit", "max_nodes")
+    wanted = parse_wanted({name: given[name] for name in names if given[name] is not None}, session.ceiling)
+    with session.reading() as connection:
+        scope = find(connection, given["scope"])
+        shown = tree.render(connection, scope, wanted, session.ceiling)
+    if not session.is_json:
+        _print_nodes(shown.text.split("\n"))
+        return
+    output.print_json(
+        {
+            "uri": f"{TREE_URI}{scope.alias}{wanted.query()}",
+            "text": shown.text,
+            "etag": shown.etag,
+            "nodes": shown.nodes,
+            "truncated": shown.is_truncated,
+            "next": shown.next_uri,
+        }
+    )
+
+
+def _print_nodes(lines: list[str]) -> None:
+    """Print node lines; on a terminal, with the statuses in colour."""
+    if not output.is_terminal():
+        print("\n".join(lines))
+        return
+    for line in lines:
+        head, bracket, tail = line.rpartition(" [")
+        word, _, rest = tail.partition("]")
+        if bracket and word in _COLOURS:
+            colour = _COLOURS[word]
+            output.print_lines(f"{output.escape(head)} [{colour}]\\[{word}][/]{output.escape(rest)}")
+        else:
+            output.print_lines(output.escape(line))
+
+
+# Aliases
+
+
+def add_alias(session: Session, given: Given) -> None:
+    name = check_alias(given["name"])
+    with session.writing(given["scope"]) as connection:
+        scope = find(connection, given["scope"])
+        scope = writing.add_alias(connection, now_ms(), scope, name, is_canonical=bool(given["canonical"]))
+        told = _aliases(connection, scope)
+    session.tell(told, f"Added {name} to {scope.alias}")
+
+
+def remove_alias(session: Session, given: Given) -> None:
+    name = check_alias(given["name"])
+    with session.writing(given["scope"]) as connection:
+        scope = writing.remove_alias(connection, now_ms(), find(connection, given["scope"]), name)
+        told = _aliases(connection, scope)
+    session.tell(told, f"Removed {name} from {scope.alias}")
+
+
+def rename_alias(session: Session, given: Given) -> None:
+    old, new = check_alias(given["old"]), check_alias(given["new"])
+    with session.store.writing(is_rehearsal=session.store.identity() is None) as connection:
+        scope = writing.rename_alias(connection, now_ms(), old, new)
+        told = _aliases(connection, scope)
+    session.tell(told, f"Renamed {old} to {new}")
+
+
+def set_canonical(session: Session, given: Given) -> None:
+    name = check_alias(given["name"])
+    with session.writing(given["scope"]) as connection:
+        scope = writing.set_canonical(connection, now_ms(), find(connection, given["scope"]), name)
+        told = _aliases(connection, scope)
+    session.tell(told, f"Canonical alias: {name}")
+
+
+def list_aliases(session: Session, given: Given) -> None:
+    with session.reading() as connection:
+        scope = find(connection, given["scope"])
+        told = _aliases(connection, scope)
+    names = [one["name"] for one in told["aliases"]]
+    session.tell(told, f"{names[0]} (canonical)", *names[1:])
+
+
+def _aliases(connection: Connection, scope: Scope) -> dict[str, Any]:
+    rows = [
+        {"name": name, "canonical": name == scope.alias, "createdAt": spell_time(created_at)}
+        for name, created_at in queries.aliases_of(connection, scope)
+    ]
+    return {"scope": scope.alias, "aliases": rows}
+
+
+WORK: Final[dict[str, Callable[[Session, Given], None]]] = {
+    "create": create,
+    "show": show,
+    "update": update,
+    "status": status,
+    "move": move,
+    "delete": delete,
+    "list": list_,
+    "tree": show_tree,
+    "alias add": add_alias,
+    "alias rm": remove_alias,
+    "alias rename": rename_alias,
+    "alias set-canonical": set_canonical,
+    "alias list": list_aliases,
+    "export": export,
+    "import": import_,
+}

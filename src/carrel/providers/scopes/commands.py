@@ -1,0 +1,202 @@
+"""The commands of `carrel scopes` as one plain table.
+
+The command line is built from it, and so is `scopes://cli-quick-ref`: a command or an
+option that is not here does not exist, and one that is here is documented.
+"""
+
+from collections.abc import Iterable
+from typing import Final
+
+from carrel.value import Value
+
+
+class Argument(Value, frozen=True):
+    """A word that stands for itself."""
+
+    name: str
+    told: str
+    is_optional: bool = False
+
+
+class Option(Value, frozen=True):
+    """A flag; with `value` it takes one."""
+
+    flags: tuple[str, ...]
+    told: str
+    value: str = ""
+    choices: tuple[str, ...] = ()
+    default: str = ""
+    is_repeatable: bool = False
+
+
+class Command(Value, frozen=True):
+    """One command; `name` has a space where it belongs to a group."""
+
+    name: str
+    told: str
+    arguments: tuple[Argument, ...] = ()
+    options: tuple[Option, ...] = ()
+
+
+PROGRAM: Final = "carrel scopes"
+
+SHARED: Final = (
+    Option(("--project",), "The project around DIR, instead of the working folder.", "DIR"),
+    Option(("--db",), "The store, instead of the project's own.", "FILE"),
+    Option(("--json",), "Print one JSON value; errors too."),
+)
+"""Taken before and after every command."""
+
+_SCOPE: Final = Argument("SCOPE", "Alias or id of a scope.")
+_NAME: Final = Argument("NAME", "The alias.")
+_IN_PLACE: Final = "a sibling there; alone, to reorder in place."
+
+COMMANDS: Final = (
+    Command(
+        "create",
+        "Add a scope after its last sibling.",
+        (Argument("TITLE", "1 to 200 characters, unique among siblings."),),
+        (
+            Option(("-d", "--description"), "At most 1000 characters.", "TEXT"),
+            Option(("-p", "--parent"), "The scope it belongs to; without it, it is a root.", "SCOPE"),
+            Option(("-a", "--alias"), "Its canonical alias; without it, one is made up.", "NAME"),
+            Option(("-s", "--status"), "Its status.", "STATUS", default="TODO"),
+        ),
+    ),
+    Command("show", "Show everything about a scope.", (_SCOPE,)),
+    Command(
+        "update",
+        "Change a scope's title or description.",
+        (_SCOPE,),
+        (
+            Option(("-t", "--title"), "The new title.", "TEXT"),
+            Option(("-d", "--description"), 'The new description; "" clears it.', "TEXT"),
+            Option(("--if-updated-at",), "Only if it was last changed then.", "TIME"),
+        ),
+    ),
+    Command(
+        "status",
+        "Show or set a scope's status: PLANNING, TODO, IN_PROGRESS, BLOCKED, DONE or ARCHIVED.",
+        (_SCOPE, Argument("STATUS", "The new status, in any case.", is_optional=True)),
+        (Option(("--restore",), "Bring an archived scope back first, as TODO."),),
+    ),
+    Command(
+        "move",
+        "Put a scope beneath another parent, or elsewhere among its siblings.",
+        (_SCOPE,),
+        (
+            Option(("--parent",), "The new parent.", "SCOPE"),
+            Option(("--root",), "Make it a root."),
+            Option(("--before",), f"Before {_IN_PLACE}", "SCOPE"),
+            Option(("--after",), f"After {_IN_PLACE}", "SCOPE"),
+        ),
+    ),
+    Command(
+        "delete",
+        "Delete a scope.",
+        (_SCOPE,),
+        (
+            Option(("--cascade",), "Everything beneath it too."),
+            Option(("--dry-run",), "Only say what would be deleted."),
+        ),
+    ),
+    Command(
+        "list",
+        "List the roots, the children of a scope, or all scopes.",
+        (),
+        (
+            Option(("-p", "--parent"), "The children of this scope.", "SCOPE"),
+            Option(("--all",), "All scopes, by alias."),
+            Option(("--status",), "Only of this status.", "STATUS", is_repeatable=True),
+            Option(("--offset",), "Leave out so many.", "N", default="0"),
+            Option(("--limit",), "At most so many, 1 to 1000.", "N", default="20"),
+        ),
+    ),
+    Command(
+        "tree",
+        "Show a scope and what lies beneath it.",
+        (_SCOPE,),
+        (
+            Option(("--depth",), "Levels beneath it, 1 to 5; 1 if it is not given.", "N"),
+            Option(("--skip",), "Leave out so many of its children.", "N"),
+            Option(("--limit",), "At most so many of its children.", "N"),
+            Option(("--max-nodes",), "At most so many nodes in all.", "N"),
+        ),
+    ),
+    Command(
+        "alias add",
+        "Give a scope one more alias.",
+        (_SCOPE, _NAME),
+        (Option(("--canonical",), "Make it the canonical one."),),
+    ),
+    Command("alias rm", "Take a secondary alias from a scope.", (_SCOPE, _NAME)),
+    Command(
+        "alias rename",
+        "Rename an alias, canonical or not.",
+        (Argument("OLD", "The alias as it is."), Argument("NEW", "The alias as it shall be.")),
+    ),
+    Command("alias set-canonical", "Make one of a scope's aliases the canonical one.", (_SCOPE, _NAME)),
+    Command("alias list", "List a scope's aliases, the canonical one first.", (_SCOPE,)),
+    Command(
+        "export",
+        "Write all scopes, or one and what lies beneath it, as JSON lines.",
+        (Argument("SCOPE", "Alias or id of a scope; without it, all.", is_optional=True),),
+        (Option(("--out",), "Write there instead of to standard output.", "FILE"),),
+    ),
+    Command(
+        "import",
+        "Add what was exported; all of it or nothing.",
+        (Argument("FILE", "What to read; - is standard input.", is_optional=True),),
+        (
+            Option(("--from-scopes-db",), "Read a database of the original Scopes application instead.", "FILE"),
+            Option(
+                ("--on-conflict",),
+                "What to do where an id exists.",
+                "WAY",
+                choices=("fail", "skip", "replace"),
+                default="fail",
+            ),
+            Option(("--dry-run",), "Only say what would be imported."),
+        ),
+    ),
+)
+
+
+def usage(command: Command) -> str:
+    """Write the usage line of a command."""
+    words = [f"[{one.name}]" if one.is_optional else one.name for one in command.arguments]
+    return " ".join([PROGRAM, command.name, *(["[OPTIONS]"] if command.options else []), *words])
+
+
+def quick_reference(uris: tuple[tuple[str, str], ...]) -> str:
+    """Write the whole table down as Markdown, and last the URIs with what they hold."""
+    parts = [
+        "# CLI Quick Reference\n",
+        f"`{PROGRAM} [OPTIONS] COMMAND`, with these options before or after the command:\n",
+    ]
+    parts.append(_rows(_option_row(option) for option in SHARED))
+    for command in COMMANDS:
+        parts.append(f"## {command.name}\n\n{command.told}\n\n`{usage(command)}`\n")
+        rows = [f"| `{one.name}` | {one.told}{' Optional.' if one.is_optional else ''} |" for one in command.arguments]
+        rows += [_option_row(option) for option in command.options]
+        if rows:
+            parts.append(_rows(rows))
+    parts.append("## Resources\n")
+    parts.append(_rows(f"| `{uri}` | {told} |" for uri, told in uris))
+    return "\n".join(parts)
+
+
+def _option_row(option: Option) -> str:
+    flags = ", ".join(option.flags) + (f" {option.value}" if option.value else "")
+    notes = [option.told]
+    if option.choices:
+        notes.append(f"One of {', '.join(option.choices)}.")
+    if option.default:
+        notes.append(f"Default: {option.default}.")
+    if option.is_repeatable:
+        notes.append("May be repeated.")
+    return f"| `{flags}` | {' '.join(notes)} |"
+
+
+def _rows(rows: Iterable[str]) -> str:
+    return "\n".join(["| | |", "| --- | --- |", *rows]) + "\n"

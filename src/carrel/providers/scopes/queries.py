@@ -1,0 +1,167 @@
+"""What is asked of the store, each as one statement that an index answers.
+
+Siblings stand in one order everywhere: by position, then creation time, then id. Nothing
+here begins or ends a transaction.
+"""
+
+from collections.abc import Iterator, Sequence
+from sqlite3 import Connection
+from typing import Any, Final
+
+from carrel.providers.scopes.values import SCOPE_URI, TREE_URI, Scope, hex_sha256, spell_time
+
+_FIELDS: Final = "s.id, s.alias, s.parent_id, s.title, s.description, s.status, s.position, s.created_at, s.updated_at"
+_ORDER: Final = "ORDER BY position, created_at, id"
+
+
+def find(connection: Connection, alias: str) -> Scope | None:
+    """Give the scope that has an alias, canonical or not."""
+    statement = f"SELECT {_FIELDS} FROM aliases a CROSS JOIN scopes s ON s.id = a.scope_id WHERE a.name = ?"
+    row = connection.execute(statement, (alias,)).fetchone()
+    return None if row is None else Scope(*row)
+
+
+def by_id(connection: Connection, scope_id: str) -> Scope | None:
+    """Give the scope of an id."""
+    row = connection.execute(f"SELECT {_FIELDS} FROM scopes s WHERE s.id = ?", (scope_id,)).fetchone()
+    return None if row is None else Scope(*row)
+
+
+def children(connection: Connection, parent_id: str | None, skip: int = 0, limit: int = -1) -> list[Scope]:
+    """Give the direct children of a scope, or the roots, in order."""
+    statement = f"SELECT {_FIELDS} FROM scopes s WHERE parent_id IS ? {_ORDER} LIMIT ? OFFSET ?"
+    return [Scope(*row) for row in connection.execute(statement, (parent_id, limit, skip))]
+
+
+def child_aliases(connection: Connection, parent_id: str, limit: int = -1) -> list[str]:
+    """Give the canonical aliases of the direct children, in order; the index alone holds them."""
+    statement = f"SELECT alias FROM scopes WHERE parent_id = ? {_ORDER} LIMIT ?"
+    return [alias for (alias,) in connection.execute(statement, (parent_id, limit))]
+
+
+def child_ids(connection: Connection, parent_id: str | None) -> list[str]:
+    """Give the ids of the direct children, or of the roots, in order."""
+    statement = f"SELECT id FROM scopes WHERE parent_id IS ? {_ORDER}"
+    return [scope_id for (scope_id,) in connection.execute(statement, (parent_id,))]
+
+
+def count_children(connection: Connection, parent_id: str | None) -> int:
+    """Count the direct children, or the roots."""
+    return int(connection.execute("SELECT count(*) FROM scopes WHERE parent_id IS ?", (parent_id,)).fetchone()[0])
+
+
+def count_subtree(connection: Connection, scope_id: str) -> int:
+    """Count a scope and everything beneath it."""
+    statement = """
+        WITH RECURSIVE beneath(id) AS (
+          SELECT ? UNION ALL SELECT s.id FROM beneath JOIN scopes s ON s.parent_id = beneath.id)
+        SELECT count(*) FROM beneath"""
+    return int(connection.execute(statement, (scope_id,)).fetchone()[0])
+
+
+def is_beneath(connection: Connection, scope_id: str, ancestor_id: str) -> bool:
+    """Tell whether a scope is another, or lies somewhere beneath it."""
+    statement = """
+        WITH RECURSIVE up(id) AS (SELECT ? UNION SELECT s.parent_id FROM up JOIN scopes s ON s.id = up.id)
+        SELECT 1 FROM up WHERE id = ?"""
+    return connection.execute(statement, (scope_id, ancestor_id)).fetchone() is not None
+
+
+def aliases_of(connection: Connection, scope: Scope) -> list[tuple[str, int]]:
+    """Give a scope's aliases with their times: the canonical one first, the others by name."""
+    rows = connection.execute("SELECT name, created_at FROM aliases WHERE scope_id = ? ORDER BY name", (scope.id,))
+    return sorted(rows, key=lambda row: row[0] != scope.alias)
+
+
+def holder(connection: Connection, alias: str) -> str | None:
+    """Give the id of the scope that an alias belongs to."""
+    row = connection.execute("SELECT scope_id FROM aliases WHERE name = ?", (alias,)).fetchone()
+    return None if row is None else str(row[0])
+
+
+def aliases_from(connection: Connection, prefix: str, limit: int) -> list[str]:
+    """Give the aliases that begin with a text, by name."""
+    # No character of an alias sorts after "z", so this range holds every continuation of the prefix.
+    statement = "SELECT name FROM aliases WHERE name >= ? AND name < ? ORDER BY name LIMIT ?"
+    return [name for (name,) in connection.execute(statement, (prefix, prefix + "{", limit))]
+
+
+def matching(
+    connection: Connection, parent: tuple[str | None] | None, statuses: Sequence[str], offset: int, limit: int
+) -> tuple[list[Scope], int]:
+    """Give a page of the children of `parent`, or by alias of all scopes, of these statuses, and how many there are."""
+    conditions, values, order = ["1"], list[object](), "ORDER BY s.alias"
+    if parent is not None:
+        conditions, values, order = ["s.parent_id IS ?"], [parent[0]], "ORDER BY s.position, s.created_at, s.id"
+    if statuses:
+        conditions.append(f"s.status IN ({','.join('?' * len(statuses))})")
+        values += statuses
+    where = " AND ".join(conditions)
+    total = int(connection.execute(f"SELECT count(*) FROM scopes s WHERE {where}", values).fetchone()[0])
+    statement = f"SELECT {_FIELDS} FROM scopes s WHERE {where} {order} LIMIT ? OFFSET ?"
+    return [Scope(*row) for row in connection.execute(statement, (*values, limit, offset))], total
+
+
+def levels(connection: Connection, parents: Sequence[str], limit: int) -> Iterator[tuple[Any, ...]]:
+    """Yield the children of these parents, at most `limit`: the parent's rank, id, alias, title, status, time."""
+    connection.execute("DELETE FROM temp.parents")
+    connection.executemany("INSERT INTO temp.parents VALUES (?, ?)", enumerate(parents))
+    yield from connection.execute(LEVEL, (limit,))
+
+
+LEVEL: Final = """
+    SELECT p.rank, c.id, c.alias, c.title, c.status, c.updated_at
+    FROM temp.parents p CROSS JOIN scopes c ON c.parent_id = p.id
+    ORDER BY p.rank, c.position, c.created_at, c.id LIMIT ?"""
+
+WINDOW: Final = f"""
+    SELECT 0, id, alias, title, status, updated_at FROM scopes WHERE parent_id = ? {_ORDER} LIMIT ? OFFSET ?"""
+
+
+def window(connection: Connection, parent_id: str, skip: int, limit: int) -> Iterator[tuple[Any, ...]]:
+    """Yield a window of one scope's children, as `levels` does."""
+    yield from connection.execute(WINDOW, (parent_id, limit, skip))
+
+
+# A scope, told
+
+
+def describe(connection: Connection, scope: Scope, max_children: int) -> dict[str, Any]:
+    """Give everything about a scope, as its resource shows it."""
+    listed = child_aliases(connection, scope.id, max_children + 1)
+    parent = None if scope.parent_id is None else by_id(connection, scope.parent_id)
+    links = [{"rel": "self", "uri": SCOPE_URI + scope.alias}, {"rel": "tree", "uri": TREE_URI + scope.alias}]
+    if parent is not None:
+        links.append({"rel": "parent", "uri": SCOPE_URI + parent.alias})
+    told: dict[str, Any] = {
+        "id": scope.id,
+        "alias": scope.alias,
+        "title": scope.title,
+        "status": scope.status,
+        "children": listed[:max_children],
+        "description": scope.description,
+        "parent": None if parent is None else parent.alias,
+        "aliases": [name for name, _ in aliases_of(connection, scope)],
+        "createdAt": spell_time(scope.created_at),
+        "updatedAt": spell_time(scope.updated_at),
+        "links": links,
+    }
+    if len(listed) > max_children:
+        told["childrenOmitted"] = count_children(connection, scope.id) - max_children
+    return told
+
+
+def etag(scope: Scope) -> str:
+    """Give the ETag of a scope's resource; the number is raised when the shape of its JSON changes."""
+    return hex_sha256(f"scope:1:{scope.id}:{scope.updated_at}")
+
+
+def beneath(connection: Connection, parents: Sequence[str]) -> Iterator[Scope]:
+    """Yield all children of these parents: in the order of the parents, then in their own."""
+    connection.execute("DELETE FROM temp.parents")
+    connection.executemany("INSERT INTO temp.parents VALUES (?, ?)", enumerate(parents))
+    statement = f"""
+        SELECT {_FIELDS} FROM temp.parents p CROSS JOIN scopes s ON s.parent_id = p.id
+        ORDER BY p.rank, s.position, s.created_at, s.id"""
+    for row in connection.execute(statement):
+        yield Scope(*row)

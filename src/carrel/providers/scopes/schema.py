@@ -1,0 +1,49 @@
+"""The store's tables, and how an older store becomes a newer one.
+
+What must never be is a constraint here, so that no program, ours or another, can commit
+it: two scopes of one alias, two siblings of one title, a scope without its own canonical
+alias, a scope beneath itself.
+"""
+
+from collections.abc import Mapping
+from typing import Final
+
+VERSION: Final = 1
+"""The `user_version` this code reads and writes."""
+
+TABLES: Final = """
+CREATE TABLE scopes (
+  id TEXT PRIMARY KEY CHECK (length(id) = 36),
+  alias TEXT NOT NULL UNIQUE,                       -- the canonical alias
+  parent_id TEXT REFERENCES scopes(id) CHECK (parent_id <> id),
+  title TEXT NOT NULL CHECK (length(title) BETWEEN 1 AND 200
+    AND instr(title, char(10)) = 0 AND instr(title, char(13)) = 0),
+  description TEXT CHECK (length(description) BETWEEN 1 AND 1000),
+  status TEXT NOT NULL DEFAULT 'TODO' CHECK (status IN ('PLANNING','TODO','IN_PROGRESS','BLOCKED','DONE','ARCHIVED')),
+  position INTEGER NOT NULL, created_at INTEGER NOT NULL,  -- times are epoch milliseconds
+  updated_at INTEGER NOT NULL CHECK (updated_at >= created_at),
+  FOREIGN KEY (alias, id) REFERENCES aliases(name, scope_id) ON UPDATE CASCADE DEFERRABLE INITIALLY DEFERRED);
+CREATE TABLE aliases (
+  name TEXT PRIMARY KEY CHECK (length(name) BETWEEN 2 AND 64 AND name GLOB '[a-z]*' AND name NOT GLOB '*[^a-z0-9_-]*'
+    AND name NOT GLOB '*[-_]' AND name NOT GLOB '*[-_][-_]*'),
+  scope_id TEXT NOT NULL REFERENCES scopes(id) ON DELETE CASCADE DEFERRABLE INITIALLY DEFERRED,
+  created_at INTEGER NOT NULL, UNIQUE (name, scope_id)) WITHOUT ROWID;
+CREATE INDEX aliases_by_scope ON aliases(scope_id, name);
+CREATE UNIQUE INDEX scopes_sibling_title ON scopes(coalesce(parent_id, ''), title);
+CREATE INDEX scopes_children ON scopes(parent_id, position, created_at, id, alias);
+CREATE TRIGGER scopes_no_cycle BEFORE UPDATE OF parent_id ON scopes WHEN NEW.parent_id IS NOT NULL
+BEGIN SELECT RAISE(ABORT, 'cycle') WHERE NEW.id IN (WITH RECURSIVE up(id) AS (SELECT NEW.parent_id UNION
+  SELECT s.parent_id FROM scopes s JOIN up ON s.id = up.id WHERE s.parent_id IS NOT NULL) SELECT id FROM up); END;
+CREATE TRIGGER scopes_archived BEFORE UPDATE OF status ON scopes
+WHEN OLD.status = 'ARCHIVED' AND NEW.status NOT IN ('ARCHIVED','TODO') BEGIN SELECT RAISE(ABORT, 'archived'); END;
+CREATE TABLE idempotency (tool TEXT NOT NULL, key TEXT NOT NULL, args_hash TEXT NOT NULL, result TEXT NOT NULL,
+  created_at INTEGER NOT NULL, PRIMARY KEY (tool, key)) WITHOUT ROWID;
+"""
+
+STEPS: Final[Mapping[int, str]] = {}
+"""For each older version, the statements that make it the next one. There is none yet."""
+
+TEMPORARY: Final = """
+CREATE TEMP TABLE IF NOT EXISTS parents (rank INTEGER PRIMARY KEY, id TEXT NOT NULL);
+"""
+"""Where a level's parents stand in order: joined to their children, these come out in order without a sort."""

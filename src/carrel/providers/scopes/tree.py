@@ -1,0 +1,108 @@
+"""A scope's tree as text: bounded, without recursion, as large as what it shows.
+
+Each level is one query whose rows come straight from an index, at most one more than can
+be shown. Then the levels are walked depth first and written down until the bound.
+"""
+
+from sqlite3 import Connection
+
+from carrel.providers.scopes import queries
+from carrel.providers.scopes.parameters import DEFAULT_NODES, Wanted
+from carrel.providers.scopes.values import TREE_URI, Scope, hex_sha256, node_line
+from carrel.value import Value
+
+
+class Rendered(Value, frozen=True, gc=False):
+    """A tree, and what there is to say about it."""
+
+    text: str
+    etag: str
+    depth: int
+    nodes: int
+    is_truncated: bool
+    next_uri: str | None
+    last_modified_ms: int
+
+
+class Node:
+    """A scope on its way into the text."""
+
+    __slots__ = ("children", "id", "line", "updated_at")
+
+    def __init__(self, scope_id: str, line: str, updated_at: int) -> None:
+        self.id = scope_id
+        self.line = line
+        self.updated_at = updated_at
+        self.children: list[Node] = []
+
+
+def render(connection: Connection, root: Scope, wanted: Wanted, ceiling: int) -> Rendered:
+    """Write down a scope's tree."""
+    depth = wanted.depth or 1
+    bound = wanted.max_nodes or min(DEFAULT_NODES, ceiling)
+    top = Node(root.id, node_line(root.alias, root.title, root.status), root.updated_at)
+    _gather(connection, top, wanted, depth, bound)
+    lines, shown, last_modified = _walk(top, bound)
+    is_truncated = len(lines) > bound
+    if is_truncated:
+        del lines[bound:]
+        lines[-1] += " (truncated)"
+    nodes = len(lines)
+    next_uri = None
+    if shown and not (wanted.skip is None and wanted.limit is None):
+        after = (wanted.skip or 0) + shown
+        remaining = queries.count_children(connection, root.id) - after
+        if remaining > 0:
+            following = Wanted(depth=wanted.depth, skip=after, limit=wanted.limit, max_nodes=wanted.max_nodes)
+            next_uri = f"{TREE_URI}{root.alias}{following.query()}"
+            lines.append(f"... {remaining} more: {next_uri}")
+    text = "\n".join(lines)
+    return Rendered(
+        text=text,
+        etag=hex_sha256(text),
+        depth=depth,
+        nodes=nodes,
+        is_truncated=is_truncated,
+        next_uri=next_uri,
+        last_modified_ms=last_modified,
+    )
+
+
+def _gather(connection: Connection, top: Node, wanted: Wanted, depth: int, bound: int) -> None:
+    """Hang the levels beneath the top, each as far as it can appear."""
+    most = bound + 1
+    level = [top]
+    for number in range(depth):
+        if number == 0:
+            limit = most if wanted.limit is None else min(wanted.limit, most)
+            rows = queries.window(connection, top.id, wanted.skip or 0, limit)
+        else:
+            rows = queries.levels(connection, [node.id for node in level], most)
+        below = []
+        for rank, scope_id, alias, title, status, updated_at in rows:
+            node = Node(scope_id, node_line(alias, title, status), updated_at)
+            level[rank].children.append(node)
+            below.append(node)
+        if not below:
+            return
+        level = below
+
+
+def _walk(top: Node, bound: int) -> tuple[list[str], int, int]:
+    """Give the lines depth first, one more than the bound if there are more; of those within it, how many
+    are direct children, and the greatest time of change.
+    """
+    lines = [top.line]
+    last_modified = top.updated_at
+    shown = 0
+    ahead = [(child, "", child is top.children[-1]) for child in reversed(top.children)]
+    while ahead and len(lines) <= bound:
+        node, prefix, is_last = ahead.pop()
+        if len(lines) < bound:
+            shown += not prefix
+            last_modified = max(last_modified, node.updated_at)
+        lines.append(f"{prefix}{'└── ' if is_last else '├── '}{node.line}")
+        if node.children:
+            inner = prefix + ("    " if is_last else "│   ")
+            ahead += [(child, inner, child is node.children[-1]) for child in reversed(node.children)]
+    return lines, shown, last_modified

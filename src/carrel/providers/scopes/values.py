@@ -1,0 +1,196 @@
+"""What a scope's values may be, and how they are spelled: aliases, titles, statuses, times, ids.
+
+Every way in (URIs, tools, the command line, imports) goes through these functions, so that
+one text means one value everywhere. Nothing here knows the store.
+"""
+
+import re
+from os import urandom
+from time import gmtime, time_ns
+from typing import Final
+
+from carrel.digest import sha256
+from carrel.errors import echo
+from carrel.providers.scopes.faults import ScopeError, invalid
+from carrel.providers.scopes.words import ADJECTIVES, NOUNS
+from carrel.value import Value
+
+STATUSES: Final = ("PLANNING", "TODO", "IN_PROGRESS", "BLOCKED", "DONE", "ARCHIVED")
+MAX_TITLE: Final = 200
+MAX_DESCRIPTION: Final = 1_000
+MAX_ALIAS: Final = 64
+MAX_POSITION: Final = 2**53 - 1
+MAX_TIME_MS: Final = 253_402_300_799_999
+"""The last millisecond of the year 9999."""
+
+SCOPE_URI: Final = "scopes://scope/"
+TREE_URI: Final = "scopes://tree/"
+
+_ALIAS: Final = re.compile(r"[a-z][a-z0-9]*+(?:[-_][a-z0-9]++)*+")
+_ID: Final = r"[0-9a-f]{8}-[0-9a-f]{4}-7[0-9a-f]{3}-[89ab][0-9a-f]{3}-[0-9a-f]{12}"
+_TIME: Final = r"[0-9]{4}-[0-9]{2}-[0-9]{2}T[0-9]{2}:[0-9]{2}:[0-9]{2}(?:\.[0-9]{3})?Z"
+_CONTROL: Final = "[\\x00-\\x1f\\x7f-\\x9f]"
+_NOT_IN_TITLE: Final = rf"(?!\t){_CONTROL}|[\u2028\u2029]|[\ud800-\udfff]"
+_NOT_IN_DESCRIPTION: Final = rf"(?![\t\n]){_CONTROL}|[\ud800-\udfff]"
+"""Compiled where they are used: no reader of scopes needs them, and they take long."""
+
+_ASCII_SPACE: Final = " \t\n\r\v\f"
+_LOWER: Final = {upper: upper + 32 for upper in range(ord("A"), ord("Z") + 1)}
+_TAIL: Final = "abcdefghijklmnopqrstuvwxyz0123456789"
+
+
+class Scope(Value, frozen=True, gc=False):
+    """One row of the store. Times are milliseconds since 1970."""
+
+    id: str
+    alias: str
+    parent_id: str | None
+    title: str
+    description: str | None
+    status: str
+    position: int
+    created_at: int
+    updated_at: int
+
+
+def node_line(alias: str, title: str, status: str) -> str:
+    """Spell a scope in one line."""
+    return f"{alias} ({title}) [{status}]"
+
+
+def to_json(value: object) -> str:
+    """Spell a value: compact, non-ASCII as it is."""
+    import json  # where only the list is asked for, it is not needed
+
+    return json.dumps(value, ensure_ascii=False, separators=(",", ":"))
+
+
+def hex_sha256(text: str) -> str:
+    """Give the SHA-256 of a text in UTF-8."""
+    return str(sha256(text.encode("utf-8", "surrogatepass")).hexdigest())
+
+
+# Aliases
+
+
+def normalise_alias(text: str) -> str:
+    """Give the one spelling of an alias; whether it can be one is not asked."""
+    return text.strip(_ASCII_SPACE).translate(_LOWER)
+
+
+def is_alias(text: str) -> bool:
+    """Tell whether a normalised text can be an alias."""
+    return 2 <= len(text) <= MAX_ALIAS and _ALIAS.fullmatch(text) is not None
+
+
+def check_alias(text: str) -> str:
+    """Give the alias that a text means, or refuse it."""
+    alias = normalise_alias(text)
+    if not is_alias(alias):
+        raise ScopeError("INVALID_ALIAS", f"Invalid alias: {echo(text)}")
+    return alias
+
+
+def invent_alias() -> str:
+    """Make up an alias of two words and three characters."""
+    adjective = ADJECTIVES[_below(len(ADJECTIVES))]
+    noun = NOUNS[_below(len(NOUNS))]
+    return f"{adjective}-{noun}-" + "".join(_TAIL[_below(len(_TAIL))] for _ in range(3))
+
+
+def _below(limit: int) -> int:
+    """Give a random number from 0 up to a small limit, each as likely, from the system's source."""
+    usable = 65_536 - 65_536 % limit
+    while True:
+        number = int.from_bytes(urandom(2))
+        if number < usable:
+            return number % limit
+
+
+# Texts
+
+
+def check_title(text: str) -> str:
+    """Give the title as it is kept, or refuse it."""
+    if re.search(_NOT_IN_TITLE, text):
+        raise ScopeError("INVALID_TITLE", "Invalid title: it holds a control character or a line separator")
+    title = text.strip()
+    if not 1 <= len(title) <= MAX_TITLE:
+        raise ScopeError("INVALID_TITLE", f"Invalid title: it must have 1 to {MAX_TITLE} characters, not {len(title)}")
+    return title
+
+
+def check_description(text: str | None) -> str | None:
+    """Give the description as it is kept, or refuse it; an empty one is none."""
+    if text is None:
+        return None
+    text = text.replace("\r\n", "\n").replace("\r", "\n")
+    if re.search(_NOT_IN_DESCRIPTION, text):
+        raise ScopeError("INVALID_DESCRIPTION", "Invalid description: it holds a control character")
+    text = text.strip()
+    if len(text) > MAX_DESCRIPTION:
+        why = f"it must have at most {MAX_DESCRIPTION} characters, not {len(text)}"
+        raise ScopeError("INVALID_DESCRIPTION", f"Invalid description: {why}")
+    return text or None
+
+
+def without_controls(text: str, *, is_title: bool) -> str:
+    """Put U+FFFD in the place of what may not stand in a text."""
+    unfit = _NOT_IN_TITLE if is_title else _NOT_IN_DESCRIPTION
+    return re.sub(unfit, "\N{REPLACEMENT CHARACTER}", text)
+
+
+def check_status(text: str) -> str:
+    """Give the status that a text means, in any case and with `-` for `_`."""
+    status = text.upper().replace("-", "_") if text.isascii() else ""
+    if status not in STATUSES:
+        known = ", ".join(STATUSES)
+        raise ScopeError("INVALID_STATUS", f"Invalid status: {echo(text)} (expected one of {known})")
+    return status
+
+
+# Ids and times
+
+
+def is_id(text: str) -> bool:
+    """Tell whether a text is an id as the store has them."""
+    return re.fullmatch(_ID, text) is not None
+
+
+def new_id(now_ms: int) -> str:
+    """Make a UUIDv7."""
+    return make_id(now_ms << 80 | int.from_bytes(urandom(10)))
+
+
+def make_id(bits: int) -> str:
+    """Spell 128 bits as a UUID, with version 7 and variant binary 10 set."""
+    bits = bits & ~(0xF << 76) | 0x7 << 76
+    bits = bits & ~(0x3 << 62) | 0x2 << 62
+    text = f"{bits:032x}"
+    return f"{text[:8]}-{text[8:12]}-{text[12:16]}-{text[16:20]}-{text[20:]}"
+
+
+def now_ms() -> int:
+    """Give the time."""
+    return time_ns() // 1_000_000
+
+
+def spell_time(ms: int) -> str:
+    """Spell a time: UTC, always with milliseconds."""
+    seconds, fraction = divmod(ms, 1000)
+    year, month, day, hour, minute, second, *_ = gmtime(seconds)
+    return f"{year:04d}-{month:02d}-{day:02d}T{hour:02d}:{minute:02d}:{second:02d}.{fraction:03d}Z"
+
+
+def parse_time(name: str, text: object) -> int:
+    """Read a time as `spell_time` spells it; milliseconds may be left out."""
+    from datetime import UTC, datetime, timedelta  # only where a time is given
+
+    if isinstance(text, str) and re.fullmatch(_TIME, text):
+        try:
+            moment = datetime.fromisoformat(text)
+        except ValueError:
+            pass
+        else:
+            return (moment - datetime(1970, 1, 1, tzinfo=UTC)) // timedelta(milliseconds=1)
+    raise invalid(f"Invalid parameter: {name} (expected a time such as 2026-11-15T18:00:00.123Z)")

@@ -1,0 +1,74 @@
+"""A folder as a resource: one small item per child, so that a host can build its tree from the URIs."""
+
+from itertools import islice
+from typing import Final
+
+from carrel.errors import RequestError
+from carrel.model import Reading, Text
+from carrel.providers.workspace import kinds
+from carrel.providers.workspace.listing import Child, Entry, Listing
+from carrel.providers.workspace.paths import Target, canonical, prefix_of
+from carrel.providers.workspace.tree import Found, Tree, etag_of
+from carrel.sandbox import SandboxError
+from carrel.times import iso
+from carrel.uri import quote, split_query
+from carrel.value import Value
+
+FOLDER_TYPE: Final = "inode/directory"
+MAX_CHILDREN: Final = 1_000
+TTL_MS: Final = 1_000
+
+
+class Folder(Value, frozen=True):
+    """An open folder, about to be shown."""
+
+    tree: Tree
+    listing: Listing
+    found: Found
+
+    def read(self, target: Target, after: str) -> Reading:
+        """Give one item per child after the place `after`; an empty folder gives itself."""
+        opened, segments = self.found.opened, self.found.segments
+        modified = opened.stat.st_mtime_ns // 1_000_000
+        children = self.listing.children(opened, segments, after)
+        shown = ((child, item) for child in children if (item := self._item(child)) is not None)
+        taken = list(islice(shown, MAX_CHILDREN + 1))
+        if not taken and not after:
+            itself = Text("", FOLDER_TYPE, meta={"dev.carrel/uri": canonical(self.tree.name, segments)})
+            return Reading((itself,), last_modified_ms=modified, ttl_ms=TTL_MS, more=lambda _: None)
+        bare = split_query(target.uri)[0]
+
+        def more(count: int) -> str | None:
+            return f"{bare}?after={quote(taken[count - 1][0].key, safe='%')}" if count < len(taken) else None
+
+        items = tuple(item for _, item in taken[:MAX_CHILDREN])
+        return Reading(items, last_modified_ms=modified, ttl_ms=TTL_MS, more=more)
+
+    def _item(self, child: Child) -> Text | None:
+        if child.entry is None:
+            uri = prefix_of(self.tree.name, self.found.segments) + child.key.removesuffix("/")
+            return Text("", FOLDER_TYPE, uri=uri)
+        return self._file_item(child.entry)
+
+    def _file_item(self, entry: Entry) -> Text | None:
+        """Describe a file without its content; None if it is gone, or may not be read after all."""
+        try:
+            with self.tree.open_path(entry.uri, entry.segments).opened as opened:
+                if opened.is_folder:
+                    return None
+                kind, state = self.tree.sniff(opened).kind, opened.stat
+        except (RequestError, SandboxError):
+            return None
+        modified = iso(state.st_mtime_ns // 1_000_000)
+        meta = {
+            "dev.carrel/uri": entry.uri,
+            "dev.carrel/encoding": kind.encoding if kind.is_text else "base64",
+            "dev.carrel/total": state.st_size,
+            "dev.carrel/start": 0,
+            "dev.carrel/length": 0,
+            "dev.carrel/etag": etag_of(state),
+            "dev.carrel/last-modified": modified,
+            "dev.carrel/entry": True,
+        }
+        mime_type = kinds.type_of(entry.segments[-1], is_text=kind.is_text)
+        return Text(f"{state.st_size} bytes, {modified}", mime_type, uri=entry.uri, meta=meta)

@@ -1,0 +1,146 @@
+"""Parts of the list in Fly's way: by folder, or by the beginning of a URI."""
+
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from carrel.errors import RequestError
+from carrel.provider import Place
+from tests.workspaces import SECRET, Served, fill, record_opens
+
+
+def browse(served: Served, directory: str | None = None, prefix: str = "") -> list[str] | str:
+    try:
+        return [entry.uri for entry in served.workspace.browse(directory, prefix)]
+    except RequestError as error:
+        return f"{type(error).__name__} {error.data.get('reason') or error.data.get('parameter') or ''}".strip()
+
+
+@pytest.fixture
+def app(tmp_path: Path) -> Iterator[Served]:
+    files = {"lib/main.dart": "m", "lib/src/a b.dart": "a", "lib2/x.dart": "x", "pubspec.yaml": "p", "a%20.yaml": "%"}
+    fill(tmp_path / "app", {**files, "notes.txt": "n", ".dot/h.yaml": "h", "lib/.env": SECRET})
+    fill(tmp_path / "docs", {"d.yaml": "d", "lib/e.yaml": "e"})
+    (tmp_path / "app/link").symlink_to("lib")
+    with Served(tmp_path / "app", preset="flutter", roots={"docs": Place(str(tmp_path / "docs"))}) as served:
+        yield served
+
+
+LIB = ["workspace:///lib/main.dart", "workspace:///lib/src/a%20b.dart"]
+MAIN = ["workspace:///a%2520.yaml", *LIB, "workspace:///lib2/x.dart", "workspace:///pubspec.yaml"]
+DOCS = ["workspace://@docs/d.yaml", "workspace://@docs/lib/e.yaml"]
+
+
+@pytest.mark.parametrize(
+    ("directory", "expected"),
+    [
+        ("", MAIN),
+        (".", MAIN),
+        ("./", MAIN),
+        ("lib", LIB),
+        ("lib/", LIB),
+        ("./lib/.", LIB),
+        ("lib//src", LIB[1:]),
+        ("workspace:///lib", LIB),
+        ("workspace:///lib/", LIB),
+        ("workspace://lib", LIB),
+        ("WORKSPACE:/lib", LIB),
+        ("workspace://@docs", DOCS),
+        ("workspace://docs/lib", DOCS[1:]),
+        ("workspace:///", MAIN),
+        ("/", "Denied outside"),
+        ("/etc", "Denied outside"),
+        ("/lib", "Denied outside"),
+        ("..", "Denied outside"),
+        ("lib/..", "Denied outside"),
+        ("lib/../lib", "Denied outside"),
+        ("lib\\src", "Denied outside"),
+        ("workspace:///..", "Denied outside"),
+        ("nope", "NotFound"),
+        ("lib/nope", "NotFound"),
+        ("lib%2Fsrc", "NotFound"),
+        ("workspace://@nope/x", "NotFound"),
+        ("pubspec.yaml", "BadArgument directory"),
+        ("lib/main.dart", "BadArgument directory"),
+        ("workspace:///lib/main.dart", "BadArgument directory"),
+        ("workspace:///lib?after=x", "BadArgument directory"),
+        ("workspace:///%zz", "BadArgument uri"),
+        ("a\0b", "BadArgument directory"),
+        ("notes.txt", "NotFound"),
+        ("missing.txt", "NotFound"),
+        ("lib/.env", "NotFound"),
+        (".git", "Denied deny"),
+        (".dot", []),
+        ("link", []),
+    ],
+)
+def test_a_directory_is_a_path_or_a_uri_of_a_folder(app: Served, directory: str, expected: list[str] | str) -> None:
+    assert browse(app, directory) == expected
+
+
+def test_an_absolute_directory_must_lie_in_the_root(app: Served, tmp_path: Path) -> None:
+    own = str(tmp_path / "app")
+
+    assert browse(app, own) == MAIN
+    assert browse(app, f"{own}/lib") == LIB
+    assert browse(app, f"workspace://{own}/lib") == LIB
+    assert browse(app, f"{own}2") == "Denied outside"
+    assert browse(app, str(tmp_path)) == "Denied outside"
+    assert browse(app, f"{own}/../app/lib") == "Denied outside"
+
+
+@pytest.mark.parametrize(
+    ("prefix", "expected"),
+    [
+        ("", [*MAIN, *DOCS]),
+        ("workspace:", [*MAIN, *DOCS]),
+        ("workspace:/", [*MAIN, *DOCS]),
+        ("workspace://", [*MAIN, *DOCS]),
+        ("workspace:///", MAIN),
+        ("workspace:///lib", [*LIB, MAIN[3]]),
+        ("workspace:///lib/", LIB),
+        ("workspace:///lib/m", LIB[:1]),
+        ("workspace:///lib/src/a b", LIB[1:]),
+        ("workspace:///lib/src/a%2", LIB[1:]),
+        ("workspace:///lib/src/a%", LIB[1:]),
+        ("workspace://lib/", LIB),
+        ("WORKSPACE:lib/", LIB),
+        ("workspace://@docs/", DOCS),
+        ("workspace://docs/l", DOCS[1:]),
+        ("workspace://@do", DOCS),
+        ("workspace://@", DOCS),
+        ("workspace:///nope", []),
+        ("workspace:///lib?x", []),
+        ("other://", []),
+        ("logs://run", []),
+        ("workspace:///..", "Denied outside"),
+        ("workspace:///lib/../x", "Denied outside"),
+        ("workspace:///%zz/x", "BadArgument uri"),
+    ],
+)
+def test_a_prefix_is_compared_with_canonical_uris(app: Served, prefix: str, expected: list[str] | str) -> None:
+    assert browse(app, None, prefix) == expected
+
+
+def test_an_alias_in_a_prefix_is_resolved_unless_its_plain_meaning_exists(app: Served, tmp_path: Path) -> None:
+    own = f"workspace://{tmp_path}/app"
+    by_alias = [browse(app, None, own + rest) for rest in ("", "/", "/li", "/lib/", "/lib/m")]
+    fill(tmp_path / "app", {f"{str(tmp_path).lstrip('/')}/app/lib/plain.dart": "p"})
+
+    assert by_alias == [[*MAIN], MAIN, [*LIB, MAIN[3]], LIB, LIB[:1]]
+    assert browse(app, None, f"{own}/lib/") == [f"workspace://{tmp_path}/app/lib/plain.dart"]
+
+
+def test_a_part_of_the_list_goes_on_after_a_place(app: Served) -> None:
+    rest = [entry.uri for entry in app.workspace.browse("lib", "", LIB[0])]
+    by_prefix = [entry.uri for entry in app.workspace.browse(None, "workspace:///lib", LIB[1])]
+
+    assert (rest, by_prefix) == (LIB[1:], [MAIN[3]])
+
+
+def test_a_prefix_opens_no_folder_that_cannot_hold_it(app: Served, monkeypatch: pytest.MonkeyPatch) -> None:
+    opened = record_opens(monkeypatch)
+
+    assert browse(app, None, "workspace:///lib/src/") == LIB[1:]
+    assert {segments for segments in opened if segments[:1] == ("lib2",)} == set()

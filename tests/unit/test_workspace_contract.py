@@ -1,0 +1,57 @@
+"""The workspace obeys the laws of every provider, over a tree with something of everything."""
+
+import os
+from collections.abc import Mapping
+from pathlib import Path
+
+import pytest
+
+from carrel.provider import Place, Project, Provider
+from carrel.providers.workspace import Workspace
+from carrel.testing import ProviderContract
+from carrel.uri import decode
+from tests import schemas
+from tests.workspaces import SECRET, fill
+
+TREE: dict[str, str | bytes] = {
+    "README.md": "# aé€😀z\n",
+    "lib/main.dart": "void main() {}\r\n",
+    "lib/src/utf-16.md": b"\xff\xfe" + "zwei\nZeilen".encode("utf-16le"),
+    "lib/src/latin-1.md": "café\n".encode("latin-1"),
+    "a b/é#?%.md": "odd",
+    "empty.md": "",
+    "picture.png": bytes(range(256)),
+    "unknown": "text",
+    ".gitignore": "build/\n",
+    "build/x.md": SECRET,
+    ".env": SECRET,
+}
+
+
+class TestWorkspace(ProviderContract):
+    """A main root and a named one."""
+
+    @pytest.fixture(autouse=True)
+    def _place(self, tmp_path: Path) -> None:
+        self.place = fill(tmp_path / "app", TREE)
+        (self.place / "link.md").symlink_to("README.md")
+        fill(tmp_path / "docs", {"README.md": "docs", "guide/x.md": "x"})
+        self.changes = 0
+
+    def provider(self) -> Provider:
+        return Workspace(Project(str(self.place), {}), preset="all", roots={"docs": Place("../docs")})
+
+    def missing_uri(self) -> str:
+        return "workspace:///no/such.md"
+
+    def change(self, uri: str) -> None:
+        self.changes += 1
+        place = self.place / decode(uri.removeprefix("workspace:///"))
+        os.truncate(place, 0)
+        place.write_text(f"change {self.changes}")
+
+    def variables(self) -> Mapping[str, str]:
+        return {"path": "README.md", "lines": "1", "root": "docs"}
+
+    def validate(self, message: bytes, version: str, method: str) -> None:
+        schemas.check(message, version, method)
