@@ -145,9 +145,25 @@ async def show_scopes(client: Client, project: Path) -> None:
             break
 
 
+async def show_algocline(client: Client) -> None:
+    """Read a Lua package's metadata without Lua, rows out of a file, the newest round of a log."""
+    step("9. Packages, Cards and logs of algocline")
+    for uri in (
+        "alc://packages/sketch/meta",
+        "alc://cards/sketch_demo_1/samples?offset=1",
+        "alc://logs/s-demo?limit=1",
+        "alc://eval/not-an-eval",
+    ):
+        console.print(f"  [cyan]{uri}[/]")
+        try:
+            console.print(Syntax(text_of(await client.read_resource(uri)), "json", word_wrap=True))
+        except MCPError as error:
+            console.print(f"  [red]{error.error.code}[/] {error.error.message}")
+
+
 async def show_memory(client: Client) -> None:
     """Search the project's memory, then read what was found by mentioning it."""
-    step("9. What was learned before: search with a tool, read by mention")
+    step("10. What was learned before: search with a tool, read by mention")
     found = await client.call_tool("sage_search_checkpoints", {"query": "jwt auth"})
     for block in found.content:
         if block.type == "text":
@@ -187,6 +203,7 @@ async def main() -> None:
             await show_refusals(client)
             await show_change(client, project)
             await show_scopes(client, project)
+            await show_algocline(client)
             await show_memory(client)
     console.print()
     console.print("Try it on a project of yours: [bold]carrel[/], or [bold]claude mcp add carrel -- carrel serve[/]")

@@ -144,6 +144,54 @@ Use secure storage
     ".gitignore": "build/\n*.log\n",
     ".env": "WEATHER_API_KEY=not-a-real-key\n",
     "build/app.log": "noise\n",
+    "carrel.toml": '[alc]\nhome = ".algocline"\n',
+    ".algocline/types/alc.d.lua": "---@meta\n\n---@class alc\nalc = {}\n",
+    ".algocline/types/alc_shapes.d.lua": "---@meta\n\n---@class alc_shapes\nalc_shapes = {}\n",
+    ".algocline/packages/sketch/init.lua": """\
+--- sketch — draw first, answer then
+---
+--- ## Usage
+---   alc run sketch "Will it rain in Tromsø?"
+local M = {}
+
+-- Not this one: M.meta = { name = "decoy" }
+M.meta = {
+  name = "sketch",
+  version = "0.1.0",
+  category = "reasoning",
+  description = "Draws a sketch of the answer " .. [[before writing it]],
+  tags = { "draft", 'cheap' },
+  limits = { rounds = 3, timeout = os.getenv("SKETCH_TIMEOUT") },
+}
+
+function M.run(ctx)
+  return ctx.llm("Sketch first: " .. ctx.task)
+end
+
+return M
+""",
+    ".algocline/cards/sketch/sketch_demo_1.toml": """\
+schema_version = "card/v0"
+card_id = "sketch_demo_1"
+created_at = 2026-04-01T00:00:00Z
+[pkg]
+name = "sketch"
+[model]
+id = "demo-model"
+[stats]
+pass_rate = 0.5
+""",
+    ".algocline/cards/sketch/sketch_demo_1.samples.jsonl": """\
+{"case_idx": 0, "input": "Tromsø", "score": 1.0}
+{"case_idx": 1, "input": "Bergen", "score": 0.0}
+""",
+    ".algocline/scenarios/rain.lua": 'return { cases = { "Tromsø", "Bergen" } }\n',
+    ".algocline/evals/sketch_1775000000.json": '{"status":"completed"}\n',
+    ".algocline/logs/s-demo.json": """\
+{"session_id": "s-demo", "strategy": "sketch", "transcript": [
+  {"query_id": "q1", "prompt": "Sketch first: rain?", "system": null, "response": "A cloud."},
+  {"query_id": "q2", "prompt": "Now answer.", "system": null, "response": "Yes."}]}
+""",
 }
 
 

@@ -83,13 +83,17 @@ class Blob(Value, frozen=True, gc=False):
 
 
 class Stored(Value, frozen=True, gc=False):
-    """Bytes in a `Source`: text in `encoding`, or `binary`. Only what is asked for is read."""
+    """Bytes in a `Source`: text in `encoding`, or `binary`. Only what is asked for is read.
+
+    A byte order mark at the start of a text is taken off, unless it is `exact`.
+    """
 
     source: Source
     encoding: Encoding
     mime_type: str = ""
     uri: str | None = None
     meta: Meta | None = None
+    exact: bool = False
 
 
 Item = Text | Blob | Stored

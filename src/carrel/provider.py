@@ -40,6 +40,9 @@ Reader = Callable[..., Given]
 Place = NewType("Place", str)
 """A setting that names a file or folder; one outside the project needs trust."""
 
+Places = NewType("Places", str)
+"""A setting that names several, separated as in `PATH`."""
+
 Program = NewType("Program", str)
 """A setting that names something to run; it needs trust."""
 
@@ -85,7 +88,10 @@ class Provider(Protocol):
     A provider with an attribute `blocking = True` may wait long in a read, and is called on
     a worker thread. One with an attribute `summary` is described by it in the guide; one with
     `speaks_fly = True` has the fields of the Fly documents in every result. One with `mirrors = True`
-    only shows, through the catalogue, what others have: its tools are for everybody.
+    only shows, through the catalogue, what others have: its tools are for everybody. One with
+    `literal = True` and `unmatched` parses its URIs itself: `unmatched` gets all that begin with
+    its scheme, however spelled, and, where nobody else serves anything, all others too. One with
+    `poll_seconds` is asked for fingerprints in that interval.
     """
 
     @property

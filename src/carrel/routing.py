@@ -30,6 +30,7 @@ class Mounted:
         "catching",
         "completing",
         "fronting",
+        "literal",
         "mirrors",
         "ordering",
         "provider",
@@ -43,6 +44,7 @@ class Mounted:
         self.routes = tuple((route, UriTemplate(route.template)) for route in provider.routes())
         self.blocking: bool = getattr(provider, "blocking", False)
         self.mirrors: bool = getattr(provider, "mirrors", False)
+        self.literal: bool = getattr(provider, "literal", False)
         self.summary: str = getattr(provider, "summary", "")
         self.speaks_fly: bool = getattr(provider, "speaks_fly", False)
         self.fronting = provider if isinstance(provider, Fronting) else None
@@ -106,12 +108,19 @@ class Routes:
                     self._templates.setdefault(scheme, []).append((template, route, mounted))
         for table in self._templates.values():
             table.sort(key=lambda row: -len(row[0].literal_start))
+        self._literal = {scheme: mounted for scheme, mounted in self._owners.items() if mounted.literal}
+        owners = set(map(id, self._owners.values()))
+        self._sole = next(iter(self._literal.values()), None) if len(owners) == 1 else None
 
     def find(self, uri: str) -> Found:
         """Give the way to a URI, or raise the reason why there is none."""
         found = self._fixed.get(uri) or self._recent.get(uri)
         if found is not None:
             return found
+        taker = self._literal.get(uri.partition(":")[0].lower(), self._sole)
+        if taker is not None:
+            bare, taken = _without_range(uri)
+            return Found(taker, None, bare, {}, taken)
         try:
             scheme = scheme_of(uri)
         except BadArgument as error:
@@ -167,16 +176,9 @@ class Routes:
 
     def _match_without_range(self, scheme: str, uri: str) -> Found | None:
         """Take `start` and `length` off: they are Carrel's on every scheme, unless a template names them."""
-        query = split_query(uri)[1]
-        if query is None:
-            return None
-        try:
-            taken = tuple(pair for pair in pairs(query) if pair[0] in RANGE_NAMES)
-        except BadArgument:
-            return None
+        bare, taken = _without_range(uri)
         if not taken:
             return None
-        bare = without(uri, RANGE_NAMES)
         found = self._fixed.get(bare) or self._match(scheme, bare)
         if found is None or (found.route is not None and found.route.whole):
             if self._reads_ranges(scheme):
@@ -224,3 +226,15 @@ class Routes:
 def _is_named(template: UriTemplate) -> bool:
     """Tell whether a template's beginning says more than whose it is."""
     return bool(template.literal_start.partition(":")[2].strip("/"))
+
+
+def _without_range(uri: str) -> tuple[str, tuple[tuple[str, str], ...]]:
+    """Give the URI without `start` and `length`, and what they were; as sent if there are none."""
+    query = split_query(uri)[1]
+    if query is None:
+        return uri, ()
+    try:
+        taken = tuple(pair for pair in pairs(query) if pair[0] in RANGE_NAMES)
+    except BadArgument:
+        return uri, ()
+    return (without(uri, RANGE_NAMES) if taken else uri), taken

@@ -4,13 +4,14 @@ A provider's annotated parameters are its section's schema: `Logs(max_bytes: int
 *is* `[logs] max_bytes`. Parameters annotated `Project` or `Catalog` are given, not set.
 """
 
+import os
 from collections.abc import Callable, Mapping
 from inspect import Parameter, signature
 from types import NoneType, UnionType
 from typing import Any, Literal, Union, get_args, get_origin, get_type_hints
 
 from carrel.errors import ConfigError
-from carrel.provider import Place, Program, Project, ToolLevel
+from carrel.provider import Place, Places, Program, Project, ToolLevel
 from carrel.value import Value
 
 
@@ -120,6 +121,9 @@ def needs_trust(kind: Any, value: object, is_outside: Callable[[str], bool]) -> 
     """Say why a project file's value counts only when the file is trusted; empty if it always counts."""
     if kind is Program:
         return "it names a program"
+    if kind is Places:
+        places = value.split(os.pathsep) if isinstance(value, str) else []
+        return next(filter(None, (needs_trust(Place, place, is_outside) for place in places)), "")
     if kind is Place:
         return "it names a place outside the project" if isinstance(value, str) and is_outside(value) else ""
     if kind == ToolLevel:
