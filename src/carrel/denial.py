@@ -1,88 +1,63 @@
-"""What is never opened for anybody, whatever else is allowed: names of secrets, and patterns the operator denies.
+"""What is never opened for anybody, whatever else is allowed: names of secrets, and what the operator denies.
 
 One list for every provider that opens project files. Only names are looked at.
 """
 
-import re
 import unicodedata
 from collections.abc import Sequence
-from fnmatch import translate
-from typing import Final, Self
+from typing import Final
 
-_DENIED_FILES: Final = (
-    ".env .env.* *.pem *.key *.p12 *.pfx *.jks *.keystore *.kdbx *.ppk id_rsa* id_dsa* id_ecdsa* id_ed25519* "
-    ".npmrc .yarnrc* .pypirc .netrc _netrc .pgpass .my.cnf .htpasswd .git-credentials key.properties "
-    "*.tfstate* *.tfvars"
-).split()
+from carrel.patterns import Rules, octets
+
+_SECRET_NAMES: Final = frozenset(
+    ".env .npmrc .pypirc .netrc _netrc .pgpass .my.cnf .htpasswd .git-credentials key.properties".split()
+)
+_SECRET_STARTS: Final = tuple(".env. id_rsa id_dsa id_ecdsa id_ed25519 .yarnrc".split())
+_SECRET_ENDS: Final = tuple(".pem .key .p12 .pfx .jks .keystore .kdbx .ppk .tfvars".split())
+_SECRET_PART: Final = ".tfstate"
 _CREDENTIALS: Final = "credentials"
 _SOURCE_SUFFIXES: Final = tuple(
     ".dart .kt .kts .swift .m .mm .py .js .jsx .ts .tsx .go .rs .java .c .cc .cpp .h .cs .rb .php .lua".split()
 )
 _DENIED_FOLDERS: Final = frozenset(".git .hg .svn .ssh .gnupg .aws .azure .kube .carrel .sage".split())
 
-_is_denied_file: Final = re.compile("|".join(translate(pattern) for pattern in _DENIED_FILES)).fullmatch
 
+class Denial:
+    """The deny-list, with the patterns the operator added."""
 
-class Rules:
-    """Patterns in git-ignore syntax, relative to one folder."""
+    def __init__(self, deny: Sequence[str] = ()) -> None:
+        # The deny-list knows look-alikes, so what the operator adds is compared both ways.
+        self._rules = (Rules.of(map(octets, deny)), Rules.of(octets(_folded(line)) for line in deny)) if deny else None
 
-    def __init__(self, patterns: Sequence[tuple[bool, str]]) -> None:
-        self._is_plain = all(is_included for is_included, _ in patterns)
-        self._any = re.compile("|".join(f"(?:{regex})" for _, regex in patterns)).match if patterns else None
-        self._each = [(is_included, re.compile(regex).match) for is_included, regex in reversed(patterns)]
-
-    @classmethod
-    def of(cls, lines: Sequence[str]) -> Self:
-        """Compile lines of an ignore file."""
-        if not any(line.strip() and not line.startswith("#") for line in lines):
-            return cls(())
-        from pathspec.patterns.gitignore.spec import GitIgnoreSpecPattern  # costs as much as a whole start
-
-        compiled = (GitIgnoreSpecPattern(line.rstrip("\r\n")) for line in lines)
-        # Its groups have names, which cannot stand twice in one joined pattern.
-        return cls(
-            [(bool(one.include), re.sub(r"\(\?P<\w+>", "(?:", one.regex.pattern)) for one in compiled if one.regex]
+    def covers(self, above: Sequence[str], way: str, name: str, *, is_folder: bool) -> bool:
+        """Tell whether a name is denied; `above` are the folders it lies in, `way` the same as octets with a `/`."""
+        folded = _folded(name)
+        if folded in _DENIED_FOLDERS or (not is_folder and _is_secret(folded)):
+            return True
+        if self._rules is None:
+            return False
+        exactly, loosely = self._rules
+        alike = "".join(f"{octets(_folded(folder))}/" for folder in above)
+        return bool(
+            exactly.decide(way, octets(name), is_folder=is_folder)
+            or loosely.decide(alike, octets(folded), is_folder=is_folder)
         )
 
-    def __bool__(self) -> bool:
-        return self._any is not None
-
-    def decide(self, path: str) -> bool | None:
-        """Tell whether the last pattern that matches includes the path; folders end with `/`."""
-        if self._any is None or not self._any(path):
-            return None
-        if self._is_plain:
-            return True
-        return next(is_included for is_included, match in self._each if match(path))
-
-    def matches_path(self, segments: Sequence[str], *, is_folder: bool) -> bool:
-        """Tell whether the path, or a folder above it, is included."""
-        path = ""
-        for number, name in enumerate(segments, 1):
-            path += name if number == len(segments) and not is_folder else f"{name}/"
-            if self.decide(path):
+    def covers_file(self, segments: Sequence[str]) -> bool:
+        """Tell whether a file is denied, by its name or by that of a folder above it."""
+        way, last = "", len(segments) - 1
+        for at, name in enumerate(segments):
+            if self.covers(segments[:at], way, name, is_folder=at != last):
                 return True
+            way += f"{octets(name)}/"
         return False
 
 
-def is_denied(name: str, *, is_folder: bool) -> bool:
-    """Tell whether a name is that of a secret, or of a folder that holds some."""
-    folded = _folded(name)
-    return folded in _DENIED_FOLDERS or (not is_folder and _is_secret(folded))
-
-
-def denies_path(segments: Sequence[str], deny: Rules) -> bool:
-    """Tell whether a file may not be opened, by any part of its path."""
-    last = len(segments) - 1
-    return any(is_denied(name, is_folder=at != last) for at, name in enumerate(segments)) or (
-        bool(deny) and deny.matches_path(segments, is_folder=False)
-    )
-
-
 def _is_secret(folded: str) -> bool:
-    if _is_denied_file(folded):
+    if folded in _SECRET_NAMES or folded.endswith(_SECRET_ENDS) or folded.startswith(_SECRET_STARTS):
         return True
-    return folded.startswith(_CREDENTIALS) and not folded.endswith(_SOURCE_SUFFIXES)
+    is_credentials = folded.startswith(_CREDENTIALS) and not folded.endswith(_SOURCE_SUFFIXES)
+    return is_credentials or _SECRET_PART in folded
 
 
 def _folded(name: str) -> str:
@@ -95,4 +70,8 @@ def _folded(name: str) -> str:
 
 
 def _is_variation_selector(character: str) -> bool:
-    return "\ufe00" <= character <= "\ufe0f" or "\U000e0100" <= character <= "\U000e01ef"
+    return (
+        "\ufe00" <= character <= "\ufe0f"
+        or "\U000e0100" <= character <= "\U000e01ef"
+        or character in "\u180b\u180c\u180d\u180f"
+    )

@@ -31,6 +31,7 @@ DOMAIN = frozenset(
         "cursor",
         "denial",
         "openat2",
+        "patterns",
         "permissions",
         "provider",
         "routing",
@@ -91,7 +92,7 @@ SETUP = frozenset({"config", "detect", "jwts", "settings", "tokens", "trust"})
 FOLDERS = frozenset({"cli", "explorer"}) | PROVIDERS
 """Rooms that may be a folder; the modules in it may import one another and count as one room."""
 
-FOR_A_PROVIDER = VALUES | {"content", "denial", "processes", "provider", "sandbox", "search", "watch"}
+FOR_A_PROVIDER = VALUES | {"content", "denial", "patterns", "processes", "provider", "sandbox", "search", "watch"}
 NOTHING: frozenset[str] = frozenset()
 
 MAY_IMPORT: Mapping[str, frozenset[str]] = {
@@ -139,7 +140,6 @@ HOMES: Mapping[str, tuple[str, ...]] = {
     "joserfc": ("jwts",),
     "msgspec": ("protocol", "config", "value"),
     "numpy": ("providers.sage.semantic",),
-    "pathspec": ("denial", "providers.workspace"),
     "pytest": ("testing",),
     "rich": ("cli",),
     "starlette": HTTP,

@@ -7,7 +7,7 @@ import os
 import re
 from typing import Final, Literal
 
-from carrel.denial import Rules, denies_path
+from carrel.denial import Denial
 from carrel.provider import Project
 from carrel.providers.sage.git import Git
 from carrel.providers.sage.records import CodeLink, Knowledge
@@ -41,7 +41,7 @@ class Code:
         self._git = git
         self._max_bytes = max_bytes
         self._root: Root | None = None
-        self._deny = Rules.of(project.deny)
+        self._deny = Denial(project.deny)
 
     def resolve(self, item: Knowledge) -> list[Resolved]:
         """Say for each of an item's links where it leads now."""
@@ -74,13 +74,13 @@ class Code:
     def read(self, file: str) -> str | None:
         """Give a project file's text; None if it is missing, denied, outside or too large."""
         segments = tuple(part for part in file.split("/") if part not in ("", "."))
-        if not segments or file.startswith("/") or ".." in segments or denies_path(segments, self._deny):
+        if not segments or file.startswith("/") or ".." in segments or self._deny.covers_file(segments):
             return None
         try:
             if self._root is None:
                 self._root = Root(self._project.root)
             with self._root.open(segments) as opened:
-                if opened.is_folder or opened.stat.st_size > self._max_bytes or denies_path(opened.real, self._deny):
+                if opened.is_folder or opened.stat.st_size > self._max_bytes or self._deny.covers_file(opened.real):
                     return None
                 return opened.read(0, self._max_bytes + 1).decode(errors="replace")
         except (OSError, SandboxError, ValueError):
