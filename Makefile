@@ -52,6 +52,8 @@ bench: $(READY) ## Measure Carrel beside its peers; writes bench/results/
 	$(BIN)/python -m bench.foundation --json bench/results/foundation.json
 	$(BIN)/python -m bench.workspace --json bench/results/workspace.json
 	$(BIN)/python -m bench.scopes --json bench/results/scopes.json
+	$(BIN)/python -m bench.alc --json bench/results/alc.json
+	$(BIN)/python -m bench.sage --json bench/results/sage.json
 	$(BIN)/python -m bench.mounts
 
 .PHONY: bench-smoke
@@ -59,6 +61,8 @@ bench-smoke: $(READY) ## The same in short; fails where a several-fold margin is
 	$(BIN)/python -m bench.foundation --smoke --check
 	$(BIN)/python -m bench.workspace --smoke --check
 	$(BIN)/python -m bench.scopes --smoke --check
+	$(BIN)/python -m bench.alc --smoke --check
+	$(BIN)/python -m bench.sage --smoke --check
 	$(BIN)/python -m bench.mounts --smoke --check
 
 .PHONY: test

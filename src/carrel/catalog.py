@@ -41,6 +41,8 @@ class Catalog:
         self.page_size = page_size
         self.max_bytes = max_bytes
         self.mounted: tuple[Mounted, ...] = ()
+        self.is_remote = False
+        """Whether callers come over a network address, who get no tools that are `local`."""
         self.generation = 0
         self._putting = threading.RLock()
         self.mount(*providers)
@@ -338,16 +340,29 @@ class Catalog:
         """Give every provider's tools that whoever asks may call, in order; of two with one name, the first."""
         named: dict[str, Tool] = {}
         for mounted in self.mounted:
-            for tool in _tools_of(mounted):
+            for tool in self._tools_of(mounted):
                 named.setdefault(tool.name, tool)
         return tuple(named.values())
 
     def call(self, name: str, arguments: Mapping[str, object], call: Call) -> ToolResult:
         """Run a tool by its name; one that whoever asks may not call is not known."""
         for mounted in self.mounted:
-            if mounted.calling and any(tool.name == name for tool in _tools_of(mounted)):
+            if mounted.calling and any(tool.name == name for tool in self._tools_of(mounted)):
                 return mounted.calling.call(name, arguments, call)
         raise BadArgument(f"Unknown tool: {echo(name)}", data={"parameter": "name"})
+
+    def _tools_of(self, mounted: Mounted) -> Iterator[Tool]:
+        """Give the tools whoever asks may call. Those of a mirror show no more than the catalogue lets through."""
+        if mounted.calling is not None:
+            for tool in mounted.calling.tools():
+                is_allowed = mounted.mirrors or permissions.may_call(tool, mounted.provider.schemes)
+                if is_allowed and not (self.is_remote and tool.local):
+                    yield tool
+
+    def is_patient(self, name: str) -> bool:
+        """Tell whether a tool may take long, and bounds that itself."""
+        patient = (mounted.calling for mounted in self.mounted if mounted.patient and mounted.calling)
+        return any(tool.name == name for calling in patient for tool in calling.tools())
 
     def instructions(self) -> str:
         """Give what the providers want an assistant to know from the start."""
@@ -360,14 +375,6 @@ def close_sources(items: Iterable[Item]) -> None:
     for item in items:
         if isinstance(item, Stored):
             item.source.close()
-
-
-def _tools_of(mounted: Mounted) -> Iterator[Tool]:
-    """Give the tools whoever asks may call. Those of a mirror show no more than the catalogue lets through."""
-    if mounted.calling is not None:
-        for tool in mounted.calling.tools():
-            if mounted.mirrors or permissions.may_call(tool, mounted.provider.schemes):
-                yield tool
 
 
 def _mime_type(found: Found) -> str:

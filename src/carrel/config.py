@@ -115,7 +115,7 @@ class Config:
 
 def section_names() -> tuple[str, ...]:
     """Give the sections there are."""
-    return ("server", "http", *detect.names())
+    return ("server", "http", *(name for known in detect.BUILT_IN for name in (known.name, *known.sections)))
 
 
 def sections_in_use(config: Config) -> tuple[str, ...]:
@@ -131,7 +131,10 @@ def schema(section: str, where: str) -> Schema:
         return settings.schema_of(HttpSettings)
     for known in detect.BUILT_IN:
         if known.name == section:
-            return settings.schema_of(known.load())
+            keys = settings.schema_of(known.load())
+            return {name: key for name, key in keys.items() if name not in known.sections}
+        if section in known.sections:
+            return settings.section_schema(settings.schema_of(known.load())[section].kind)
     table, _, name = section.partition(".")
     if table in NAMED and name:
         return settings.schema_of(detect.load(NAMED[table]))

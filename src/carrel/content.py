@@ -102,7 +102,7 @@ def _part(
         text = data.decode(encoding)
     except UnicodeDecodeError:
         text, meta["dev.carrel/replaced"] = decode(data, encoding)
-    if start == 0 and isinstance(item, Stored):
+    if start == 0 and isinstance(item, Stored) and not item.exact:
         text = text.removeprefix("\ufeff")
     return Text(text, item.mime_type, item.uri, meta)
 

@@ -18,13 +18,15 @@ class Known(Value, frozen=True):
     """A provider that comes with Carrel: where its class is, and what calls for it.
 
     One that nothing calls for is not imported. Its URIs are answered all the same, and it
-    joins the list when its data appears.
+    joins the list when its data appears. `sections` are those it has beside the one of its name:
+    parameters of its constructor that are a `Section`.
     """
 
     name: str
     schemes: tuple[str, ...]
     target: str
     reason: Callable[[Project], str | None]
+    sections: tuple[str, ...] = ()
 
     def load(self) -> type:
         """Import the provider's class."""
@@ -48,8 +50,37 @@ def _holds(told: str, *parts: str) -> Callable[[Project], str | None]:
     return lambda project: f"there is {told}" if exists(project, *parts) else None
 
 
+def _algocline(project: Project) -> str | None:
+    if project.environment.get("ALC_HOME"):
+        return "ALC_HOME is set"
+    # Where Carrel was started, if that is in the project: as the provider sees it.
+    here, root = os.path.realpath("."), os.path.realpath(project.root)
+    folder = here if f"{here}/".startswith(root.rstrip("/") + "/") else root
+    if os.path.isdir(os.path.join(project.environment.get("HOME") or folder, ".algocline")):
+        return "there is an algocline home"
+    while not os.path.isfile(os.path.join(folder, "alc.toml")):
+        if folder == (folder := os.path.dirname(folder)):
+            return None
+    return "there is an alc.toml"
+
+
+def _has_sage(project: Project) -> str | None:
+    place = os.path.realpath(os.path.join(project.root, ".sage"))
+    is_inside = place.startswith(os.path.realpath(project.root).rstrip(os.sep) + os.sep)
+    return "there is a .sage folder" if is_inside and os.path.isdir(place) else None
+
+
 BUILT_IN: Final[tuple[Known, ...]] = (
+    Known("sage", ("sage",), "carrel.providers.sage:Sage", _has_sage),
     Known("scopes", ("scopes",), "carrel.providers.scopes:Scopes", _holds("a store of scopes", ".carrel", "scopes.db")),
+    Known("alc", ("alc",), "carrel.providers.alc:Alc", _algocline),
+    Known(
+        "logs",
+        ("logs",),
+        "carrel.providers.logs:Logs",
+        _always("every folder may have runs and builds"),
+        sections=("flutter", "processes", "commands"),
+    ),
     Known("workspace", ("workspace",), "carrel.providers.workspace:Workspace", _always("every folder has files")),
 )
 

@@ -108,7 +108,7 @@ class BadArgument(RequestError):
 class BadCursor(BadArgument):
     """The cursor is not one this server gave out."""
 
-    def __init__(self, message: str = "Invalid cursor: not one this server gave out; list from the start") -> None:
+    def __init__(self, message: str = "invalid cursor") -> None:
         super().__init__(message, data={"parameter": "cursor"})
 
 
@@ -126,9 +126,10 @@ class TooLarge(RequestError):
         suggested: str | None = None,
         uri: str | None = None,
         data: Mapping[str, object] | None = None,
+        code: int | None = None,
     ) -> None:
         advice = {} if suggested is None else {"suggested": suggested}
-        super().__init__(message, uri=uri, data={"size": size, "limit": limit, **advice, **(data or {})})
+        super().__init__(message, uri=uri, data={"size": size, "limit": limit, **advice, **(data or {})}, code=code)
         self.size = size
         self.limit = limit
         self.suggested = suggested

@@ -43,6 +43,9 @@ WORKER_THREADS: Final = 8
 MAX_PENDING: Final = 1_024
 """Blocking requests of one connection that wait for a thread; more are told `busy`."""
 
+MAX_PATIENT: Final = 64
+"""Tool calls of one connection that wait for something long, such as a build; each has a thread, which sleeps."""
+
 SHUTDOWN_GRACE_S: Final = 0.5
 """End of input to exit: running work gets this long to finish."""
 

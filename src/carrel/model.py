@@ -83,13 +83,17 @@ class Blob(Value, frozen=True, gc=False):
 
 
 class Stored(Value, frozen=True, gc=False):
-    """Bytes in a `Source`: text in `encoding`, or `binary`. Only what is asked for is read."""
+    """Bytes in a `Source`: text in `encoding`, or `binary`. Only what is asked for is read.
+
+    A byte order mark at the start of a text is taken off, unless it is `exact`.
+    """
 
     source: Source
     encoding: Encoding
     mime_type: str = ""
     uri: str | None = None
     meta: Meta | None = None
+    exact: bool = False
 
 
 Item = Text | Blob | Stored
@@ -144,7 +148,10 @@ class Completion(Value, frozen=True, gc=False):
 
 
 class Tool(Value, frozen=True, gc=False):
-    """A tool as clients see it. Schemas are JSON Schema objects (2020-12)."""
+    """A tool as clients see it. Schemas are JSON Schema objects (2020-12).
+
+    One that is `local` is not for callers who come over a network address.
+    """
 
     name: str
     description: str
@@ -155,6 +162,7 @@ class Tool(Value, frozen=True, gc=False):
     destructive: bool = True
     idempotent: bool = False
     open_world: bool = True
+    local: bool = False
 
 
 class ResourceLink(Value, frozen=True, gc=False):

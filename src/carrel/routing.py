@@ -48,8 +48,10 @@ class Mounted:
         "conditioning",
         "deadline_s",
         "fronting",
+        "literal",
         "mirrors",
         "ordering",
+        "patient",
         "provider",
         "routes",
         "speaks_fly",
@@ -63,16 +65,19 @@ class Mounted:
         self.blocking: bool = getattr(provider, "blocking", False)
         self.asks_others: bool = getattr(provider, "asks_others", False)
         self.deadline_s: float = getattr(provider, "deadline_s", 0.0)
+        self.patient: bool = getattr(provider, "patient", False)
         self.mirrors: bool = getattr(provider, "mirrors", False)
+        self.literal: bool = getattr(provider, "literal", False)
         self.summary: str = getattr(provider, "summary", "")
         self.speaks_fly: bool = getattr(provider, "speaks_fly", False)
         self.fronting = provider if isinstance(provider, Fronting) else None
         self.ordering = provider if isinstance(provider, Ordering) else None
         self.catching = provider if isinstance(provider, Catching) else None
         self.conditioning = provider if isinstance(provider, Conditioning) else None
-        completes, calls = getattr(provider, "has_completions", True), getattr(provider, "has_tools", True)
-        self.completing = provider if isinstance(provider, Completing) and completes else None
-        self.calling = provider if isinstance(provider, Calling) and calls else None
+        self.completing = (
+            provider if isinstance(provider, Completing) and getattr(provider, "completes", True) else None
+        )
+        self.calling = provider if isinstance(provider, Calling) and getattr(provider, "calls", True) else None
 
     def key(self, entry: Resource) -> str:
         """Give an entry's place among this provider's entries."""
@@ -154,6 +159,9 @@ class Routes:
         self._lost = frozenset((clash.other, clash.what) for clash in self.clashes)
         for table in self._templates.values():
             table.sort(key=lambda row: -len(row[0].literal_start))
+        self._literal = {scheme: owners[0] for scheme, owners in self._owners.items() if owners[0].literal}
+        owners = {id(owner) for every in self._owners.values() for owner in every}
+        self._sole = next(iter(self._literal.values()), None) if len(owners) == 1 else None
 
     def _take_routes(self, mounted: Mounted) -> None:
         for route, template in mounted.routes:
@@ -193,6 +201,10 @@ class Routes:
         found = self._fixed.get(uri) or self._recent.get(uri)
         if found is not None:
             return found
+        taker = self._literal.get(uri.partition(":")[0].lower(), self._sole)
+        if taker is not None:
+            bare, taken = _without_range(uri)
+            return Found(taker, None, bare, {}, taken)
         try:
             scheme = scheme_of(uri)
         except BadArgument as error:
@@ -262,16 +274,9 @@ class Routes:
 
     def _match_without_range(self, scheme: str, uri: str) -> Found | None:
         """Take `start` and `length` off: they are Carrel's on every scheme, unless a template names them."""
-        query = split_query(uri)[1]
-        if query is None:
-            return None
-        try:
-            taken = tuple(pair for pair in pairs(query) if pair[0] in RANGE_NAMES)
-        except BadArgument:
-            return None
+        bare, taken = _without_range(uri)
         if not taken:
             return None
-        bare = without(uri, RANGE_NAMES)
         found = self._fixed.get(bare) or self._match(scheme, bare)
         if found is None or (found.route is not None and found.route.whole):
             if self._reads_ranges(scheme):
@@ -335,3 +340,15 @@ def _with_open_query(
 def _is_named(template: UriTemplate) -> bool:
     """Tell whether a template's beginning says more than whose it is."""
     return bool(template.literal_start.partition(":")[2].strip("/"))
+
+
+def _without_range(uri: str) -> tuple[str, tuple[tuple[str, str], ...]]:
+    """Give the URI without `start` and `length`, and what they were; as sent if there are none."""
+    query = split_query(uri)[1]
+    if query is None:
+        return uri, ()
+    try:
+        taken = tuple(pair for pair in pairs(query) if pair[0] in RANGE_NAMES)
+    except BadArgument:
+        return uri, ()
+    return (without(uri, RANGE_NAMES) if taken else uri), taken

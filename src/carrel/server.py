@@ -169,6 +169,7 @@ class Connection:
             late=lambda: self._fail(job, ProviderError("Request timed out", word="timeout")),
             busy=lambda: self._fail(job, ProviderError("Server is busy: too many requests wait", word="busy")),
             deadline_s=self._server.deadline_s,
+            is_patient=call.method == "tools/call" and self._catalog.is_patient(call.params.name),
         )
 
     def _is_blocking(self, method: str, found: Found | None) -> bool:

@@ -59,6 +59,10 @@ class Waiting:
         real = self._awake()
         return real.refused(uri, error) if isinstance(real, Refusing) else error
 
+    def fingerprint(self, uri: str) -> str | None:
+        """Tell whether a URI changed as the provider itself would."""
+        return Catalog((self._awake(),)).fingerprint(uri)
+
     def close(self) -> None:
         """Close the provider, if it was ever built and has not taken over."""
         real = self._real

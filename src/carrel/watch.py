@@ -17,6 +17,7 @@ from carrel.catalog import Catalog
 from carrel.errors import CarrelError
 from carrel.limits import LIST_CHANGES_PER_SECOND, SHUTDOWN_GRACE_S, UPDATES_PER_SECOND
 from carrel.provider import Following, Surveying, Tracing, Watching
+from carrel.routing import Mounted
 from carrel.uri import normalise, split_query
 
 log = logging.getLogger(__name__)
@@ -72,6 +73,8 @@ class Watcher:
         self._evented: set[str] = set()
         self._followed: dict[str, Following] = {}
         self._surveys: dict[str, str] = {}
+        self._owners: dict[str, Mounted] = {}
+        self._asked: dict[str, float] = {}
         self._due: dict[tuple[Subscription, str], float] = {}
         self._thread: threading.Thread | None = None
 
@@ -96,10 +99,12 @@ class Watcher:
     def add(self, subscription: Subscription, uri: str) -> None:
         """Have a subscription hear of a URI from now on."""
         token = self._catalog.fingerprint(uri)
-        provider = self._catalog.find(uri).mounted.provider
+        owner = self._catalog.find(uri).mounted
+        provider = owner.provider
         places = {_place(one) for one in (uri, *(provider.traces(uri) if isinstance(provider, Tracing) else ()))}
         with self._changed:
             self._tokens.setdefault(uri, token)
+            self._owners[uri] = owner
             if isinstance(provider, Watching):
                 self._evented.add(uri)
             subscription.uris.add(uri)
@@ -128,6 +133,7 @@ class Watcher:
             if all(spelled != uri for _, spelled in self._interested.get(_place(uri), ())):
                 self._tokens.pop(uri, None)
                 self._places.pop(uri, None)
+                self._owners.pop(uri, None)
                 self._evented.discard(uri)
                 following = self._followed.pop(uri, None)
         if following is not None:
@@ -199,11 +205,12 @@ class Watcher:
         # What changed before the events began is seen by looking once; from then on they tell.
         poll = _apart(lambda: self._poll(with_evented=True))
         poll.join()
-        next_poll = monotonic() + self._poll_s
+        tick_s = min((self._interval(mounted) for mounted in self._catalog.mounted), default=self._poll_s)
+        next_poll = monotonic() + tick_s
         while True:
             if monotonic() >= next_poll:
                 poll = poll if poll.is_alive() else _apart(self._poll)
-                next_poll = monotonic() + self._poll_s
+                next_poll = monotonic() + tick_s
             with self._changed:
                 if not self._subscriptions:
                     break
@@ -236,9 +243,49 @@ class Watcher:
     def _polls(self) -> bool:
         return len(self._tokens) > len(self._evented) or bool(self._surveys)
 
+    def _interval(self, mounted: Mounted) -> float:
+        """Give how often a provider is asked: as often as it says, or as all others."""
+        return float(getattr(mounted.provider, "poll_seconds", self._poll_s))
+
+    def _take_due(self) -> set[str]:
+        """Give the names of the providers whose turn it is to be asked."""
+        now = monotonic()
+        due = set()
+        for mounted in self._catalog.mounted:
+            name = mounted.provider.name
+            if now - self._asked.get(name, float("-inf")) >= 0.9 * self._interval(mounted):  # ticks are not exact
+                self._asked[name] = now
+                due.add(name)
+        return due
+
     def _poll(self, *, with_evented: bool = False) -> None:
+        due = self._take_due()
         with self._changed:
-            known = {uri: token for uri, token in self._tokens.items() if with_evented or uri not in self._evented}
+            known = {
+                uri: token
+                for uri, token in self._tokens.items()
+                if with_evented or (uri not in self._evented and self._owners[uri].provider.name in due)
+            }
+        changed: list[str] = []
+        try:
+            self._compare(known, changed)
+        finally:
+            with self._changed:
+                self._tell_of(changed)
+                is_wanted = any(subscription.list_changes for subscription in self._subscriptions)
+        if is_wanted and self._survey(due):
+            self.list_changed()
+
+    def _tell_of(self, changed: list[str]) -> None:
+        """Take note of URIs that were found changed. Variants are looked at each by itself, so each is told alone."""
+        for uri in changed:
+            for subscription, spelled in self._interested.get(_place(uri), ()):
+                if spelled == uri:
+                    self._schedule(subscription, spelled, 1 / UPDATES_PER_SECOND)
+        self._changed.notify()
+
+    def _compare(self, known: dict[str, str | None], changed: list[str]) -> None:
+        """Ask for the tokens of URIs, and note those that are others than before."""
         for uri, before in known.items():
             with self._changed:
                 if uri not in self._tokens:
@@ -253,16 +300,14 @@ class Watcher:
                 with self._changed:
                     if uri in self._tokens:
                         self._tokens[uri] = now
-                self.updated(uri)
-        with self._changed:
-            is_wanted = any(subscription.list_changes for subscription in self._subscriptions)
-        if is_wanted and self._survey():
-            self.list_changed()
+                changed.append(uri)
 
-    def _survey(self) -> bool:
-        """Ask the lists' tokens; tell whether one is another than last time."""
+    def _survey(self, due: set[str] | None = None) -> bool:
+        """Ask the lists' tokens, of those whose turn it is; tell whether one is another than last time."""
         changed = False
         for mounted in self._catalog.mounted:
+            if due is not None and mounted.provider.name not in due:
+                continue
             if isinstance(mounted.provider, Surveying) and not isinstance(mounted.provider, Watching):
                 token = mounted.provider.survey()
                 before = self._surveys.setdefault(mounted.provider.name, token)

@@ -70,9 +70,9 @@ class Running:
 
 
 class Work:
-    """A call that may wait: `run` it on a thread that can."""
+    """A call that may wait: `run` it on a thread that can; one that `is_patient` gets a thread of its own, and time."""
 
-    __slots__ = ("_busy", "_late", "_run", "_running", "deadline_s")
+    __slots__ = ("_busy", "_late", "_run", "_running", "deadline_s", "is_patient")
 
     def __init__(
         self,
@@ -80,10 +80,13 @@ class Work:
         run: Callable[[], bytes | None],
         late: Callable[[], bytes | None],
         busy: Callable[[], bytes | None],
+        *,
         deadline_s: float = 0.0,
+        is_patient: bool = False,
     ) -> None:
         """Make it. `deadline_s` is the time it may take where that is more than usual."""
         self.deadline_s = deadline_s
+        self.is_patient = is_patient
         self._running = running
         self._run = run
         self._late = late
@@ -124,4 +127,5 @@ def together(given: Sequence[bytes | Work | None]) -> bytes | Work | None:
         late=lambda: settle(Work.expire),
         busy=lambda: settle(Work.refuse),
         deadline_s=max(one.deadline_s for one in given if isinstance(one, Work)),
+        is_patient=any(isinstance(one, Work) and one.is_patient for one in given),
     )

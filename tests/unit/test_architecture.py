@@ -29,8 +29,10 @@ DOMAIN = frozenset(
         "catalog",
         "content",
         "cursor",
+        "denial",
         "facets",
         "openat2",
+        "patterns",
         "permissions",
         "provider",
         "routing",
@@ -55,7 +57,8 @@ PROTOCOL = frozenset(
     }
 )
 JOINING = frozenset(
-    {"allowance", "answering", "boundary", "client", "listening", "peer", "processes", "server", "telling", "work"}
+    {"allowance", "answering", "boundary", "client", "listening", "peer", "processes", "server", "supervisor"}
+    | {"telling", "work"}
 )
 HTTP_ROOMS = frozenset(
     {
@@ -90,7 +93,17 @@ SETUP = frozenset({"config", "detect", "jwts", "settings", "tokens", "trust"})
 FOLDERS = frozenset({"cli", "explorer"}) | PROVIDERS
 """Rooms that may be a folder; the modules in it may import one another and count as one room."""
 
-FOR_A_PROVIDER = VALUES | {"content", "facets", "processes", "provider", "sandbox", "search", "watch"}
+FOR_A_PROVIDER = VALUES | {
+    "content",
+    "denial",
+    "facets",
+    "patterns",
+    "processes",
+    "provider",
+    "sandbox",
+    "search",
+    "watch",
+}
 NOTHING: frozenset[str] = frozenset()
 
 MAY_IMPORT: Mapping[str, frozenset[str]] = {
@@ -109,6 +122,7 @@ MAY_IMPORT: Mapping[str, frozenset[str]] = {
     "listening": VALUES | PROTOCOL | {"peer"},
     "peer": VALUES | PROTOCOL,
     "processes": VALUES,
+    "supervisor": NOTHING,
     "work": VALUES,
     "transports": NOTHING,
     **dict.fromkeys(TRANSPORTS, VALUES | DOMAIN | PROTOCOL | JOINING | {"transports.workers"}),
@@ -137,7 +151,7 @@ HOMES: Mapping[str, tuple[str, ...]] = {
     "httptools": HTTP,
     "joserfc": ("jwts",),
     "msgspec": ("protocol", "config", "value"),
-    "pathspec": ("providers.workspace",),
+    "numpy": ("providers.sage.semantic",),
     "pytest": ("testing",),
     "rich": ("cli",),
     "starlette": HTTP,
@@ -146,6 +160,7 @@ HOMES: Mapping[str, tuple[str, ...]] = {
     "uvicorn": HTTP,
     "uvloop": HTTP,
     "watchfiles": ("providers.workspace",),
+    "wordllama": ("providers.sage.semantic",),
     "yaml": ("providers.sage",),
 }
 """Where each third-party package is imported, and nowhere else."""

@@ -51,6 +51,7 @@ def admit(desk: Desk, settings: HttpSettings, host: str, *, has_token: bool) -> 
     hosts = settings.hosts if address.is_unspecified else settings.hosts | {f"[{host}]" if ":" in host else host}
     doors = Doors(address.is_loopback, frozenset(hosts), settings.origins)
     if not address.is_loopback:
+        desk.catalog.is_remote = True
         if not has_token:
             raise ConfigError(f"--no-token is for loopback only, and {host} can be reached by others: leave it out")
         if not hosts:

@@ -105,11 +105,16 @@ class Plain:
             return
         item = reading.items[0]
         assert isinstance(item, Stored)
-        status = 200 if reading.error is None else failures.plain_status(reading.error)
         size = item.source.size
+        if reading.error is not None:
+            told = attempt("a plain read", item.source.read, 0, size).decode(errors="replace")
+            status = failures.plain_status(reading.error)
+            await request.reply(status, jsonrpc.plain({"error": told}), _JSON, *facts)
+            return
+        status = 200
         start, end = 0, size
         kind = (b"content-type", _content_type(item, reading.mime_type).encode())
-        wanted = _range_of(request, reading, size) if status == 200 else None
+        wanted = _range_of(request, reading, size)
         if wanted == "unsatisfiable":
             await request.reply(416, b"", (b"content-range", b"bytes */%d" % size), *facts)
             return

@@ -1,7 +1,8 @@
 """A few threads for work that may wait, with a deadline for each piece.
 
 Threads are started when first needed. Work past its deadline is answered as late and
-its thread is left to it; a thread that comes back takes the next piece.
+its thread is left to it; a thread that comes back takes the next piece. Patient work, such
+as a build that is waited for, has no deadline and takes no thread from the others.
 """
 
 import threading
@@ -9,7 +10,7 @@ from collections import deque
 from collections.abc import Callable
 from time import monotonic
 
-from carrel.limits import MAX_PENDING, REQUEST_DEADLINE_S, WORKER_THREADS
+from carrel.limits import MAX_PATIENT, MAX_PENDING, REQUEST_DEADLINE_S, WORKER_THREADS
 from carrel.work import Work
 
 Take = Callable[[bytes | None], None]
@@ -29,10 +30,14 @@ class Workers:
         self._idle = 0
         self._clock: threading.Thread | None = None
         self._is_closed = False
+        self._patient = 0
 
     def submit(self, work: Work, take: Take | None = None) -> None:
         """Have a piece of work done soon; past a bound it is refused at once. With `take`, the answer goes there."""
         given = take or self._give
+        if work.is_patient:
+            self._submit_patient(work, given)
+            return
         with self._state:
             is_full = len(self._waiting) >= MAX_PENDING
             if not is_full:
@@ -49,10 +54,25 @@ class Workers:
         if is_full:
             given(work.refuse())
 
+    def _submit_patient(self, work: Work, take: Take) -> None:
+        with self._state:
+            is_full = self._patient >= MAX_PATIENT
+            self._patient += not is_full
+        if is_full:
+            take(work.refuse())
+        else:
+            threading.Thread(target=self._work_patiently, args=(work, take), name="carrel-patient", daemon=True).start()
+
+    def _work_patiently(self, work: Work, take: Take) -> None:
+        take(work.run())
+        with self._state:
+            self._patient -= 1
+            self._state.notify_all()
+
     def drain(self, grace_s: float) -> None:
         """Wait until everything is done, at most this long."""
         with self._state:
-            self._state.wait_for(lambda: not self._deadlines, grace_s)
+            self._state.wait_for(lambda: not self._deadlines and not self._patient, grace_s)
 
     def close(self) -> None:
         """Let the threads end, each when it is done with what it does."""

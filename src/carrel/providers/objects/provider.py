@@ -53,8 +53,8 @@ class ObjectProvider:
     ) -> None:
         self.name = name
         self.deadline_s = options.timeout_s + 1
-        self.has_tools = True
-        self.has_completions = True
+        self.calls = True
+        self.completes = True
         self._options = options
         self._make = make
         self._give_way = give_way
@@ -142,8 +142,8 @@ class ObjectProvider:
 
     def narrow(self) -> None:
         """Offer no tools and no completions where the object has none: for one that is loaded already."""
-        self.has_tools = "tools" in self._facets
-        self.has_completions = "completions" in self._facets
+        self.calls = "tools" in self._facets
+        self.completes = "completions" in self._facets
 
     # Lists
 

@@ -1,0 +1,107 @@
+"""Cards: TOML on disk, compact JSON on the wire, and the best one of a package."""
+
+import math
+from typing import Final
+
+from carrel.providers.alc import compact
+from carrel.providers.alc.cache import Cache
+from carrel.providers.alc.files import Failed, FileError, Held, Stamp, open_below
+from carrel.value import Value
+
+MAX_KEPT: Final = 20_000
+
+
+class NotToml(Exception):
+    """The file is no TOML; the message says where."""
+
+
+class Summary(Value, frozen=True):
+    """What the index and the list need of a Card."""
+
+    size: int
+    pass_rate: int | float | None
+    created_at: str
+    model: str
+    scenario: str
+
+
+class Cards:
+    """The Cards, of which summaries are kept while their files stay as they are."""
+
+    def __init__(self, max_file_bytes: int) -> None:
+        self._max_file_bytes = max_file_bytes
+        self._cache: Cache[Summary] = Cache(MAX_KEPT)
+
+    def text(self, held: Held) -> str:
+        """Give a Card as JSON; nothing is validated or dropped."""
+        return _spell(_parse(held.read_all(self._max_file_bytes)))
+
+    def size(self, held: Held) -> int | None:
+        """Give the size of a Card's JSON; None if it is none."""
+        summary = self._cache.get(held.path, held.stamp)
+        if summary is None:
+            try:
+                summary = self.summary(held)
+            except (FileError, NotToml):
+                return None
+            self._cache.put(held.path, held.stamp, summary)
+        return summary.size
+
+    def summary(self, held: Held) -> Summary:
+        """Read what is needed of a Card that is open."""
+        card = _parse(held.read_all(self._max_file_bytes))
+        created = card.get("created_at", "")
+        return Summary(
+            size=len(_spell(card).encode()),
+            pass_rate=_rate(_inner(card, "stats", "pass_rate")),
+            created_at=created if isinstance(created, str) else _spell(created).strip('"'),
+            model=_text(_inner(card, "model", "id")),
+            scenario=_text(_inner(card, "scenario", "name")),
+        )
+
+    def known(self, cards: str, folder: str, name: str, stamp: Stamp) -> Summary | None:
+        """Give what is needed of a Card by where it lies; None if it cannot be read."""
+        path = f"{cards}/{folder}/{name}"
+        summary = self._cache.get(path, stamp)
+        if summary is None:
+            try:
+                with open_below(cards, (folder, name)) as held:
+                    summary = self.summary(held)
+            except (FileError, NotToml):
+                return None
+            self._cache.put(path, stamp, summary)
+        return summary
+
+
+def _parse(data: bytes) -> dict[str, object]:
+    import tomllib
+
+    try:
+        return tomllib.loads(data.decode("utf-8"))
+    except UnicodeDecodeError:
+        raise Failed(compact.NOT_UTF8) from None
+    except RecursionError:
+        raise NotToml(compact.TOO_DEEP) from None
+    except ValueError as error:
+        raise NotToml(str(error)) from None
+
+
+def _inner(card: dict[str, object], section: str, key: str) -> object:
+    table = card.get(section)
+    return table.get(key) if isinstance(table, dict) else None
+
+
+def _text(value: object) -> str:
+    return value if isinstance(value, str) else ""
+
+
+def _rate(value: object) -> int | float | None:
+    is_number = isinstance(value, int | float) and not isinstance(value, bool)
+    return value if is_number and isinstance(value, int | float) and math.isfinite(value) else None
+
+
+def _spell(value: object) -> str:
+    try:
+        return compact.dumps(value)
+    except ValueError as error:
+        raise NotToml(str(error)) from None

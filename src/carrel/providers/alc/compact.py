@@ -1,0 +1,68 @@
+"""Compact JSON, the one spelling in which alc answers: sorted keys, no spaces, nothing escaped that need not be."""
+
+import json
+import math
+import re
+from datetime import date, datetime, time
+from typing import Final, NoReturn
+
+_SURROGATE: Final = re.compile("[\ud800-\udfff]")
+TOO_DEEP: Final = "nested too deeply"
+NOT_UTF8: Final = "stream did not contain valid UTF-8"
+
+
+def loads(data: bytes) -> object:
+    """Parse JSON text; ValueError says what is wrong with it, in a sentence that holds no path."""
+    try:
+        text = data.decode("utf-8")
+    except UnicodeDecodeError:
+        raise ValueError(NOT_UTF8) from None
+    try:
+        return json.loads(text, parse_constant=_refuse_constant)
+    except RecursionError:
+        raise ValueError(TOO_DEEP) from None
+
+
+def dumps(value: object) -> str:
+    """Spell a value; NaN and infinity become null, lone surrogates U+FFFD. ValueError if it is too deep."""
+    try:
+        try:
+            text = _ENCODER.encode(value)
+        except (TypeError, ValueError):  # a time, a NaN
+            text = _ENCODER.encode(_plain(value))
+        if _SURROGATE.search(text):
+            text = _ENCODER.encode(_plain(value))
+    except RecursionError:
+        raise ValueError(TOO_DEEP) from None
+    return text
+
+
+_ENCODER: Final = json.JSONEncoder(ensure_ascii=False, allow_nan=False, sort_keys=True, separators=(",", ":"))
+
+
+def _refuse_constant(name: str) -> NoReturn:
+    raise ValueError(f"{name} is not JSON")
+
+
+def _plain(value: object) -> object:
+    """Make of a value what JSON can say."""
+    if isinstance(value, str):
+        return _SURROGATE.sub("\N{REPLACEMENT CHARACTER}", value)
+    if isinstance(value, float):
+        return value if math.isfinite(value) else None
+    if isinstance(value, dict):
+        return {str(_plain(str(key))): _plain(inner) for key, inner in value.items()}
+    if isinstance(value, list):
+        return [_plain(inner) for inner in value]
+    if isinstance(value, datetime | date | time):
+        return spell_time(value)
+    return value
+
+
+def spell_time(value: datetime | date | time) -> str:
+    """Spell a TOML date or time by RFC 3339: zero offset as Z, no trailing zeros in the fraction."""
+    text = value.isoformat()
+    if isinstance(value, datetime | time) and value.microsecond:
+        at = text.index(".")
+        text = text[: at + 7].rstrip("0") + text[at + 7 :]
+    return text.removesuffix("+00:00") + "Z" if text.endswith("+00:00") else text

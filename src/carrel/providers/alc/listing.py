@@ -1,0 +1,181 @@
+"""The list, completions and what tells that the list changed: names first, files only for what is shown."""
+
+import os
+from collections.abc import Callable, Iterable, Iterator
+from typing import Final
+
+from carrel.errors import CarrelError
+from carrel.model import Annotations, Resource
+from carrel.providers.alc import uris
+from carrel.providers.alc.files import FileError, etag_of, stamp_of
+from carrel.providers.alc.reading import MIME_TYPES, Found, Reader
+from carrel.providers.alc.uris import PREFIX, TYPE_STUBS, EvalIds, Kind, Target, is_eval_id, is_id
+
+DESCRIPTION_LENGTH: Final = 300
+STUBS: Final = {
+    "alc.d.lua": "Lua type stubs for alc.* StdLib",
+    "alc_shapes.d.lua": "Lua type stubs for alc_shapes DSL",
+}
+TOLD: Final[dict[Kind, tuple[str, str]]] = {
+    "init": ("Package Lua Source", "Package init.lua source"),
+    "meta": ("Package Metadata", "Package metadata (M.meta table)"),
+    "card": ("Card Snapshot", "Full Card JSON"),
+    "samples": ("Card Samples", "Card samples JSONL. Supports ?offset=N&limit=M"),
+    "scenario": ("Scenario Source", "Scenario source"),
+    "eval": ("Eval Result", "Eval result JSON"),
+    "log": ("Session Log", "Session log JSON. Supports ?limit=M&max_chars=C"),
+    "narrative": ("Package Narrative", "Package narrative in Markdown"),
+    "index": ("Hub Index", "Index of all packages on disk (hub_index/v0)"),
+}
+"""The title and the description of each kind."""
+
+
+class Listing:
+    """What of one home is listed."""
+
+    def __init__(self, reader: Reader, eval_ids: EvalIds, *, list_items: bool) -> None:
+        self._reader = reader
+        self._layout = reader.layout
+        self._eval_ids = eval_ids
+        self._list_items = list_items
+
+    def entries(self, after: str) -> Iterator[Resource]:
+        """Yield the entries after a key: the stubs, then all others in URI order."""
+        for name in TYPE_STUBS:
+            if stub_key(f"{PREFIX}types/{name}") > after:
+                yield self._stub(name)
+        if not self._list_items:
+            return
+        variants = self._layout.variants_or_none()
+        for uri, kind, identity in sorted(self._names(variants)):
+            if uri > after:
+                if kind in ("init", "meta") and self._layout.find_package(identity, variants) is None:
+                    continue
+                yield self._entry(Target(uri, kind, identity, _defaults(kind)))
+
+    def survey(self) -> str:
+        """Give a token that changes when the set of listed URIs does."""
+        if not self._list_items:
+            return ""
+        variants = self._layout.variants_or_none()
+        names = (
+            uri
+            for uri, kind, identity in self._names(variants)
+            if kind not in ("init", "meta") or self._layout.find_package(identity, variants) is not None
+        )
+        return etag_of(*sorted(names))
+
+    def _names(self, variants: dict[str, str]) -> Iterator[tuple[str, Kind, str]]:
+        """Give every URI that may be listed; whether a package is one is still to be looked up."""
+        yield f"{PREFIX}hub/index", "index", "index"
+        for name in filter(is_id, self._layout.package_names(variants)):
+            yield f"{PREFIX}packages/{name}/init.lua", "init", name
+            yield f"{PREFIX}packages/{name}/meta", "meta", name
+        for card_id in filter(is_id, self._layout.cards()):
+            yield f"{PREFIX}cards/{card_id}", "card", card_id
+        for name in filter(is_id, self._layout.scenarios()):
+            yield f"{PREFIX}scenarios/{name}", "scenario", name
+        for result_id in self._layout.evals():
+            if is_eval_id(result_id, self._eval_ids):
+                yield f"{PREFIX}eval/{result_id}", "eval", result_id
+        for session_id in filter(is_id, self._layout.sessions()):
+            yield f"{PREFIX}logs/{session_id}", "log", session_id
+
+    # Entries
+
+    def _stub(self, name: str) -> Resource:
+        target = Target(f"{PREFIX}types/{name}", "types", name)
+        title = f"Lua Type Stub ({name})"
+        return self._resource(target, name, title, STUBS[name])
+
+    def _entry(self, target: Target) -> Resource:
+        title, description = TOLD[target.kind]
+        name = target.uri.removeprefix(PREFIX)
+        if target.kind == "index":
+            return self._resource(target, "hub-index", title, description)
+        if target.kind in ("init", "meta"):
+            description = self._package_description(target) or description
+        return self._resource(target, name, f"{title}: {target.id}", description)
+
+    def _resource(self, target: Target, name: str, title: str, description: str) -> Resource:
+        mime_type = MIME_TYPES[target.kind]
+        try:
+            found = self._reader.find(target)
+        except CarrelError:
+            return Resource(target.uri, name, description, mime_type, title=title)
+        try:
+            size = self._size(target, found)
+        finally:
+            found.close()
+        annotations = Annotations(last_modified_ms=found.modified_ms)
+        meta = {"dev.carrel/etag": found.etag}
+        return Resource(target.uri, name, description, mime_type, title, annotations, size, meta)
+
+    def _size(self, target: Target, found: Found) -> int | None:
+        """Give the size of the file or of what is made of it; None where that cannot be made."""
+        if found.size is not None:
+            return found.size
+        try:
+            if target.kind == "card" and found.held is not None:
+                return self._reader.cards.size(found.held)
+            return len(found.make())
+        except CarrelError:
+            return None
+
+    def _package_description(self, target: Target) -> str | None:
+        package = self._layout.find_package(target.id, self._layout.variants_or_none())
+        if package is None:
+            return None
+        try:
+            with self._reader.open_package(package) as held:
+                description = self._reader.sources.read(package.init, held).facts.meta.get("description")
+        except FileError:
+            return None
+        if not isinstance(description, str) or not description:
+            return None
+        return description if len(description) <= DESCRIPTION_LENGTH else description[:DESCRIPTION_LENGTH] + "…"
+
+    # Completion
+
+    def values(self, kind: Kind, prefix: str) -> list[str]:
+        """Give the ids of a kind that begin with a prefix, in the order in which they are offered."""
+        if kind in ("init", "meta", "narrative"):
+            variants = self._layout.variants_or_none()
+            names = _matching(self._layout.package_names(variants), prefix)
+            return sorted(name for name in names if self._layout.find_package(name, variants) is not None)
+        if kind == "scenario":
+            return sorted(_matching(self._layout.scenarios(), prefix))
+        if kind == "eval":
+            ids = (name for name in self._layout.evals() if is_eval_id(name, self._eval_ids))
+            return _newest_first(_matching(ids, prefix), lambda name: self._layout.place("evals", f"{name}.json"))
+        if kind == "log":
+            folder = self._layout.log_dir() or ""
+            sessions = _matching(self._layout.sessions(), prefix)
+            return _newest_first(sessions, lambda name: os.path.join(folder, f"{name}.json"))
+        cards = self._layout.cards()
+        return _newest_first(
+            _matching(cards, prefix), lambda name: self._layout.place("cards", cards[name], f"{name}.toml")
+        )
+
+
+def stub_key(uri: str) -> str:
+    """Give the place of a stub in the list: before everything that begins with the scheme."""
+    return f"!{uri}"
+
+
+def _defaults(kind: Kind) -> tuple[int, ...]:
+    return tuple(parameter.default for parameter in uris.PARAMETERS.get(kind, ()))
+
+
+def _matching(names: Iterable[str], prefix: str) -> list[str]:
+    return [name for name in names if name.startswith(prefix) and is_id(name)]
+
+
+def _newest_first(names: list[str], path: Callable[[str], str]) -> list[str]:
+    def place(name: str) -> tuple[int, str]:
+        try:
+            return -stamp_of(os.stat(path(name)))[1], name
+        except OSError:
+            return 0, name
+
+    return sorted(names, key=place)

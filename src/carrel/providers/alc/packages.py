@@ -1,0 +1,137 @@
+"""What is told of a package: its metadata as JSON, its narrative as Markdown, its doc comment."""
+
+import re
+from collections.abc import Iterator, Mapping
+from typing import Final
+
+from carrel.providers.alc import compact
+from carrel.providers.alc.cache import Cache
+from carrel.providers.alc.files import Held, Stamp
+from carrel.providers.alc.layout import Package
+from carrel.providers.alc.lua import Facts, read_facts
+from carrel.value import Value
+
+MAX_KEPT: Final = 32 * 1024 * 1024
+"""How much source the facts kept may come from: they are smaller than it."""
+_LEAST_WEIGHT: Final = 1_024
+
+TOLD_BEFORE: Final = ("name", "description", "scope")
+"""What a narrative's table does not repeat of `M.meta`: the heading, the text before it, its first row."""
+
+_LINE_END: Final = re.compile(r"\r\n|\n|\r")
+
+
+class Source(Value, frozen=True):
+    """What was read of a package's source, and the doc comment it begins with."""
+
+    facts: Facts
+    doc: tuple[str, ...]
+
+
+class Sources:
+    """Packages' sources, each read once as long as its file stays as it is."""
+
+    def __init__(self, max_file_bytes: int) -> None:
+        self._max_file_bytes = max_file_bytes
+        self._cache: Cache[Source] = Cache(MAX_KEPT)
+        self.parsed = 0
+
+    def known(self, path: str, stamp: Stamp) -> Source | None:
+        """Give what is known of a file that is as it was."""
+        return self._cache.get(path, stamp)
+
+    def read(self, path: str, held: Held) -> Source:
+        """Read a package's source; bad bytes become U+FFFD."""
+        source = self._cache.get(path, held.stamp)
+        if source is None:
+            text = held.read_all(self._max_file_bytes).decode("utf-8", "replace").removeprefix("\ufeff")
+            source = Source(read_facts(text), tuple(doc_lines(text)))
+            self.parsed += 1
+            self._cache.put(path, held.stamp, source, max(_LEAST_WEIGHT, held.size))
+        return source
+
+
+def doc_lines(text: str) -> Iterator[str]:
+    """Give the lines of the doc comment a source begins with, without their `---`."""
+    at = 0
+    while at < len(text):
+        end = _LINE_END.search(text, at)
+        line = text[at : end.start() if end else len(text)].lstrip(" \t")
+        at = end.end() if end else len(text)
+        if line.startswith("---"):
+            yield line[3:]
+        elif line.strip():
+            return
+
+
+def docstring(doc: tuple[str, ...]) -> str | None:
+    """Give the doc comment as one text."""
+    text = "\n".join(line.strip() for line in doc)
+    return text if text.strip() else None
+
+
+def meta_text(package: Package, facts: Facts) -> str:
+    """Give `M.meta` merged with what the host knows; the host's fields win."""
+    host: dict[str, object] = {
+        "name": package.name,
+        "scope": package.scope,
+        "linked": package.is_linked,
+        "has_meta": facts.has_meta,
+    }
+    if facts.unresolved:
+        host["_unresolved"] = list(facts.unresolved)
+    declared = {
+        key: value
+        for key, value in facts.meta.items()
+        if key in (*host, "_unresolved", "_declared") and not _same(value, host.get(key))
+    }
+    meta = {key: value for key, value in facts.meta.items() if key not in declared}
+    if declared:
+        host["_declared"] = declared
+    return compact.dumps({**meta, **host})
+
+
+def _same(declared: object, told: object) -> bool:
+    return type(declared) is type(told) and declared == told
+
+
+def narrative(package: Package, source: Source) -> str:
+    """Tell of a package in Markdown."""
+    lines = [line for line in source.doc if not line.startswith("@")]
+    title = next((number for number, line in enumerate(lines) if line.strip()), None)
+    heading, rest = package.name, ""
+    if title is not None:
+        first = lines[title].strip()
+        heading = first if package.name in first else f"{package.name}: {first}"
+        rest = _blank_trimmed(line.removeprefix(" ").rstrip() for line in lines[title + 1 :])
+    description = source.facts.meta.get("description")
+    told = _blank_trimmed(_LINE_END.split(description)) if isinstance(description, str) else ""
+    parts = (f"# {heading}", told, _field_table(package, source.facts.meta), rest)
+    return "\n\n".join(part for part in parts if part) + "\n"
+
+
+def _blank_trimmed(lines: Iterator[str] | list[str]) -> str:
+    """Join lines, without the empty ones at either end."""
+    kept = list(lines)
+    while kept and not kept[-1].strip():
+        kept.pop()
+    start = next((number for number, line in enumerate(kept) if line.strip()), 0)
+    return "\n".join(kept[start:])
+
+
+def _field_table(package: Package, meta: Mapping[str, object]) -> str:
+    rows = [("scope", str(package.scope))]
+    for key, value in meta.items():
+        if key not in TOLD_BEFORE:
+            items = value if isinstance(value, list) else [value]
+            if not any(isinstance(item, dict | list) for item in items):
+                rows.append((key, ", ".join(map(_spelled, items))))
+    return "\n".join(["| Field | Value |", "|---|---|", *(f"| {_cell(key)} | {_cell(value)} |" for key, value in rows)])
+
+
+def _spelled(value: object) -> str:
+    return value if isinstance(value, str) else compact.dumps(value)
+
+
+def _cell(text: str) -> str:
+    return _LINE_END.sub(" ", text).replace("|", "\\|")

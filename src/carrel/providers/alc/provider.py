@@ -1,0 +1,136 @@
+"""The data of algocline, a runner for LLM reasoning packages in Lua, as read-only resources.
+
+alc://types/alc.d.lua               Lua type stubs, and alc_shapes.d.lua
+alc://packages/{name}/init.lua      a package's source
+alc://packages/{name}/meta          its M.meta table, read without running Lua
+alc://packages/{name}/narrative     the same told in Markdown
+alc://cards/{card_id}               a Card as JSON
+alc://cards/{card_id}/samples       its sample rows, ?offset=N&limit=M
+alc://scenarios/{name}              a scenario's source
+alc://eval/{result_id}              an eval result
+alc://logs/{session_id}             a session's log, ?limit=M&max_chars=C
+alc://hub/index                     all packages in one index
+
+Nothing is ever written, created or locked, and no Lua is run.
+"""
+
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Final, Literal
+
+from carrel.errors import ConfigError, NotFound, ProviderError
+from carrel.limits import MAX_COMPLETIONS
+from carrel.model import Completion, Meta, Reading, Resource
+from carrel.provider import Place, Places, Project, Route
+from carrel.providers.alc import uris
+from carrel.providers.alc.layout import Layout
+from carrel.providers.alc.listing import TOLD, Listing, stub_key
+from carrel.providers.alc.reading import MIME_TYPES, Reader
+from carrel.providers.alc.uris import PREFIX, SCHEME, TYPE_STUBS, EvalIds, Kind
+
+TEMPLATES: Final[Mapping[str, tuple[Kind, str]]] = {
+    "alc://packages/{name}/init.lua": ("init", "package-init-lua"),
+    "alc://packages/{name}/meta": ("meta", "package-meta"),
+    "alc://cards/{card_id}": ("card", "card"),
+    "alc://cards/{card_id}/samples": ("samples", "card-samples"),
+    "alc://scenarios/{name}": ("scenario", "scenario"),
+    "alc://eval/{result_id}": ("eval", "eval-result"),
+    "alc://logs/{session_id}": ("log", "session-log"),
+    "alc://packages/{name}/narrative": ("narrative", "package-narrative"),
+}
+
+
+class Alc:
+    """Packages, Cards, scenarios, eval results and session logs of algocline."""
+
+    name = "alc"
+    schemes = (SCHEME,)
+    summary = "algocline: Lua packages with their metadata, Cards and samples, scenarios, eval results, session logs."
+    blocking = True
+    literal = True
+
+    def __init__(
+        self,
+        project: Project,
+        home: Place | None = None,
+        log_dir: Place | None = None,
+        packages_path: Places | None = None,
+        project_root: Place | None = None,
+        eval_ids: EvalIds = "strict",
+        list_items: bool = True,
+        enabled: Literal["auto"] | bool = "auto",
+        poll_seconds: float = 2,
+        max_file_bytes: int = 67_108_864,
+        max_page_bytes: int = 16_777_216,
+    ) -> None:
+        if poll_seconds <= 0:
+            raise ConfigError(f"[alc] poll_seconds: expected a number above 0, got {poll_seconds}")
+        for key, value in (("max_file_bytes", max_file_bytes), ("max_page_bytes", max_page_bytes)):
+            if value < 2:
+                raise ConfigError(f"[alc] {key}: expected a whole number from 2, got {value}")
+        self.poll_seconds = poll_seconds
+        self._eval_ids: EvalIds = eval_ids
+        # Who built this provider found that it is called for; only a plain `false` says otherwise.
+        self._is_listed = enabled is not False
+        layout = Layout(project, home, log_dir, packages_path, project_root, max_file_bytes)
+        self._reader = Reader(layout, max_file_bytes, max_page_bytes)
+        self._listing = Listing(self._reader, eval_ids, list_items=list_items)
+
+    def routes(self) -> Sequence[Route]:
+        if not self._is_listed:
+            return ()
+        fixed = [
+            Route(uri, self.unmatched, name=uri, mime_type=mime_type, whole=True)
+            for uri, mime_type in (
+                *((f"{PREFIX}types/{name}", MIME_TYPES["types"]) for name in TYPE_STUBS),
+                (f"{PREFIX}hub/index", MIME_TYPES["index"]),
+            )
+        ]
+        templates = [
+            Route(template, self.unmatched, name, MIME_TYPES[kind], *TOLD[kind], whole=True)
+            for template, (kind, name) in TEMPLATES.items()
+        ]
+        return (*fixed, *templates)
+
+    def unmatched(self, uri: str) -> Reading:
+        """Read a URI; all of them come here, exactly as sent."""
+        return self._reader.read(uris.parse(uri, self._eval_ids))
+
+    # Listing
+
+    def entries(self, after: str = "") -> Iterator[Resource]:
+        """Yield the two type stubs, then everything on disk in URI order."""
+        return self._listing.entries(after) if self._is_listed else iter(())
+
+    def key(self, entry: Resource) -> str:
+        """Put the type stubs before all others."""
+        return stub_key(entry.uri) if entry.uri.startswith(f"{PREFIX}types/") else entry.uri
+
+    def complete(self, template: str, variable: str, value: str, context: Mapping[str, str]) -> Completion:
+        """Offer ids: names in order, what has a time newest first."""
+        del variable, context
+        found = self._listing.values(TEMPLATES[template][0], value)
+        return Completion(tuple(found[:MAX_COMPLETIONS]), total=len(found), has_more=len(found) > MAX_COMPLETIONS)
+
+    def health(self) -> Meta:
+        """Tell what keeps packages from being read."""
+        try:
+            self._reader.layout.variants()
+        except ProviderError as error:
+            return {"problems": [error.message]}
+        return {"problems": []}
+
+    # Changes
+
+    def survey(self) -> str:
+        """Give a token for the set of listed URIs."""
+        return self._listing.survey() if self._is_listed else ""
+
+    def fingerprint(self, uri: str) -> str | None:
+        """Give the ETag of what a URI holds; None where nothing is yet."""
+        target = uris.parse(uri, self._eval_ids)
+        try:
+            found = self._reader.find(target)
+        except NotFound:
+            return None
+        found.close()
+        return found.etag
