@@ -7,7 +7,7 @@ VENV := .venv
 BIN := $(VENV)/bin
 READY := $(VENV)/.ready
 
-NODE_PACKAGES := node@24 @modelcontextprotocol/inspector@2.12.0 @modelcontextprotocol/conformance@0.2.0-alpha.12 @modelcontextprotocol/client@2.3.1
+NODE_PACKAGES := node@24 @modelcontextprotocol/inspector@2.12.0 @modelcontextprotocol/conformance@0.2.0-alpha.12 @modelcontextprotocol/client@2.3.1 @modelcontextprotocol/server-everything@2026.8.31
 NODE := .node
 NODE_BIN := $(NODE)/node_modules/.bin
 NODE_READY := $(NODE)/.ready-$(subst /,-,$(subst $() ,_,$(NODE_PACKAGES)))
@@ -54,6 +54,7 @@ bench: $(READY) ## Measure Carrel beside its peers; writes bench/results/
 	$(BIN)/python -m bench.scopes --json bench/results/scopes.json
 	$(BIN)/python -m bench.alc --json bench/results/alc.json
 	$(BIN)/python -m bench.sage --json bench/results/sage.json
+	$(BIN)/python -m bench.mounts
 
 .PHONY: bench-smoke
 bench-smoke: $(READY) ## The same in short; fails where a several-fold margin is gone
@@ -62,6 +63,7 @@ bench-smoke: $(READY) ## The same in short; fails where a several-fold margin is
 	$(BIN)/python -m bench.scopes --smoke --check
 	$(BIN)/python -m bench.alc --smoke --check
 	$(BIN)/python -m bench.sage --smoke --check
+	$(BIN)/python -m bench.mounts --smoke --check
 
 .PHONY: test
 test: export CARREL_NO_SKIPS = 1

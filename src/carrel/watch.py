@@ -16,7 +16,7 @@ from typing import Final
 from carrel.catalog import Catalog
 from carrel.errors import CarrelError
 from carrel.limits import LIST_CHANGES_PER_SECOND, SHUTDOWN_GRACE_S, UPDATES_PER_SECOND
-from carrel.provider import Surveying, Tracing, Watching
+from carrel.provider import Following, Surveying, Tracing, Watching
 from carrel.routing import Mounted
 from carrel.uri import normalise, split_query
 
@@ -73,6 +73,7 @@ class Watcher:
         self._places: dict[str, set[str]] = {}
         self._tokens: dict[str, str | None] = {}
         self._evented: set[str] = set()
+        self._followed: dict[str, Following] = {}
         self._surveys: dict[str, str] = {}
         self._owners: dict[str, Mounted] = {}
         self._asked: dict[str, float] = {}
@@ -114,6 +115,10 @@ class Watcher:
                 self._interested.setdefault(place, set()).add((subscription, uri))
             if subscription in self._subscriptions:
                 self._run()
+            if isinstance(provider, Following):
+                self._followed[uri] = provider
+        if isinstance(provider, Following):
+            provider.follow(uri)
 
     def discard(self, subscription: Subscription, uri: str) -> None:
         """Have a subscription hear of a URI no longer."""
@@ -126,11 +131,15 @@ class Watcher:
                 interested.discard((subscription, uri))
                 if not interested:
                     self._interested.pop(place, None)
+            following = None
             if all(spelled != uri for _, spelled in self._interested.get(_place(uri), ())):
                 self._tokens.pop(uri, None)
                 self._places.pop(uri, None)
                 self._owners.pop(uri, None)
                 self._evented.discard(uri)
+                following = self._followed.pop(uri, None)
+        if following is not None:
+            following.unfollow(uri)
 
     def remove(self, subscription: Subscription) -> None:
         """Forget a subscription."""

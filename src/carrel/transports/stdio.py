@@ -50,9 +50,12 @@ class Output:
                 self.is_open = False
 
 
-def serve(server: Server) -> None:
-    """Serve the standard streams until they end or the process is asked to stop."""
-    with _taken_streams() as (source, target), _stoppable():
+def serve(server: Server, streams: tuple[int, int] | None = None) -> None:
+    """Serve the standard streams until they end or the process is asked to stop.
+
+    `streams` are given by whoever has taken them already.
+    """
+    with taken_streams() if streams is None else contextlib.nullcontext(streams) as (source, target), _stoppable():
         run(server, source, target)
 
 
@@ -95,7 +98,7 @@ def _converse(connection: Connection, source: int, output: Output, workers: Work
 
 
 @contextlib.contextmanager
-def _taken_streams() -> Iterator[tuple[int, int]]:
+def taken_streams() -> Iterator[tuple[int, int]]:
     """Take stdin and stdout for the protocol; what others print goes to stderr, what they read is empty."""
     sys.stdout.flush()
     source, target = os.dup(0), os.dup(1)
