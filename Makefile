@@ -53,6 +53,7 @@ bench: $(READY) ## Measure Carrel beside its peers; writes bench/results/
 	$(BIN)/python -m bench.workspace --json bench/results/workspace.json
 	$(BIN)/python -m bench.scopes --json bench/results/scopes.json
 	$(BIN)/python -m bench.alc --json bench/results/alc.json
+	$(BIN)/python -m bench.logs --json bench/results/logs.json
 
 .PHONY: bench-smoke
 bench-smoke: $(READY) ## The same in short; fails where a several-fold margin is gone
@@ -60,6 +61,7 @@ bench-smoke: $(READY) ## The same in short; fails where a several-fold margin is
 	$(BIN)/python -m bench.workspace --smoke --check
 	$(BIN)/python -m bench.scopes --smoke --check
 	$(BIN)/python -m bench.alc --smoke --check
+	$(BIN)/python -m bench.logs --smoke --check
 
 .PHONY: test
 test: export CARREL_NO_SKIPS = 1
