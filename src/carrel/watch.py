@@ -257,26 +257,14 @@ class Watcher:
                 for uri, token in self._tokens.items()
                 if with_evented or (uri not in self._evented and self._owners[uri].provider.name in due)
             }
-        changed: list[str] = []
-        try:
-            self._compare(known, changed)
-        finally:
-            with self._changed:
-                self._tell_of(changed)
-                is_wanted = any(subscription.list_changes for subscription in self._subscriptions)
+        self._compare(known)
+        with self._changed:
+            is_wanted = any(subscription.list_changes for subscription in self._subscriptions)
         if is_wanted and self._survey(due):
             self.list_changed()
 
-    def _tell_of(self, changed: list[str]) -> None:
-        """Take note of URIs that were found changed. Variants are looked at each by itself, so each is told alone."""
-        for uri in changed:
-            for subscription, spelled in self._interested.get(_place(uri), ()):
-                if spelled == uri:
-                    self._schedule(subscription, spelled, 1 / UPDATES_PER_SECOND)
-        self._changed.notify()
-
-    def _compare(self, known: dict[str, str | None], changed: list[str]) -> None:
-        """Ask for the tokens of URIs, and note those that are others than before."""
+    def _compare(self, known: dict[str, str | None]) -> None:
+        """Ask for the tokens of URIs, and tell of those that are others than before."""
         for uri, before in known.items():
             with self._changed:
                 if uri not in self._tokens:
@@ -291,7 +279,18 @@ class Watcher:
                 with self._changed:
                     if uri in self._tokens:
                         self._tokens[uri] = now
-                changed.append(uri)
+                self._found_changed(uri)
+
+    def _found_changed(self, uri: str) -> None:
+        """Take note that asking showed a change. Variants are asked for each by itself, so each is told alone."""
+        with self._changed:
+            if uri in self._evented:
+                self.updated(uri)
+                return
+            for subscription, spelled in self._interested.get(_place(uri), ()):
+                if spelled == uri:
+                    self._schedule(subscription, spelled, 1 / UPDATES_PER_SECOND)
+            self._changed.notify()
 
     def _survey(self, due: set[str] | None = None) -> bool:
         """Ask the lists' tokens, of those whose turn it is; tell whether one is another than last time."""
