@@ -7,7 +7,7 @@ VENV := .venv
 BIN := $(VENV)/bin
 READY := $(VENV)/.ready
 
-NODE_PACKAGES := node@24 @modelcontextprotocol/inspector@2.12.0
+NODE_PACKAGES := node@24 @modelcontextprotocol/inspector@2.12.0 @modelcontextprotocol/conformance@0.2.0-alpha.12 @modelcontextprotocol/client@2.3.1
 NODE := .node
 NODE_BIN := $(NODE)/node_modules/.bin
 NODE_READY := $(NODE)/.ready-$(subst /,-,$(subst $() ,_,$(NODE_PACKAGES)))
@@ -43,12 +43,17 @@ fuzz: $(READY) ## Hostile messages and byte streams; LONG=1 for many more
 e2e: $(READY) $(NODE_READY) ## Real clients against a real server
 	PATH="$(CURDIR)/$(NODE_BIN):$$PATH" $(BIN)/pytest -q --hypothesis-profile=ci tests/e2e $(CONFORMANCE)
 
+.PHONY: conformance
+conformance: $(READY) $(NODE_READY) ## The official conformance suite, both eras
+	PATH="$(CURDIR)/$(NODE_BIN):$$PATH" $(BIN)/pytest -q tests/conformance
+
 .PHONY: bench
 bench: $(READY) ## Measure Carrel beside its peers; writes bench/results/
 	$(BIN)/python -m bench.foundation --json bench/results/foundation.json
 	$(BIN)/python -m bench.workspace --json bench/results/workspace.json
 	$(BIN)/python -m bench.scopes --json bench/results/scopes.json
 	$(BIN)/python -m bench.alc --json bench/results/alc.json
+	$(BIN)/python -m bench.sage --json bench/results/sage.json
 
 .PHONY: bench-smoke
 bench-smoke: $(READY) ## The same in short; fails where a several-fold margin is gone
@@ -56,6 +61,7 @@ bench-smoke: $(READY) ## The same in short; fails where a several-fold margin is
 	$(BIN)/python -m bench.workspace --smoke --check
 	$(BIN)/python -m bench.scopes --smoke --check
 	$(BIN)/python -m bench.alc --smoke --check
+	$(BIN)/python -m bench.sage --smoke --check
 
 .PHONY: test
 test: export CARREL_NO_SKIPS = 1

@@ -15,13 +15,14 @@ from typing import Any, cast
 from mcp import Client, MCPError, StdioServerParameters
 from mcp.client.subscriptions import ResourceUpdated
 from rich.console import Console
+from rich.markup import escape
 from rich.panel import Panel
 from rich.syntax import Syntax
 from rich.table import Table
 
 sys.path.insert(0, str(Path(__file__).resolve().parent.parent))
 
-from examples.sample import lay_out
+from examples.sample import BUILD, lay_out
 
 CARREL = str(Path(sys.executable).parent / "carrel")
 ETAG, CONDITION = "dev.carrel/etag", "dev.carrel/if-none-match"
@@ -161,6 +162,43 @@ async def show_algocline(client: Client) -> None:
             console.print(f"  [red]{error.error.code}[/] {error.error.message}")
 
 
+async def show_memory(client: Client) -> None:
+    """Search the project's memory, then read what was found by mentioning it."""
+    step("10. What was learned before: search with a tool, read by mention")
+    found = await client.call_tool("sage_search_checkpoints", {"query": "jwt auth"})
+    for block in found.content:
+        if block.type == "text":
+            console.print(f"[dim]{block.text}[/]", markup=True)
+    uri = "sage://checkpoint/jwt-research-2026-02-15"
+    console.print(f"  [bold]you:[/] Based on @carrel:[cyan]{uri}[/], where do tokens go?")
+    text = text_of(await client.read_resource(uri))
+    console.print(Panel(Syntax(text.rstrip(), "markdown", word_wrap=True), style="dim"))
+    console.print("  Do not make the same mistake, see @carrel:[cyan]sage://failure/jwt-localstorage[/]")
+    console.print(Syntax(text_of(await client.read_resource("sage://failure/jwt-localstorage")).rstrip(), "markdown"))
+
+
+async def show_log(client: Client, project: Path) -> None:
+    """Run a build in a terminal, and follow its log from the assistant's side."""
+    step("11. A build in a terminal is a log on the desk: carrel run")
+    command = (CARREL, "run", "--kind", "build", "--name", "web", "--", "sh", "-c", BUILD)
+    console.print("[dim]$ carrel run --kind build --name web -- …[/]")
+    nowhere = asyncio.subprocess.DEVNULL
+    build = await asyncio.create_subprocess_exec(*command, cwd=project, stdout=nowhere, stderr=nowhere)
+    uri = ""
+    while not uri:
+        listed = (await client.list_resources(cache_mode="refresh")).resources
+        uri = next((str(entry.uri) for entry in listed if str(entry.uri).startswith("logs://build/web_")), "")
+    cursor, state = 0, "running"
+    while state == "running":
+        part = await client.read_resource(f"{uri}?since={cursor}&format=full", cache_mode="refresh")
+        cursor, state = meta_of(part)["dev.carrel/cursor"], meta_of(part)["dev.carrel/state"]
+        for line in text_of(part).splitlines():
+            console.print(f"  [dim]{line[:24]}[/] {escape(line[25:])}", highlight=False)
+        await asyncio.sleep(0.2)
+    await build.wait()
+    console.print(f"  [cyan]{uri}[/] stays, {cursor} entries, {state}")
+
+
 def text_of(result: Any) -> str:
     """Give the text of a read."""
     return str(result.contents[0].text)
@@ -189,6 +227,8 @@ async def main() -> None:
             await show_change(client, project)
             await show_scopes(client, project)
             await show_algocline(client)
+            await show_memory(client)
+            await show_log(client, project)
     console.print()
     console.print("Try it on a project of yours: [bold]carrel[/], or [bold]claude mcp add carrel -- carrel serve[/]")
 

@@ -92,6 +92,8 @@ class Memory:
     def __init__(self) -> None:
         self.waiting = threading.Semaphore(0)
         """Released once by each call of the tool `wait` when it waits."""
+        self.ended = threading.Semaphore(0)
+        """Released once by each of them when it no longer does."""
         self._notes = {f"test:///note/{number:03}": f"Note {number}\n" for number in range(NOTES)}
         self._uris = sorted([*self._notes, "test:///plain", "test:///pixel"])
 
@@ -164,6 +166,7 @@ class Memory:
                 call.on_cancel(stopped.set)
                 self.waiting.release()
                 stopped.wait(PATIENCE_S)
+                self.ended.release()
                 return ToolResult(("cancelled" if call.cancelled else "nobody came",))
             case "fail":
                 return ToolResult(("It failed",), is_error=True, meta={"dev.carrel/error": "failed"})

@@ -53,6 +53,7 @@ NOTIFICATIONS = {
     "notifications/progress": "ProgressNotification",
     "notifications/resources/updated": "ResourceUpdatedNotification",
     "notifications/resources/list_changed": "ResourceListChangedNotification",
+    "notifications/tools/list_changed": "ToolListChangedNotification",
     "notifications/subscriptions/acknowledged": "SubscriptionsAcknowledgedNotification",
 }
 MODERN_ERRORS = {

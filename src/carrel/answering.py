@@ -1,5 +1,7 @@
 """What a catalogue answers to each method. It keeps nothing of who asks."""
 
+from collections.abc import Callable, Mapping
+
 from carrel.browsing import PAGE_SIZE, Asked
 from carrel.catalog import Catalog
 from carrel.errors import BadArgument, BadCursor, TooLarge
@@ -10,13 +12,21 @@ from carrel.routing import Found
 from carrel.value import Value
 from carrel.work import Running
 
+Send = Callable[[bytes], None]
+"""Gives one encoded message to the client; safe from any thread."""
+
+
+def _nowhere(_: bytes) -> None:
+    """Take what nobody is told."""
+
 
 class Job(Value, frozen=True, gc=False):
-    """A call on its way through: with the route it found, and its state if it may wait."""
+    """A call on its way through: with the route it found, its state if it may wait, and where it tells of itself."""
 
     call: methods.Call
     found: Found | None = None
     running: Running | None = None
+    send: Send = _nowhere
 
     @property
     def uri(self) -> str | None:
@@ -28,6 +38,13 @@ class Answers:
 
     def __init__(self, catalog: Catalog) -> None:
         self.catalog = catalog
+        self.by_method: Mapping[str, Callable[[Job], bytes | None]] = {
+            "resources/read": self.read,
+            "resources/list": self.list,
+            "resources/templates/list": self.list_templates,
+            "tools/list": self.list_tools,
+            "tools/call": self.call_tool,
+        }
 
     def read(self, job: Job) -> bytes:
         params = job.call.params

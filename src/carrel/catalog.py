@@ -7,14 +7,14 @@ and go between pages without one being repeated or skipped.
 """
 
 import logging
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from itertools import islice
 
-from carrel import browsing, content
+from carrel import browsing, content, permissions
 from carrel.cursor import seal, unseal
 from carrel.errors import BadArgument, BadCursor, ConfigError, ProviderError, echo
 from carrel.limits import LIST_TTL_MS, MAX_COMPLETIONS, MAX_MESSAGE_BYTES, PAGE_SIZE
-from carrel.model import Completion, Page, Range, Reading, Resource, Stored, Template, Text, Tool, ToolResult
+from carrel.model import Completion, Item, Page, Range, Reading, Resource, Stored, Template, Text, Tool, ToolResult
 from carrel.provider import Call, Closing, Fingerprinting, Given, Instructing, Provider
 from carrel.routing import RANGE_NAMES, Found, Mounted, Routes
 from carrel.value import replace
@@ -39,6 +39,8 @@ class Catalog:
         self.page_size = page_size
         self.max_bytes = max_bytes
         self.mounted: tuple[Mounted, ...] = ()
+        self.is_remote = False
+        """Whether callers come over a network address, who get no tools that are `local`."""
         self.generation = 0
         self.mount(*providers)
 
@@ -74,7 +76,7 @@ class Catalog:
         wanted = self.page_size if limit is None else limit
         parts = unseal(cursor) if cursor else (_FRONT, "", "")
         if parts[0] == browsing.SECTION:
-            return browsing.go_on(self.mounted, parts, wanted)
+            return browsing.go_on(self.visible(), parts, wanted)
         taken = list(islice(self._sections(*self._place(parts)), wanted + 1))
         entries = tuple(entry for _, _, entry in taken[:wanted])
         if len(taken) <= wanted:
@@ -85,7 +87,7 @@ class Catalog:
 
     def browse(self, asked: browsing.Asked) -> browsing.Browsed:
         """Give a page in Fly's way: files and logs only, numbered, with a total."""
-        return browsing.browse(self.mounted, asked)
+        return browsing.browse(self.visible(), asked)
 
     def entries(self, scheme: str | None = None) -> Iterator[Resource]:
         """Yield the whole list, or one provider's part of it, in order."""
@@ -96,9 +98,16 @@ class Catalog:
     def templates(self, cursor: str | None = None) -> tuple[tuple[Template, ...], str | None]:
         """Give one page of the templates and the cursor of the next."""
         start = self._template_place(cursor)
-        every = [template for mounted in self.mounted for template in mounted.templates()]
+        told = (template for mounted in self.visible() for template in mounted.templates())
+        every = [template for template in told if permissions.may_read(template.uri_template)]
         end = start + self.page_size
         return tuple(every[start:end]), seal(_TEMPLATES, str(end)) if end < len(every) else None
+
+    def visible(self) -> tuple[Mounted, ...]:
+        """Give the providers of which whoever asks may read anything."""
+        if permissions.is_unlimited():
+            return self.mounted
+        return tuple(mounted for mounted in self.mounted if permissions.may_see(mounted.provider.schemes))
 
     def _place(self, parts: tuple[str, ...]) -> tuple[str, str, str]:
         match parts:
@@ -118,6 +127,13 @@ class Catalog:
         return any(mounted.provider.name == name for mounted in self.mounted)
 
     def _sections(self, section: str, name: str, key: str) -> Iterator[tuple[str, Mounted, Resource]]:
+        """Walk what whoever asks may see of the list, from a place on."""
+        walked = self._walk(section, name, key)
+        if permissions.is_unlimited():
+            return walked
+        return (found for found in walked if permissions.may_read(found[2].uri))
+
+    def _walk(self, section: str, name: str, key: str) -> Iterator[tuple[str, Mounted, Resource]]:
         """Walk the list from a place on: that provider's section after the key, then all that follow."""
         if section == _FRONT:
             for mounted, after in self._from(name, key):
@@ -134,22 +150,23 @@ class Catalog:
     def _from(self, name: str, key: str) -> Iterator[tuple[Mounted, str]]:
         """Give the providers from the named one on, with the key each is to start after."""
         reached = not name
+        visible = self.visible()
         for mounted in self.mounted:
-            if reached:
-                yield mounted, ""
-            elif mounted.provider.name == name:
-                reached = True
-                yield mounted, key
+            is_first = not reached and mounted.provider.name == name
+            reached = reached or is_first
+            if reached and mounted in visible:
+                yield mounted, key if is_first else ""
 
     # Reading
 
     def find(self, uri: str) -> Found:
-        """Give the way to a URI, or raise the reason why there is none."""
+        """Give the way to a URI, or raise the reason why there is none, or why it is not for whoever asks."""
+        permissions.check_read(uri)
         return self._routes.find(uri)
 
     def read(self, uri: str, wanted: Range | None = None, condition: str | None = None) -> Reading:
         """Read a URI: whole or the range asked for; `unchanged` if the condition names its ETag."""
-        return self.read_found(self._routes.find(uri), uri, wanted, condition)
+        return self.read_found(self.find(uri), uri, wanted, condition)
 
     def read_found(self, found: Found, uri: str, wanted: Range | None = None, condition: str | None = None) -> Reading:
         """Read what `find` found."""
@@ -172,6 +189,23 @@ class Catalog:
         items = tuple(replace(item, meta={**(item.meta or {}), "dev.carrel/changing": True}) for item in reading.items)
         return replace(reading, items=items)
 
+    def open(self, found: Found, condition: str | None = None) -> Reading:
+        """Read what `find` found without making anything of it: all items are `Stored`, whoever asked closes them."""
+        given = found.read()
+        reading = given if isinstance(given, Reading) else Reading((given,))
+        wanted = _query_range(found, reading.range) if found.query_range else reading.range
+        items = tuple(content.stored(item) for item in reading.items)
+        try:
+            if wanted is not None and len(items) == 1:
+                items = (content.part(items[0], wanted),)
+            etag = reading.etag or content.etag_of(reading.items)
+        except BaseException:
+            close_sources(items)
+            raise
+        mime_type = reading.mime_type or _mime_type(found)
+        is_same = condition is not None and reading.error is None and content.matches(condition, etag)
+        return replace(reading, items=items, mime_type=mime_type, etag=etag, range=None, unchanged=is_same)
+
     def _read_once(
         self, found: Found, given: Given, uri: str, wanted: Range | None, condition: str | None
     ) -> tuple[Reading, bool]:
@@ -193,8 +227,7 @@ class Catalog:
                 has_moved = has_moved or source.has_moved()
             return finished, has_moved
         finally:
-            for source in sources:
-                source.close()
+            close_sources(reading.items)
 
     def _read_whole(self, given: Reading, item: Stored, uri: str) -> tuple[Reading, bool]:
         """Finish what most reads of files are: the whole of one source, in as few steps as can be."""
@@ -226,7 +259,7 @@ class Catalog:
 
     def fingerprint(self, uri: str) -> str | None:
         """Give a token that changes when the URI's content does; raise as a read would."""
-        found = self._routes.find(uri)
+        found = self.find(uri)
         if isinstance(found.mounted.provider, Fingerprinting):
             return found.mounted.provider.fingerprint(found.uri)
         # The condition that everything meets spares the content: a range of it, or a folder, is watched as a whole.
@@ -246,6 +279,7 @@ class Catalog:
 
     def complete(self, reference: str, variable: str, value: str, context: Mapping[str, str]) -> Completion:
         """Give values for a template's variable, at most a hundred, with an honest `has_more`."""
+        permissions.check_read(reference)
         found = self._routes.template(reference)
         if found is None:
             raise BadArgument(f"Unknown reference: {echo(reference)}", data={"parameter": "ref"})
@@ -265,20 +299,40 @@ class Catalog:
         return Completion(values, total=total, has_more=has_more)
 
     def tools(self) -> tuple[Tool, ...]:
-        """Give every provider's tools, in order."""
-        return tuple(tool for mounted in self.mounted if mounted.calling for tool in mounted.calling.tools())
+        """Give every provider's tools that whoever asks may call, in order."""
+        return tuple(tool for mounted in self.mounted for tool in self._tools_of(mounted))
 
     def call(self, name: str, arguments: Mapping[str, object], call: Call) -> ToolResult:
-        """Run a tool by its name."""
+        """Run a tool by its name; one that whoever asks may not call is not known."""
         for mounted in self.mounted:
-            if mounted.calling and any(tool.name == name for tool in mounted.calling.tools()):
+            if mounted.calling and any(tool.name == name for tool in self._tools_of(mounted)):
                 return mounted.calling.call(name, arguments, call)
         raise BadArgument(f"Unknown tool: {echo(name)}", data={"parameter": "name"})
+
+    def _tools_of(self, mounted: Mounted) -> Iterator[Tool]:
+        """Give the tools whoever asks may call. Those of a mirror show no more than the catalogue lets through."""
+        if mounted.calling is not None:
+            for tool in mounted.calling.tools():
+                is_allowed = mounted.mirrors or permissions.may_call(tool, mounted.provider.schemes)
+                if is_allowed and not (self.is_remote and tool.local):
+                    yield tool
+
+    def is_patient(self, name: str) -> bool:
+        """Tell whether a tool may take long, and bounds that itself."""
+        patient = (mounted.calling for mounted in self.mounted if mounted.patient and mounted.calling)
+        return any(tool.name == name for calling in patient for tool in calling.tools())
 
     def instructions(self) -> str:
         """Give what the providers want an assistant to know from the start."""
         parts = (m.provider.instructions() for m in self.mounted if isinstance(m.provider, Instructing))
         return "\n\n".join(part for part in parts if part)
+
+
+def close_sources(items: Iterable[Item]) -> None:
+    """Let go of what the items of a reading hold."""
+    for item in items:
+        if isinstance(item, Stored):
+            item.source.close()
 
 
 def _mime_type(found: Found) -> str:

@@ -39,7 +39,7 @@ _Entry = TypeVar("_Entry")
 
 
 class Client:
-    """A conversation with one server, made by `start`, `over` or `to`. Use it in a `with`.
+    """A conversation with one server, made by `start`, `at`, `over` or `to`. Use it in a `with`.
 
     What the server said of itself: `version`, `server_info`, `capabilities`, `instructions`.
     """
@@ -87,6 +87,26 @@ class Client:
         # It died on the probe: some legacy servers do, of a method they do not know.
         child = Child(command, cwd=cwd, env=env, stderr=stderr, max_message_bytes=max_message_bytes)
         return cls(child, "legacy", timeout_s, max_message_bytes)
+
+    @classmethod
+    def at(
+        cls,
+        url: str,
+        *,
+        headers: Mapping[str, str] | None = None,
+        era: EraChoice = "auto",
+        timeout_s: float = REQUEST_DEADLINE_S,
+        max_message_bytes: int = MAX_MESSAGE_BYTES,
+        insecure: bool = False,
+    ) -> "Client":
+        """Talk to a server over HTTP. A token goes in `headers`: `{"Authorization": "Bearer …"}`.
+
+        Plain http is refused for other machines, unless `insecure`.
+        """
+        from carrel.transports.http_client import Http
+
+        transport = Http(url, headers, max_message_bytes=max_message_bytes, insecure=insecure)
+        return cls(transport, era, timeout_s, max_message_bytes)
 
     @classmethod
     def over(

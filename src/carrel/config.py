@@ -45,6 +45,26 @@ class ServerSettings:
         self.without = tuple(without or ())
 
 
+class HttpSettings:
+    """The section `[http]`: who may connect. From a project file it needs trust."""
+
+    def __init__(
+        self,
+        hosts: list[str] | None = None,
+        origins: list[str] | None = None,
+        issuer: str = "",
+        audience: str = "",
+        jwks: str = "",
+    ) -> None:
+        if any((issuer, audience, jwks)) and not all((issuer, audience, jwks)):
+            raise ConfigError("[http] issuer, audience and jwks: give all three, or none of them")
+        self.hosts = frozenset(host.lower() for host in hosts or ())
+        self.origins = frozenset(origin.lower().rstrip("/") for origin in origins or ())
+        self.issuer = issuer
+        self.audience = audience
+        self.jwks = jwks
+
+
 class Setting(Value, frozen=True):
     """A value, and where it comes from."""
 
@@ -89,16 +109,21 @@ class Config:
 
 def section_names() -> tuple[str, ...]:
     """Give the sections there are."""
-    return ("server", *detect.names())
+    return ("server", "http", *(name for known in detect.BUILT_IN for name in (known.name, *known.sections)))
 
 
 def schema(section: str, where: str) -> Schema:
     """Give what may be set in a section; imports the provider it belongs to."""
     if section == "server":
         return settings.schema_of(ServerSettings)
+    if section == "http":
+        return settings.schema_of(HttpSettings)
     for known in detect.BUILT_IN:
         if known.name == section:
-            return settings.schema_of(known.load())
+            keys = settings.schema_of(known.load())
+            return {name: key for name, key in keys.items() if name not in known.sections}
+        if section in known.sections:
+            return settings.section_schema(settings.schema_of(known.load())[section].kind)
     raise ConfigError(f"{where}: there is no section [{section}]{settings.nearest(section, section_names())}")
 
 
@@ -181,8 +206,10 @@ def _take_file(config: Config, layer: Layer, path: str, table: Mapping[str, obje
             kind = settings.find(known, section, name, path).kind
             setting = Setting(settings.check(kind, value, f"{path}: [{section}] {name}"), layer, path)
             is_free = layer == "user" or config.is_trusted
-            why = "" if is_free else settings.needs_trust(kind, setting.value, partial(_is_outside, config.root))
-            if why:
+            why = settings.needs_trust(kind, setting.value, partial(_is_outside, config.root))
+            if section == "http":
+                why = "it says who may connect"
+            if why and not is_free:
                 config.withheld.append(Withheld(section, name, why, path))
             else:
                 config.put(section, name, setting)

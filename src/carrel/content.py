@@ -123,6 +123,20 @@ def fitting(items: tuple[Text | Blob, ...], more: Callable[[int], str | None], l
     return (*items[: count - 1], replace(last, meta={**(last.meta or {}), "dev.carrel/next": following}))
 
 
+def stored(item: Item) -> Stored:
+    """Give an item as bytes behind a source, whatever it was."""
+    source, encoding = _source_of(item)
+    return item if isinstance(item, Stored) else Stored(source, encoding, item.mime_type, item.uri, item.meta)
+
+
+def part(item: Item, wanted: Range) -> Stored:
+    """Give the range of an item as bytes behind a source: nothing of it is read yet."""
+    source, encoding = _source_of(item)
+    start = _boundary(source, encoding, wanted.start)
+    end = source.size if wanted.length is None else _boundary(source, encoding, wanted.start + wanted.length)
+    return Stored(_Part(source, start, max(0, end - start)), encoding, item.mime_type, item.uri, item.meta)
+
+
 def decode(data: bytes, encoding: Encoding) -> tuple[str, int]:
     """Decode whole characters; say how many malformed parts became U+FFFD."""
     try:
@@ -171,6 +185,26 @@ class _Memory:
 
     def close(self) -> None:
         pass
+
+
+class _Part:
+    """A range of a source."""
+
+    __slots__ = ("_source", "_start", "size")
+
+    def __init__(self, source: Source, start: int, size: int) -> None:
+        self._source = source
+        self._start = start
+        self.size = size
+
+    def read(self, start: int, length: int) -> bytes:
+        return self._source.read(self._start + start, max(0, min(length, self.size - start)))
+
+    def has_moved(self) -> bool:
+        return self._source.has_moved()
+
+    def close(self) -> None:
+        self._source.close()
 
 
 def _source_of(item: Item) -> tuple[Source, Encoding]:

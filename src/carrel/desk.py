@@ -59,7 +59,7 @@ def open_desk(config: Config) -> Desk:
         choice = _choose(known, config, chosen)
         choices.append(choice)
         if choice.state == "served":
-            providers.append(_build(known, config, is_named=known.name in _named(config, chosen)))
+            providers.append(_build(known, config, catalog, is_named=_is_named(known, config, chosen)))
         elif choice.state == "not called for":
             providers.append(_wait_for(known, config, catalog))
     if chosen.mirror:
@@ -71,7 +71,9 @@ def open_desk(config: Config) -> Desk:
 def _choose(known: detect.Known, config: Config, chosen: ServerSettings) -> Choice:
     if not _is_wanted(known.name, chosen):
         return Choice(known.name, "left out", "by --only or --without, or [server] only or without")
-    if known.name in _named(config, chosen):
+    if config.values(known.name).get("enabled") is False:
+        return Choice(known.name, "left out", f"by [{known.name}] enabled = false")
+    if _is_named(known, config, chosen):
         return Choice(known.name, "served", "asked for by name")
     reason = known.reason(Project(config.root, config.environment))
     if reason is None:
@@ -79,8 +81,8 @@ def _choose(known: detect.Known, config: Config, chosen: ServerSettings) -> Choi
     return Choice(known.name, "served", reason)
 
 
-def _named(config: Config, chosen: ServerSettings) -> set[str]:
-    return set(config.sections) | set(chosen.only or ())
+def _is_named(known: detect.Known, config: Config, chosen: ServerSettings) -> bool:
+    return known.name in (chosen.only or ()) or any(one in config.sections for one in (known.name, *known.sections))
 
 
 def _is_wanted(name: str, chosen: ServerSettings) -> bool:
@@ -96,11 +98,24 @@ def _check_names(chosen: ServerSettings) -> None:
 
 def _wait_for(known: detect.Known, config: Config, catalog: Catalog) -> Provider:
     project = Project(config.root, config.environment)
-    build = partial(_build, known, config, is_named=False)
+    build = partial(_build, known, config, catalog, is_named=False)
     return Waiting(known.name, known.schemes, build, lambda: known.reason(project) is not None, catalog)
 
 
-def _build(known: detect.Known, config: Config, *, is_named: bool) -> Provider:
-    project = Project(config.root, config.environment, named=is_named)
-    built: Provider = known.load()(project, **config.values(known.name))
+def _build(known: detect.Known, config: Config, catalog: Catalog, *, is_named: bool) -> Provider:
+    values = config.values(known.name)
+    project = Project(
+        config.root,
+        config.environment,
+        named=is_named,
+        given=frozenset(values),
+        deny=tuple(config.values("workspace").get("deny") or ()),
+        read=catalog.read,
+    )
+    provider = known.load()
+    for section in known.sections:
+        if section in config.sections:
+            kind = settings.schema_of(provider)[section].kind
+            values[section] = settings.build_section(kind, config.values(section))
+    built: Provider = provider(project, **values)
     return built

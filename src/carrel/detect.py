@@ -18,13 +18,15 @@ class Known(Value, frozen=True):
     """A provider that comes with Carrel: where its class is, and what calls for it.
 
     One that nothing calls for is not imported. Its URIs are answered all the same, and it
-    joins the list when its data appears.
+    joins the list when its data appears. `sections` are those it has beside the one of its name:
+    parameters of its constructor that are a `Section`.
     """
 
     name: str
     schemes: tuple[str, ...]
     target: str
     reason: Callable[[Project], str | None]
+    sections: tuple[str, ...] = ()
 
     def load(self) -> type:
         """Import the provider's class."""
@@ -44,6 +46,10 @@ def _always(told: str) -> Callable[[Project], str | None]:
     return lambda project: told
 
 
+def _holds(told: str, *parts: str) -> Callable[[Project], str | None]:
+    return lambda project: f"there is {told}" if exists(project, *parts) else None
+
+
 def _algocline(project: Project) -> str | None:
     if project.environment.get("ALC_HOME"):
         return "ALC_HOME is set"
@@ -58,13 +64,23 @@ def _algocline(project: Project) -> str | None:
     return "there is an alc.toml"
 
 
-def _holds(told: str, *parts: str) -> Callable[[Project], str | None]:
-    return lambda project: f"there is {told}" if exists(project, *parts) else None
+def _has_sage(project: Project) -> str | None:
+    place = os.path.realpath(os.path.join(project.root, ".sage"))
+    is_inside = place.startswith(os.path.realpath(project.root).rstrip(os.sep) + os.sep)
+    return "there is a .sage folder" if is_inside and os.path.isdir(place) else None
 
 
 BUILT_IN: Final[tuple[Known, ...]] = (
+    Known("sage", ("sage",), "carrel.providers.sage:Sage", _has_sage),
     Known("scopes", ("scopes",), "carrel.providers.scopes:Scopes", _holds("a store of scopes", ".carrel", "scopes.db")),
     Known("alc", ("alc",), "carrel.providers.alc:Alc", _algocline),
+    Known(
+        "logs",
+        ("logs",),
+        "carrel.providers.logs:Logs",
+        _always("every folder may have runs and builds"),
+        sections=("flutter", "processes", "commands"),
+    ),
     Known("workspace", ("workspace",), "carrel.providers.workspace:Workspace", _always("every folder has files")),
 )
 

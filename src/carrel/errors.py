@@ -159,7 +159,8 @@ class ProtocolError(CarrelError):
 class ProviderError(CarrelError):
     """A provider broke. The message is for the client; the cause stays in our log.
 
-    `word` is one of `failed`, `unreadable`, `bad_result`, `timeout`, `busy`, `unavailable`.
+    `word` is one of `failed`, `unreadable`, `bad_result`, `timeout`, `busy`, `unavailable`, and
+    `internal` for a fault nobody planned.
     """
 
     def __init__(

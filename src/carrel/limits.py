@@ -43,9 +43,40 @@ WORKER_THREADS: Final = 8
 MAX_PENDING: Final = 1_024
 """Blocking requests of one connection that wait for a thread; more are told `busy`."""
 
+MAX_PATIENT: Final = 64
+"""Tool calls of one connection that wait for something long, such as a build; each has a thread, which sleeps."""
+
 SHUTDOWN_GRACE_S: Final = 0.5
 """End of input to exit: running work gets this long to finish."""
 
 DISCOVER_TTL_MS: Final = 60_000
 LIST_TTL_MS: Final = 1_000
 """Cache hints where nothing better is known. Reads default to 0: stale at once."""
+
+MAX_HEADER_BYTES: Final = 65_536
+"""All headers of one HTTP request. A URI may need 8 KB in `Mcp-Name` and a JWT several."""
+
+HTTP_READ_S: Final = 30.0
+"""From the first byte of an HTTP request, or from connecting, to its last: slow senders are cut off."""
+
+HTTP_IDLE_S: Final = 65
+"""A kept-alive HTTP connection without a request: longer than the 60 s that common proxies keep one."""
+
+HTTP_STALL_S: Final = 60.0
+"""How long one write of ours may wait for a reader who takes nothing."""
+
+MAX_CONNECTIONS: Final = 4_096
+"""Open HTTP connections of all clients: well above 1,000 listeners, well below what memory holds."""
+
+MAX_WAITING_PER_CLIENT: Final = 256
+"""HTTP requests of one client that wait for a provider at once."""
+
+MAX_STREAMS_PER_CLIENT: Final = 2_048
+"""Open event streams of one client: twice the largest listening we measure."""
+
+KEEP_ALIVE_S: Final = 15.0
+"""A comment goes out on an idle event stream this often: proxies cut what is silent for 30 s."""
+
+SESSION_IDLE_S: Final = 1_800.0
+MAX_SESSIONS: Final = 10_000
+"""Legacy HTTP sessions: half an hour after the last request they end; past the bound the longest idle one."""

@@ -148,7 +148,10 @@ class Completion(Value, frozen=True, gc=False):
 
 
 class Tool(Value, frozen=True, gc=False):
-    """A tool as clients see it. Schemas are JSON Schema objects (2020-12)."""
+    """A tool as clients see it. Schemas are JSON Schema objects (2020-12).
+
+    One that is `local` is not for callers who come over a network address.
+    """
 
     name: str
     description: str
@@ -159,6 +162,7 @@ class Tool(Value, frozen=True, gc=False):
     destructive: bool = True
     idempotent: bool = False
     open_world: bool = True
+    local: bool = False
 
 
 class ResourceLink(Value, frozen=True, gc=False):

@@ -46,20 +46,36 @@ Places = NewType("Places", str)
 Program = NewType("Program", str)
 """A setting that names something to run; it needs trust."""
 
+Exposure = NewType("Exposure", bool)
+"""A setting that lets callers on other machines do more; it needs trust."""
+
 ToolLevel = Literal["off", "read", "write"]
 """Which of a provider's tools exist; above `read` needs trust."""
+
+
+class Section:
+    """Settings that stand in a section of their own beside the provider's.
+
+    A constructor's parameter `flutter: FlutterSettings | None`, of a subclass of this, is the section
+    `[flutter]`; one `commands: dict[str, Command] | None` is any number of `[commands.<name>]`.
+    """
 
 
 class Project(Value, frozen=True):
     """Where a provider works: a constructor that takes one is given it, and it is no setting.
 
     `named` is set when the user asked for the provider by name, in the configuration or
-    on the command line, and it was not merely detected.
+    on the command line, and it was not merely detected. `given` are the keys that were set
+    for it; `deny` are the patterns the operator denies to whoever opens project files. `read`
+    gives what a URI holds, of whichever provider, to one whose tools take URIs.
     """
 
     root: str
     environment: Mapping[str, str]
     named: bool = False
+    given: frozenset[str] = frozenset()
+    deny: tuple[str, ...] = ()
+    read: Callable[[str], Reading] | None = None
 
 
 class Route(Value, frozen=True):
@@ -84,10 +100,12 @@ class Provider(Protocol):
 
     A provider with an attribute `blocking = True` may wait long in a read, and is called on
     a worker thread. One with an attribute `summary` is described by it in the guide; one with
-    `speaks_fly = True` has the fields of the Fly documents in every result. One with
+    `speaks_fly = True` has the fields of the Fly documents in every result. One with `mirrors = True`
+    only shows, through the catalogue, what others have: its tools are for everybody. One with
     `literal = True` and `unmatched` parses its URIs itself: `unmatched` gets all that begin with
     its scheme, however spelled, and, where nobody else serves anything, all others too. One with
-    `poll_seconds` is asked for fingerprints in that interval.
+    `poll_seconds` is asked for fingerprints in that interval. The tools of one with `patient = True`
+    take their time, and bound it themselves; one with `calls = False` has none here.
     """
 
     @property

@@ -31,7 +31,9 @@ class Mounted:
         "completing",
         "fronting",
         "literal",
+        "mirrors",
         "ordering",
+        "patient",
         "provider",
         "routes",
         "speaks_fly",
@@ -42,6 +44,8 @@ class Mounted:
         self.provider = provider
         self.routes = tuple((route, UriTemplate(route.template)) for route in provider.routes())
         self.blocking: bool = getattr(provider, "blocking", False)
+        self.patient: bool = getattr(provider, "patient", False)
+        self.mirrors: bool = getattr(provider, "mirrors", False)
         self.literal: bool = getattr(provider, "literal", False)
         self.summary: str = getattr(provider, "summary", "")
         self.speaks_fly: bool = getattr(provider, "speaks_fly", False)
@@ -49,7 +53,7 @@ class Mounted:
         self.ordering = provider if isinstance(provider, Ordering) else None
         self.catching = provider if isinstance(provider, Catching) else None
         self.completing = provider if isinstance(provider, Completing) else None
-        self.calling = provider if isinstance(provider, Calling) else None
+        self.calling = provider if isinstance(provider, Calling) and getattr(provider, "calls", True) else None
 
     def key(self, entry: Resource) -> str:
         """Give an entry's place among this provider's entries."""
@@ -221,6 +225,11 @@ class Routes:
         return frozenset()
 
 
+def _is_named(template: UriTemplate) -> bool:
+    """Tell whether a template's beginning says more than whose it is."""
+    return bool(template.literal_start.partition(":")[2].strip("/"))
+
+
 def _without_range(uri: str) -> tuple[str, tuple[tuple[str, str], ...]]:
     """Give the URI without `start` and `length`, and what they were; as sent if there are none."""
     query = split_query(uri)[1]
@@ -231,8 +240,3 @@ def _without_range(uri: str) -> tuple[str, tuple[tuple[str, str], ...]]:
     except BadArgument:
         return uri, ()
     return (without(uri, RANGE_NAMES) if taken else uri), taken
-
-
-def _is_named(template: UriTemplate) -> bool:
-    """Tell whether a template's beginning says more than whose it is."""
-    return bool(template.literal_start.partition(":")[2].strip("/"))

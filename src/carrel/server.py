@@ -1,33 +1,30 @@
-"""Answers calls from a catalogue: where resources and protocol meet, and the last boundary.
+"""Answers calls from a catalogue: where resources and protocol meet.
 
 A `Connection` takes one message at a time and gives its answer, or a `Work` that a
 transport may run on another thread. It is synchronous, does no input or output of its
-own, and may be used from several threads. No fault of a provider gets past it.
+own, and may be used from several threads. No fault of a provider gets past it (`boundary`).
 """
 
-import logging
 import threading
-from collections.abc import Callable
-from time import monotonic
+from collections.abc import Callable, Mapping
 from typing import Final
 
-from carrel.answering import Answers, Job
+from carrel.allowance import Allowance
+from carrel.answering import Answers, Job, Send
+from carrel.boundary import attempt
 from carrel.catalog import Catalog
 from carrel.content import too_large
 from carrel.errors import ProtocolError, ProviderError, RequestError, TooLarge
-from carrel.limits import COMPLETION_BURST, COMPLETIONS_PER_SECOND, MAX_BATCH, MAX_SUBSCRIBED_URIS
+from carrel.limits import MAX_BATCH, MAX_SUBSCRIBED_URIS
+from carrel.permissions import EVERYTHING, Access, ActingAs
 from carrel.protocol import eras, failures, jsonrpc, methods, results
 from carrel.protocol.eras import Era
 from carrel.protocol.framing import OverLong
 from carrel.protocol.jsonrpc import Key, Message, Response
 from carrel.routing import Found
+from carrel.telling import News
 from carrel.watch import Subscription, Watcher
 from carrel.work import Running, Work, together
-
-log = logging.getLogger(__name__)
-
-Send = Callable[[bytes], None]
-"""Gives one encoded message to the client; safe from any thread."""
 
 TellProgress = Callable[[float, float | None, str | None], None]
 
@@ -42,6 +39,9 @@ _ASK_PROVIDERS: Final = frozenset(
     }
 )
 """Methods that may have to wait for a provider that waits."""
+
+NOTICES: Final = frozenset({"notifications/cancelled", "notifications/initialized"})
+"""Notifications that mean something here."""
 
 
 class Server:
@@ -68,9 +68,9 @@ class Server:
             self._look()
         return self._served
 
-    def connect(self, send: Send) -> "Connection":
-        """Begin a conversation; `send` takes what is not the answer to a message."""
-        return Connection(self, send)
+    def connect(self, send: Send, access: Access = EVERYTHING, allowance: Allowance | None = None) -> "Connection":
+        """Begin a conversation with whoever has this access; `send` takes what is not the answer to a message."""
+        return Connection(self, send, access, allowance or Allowance())
 
     def answer(self, message: bytes) -> bytes | None:
         """Answer one message by itself, on this thread."""
@@ -89,33 +89,17 @@ class Server:
 class Connection:
     """One conversation: what was agreed, what runs, what is listened to."""
 
-    def __init__(self, server: Server, send: Send) -> None:
+    def __init__(self, server: Server, send: Send, access: Access, allowance: Allowance) -> None:
         self._server = server
         self._catalog = server.catalog
         self._send = send
+        self._access = access
+        self._allowance = allowance
         self._version: str | None = None
         self._running: dict[Key, Running] = {}
         self._listens: dict[Key, tuple[bytes, Subscription]] = {}
         self._subscription: Subscription | None = None
         self._opening = threading.Lock()
-        self._allowance = float(COMPLETION_BURST)
-        self._allowance_at = monotonic()
-        self._answers: dict[str, Callable[[Job], bytes | None]] = {
-            "resources/read": server.answers.read,
-            "resources/list": server.answers.list,
-            "resources/templates/list": server.answers.list_templates,
-            "completion/complete": self._complete,
-            "tools/list": server.answers.list_tools,
-            "tools/call": server.answers.call_tool,
-            "server/discover": self._discover,
-            "subscriptions/listen": self._listen,
-            "initialize": self._initialize,
-            "ping": self._ping,
-            "resources/subscribe": self._subscribe,
-            "resources/unsubscribe": self._unsubscribe,
-            "notifications/cancelled": self._cancelled,
-            "notifications/initialized": self._initialized,
-        }
 
     def accept(self, line: bytes | OverLong) -> bytes | Work | None:
         """Take a message, or a batch; give its answer, or work that may wait, or nothing."""
@@ -133,13 +117,18 @@ class Connection:
         if isinstance(message, Response):
             return None
         if message.id is None:
-            self._notice(message)
+            self.notice(message)
             return None
         try:
             call = methods.parse(message, self._server.served)
         except ProtocolError as error:
             return failures.encode(error, Era.LEGACY, message.id)
-        return self._begin(call)
+        return self.begin(call)
+
+    @property
+    def is_busy(self) -> bool:
+        """Whether anything still runs, which closing would have to stop."""
+        return bool(self._running)
 
     def close(self) -> list[bytes]:
         """End the conversation; give the results that end its open subscriptions."""
@@ -156,26 +145,29 @@ class Connection:
 
     # One message
 
-    def _begin(self, call: methods.Call) -> bytes | Work | None:
+    def begin(self, call: methods.Call, send: Send | None = None) -> bytes | Work | None:
+        """Answer a call, or give work that will. `send` takes what comes before the answer, if that has its own way."""
         if call.key in self._running or call.key in self._listens:
             message = "Invalid request: id is in use by a request that still runs"
             return failures.encode(ProtocolError(jsonrpc.INVALID_REQUEST, message), call.era, call.id)
         found = None
         if call.method == "resources/read":
             try:
-                found = self._catalog.find(call.params.uri)
+                with ActingAs(self._access):
+                    found = self._catalog.find(call.params.uri)
             except RequestError as error:
                 return failures.encode(error, call.era, call.id, call.params.uri)
         if not self._is_blocking(call.method, found):
-            return self._run(Job(call, found))
-        running = Running(lambda: self._running.pop(call.key, None), self._progress_of(call))
+            return self._run(Job(call, found, None, send or self._send))
+        running = Running(lambda: self._running.pop(call.key, None), _progress_of(call, send or self._send))
         self._running[call.key] = running
-        job = Job(call, found, running)
+        job = Job(call, found, running, send or self._send)
         return Work(
             running,
             run=lambda: self._run(job),
             late=lambda: self._fail(job, ProviderError("Request timed out", word="timeout")),
             busy=lambda: self._fail(job, ProviderError("Server is busy: too many requests wait", word="busy")),
+            is_patient=call.method == "tools/call" and self._catalog.is_patient(call.params.name),
         )
 
     def _is_blocking(self, method: str, found: Found | None) -> bool:
@@ -184,16 +176,16 @@ class Connection:
         return method == "tools/call" or (self._server.has_blocking and method in _ASK_PROVIDERS)
 
     def _run(self, job: Job) -> bytes | None:
-        """Answer a call: the last boundary, where every fault becomes an answer."""
+        """Answer a call, whatever becomes of it."""
+        method = job.call.method
+        shared = self._server.answers.by_method.get(method)
         try:
-            encoded = self._answers[job.call.method](job)
+            with ActingAs(self._access):
+                encoded = attempt(method, _OWN[method], self, job) if shared is None else attempt(method, shared, job)
             if encoded is not None and len(encoded) > self._catalog.max_bytes:
                 raise self._does_not_fit(job, len(encoded))
         except (RequestError, ProviderError, ProtocolError) as error:
             return self._fail(job, error)
-        except Exception:
-            log.exception("unexpected fault in %s", job.call.method)
-            return failures.internal(job.call.id, job.uri)
         return encoded
 
     def _fail(self, job: Job, error: failures.Answerable) -> bytes:
@@ -224,7 +216,7 @@ class Connection:
         data = {"limit": limit, failures.ERROR_KEY: "too_large"}
         return jsonrpc.failure(jsonrpc.find_id(line.head), eras.TOO_LARGE, message, data)
 
-    def _notice(self, message: Message) -> None:
+    def notice(self, message: Message) -> None:
         """Take a notification; unknown ones are ignored."""
         if message.method == "notifications/cancelled":
             self._run_unasked(message.method, methods.cancelled_key(message))
@@ -248,33 +240,11 @@ class Connection:
         if self._version is not None:
             self._subscription_of_client().start()
 
-    # Completion and progress
+    # Completion
 
     def _complete(self, job: Job) -> bytes:
-        self._spend_allowance()
+        self._allowance.spend()
         return self._server.answers.complete(job)
-
-    def _spend_allowance(self) -> None:
-        now = monotonic()
-        earned = (now - self._allowance_at) * COMPLETIONS_PER_SECOND
-        self._allowance = min(float(COMPLETION_BURST), self._allowance + earned)
-        self._allowance_at = now
-        if self._allowance < 1:
-            pause_ms = 1000 // COMPLETIONS_PER_SECOND
-            raise ProviderError("Too many completions: slow down", word="busy", data={"retryAfterMs": pause_ms})
-        self._allowance -= 1
-
-    def _progress_of(self, call: methods.Call) -> TellProgress | None:
-        token = call.params.meta.progress_token
-        if call.method != "tools/call" or token is None:
-            return None
-
-        def tell(value: float, total: float | None, message: str | None) -> None:
-            given = {"progressToken": token, "progress": value, "total": total, "message": message}
-            params = {name: part for name, part in given.items() if part is not None}
-            self._send(jsonrpc.notification("notifications/progress", params))
-
-        return tell
 
     # Opening
 
@@ -296,20 +266,16 @@ class Connection:
         """Acknowledge first, then tell; the request is answered when the subscription ends."""
         wanted = job.call.params.notifications
         key = job.call.key
-
-        def tell(what: str) -> None:
-            self._send(results.changed(what, key))
-
-        subscription = self._server.watcher.subscribe(
-            tell, wanted.resource_subscriptions, list_changes=wanted.resources_list_changed
-        )
+        lists, tools = wanted.resources_list_changed, wanted.tools_list_changed and self._catalog.calls
+        news = News(self._catalog, self._access, job.send, key, lists=lists, tools=tools)
+        subscription = self._server.watcher.subscribe(news, wanted.resource_subscriptions, list_changes=lists or tools)
         self._listens[key] = (job.call.id, subscription)
         if job.running is not None and not job.running.settle():
             del self._listens[key]
             subscription.close()
             return
         honoured = [uri for uri in wanted.resource_subscriptions if uri in subscription.uris]
-        self._send(results.acknowledged(key, wanted, honoured, tools=self._catalog.calls))
+        job.send(results.acknowledged(key, wanted, honoured, tools=self._catalog.calls))
         subscription.start()
 
     def _subscribe(self, job: Job) -> bytes:
@@ -328,12 +294,36 @@ class Connection:
         return jsonrpc.answer(job.call.id, results.empty_result(job.call.era))
 
     def _subscription_of_client(self) -> Subscription:
-        """Give the one subscription of a legacy client: its URIs, and the list."""
-
-        def tell(what: str) -> None:
-            self._send(results.changed(what))
-
+        """Give the one subscription of a legacy client: its URIs, and the lists."""
         with self._opening:
             if self._subscription is None:
-                self._subscription = self._server.watcher.subscribe(tell, list_changes=True)
+                news = News(self._catalog, self._access, self._send, lists=True, tools=self._catalog.calls)
+                self._subscription = self._server.watcher.subscribe(news, list_changes=True)
             return self._subscription
+
+
+_OWN: Final[Mapping[str, Callable[[Connection, Job], bytes | None]]] = {
+    "completion/complete": Connection._complete,
+    "server/discover": Connection._discover,
+    "subscriptions/listen": Connection._listen,
+    "initialize": Connection._initialize,
+    "ping": Connection._ping,
+    "resources/subscribe": Connection._subscribe,
+    "resources/unsubscribe": Connection._unsubscribe,
+    "notifications/cancelled": Connection._cancelled,
+    "notifications/initialized": Connection._initialized,
+}
+"""What depends on the conversation; all else is `Answers`'."""
+
+
+def _progress_of(call: methods.Call, send: Send) -> TellProgress | None:
+    token = call.params.meta.progress_token
+    if call.method != "tools/call" or token is None:
+        return None
+
+    def tell(value: float, total: float | None, message: str | None) -> None:
+        given = {"progressToken": token, "progress": value, "total": total, "message": message}
+        params = {name: part for name, part in given.items() if part is not None}
+        send(jsonrpc.notification("notifications/progress", params))
+
+    return tell

@@ -11,7 +11,7 @@ from types import NoneType, UnionType
 from typing import Any, Literal, Union, get_args, get_origin, get_type_hints
 
 from carrel.errors import ConfigError
-from carrel.provider import Place, Places, Program, Project, ToolLevel
+from carrel.provider import Exposure, Place, Places, Program, Project, Section, ToolLevel
 from carrel.value import Value
 
 
@@ -21,6 +21,7 @@ class Key(Value, frozen=True):
     name: str
     kind: Any
     default: object
+    is_required: bool = False
 
 
 Schema = Mapping[str, Key]
@@ -29,11 +30,48 @@ Schema = Mapping[str, Key]
 def schema_of(built: type) -> Schema:
     """Give the keys of a class's section."""
     hints = get_type_hints(vars(built)["__init__"])
-    return {
-        name: Key(name, hints.get(name, str), None if parameter.default is Parameter.empty else parameter.default)
-        for name, parameter in signature(built).parameters.items()
-        if hints.get(name) is not Project
-    }
+    keys = {}
+    for name, parameter in signature(built).parameters.items():
+        if hints.get(name) is not Project:
+            is_required = parameter.default is Parameter.empty
+            keys[name] = Key(name, hints.get(name, str), None if is_required else parameter.default, is_required)
+    return keys
+
+
+class AnyName(dict[str, Key]):
+    """The keys of a section whose tables have names of the user's choice: `[commands.<name>]`."""
+
+    def __init__(self, kind: type[Section]) -> None:
+        super().__init__()
+        self._kind = kind
+
+    def __contains__(self, name: object) -> bool:
+        return isinstance(name, str)
+
+    def __missing__(self, name: str) -> Key:
+        return Key(name, self._kind, None)
+
+
+def section_schema(kind: Any) -> Schema:
+    """Give the keys of a section that is a parameter of its own."""
+    inner, is_many = _section_in(kind)
+    return AnyName(inner) if is_many else schema_of(inner)
+
+
+def build_section(kind: Any, values: Mapping[str, Any]) -> object:
+    """Make what the provider is given of a section's checked values."""
+    inner, is_many = _section_in(kind)
+    return {name: inner(**given) for name, given in values.items()} if is_many else inner(**values)
+
+
+def _section_in(kind: Any) -> tuple[type[Section], bool]:
+    """Give the class of a section, and whether there are many of it by name."""
+    for part in get_args(kind) if get_origin(kind) in (Union, UnionType) else (kind,):
+        if isinstance(part, type) and issubclass(part, Section):
+            return part, False
+        if get_origin(part) is dict and issubclass(get_args(part)[1], Section):
+            return get_args(part)[1], True
+    raise TypeError(f"{kind} is no section")
 
 
 def find(schema: Schema, section: str, name: str, where: str) -> Key:
@@ -53,9 +91,26 @@ def nearest(name: str, known: Mapping[str, object] | tuple[str, ...]) -> str:
 
 def check(kind: Any, value: object, where: str) -> object:
     """Give the value if it is of the kind, or say what was expected."""
+    if _is_section(kind) and isinstance(value, dict):
+        return _check_table(schema_of(kind), value, where)
     if _fits(kind, value):
         return float(value) if kind is float and isinstance(value, int) else value
     raise ConfigError(f"{where}: expected {_in_words(kind)}, got {value!r}")
+
+
+def _is_section(kind: Any) -> bool:
+    return isinstance(kind, type) and issubclass(kind, Section)
+
+
+def _check_table(known: Schema, table: Mapping[str, object], where: str) -> dict[str, object]:
+    """Check a table that is a section of its own."""
+    for name in table:
+        if name not in known:
+            raise ConfigError(f"{where} has no key {name!r}{nearest(name, known)}")
+    missing = next((key.name for key in known.values() if key.is_required and key.name not in table), None)
+    if missing is not None:
+        raise ConfigError(f"{where} needs the key {missing!r}")
+    return {name: check(known[name].kind, value, f"{where} {name}") for name, value in table.items()}
 
 
 def from_text(kind: Any, text: str, where: str) -> object:
@@ -93,7 +148,7 @@ def _fits(kind: Any, value: object) -> bool:
         return isinstance(value, list) and all(_fits(get_args(kind)[0], item) for item in value)
     if origin is dict:
         return isinstance(value, dict) and all(_fits(get_args(kind)[1], item) for item in value.values())
-    kind = getattr(kind, "__supertype__", kind)
+    kind = dict if _is_section(kind) else getattr(kind, "__supertype__", kind)
     if kind is NoneType:
         return value is None
     if kind in (int, float):
@@ -114,6 +169,8 @@ def _in_words(kind: Any) -> str:
         return "a list, each " + _in_words(get_args(kind)[0])
     if origin is dict:
         return "a table, each value " + _in_words(get_args(kind)[1])
+    if _is_section(kind):
+        return "a table"
     return _WORDS.get(getattr(kind, "__supertype__", kind), "another kind of value")
 
 
@@ -121,6 +178,12 @@ def needs_trust(kind: Any, value: object, is_outside: Callable[[str], bool]) -> 
     """Say why a project file's value counts only when the file is trusted; empty if it always counts."""
     if kind is Program:
         return "it names a program"
+    if kind is Exposure:
+        return "it lets other machines do more" if value else ""
+    if _is_section(kind) and isinstance(value, dict):
+        keys = schema_of(kind)
+        told = (needs_trust(keys[name].kind, part, is_outside) for name, part in value.items())
+        return next((reason for reason in told if reason), "")
     if kind is Places:
         places = value.split(os.pathsep) if isinstance(value, str) else []
         return next(filter(None, (needs_trust(Place, place, is_outside) for place in places)), "")

@@ -131,7 +131,7 @@ class Trial:
         except RemoteError as error:
             return error
         meta = result.get("_meta", {})
-        if "dev.carrel/error" not in meta:
+        if "dev.carrel/error" not in meta or "contents" not in result:  # a tool's failure is a result
             return None
         text = " ".join(str(item.get("text", "")) for item in result.get("contents", []))
         return RemoteError(AS_CONTENT, text, {**meta, **(params or {})})

@@ -54,14 +54,14 @@ class Waiting:
             raise NotFound(uri)
         return found.read()
 
-    def fingerprint(self, uri: str) -> str | None:
-        """Tell whether a URI changed as the provider itself would."""
-        return Catalog((self._awake(),)).fingerprint(uri)
-
     def refused(self, uri: str, error: RequestError) -> RequestError:
         """Refuse a malformed URI as the provider itself would."""
         real = self._awake()
         return real.refused(uri, error) if isinstance(real, Refusing) else error
+
+    def fingerprint(self, uri: str) -> str | None:
+        """Tell whether a URI changed as the provider itself would."""
+        return Catalog((self._awake(),)).fingerprint(uri)
 
     def close(self) -> None:
         """Close the provider, if it was ever built and has not taken over."""

@@ -126,8 +126,8 @@ class Watcher:
                     self._interested.pop(place, None)
             if all(spelled != uri for _, spelled in self._interested.get(_place(uri), ())):
                 self._tokens.pop(uri, None)
-                self._owners.pop(uri, None)
                 self._places.pop(uri, None)
+                self._owners.pop(uri, None)
                 self._evented.discard(uri)
 
     def remove(self, subscription: Subscription) -> None:

@@ -70,9 +70,9 @@ class Running:
 
 
 class Work:
-    """A call that may wait: `run` it on a thread that can."""
+    """A call that may wait: `run` it on a thread that can; one that `is_patient` gets a thread of its own, and time."""
 
-    __slots__ = ("_busy", "_late", "_run", "_running")
+    __slots__ = ("_busy", "_late", "_run", "_running", "is_patient")
 
     def __init__(
         self,
@@ -80,7 +80,10 @@ class Work:
         run: Callable[[], bytes | None],
         late: Callable[[], bytes | None],
         busy: Callable[[], bytes | None],
+        *,
+        is_patient: bool = False,
     ) -> None:
+        self.is_patient = is_patient
         self._running = running
         self._run = run
         self._late = late
@@ -120,4 +123,5 @@ def together(given: Sequence[bytes | Work | None]) -> bytes | Work | None:
         run=lambda: settle(Work.run),
         late=lambda: settle(Work.expire),
         busy=lambda: settle(Work.refuse),
+        is_patient=any(isinstance(one, Work) and one.is_patient for one in given),
     )

@@ -30,5 +30,11 @@ def test_the_demo_runs_from_anywhere_and_shows_each_step(tmp_path: Path) -> None
         '"_unresolved":["limits.timeout"]',
         '[{"case_idx":1,"input":"Bergen","score":0.0}]',
         "invalid eval_id: must be {strategy}_{timestamp}, got 'not-an-eval'",
+        "Found 1 checkpoints",
+        "JWT research: keep tokens in secure storage",
+        "Any script on the page can read them",
+        "[3/3] building",
+        "WEATHER_API_KEY=[redacted] is set",
+        "sys exited 0 after",
     ):
         assert shown in ran.stdout

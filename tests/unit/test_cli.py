@@ -107,7 +107,8 @@ def test_what_cannot_be_read_is_said_on_stderr_with_its_exit_code(run: Any, uri:
 def test_templates_and_completion(run: Any) -> None:
     template = "workspace:///{+path}{?start,length,lines}"
 
-    assert run("templates") == Ran(0, f"{template}\n", "")
+    logs = [f"logs://{kind}/{{id}}{{?start,length,tail,since,stream,format}}" for kind in ("run", "build")]
+    assert run("templates") == Ran(0, "\n".join((*logs, template, "")), "")
     assert run("complete", template, "path", "n") == Ran(0, "notes/\n", "")
 
 
@@ -131,7 +132,10 @@ def test_the_overview_in_json(run: Any, project: Path) -> None:
 
     assert {**shown, "providers": [one for one in shown["providers"] if one["state"] == "served"]} == {
         "root": str(project.resolve()),
-        "providers": [{"name": "workspace", "state": "served", "why": "every folder has files", "entries": "2"}],
+        "providers": [
+            {"name": "logs", "state": "served", "why": "every folder may have runs and builds", "entries": "0"},
+            {"name": "workspace", "state": "served", "why": "every folder has files", "entries": "2"},
+        ],
         "notes": [],
     }
 
@@ -160,12 +164,11 @@ def test_doctor_finds_everything_in_order(run: Any) -> None:
     ran = run("doctor", "--json")
 
     assert ran.code == 0
-    uncalled = set(detect.names()) - {"workspace"}
-    assert [(one["what"], one["state"]) for one in json.loads(ran.out) if one["what"] not in uncalled] == [
+    assert [(one["what"], one["state"]) for one in json.loads(ran.out)] == [
         ("Python", "ok"),
         ("configuration", "ok"),
         ("project", "ok"),
-        ("workspace", "ok"),
+        *((name, "ok") for name in detect.names()),
         ("handshake, modern", "ok"),
         ("handshake, legacy", "ok"),
     ]

@@ -46,7 +46,10 @@ def test_a_plain_folder_calls_for_its_files(project: Path) -> None:
     desk = desk_of(project)
 
     served = [choice for choice in desk.choices if choice.state == "served"]
-    assert served == [Choice("workspace", "served", "every folder has files")]
+    assert served == [
+        Choice("logs", "served", "every folder may have runs and builds"),
+        Choice("workspace", "served", "every folder has files"),
+    ]
     assert [entry.uri for entry in desk.catalog.entries()] == [
         "carrel://guide",
         "carrel://catalog",
@@ -87,7 +90,8 @@ def test_the_catalogue_counts(project: Path) -> None:
         catalogue = read_json(client, "carrel://catalog")
 
     assert [(one["name"], one["entries"], one["moreEntries"]) for one in catalogue["providers"]] == [
-        ("workspace", 1, False)
+        ("logs", 0, False),
+        ("workspace", 1, False),
     ]
 
 

@@ -259,7 +259,11 @@ def test_running_out_of_handles_at_any_step_gives_them_all_back(root: Root, fold
     (folder / "link").symlink_to("lib/deep/er/x.txt")
     before = handles()
     soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
-    free = os.dup(0)
+    # Handles that others left open further up leave holes, which would be handed out first.
+    highest = max(int(path.name) for path in before)
+    held = []
+    while (free := os.dup(0)) <= highest:
+        held.append(free)
     os.close(free)
 
     resource.setrlimit(resource.RLIMIT_NOFILE, (free + spare, hard))
@@ -269,6 +273,8 @@ def test_running_out_of_handles_at_any_step_gives_them_all_back(root: Root, fold
         outcome = failure.errno
     finally:
         resource.setrlimit(resource.RLIMIT_NOFILE, (soft, hard))
+        for handle in held:
+            os.close(handle)
 
     assert outcome == (b"deep" if spare >= 4 else errno.EMFILE)
     assert handles() == before

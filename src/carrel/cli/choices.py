@@ -37,17 +37,19 @@ class Choices:
     def client(self) -> Iterator[Client]:
         """Ask the server that was named, or the project's own desk: the same way either way."""
         if self.server is not None:
-            with Client.start(_command(self.server)) as client:
+            with _reach(self.server) as client:
                 yield client
             return
         with self.desk() as desk, Client.to(desk.server) as client:
             yield client
 
 
-def _command(named: str) -> list[str]:
+def _reach(named: str) -> Client:
+    """Reach a server: at an address, with the token in CARREL_TOKEN if there is one, or by its command."""
     if named.startswith(("http://", "https://")):
-        raise ConfigError(f"--server {named}: only a command can be asked so far, as --server 'carrel serve'")
+        token = os.environ.get("CARREL_TOKEN")
+        return Client.at(named, headers={"Authorization": f"Bearer {token}"} if token else None)
     words = shlex.split(named)
     if not words:
-        raise ConfigError("--server needs a command, as --server 'carrel serve'")
-    return words
+        raise ConfigError("--server needs a command or an address, as --server 'carrel serve'")
+    return Client.start(words)

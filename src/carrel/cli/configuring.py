@@ -16,9 +16,10 @@ def show_config(choices: Choices, *, with_origin: bool) -> None:
     rows = []
     for section in configuration.section_names():
         given = config.sections.get(section, {})
-        for name, key in configuration.schema(section, "").items():
+        known = configuration.schema(section, "")
+        for name in (*known, *(one for one in given if one not in tuple(known))):
             setting = given.get(name)
-            value = key.default if setting is None else setting.value
+            value = known[name].default if setting is None else setting.value
             origin = "default" if setting is None else f"{setting.layer}: {setting.origin}"
             rows.append((section, name, value, origin))
     if choices.is_json:

@@ -1,4 +1,4 @@
-"""`carrel serve`: MCP on the standard streams.
+"""`carrel serve`: MCP on the standard streams or, with --http, on an address.
 
 Parsed by hand, from one table that `carrel serve --help` shows too: a host waits for
 the first answer, and a CLI package would be most of that wait.
@@ -31,6 +31,8 @@ OPTIONS: Final = (
     Option("--max-message-mb", "N", "Largest message either way (default 2).", "max_message_mb"),
     Option("--page-size", "N", "Entries in one page of a list (default 1000).", "page_size"),
     Option("--no-mirror", "", "No list_resources and read_resource tools.", "mirror"),
+    Option("--http", "[HOST:]PORT", "Serve on an address instead of stdin and stdout (HOST: 127.0.0.1)."),
+    Option("--no-token", "", "With --http on a loopback address: ask nobody for a token."),
     Option("--set", "SECTION.KEY=VALUE", "Set anything the configuration file can set."),
     Option("--quiet", "", "Do not say on stderr what is served."),
     Option("--debug", "", "Say more on stderr when something goes wrong."),
@@ -44,12 +46,19 @@ class Parsed:
         self.project = "."
         self.flags: list[tuple[str, str, str]] = []
         self.is_quiet = False
+        self.http: str | None = None
+        self.has_token = True
 
 
 def run(words: Sequence[str]) -> int:
     """Serve until input ends; give the exit code."""
     parsed = parse(words)
     desk = open_desk(load(parsed.project, os.environ, parsed.flags))
+    if parsed.http is not None:
+        from carrel.cli.serve_http import run_http  # an event loop and more; stdio needs none of it
+
+        told = None if parsed.is_quiet else announcement(desk, is_stdio=False)
+        return run_http(desk, parsed.http, told, has_token=parsed.has_token)
     if not parsed.is_quiet:
         print("\n".join(announcement(desk)), file=sys.stderr, flush=True)
     from carrel.transports import stdio  # other faces do not need it
@@ -76,13 +85,24 @@ def parse(words: Sequence[str]) -> Parsed:
             parsed.flags.append(("server", option.key, value if option.value else "false"))
         elif flag == "--set":
             parsed.flags.append(_assignment(value))
-        elif flag == "--project":
-            parsed.project = value
-        elif flag == "--quiet":
-            parsed.is_quiet = True
+        else:
+            _take(parsed, flag, value)
+    if not parsed.has_token and parsed.http is None:
+        raise ConfigError("--no-token goes with --http; stdin and stdout have no token")
     if not os.path.isdir(parsed.project):
         raise ConfigError(f"--project {parsed.project}: there is no such folder")
     return parsed
+
+
+def _take(parsed: Parsed, flag: str, value: str) -> None:
+    if flag == "--project":
+        parsed.project = value
+    elif flag == "--http":
+        parsed.http = value
+    elif flag == "--no-token":
+        parsed.has_token = False
+    elif flag == "--quiet":
+        parsed.is_quiet = True
 
 
 def _assignment(text: str) -> tuple[str, str, str]:
@@ -93,11 +113,11 @@ def _assignment(text: str) -> tuple[str, str, str]:
     return section, key, value
 
 
-def announcement(desk: Desk) -> list[str]:
+def announcement(desk: Desk, *, is_stdio: bool = True) -> list[str]:
     """Say what is served and why, for the person who reads the log."""
     served = [f"{choice.name} ({choice.why})" for choice in desk.choices if choice.state == "served"]
     lines = [f"carrel: serving {', '.join(served) or 'nothing but the guide'} from {desk.config.root}"]
     lines += [f"carrel: {note}" for note in desk.notes]
-    if sys.stdin.isatty():
+    if is_stdio and sys.stdin.isatty():
         lines.append("carrel: this speaks MCP on stdin and stdout, for a program. For a look by eye: carrel ls")
     return lines

@@ -11,7 +11,7 @@ import msgspec
 from msgspec import DecodeError, Raw, Struct
 
 from carrel.model import Range
-from carrel.protocol import eras
+from carrel.protocol import eras, headers
 from carrel.protocol.jsonrpc import ABSENT, Key, find_id
 from carrel.version import __version__
 
@@ -59,6 +59,16 @@ class Notice(Struct, frozen=True):
     message: str | None = None
 
 
+class Outline(Struct, frozen=True):
+    """What HTTP repeats beside a message of ours: `version` only of a modern one."""
+
+    method: str
+    key: Key | None = None
+    version: str | None = None
+    name: str | None = None
+    cancels: Key | None = None
+
+
 class _Envelope(Struct):
     jsonrpc: Literal["2.0"]
     id: Key | None = None
@@ -99,6 +109,36 @@ def decode(message: bytes) -> Answer | Question | Notice | None:
         return _notice(envelope.method, envelope.params)
     except (DecodeError, UnicodeDecodeError, RecursionError):
         return None
+
+
+def outline(message: bytes) -> Outline:
+    """Read what a message of ours is, for its headers."""
+    envelope = _decode_envelope(message)
+    params: Any = {} if envelope.params is ABSENT else msgspec.json.decode(envelope.params)
+    method = envelope.method or ""
+    version = _meta_of(params).get(eras.VERSION_KEY)
+    return Outline(
+        method,
+        envelope.id,
+        version if isinstance(version, str) else None,
+        headers.name_of(method, params),
+        params.get("requestId") if method == CANCELLED else None,
+    )
+
+
+def agreed_version(answer: bytes) -> str | None:
+    """Read the version out of the answer to `initialize`."""
+    try:
+        result = msgspec.json.decode(_decode_envelope(answer).result)
+    except (DecodeError, UnicodeDecodeError, RecursionError):
+        return None
+    version = result.get("protocolVersion") if isinstance(result, dict) else None
+    return version if isinstance(version, str) else None
+
+
+def spell(key: Key) -> bytes:
+    """Spell a request's id."""
+    return msgspec.json.encode(key)
 
 
 def answered_key(head: bytes) -> Key | None:

@@ -16,6 +16,21 @@ _NAMES: Final = (
 )
 """The names that the Fly documents give to errors."""
 
+_STATUSES: Final = {
+    "not_found": 404,
+    "denied": 403,
+    "invalid": 400,
+    "too_large": 413,
+    "failed": 500,
+    "unreadable": 422,
+    "bad_result": 502,
+    "timeout": 504,
+    "busy": 503,
+    "unavailable": 503,
+    "internal": 500,
+}
+"""Which status a word is on plain HTTP."""
+
 Answerable = RequestError | ProviderError | ProtocolError
 
 
@@ -32,10 +47,21 @@ def encode(error: Answerable, era: Era, request_id: bytes | None, uri: str | Non
     return failure(request_id, code(error, era), error.message, data)
 
 
-def internal(request_id: bytes | None, uri: str | None = None) -> bytes:
-    """Encode our own fault: it says nothing of its cause."""
-    data = {ERROR_KEY: "internal"} if uri is None else {"uri": uri, ERROR_KEY: "internal"}
-    return failure(request_id, INTERNAL_ERROR, "Internal error", data)
+def plain(error: Answerable) -> tuple[int, dict[str, object]]:
+    """Give the status and the body of an error on plain HTTP; one with a form of its system's own keeps that."""
+    if isinstance(error, ProtocolError):
+        return 400, {"error": error.message}
+    if "error" in error.data:
+        status = error.data.get("status")
+        return status if isinstance(status, int) else plain_status(error.word), {"error": error.data["error"]}
+    name = error.data.get("name") or next((name for kind, name in _NAMES if isinstance(error, kind)), None)
+    status = 429 if "retryAfterMs" in error.data else plain_status(error.word)
+    return status, {"error": error.message, **({"name": name} if name else {})}
+
+
+def plain_status(word: str) -> int:
+    """Give the status of an error word on plain HTTP."""
+    return _STATUSES.get(word, 500)
 
 
 def code(error: RequestError | ProviderError, era: Era) -> int:

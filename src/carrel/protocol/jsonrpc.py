@@ -128,6 +128,11 @@ def find_id(head: bytes) -> bytes | None:
     return None
 
 
+def plain(value: object) -> bytes:
+    """Encode any value as JSON, for answers that are no messages."""
+    return _encode(value)
+
+
 def answer(request_id: bytes, result: object) -> bytes:
     """Encode the answer to a request."""
     return _encode(_Answer(Raw(request_id), result))

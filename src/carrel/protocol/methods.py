@@ -11,8 +11,9 @@ from msgspec import UNSET, DecodeError, Struct, UnsetType, ValidationError
 
 from carrel.errors import ProtocolError, echo
 from carrel.limits import MAX_SUBSCRIBED_URIS, MAX_URI_LENGTH
-from carrel.protocol import eras
+from carrel.protocol import eras, headers
 from carrel.protocol.eras import Era
+from carrel.protocol.headers import Headers
 from carrel.protocol.jsonrpc import ABSENT, INVALID_PARAMS, METHOD_NOT_FOUND, PARSE_ERROR, Key, Message
 
 Count = Annotated[int, msgspec.Meta(ge=0)]
@@ -173,8 +174,8 @@ _decode_any: Final = msgspec.json.Decoder().decode
 _NO_PARAMS: Final = b"{}"
 
 
-def parse(message: Message, served: Served) -> Call:
-    """Make a call of a request, or raise the first error that holds against it."""
+def parse(message: Message, served: Served, beside: Headers | None = None) -> Call:
+    """Make a call of a request, or raise the first error that holds against it. `beside` is what HTTP says too."""
     decode = _DECODERS.get(message.method)
     params = None
     problem = ""
@@ -186,10 +187,10 @@ def parse(message: Message, served: Served) -> Call:
         except (DecodeError, RecursionError):
             raise ProtocolError(PARSE_ERROR, "Parse error: not valid JSON", request_id=message.id) from None
     if params is None:
-        raise _diagnose(message, served, problem)
-    era = _era(message.method, params.meta.version is not UNSET)
+        raise _diagnose(message, served, problem, beside)
+    era = _era(message.method, params.meta.version is not UNSET, beside)
     if era is Era.MODERN:
-        _check_modern(params.meta)
+        _check_modern(params.meta, message.method, params, beside)
     if message.method not in served[era]:
         raise _unknown_method(message.method)
     if params.meta.log_level is not UNSET and era is Era.MODERN and params.meta.log_level not in eras.LOG_LEVELS:
@@ -207,39 +208,39 @@ def cancelled_key(message: Message) -> Key | None:
         return None
 
 
-def era_of(message: Message) -> Era:
+def era_of(message: Message, beside: Headers | None = None) -> Era:
     """Give the era of a message, however wrong the rest of it is."""
-    return _era(message.method, eras.VERSION_KEY in _meta_of(_params_of(message)))
+    return _era(message.method, eras.VERSION_KEY in _meta_of(_params_of(message)), beside)
 
 
-def _era(method: str, has_version: bool) -> Era:
-    if method in eras.ALWAYS_LEGACY:
+def _era(method: str, has_version: bool, beside: Headers | None = None) -> Era:
+    """Tell by the message; on HTTP also by the version header, and there `initialize` is no exception."""
+    if beside is None and method in eras.ALWAYS_LEGACY:
         return Era.LEGACY
-    return Era.MODERN if has_version or method in eras.ALWAYS_MODERN else Era.LEGACY
+    is_modern = has_version or method in eras.ALWAYS_MODERN or (beside is not None and beside.is_modern)
+    return Era.MODERN if is_modern else Era.LEGACY
 
 
-def _check_modern(meta: Meta) -> None:
+def _check_modern(meta: Meta, method: str, params: Any, beside: Headers | None) -> None:
     if meta.version is UNSET:
         raise _missing_meta(eras.VERSION_KEY)
     if meta.capabilities is UNSET:
         raise _missing_meta(eras.CAPABILITIES_KEY)
+    if beside is not None:
+        headers.check(beside, method, meta.version, params)
     if meta.version != eras.MODERN_VERSION:
         raise _unsupported_version(str(meta.version))
 
 
-def _diagnose(message: Message, served: Served, problem: str) -> ProtocolError:
+def _diagnose(message: Message, served: Served, problem: str, beside: Headers | None) -> ProtocolError:
     """Find the first thing wrong with a request that does not decode, in the specification's order."""
     given = _params_of(message)
     meta = _meta_of(given)
-    era = _era(message.method, eras.VERSION_KEY in meta)
+    era = _era(message.method, eras.VERSION_KEY in meta, beside)
     if era is Era.MODERN:
+        version, capabilities = _typed(meta, eras.VERSION_KEY, str), _typed(meta, eras.CAPABILITIES_KEY, dict)
         try:
-            _check_modern(
-                Meta(
-                    version=_typed(meta, eras.VERSION_KEY, str),
-                    capabilities=_typed(meta, eras.CAPABILITIES_KEY, dict),
-                )
-            )
+            _check_modern(Meta(version=version, capabilities=capabilities), message.method, given, beside)
         except ProtocolError as error:
             return error
     if message.method not in served[era]:

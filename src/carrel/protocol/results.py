@@ -342,6 +342,12 @@ def changed(uri: str, subscription: Key | None = None) -> bytes:
     return notification("notifications/resources/updated" if uri else "notifications/resources/list_changed", params)
 
 
+def tools_changed(subscription: Key | None = None) -> bytes:
+    """Spell that other tools can be called now."""
+    meta = {} if subscription is None else {"_meta": {eras.SUBSCRIPTION_KEY: subscription}}
+    return notification("notifications/tools/list_changed", meta)
+
+
 def _plain(spelled: dict[str, Any], era: Era, meta: Mapping[str, object] | None = None) -> dict[str, Any]:
     if era is Era.MODERN:
         return {**spelled, "resultType": "complete", "_meta": {**(meta or {}), **_META}}

@@ -106,16 +106,16 @@ class Guide:
 
     def read_health(self) -> Text:
         problems = self._problems()
-        providers = [{"name": mounted.provider.name, **_health(mounted)} for mounted in self._catalog.mounted]
+        providers = [{"name": mounted.provider.name, **_health(mounted)} for mounted in self._catalog.visible()]
         status = "problems" if problems else "ok"
         return Text(_json({"status": status, "problems": problems, "providers": providers}))
 
     def _others(self) -> list[Mounted]:
-        return [mounted for mounted in self._catalog.mounted if mounted.provider.name != self.name and mounted.routes]
+        return [mounted for mounted in self._catalog.visible() if mounted.provider.name != self.name and mounted.routes]
 
     def _problems(self) -> list[str]:
         problems = list(self._notes)
-        for mounted in self._catalog.mounted:
+        for mounted in self._catalog.visible():
             found = _health(mounted).get("problems")
             problems += [f"{mounted.provider.name}: {problem}" for problem in found or () if isinstance(problem, str)]
         return problems

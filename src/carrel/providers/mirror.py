@@ -61,6 +61,7 @@ class Mirror:
 
     name = "mirror"
     schemes: tuple[str, ...] = ()
+    mirrors = True
 
     def __init__(self, catalog: Catalog) -> None:
         self._catalog = catalog

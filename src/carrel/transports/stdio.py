@@ -22,6 +22,8 @@ from carrel.work import Work
 
 _CHUNK: Final = 1 << 16
 _PIPE_BYTES: Final = 1 << 20
+_ENDING: Final = (signal.SIGTERM, signal.SIGINT)
+_NOTICE_S: Final = 0.05
 
 
 class _Stopped(BaseException):
@@ -128,16 +130,39 @@ def _widen(descriptor: int) -> None:
 
 @contextlib.contextmanager
 def _stoppable() -> Iterator[None]:
-    """Turn SIGTERM and SIGINT into the end of input."""
+    """Turn SIGTERM and SIGINT into the end of input.
+
+    A signal that comes between two instructions and a read that blocks would be noticed only
+    when something is read. So another thread sees it too, and sends it again until it is noticed.
+    """
+    noticed = threading.Event()
 
     def stop(_signal: int, _frame: FrameType | None) -> None:
-        signal.signal(signal.SIGTERM, signal.SIG_IGN)
-        signal.signal(signal.SIGINT, signal.SIG_IGN)
+        noticed.set()
+        for number in _ENDING:
+            signal.signal(number, signal.SIG_IGN)
         raise _Stopped
 
-    before = {number: signal.signal(number, stop) for number in (signal.SIGTERM, signal.SIGINT)}
+    seen, told = os.pipe()
+    os.set_blocking(told, False)
+    before = {number: signal.signal(number, stop) for number in _ENDING}
+    before_told = signal.set_wakeup_fd(told, warn_on_full_buffer=False)
+    reader = threading.get_ident()
+    threading.Thread(target=_repeat, args=(seen, noticed, reader), name="carrel-signals", daemon=True).start()
     try:
         yield
     finally:
+        noticed.set()
+        signal.set_wakeup_fd(before_told)
+        os.close(told)
         for number, action in before.items():
             signal.signal(number, action)
+
+
+def _repeat(seen: int, noticed: threading.Event, reader: int) -> None:
+    """Send a signal that was seen to the reading thread again, until that has noticed it."""
+    while numbers := os.read(seen, 64):
+        for number in set(numbers) & set(_ENDING):
+            while not noticed.wait(_NOTICE_S):
+                signal.pthread_kill(reader, number)
+    os.close(seen)

@@ -1,7 +1,8 @@
 """A few threads for work that may wait, with a deadline for each piece.
 
 Threads are started when first needed. Work past its deadline is answered as late and
-its thread is left to it; a thread that comes back takes the next piece.
+its thread is left to it; a thread that comes back takes the next piece. Patient work, such
+as a build that is waited for, has no deadline and takes no thread from the others.
 """
 
 import threading
@@ -9,8 +10,11 @@ from collections import deque
 from collections.abc import Callable
 from time import monotonic
 
-from carrel.limits import MAX_PENDING, REQUEST_DEADLINE_S, WORKER_THREADS
+from carrel.limits import MAX_PATIENT, MAX_PENDING, REQUEST_DEADLINE_S, WORKER_THREADS
 from carrel.work import Work
+
+Take = Callable[[bytes | None], None]
+"""Gets what became of one piece of work: its answer, or nothing if it was given up."""
 
 
 class Workers:
@@ -20,20 +24,25 @@ class Workers:
         self._send = send
         self._deadline_s = deadline_s
         self._state = threading.Condition()
-        self._waiting: deque[Work] = deque()
-        self._deadlines: dict[Work, float] = {}
+        self._waiting: deque[tuple[Work, Take]] = deque()
+        self._deadlines: dict[Work, tuple[float, Take]] = {}
         self._threads = 0
         self._idle = 0
         self._clock: threading.Thread | None = None
         self._is_closed = False
+        self._patient = 0
 
-    def submit(self, work: Work) -> None:
-        """Have a piece of work done soon; past a bound it is refused at once."""
+    def submit(self, work: Work, take: Take | None = None) -> None:
+        """Have a piece of work done soon; past a bound it is refused at once. With `take`, the answer goes there."""
+        given = take or self._give
+        if work.is_patient:
+            self._submit_patient(work, given)
+            return
         with self._state:
             is_full = len(self._waiting) >= MAX_PENDING
             if not is_full:
-                self._waiting.append(work)
-                self._deadlines[work] = monotonic() + self._deadline_s
+                self._waiting.append((work, given))
+                self._deadlines[work] = (monotonic() + self._deadline_s, given)
                 # A thread that was woken but has not run yet still counts as idle, and takes one piece only.
                 if len(self._waiting) > self._idle and self._threads < WORKER_THREADS:
                     self._threads += 1
@@ -43,12 +52,27 @@ class Workers:
                     self._clock.start()
                 self._state.notify_all()
         if is_full:
-            self._give(work.refuse())
+            given(work.refuse())
+
+    def _submit_patient(self, work: Work, take: Take) -> None:
+        with self._state:
+            is_full = self._patient >= MAX_PATIENT
+            self._patient += not is_full
+        if is_full:
+            take(work.refuse())
+        else:
+            threading.Thread(target=self._work_patiently, args=(work, take), name="carrel-patient", daemon=True).start()
+
+    def _work_patiently(self, work: Work, take: Take) -> None:
+        take(work.run())
+        with self._state:
+            self._patient -= 1
+            self._state.notify_all()
 
     def drain(self, grace_s: float) -> None:
         """Wait until everything is done, at most this long."""
         with self._state:
-            self._state.wait_for(lambda: not self._deadlines, grace_s)
+            self._state.wait_for(lambda: not self._deadlines and not self._patient, grace_s)
 
     def close(self) -> None:
         """Let the threads end, each when it is done with what it does."""
@@ -65,8 +89,8 @@ class Workers:
                     self._idle += 1
                     self._state.wait()
                     self._idle -= 1
-                work = self._waiting.popleft()
-            self._give(work.run())
+                work, take = self._waiting.popleft()
+            take(work.run())
             with self._state:
                 self._deadlines.pop(work, None)
                 self._state.notify_all()
@@ -75,14 +99,14 @@ class Workers:
         while not self._is_closed:
             with self._state:
                 now = monotonic()
-                late = [work for work, deadline in self._deadlines.items() if deadline <= now]
-                for work in late:
+                late = [(work, take) for work, (deadline, take) in self._deadlines.items() if deadline <= now]
+                for work, _ in late:
                     del self._deadlines[work]
                 if not late and not self._is_closed:
-                    pause = min(self._deadlines.values()) - now if self._deadlines else None
-                    self._state.wait(pause)
-            for work in late:
-                self._give(work.expire())
+                    soonest = min((deadline for deadline, _ in self._deadlines.values()), default=None)
+                    self._state.wait(None if soonest is None else soonest - now)
+            for work, take in late:
+                take(work.expire())
 
     def _give(self, encoded: bytes | None) -> None:
         if encoded:

@@ -1,0 +1,89 @@
+"""`carrel serve --http`: who may connect is decided here, from flags and configuration, before anything listens."""
+
+import ipaddress
+import shlex
+import sys
+
+from carrel.config import HttpSettings
+from carrel.desk import Desk
+from carrel.errors import ConfigError
+from carrel.transports.http import App, bind, serve
+from carrel.transports.http_guard import Doors, Guard
+
+DEFAULT_HOST = "127.0.0.1"
+
+
+def run_http(desk: Desk, address: str, told: list[str] | None, *, has_token: bool) -> int:
+    """Serve until asked to stop; give the exit code. `told` is said on stderr, and how to connect; None: nothing."""
+    host, port = parse_address(address)
+    settings = HttpSettings(**desk.config.values("http"))
+    lines, guard = admit(desk, settings, host, has_token=has_token)
+    listening = bind(host, port)
+    url = f"http://{f'[{host}]' if ':' in host else host}:{listening.getsockname()[1]}/mcp"
+    if told is not None:
+        said = [*told, f"carrel: listening on {url}", *(line.replace("URL", url) for line in lines)]
+        print("\n".join(said), file=sys.stderr, flush=True)
+    try:
+        serve(App(desk.server, guard), listening)
+    finally:
+        desk.close()
+    return 0
+
+
+def parse_address(text: str) -> tuple[str, int]:
+    """Read `[HOST:]PORT`."""
+    host, _, port = text.rpartition(":")
+    host = host.removeprefix("[").removesuffix("]") or DEFAULT_HOST
+    if not (port.isascii() and port.isdigit() and int(port) < 65_536):
+        raise ConfigError(f"--http {text}: write it as --http 8000 or --http 127.0.0.1:8000")
+    if host == "localhost":
+        host = DEFAULT_HOST
+    try:
+        ipaddress.ip_address(host)
+    except ValueError:
+        raise ConfigError(f"--http {text}: {host} is no address; give one of this machine, as 127.0.0.1") from None
+    return host, int(port)
+
+
+def admit(desk: Desk, settings: HttpSettings, host: str, *, has_token: bool) -> tuple[list[str], Guard]:
+    """Decide who may connect; give the guard, and what the user should be told."""
+    address = ipaddress.ip_address(host)
+    hosts = settings.hosts if address.is_unspecified else settings.hosts | {f"[{host}]" if ":" in host else host}
+    doors = Doors(address.is_loopback, frozenset(hosts), settings.origins)
+    if not address.is_loopback:
+        desk.catalog.is_remote = True
+        if not has_token:
+            raise ConfigError(f"--no-token is for loopback only, and {host} can be reached by others: leave it out")
+        if not hosts:
+            raise ConfigError(
+                f"--http {host}: say by which names it is reached, as --set http.hosts=desk.example:8000; "
+                "requests for other names are refused"
+            )
+    if not has_token:
+        return ["carrel: no token is asked for: every program on this machine can read what is served"], Guard(doors)
+    from carrel.tokens import Keyring, TokenStore  # not without tokens
+
+    store = TokenStore(desk.config.environment)
+    issuer = None
+    if settings.issuer:
+        from carrel.jwts import Issuer  # only with an issuer
+
+        issuer = Issuer(settings.issuer, settings.audience, settings.jwks)
+    if not address.is_loopback:
+        # What the local token may do is for this machine only.
+        if issuer is None and not store.all():
+            raise ConfigError(
+                f"--http {host}: others can reach this address, and nobody has a token. Make one with "
+                "`carrel token add NAME`, or name an issuer in [http]"
+            )
+        return ["carrel: connect with a token of `carrel token add`"], Guard(doors, Keyring(store, None), issuer)
+    token, is_new = store.local()
+    return _connect_lines(store.local_path, token, is_new=is_new), Guard(doors, Keyring(store, token), issuer)
+
+
+def _connect_lines(path: str, token: str, *, is_new: bool) -> list[str]:
+    """Give a line to paste; the token itself is shown once, later ones read it from where it is kept."""
+    kept = f"carrel: the token is kept in {path}"
+    shown = token if is_new else f"$(cat {shlex.quote(path)})"
+    connect = f'claude mcp add --transport http carrel URL --header "Authorization: Bearer {shown}"'
+    return [kept, f"carrel: connect with: {connect}"]

@@ -1,0 +1,51 @@
+"""An event stream's bytes to messages, bounded: the client's side of `text/event-stream`.
+
+Only the data of events matters here; names, ids, comments and retry times are borne.
+"""
+
+import re
+from typing import Final
+
+from carrel.limits import ID_WINDOW_BYTES
+from carrel.protocol.framing import OverLong
+
+_LINE_END: Final = re.compile(rb"\r\n|\n|\r(?!$)")
+
+
+class Events:
+    """Collects chunks and gives the data of whole events."""
+
+    __slots__ = ("_data", "_limit", "_rest", "_size")
+
+    def __init__(self, limit: int) -> None:
+        self._limit = limit
+        self._rest = b""
+        self._data: list[bytes] = []
+        self._size = 0
+
+    def feed(self, chunk: bytes) -> list[bytes | OverLong]:
+        """Take a chunk; give what it completes."""
+        lines = _LINE_END.split(self._rest + chunk)
+        self._rest = lines.pop()
+        found: list[bytes | OverLong] = []
+        for line in lines:
+            if line:
+                self._take(line)
+            elif self._data:
+                found.append(self._complete())
+        if len(self._rest) > self._limit + ID_WINDOW_BYTES:
+            # Kept only as far as its id can be found in it; what follows up to the line's end is thrown away.
+            self._size += len(self._rest)
+            self._rest = self._rest[:ID_WINDOW_BYTES]
+        return found
+
+    def _take(self, line: bytes) -> None:
+        name, _, value = line.partition(b":")
+        if name == b"data":
+            self._data.append(value.removeprefix(b" "))
+            self._size += len(value)
+
+    def _complete(self) -> bytes | OverLong:
+        data, size = b"\n".join(self._data), self._size
+        self._data, self._size = [], 0
+        return OverLong(data[:ID_WINDOW_BYTES]) if size > self._limit else data

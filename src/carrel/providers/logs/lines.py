@@ -1,0 +1,171 @@
+"""Bytes a program wrote to lines of plain text, in memory that is bounded whatever it writes.
+
+Malformed UTF-8 becomes U+FFFD; ANSI sequences and control characters but tab go. A lone
+carriage return restarts the line once something follows it, as on a terminal.
+"""
+
+import codecs
+import re
+from collections.abc import Callable
+from typing import Final
+
+from carrel.providers.logs.ring import Line
+
+MARK_ROOM: Final = 33
+"""Bytes of a cut line that are kept free for the mark that says so, and its line end."""
+
+_MAX_PARTS: Final = 1_024
+_MAX_CARRY: Final = 256
+_OPEN: Final = "\x1b\x90\x98-\x9f"
+"""What begins a sequence, or ends one that is not closed."""
+_STRING: Final = "(?:\x1b[\\]PX^_]|[\x90\x98\x9d-\x9f])"
+_SPECIAL: Final = re.compile("[\x00-\x08\x0b\x0c\x0e-\x1f\x7f-\x9f]")
+_NOISE: Final = re.compile(
+    "(?:\x1b\\[|\x9b)[0-?]*+[ -/]*+[@-~]"  # a control sequence, as for colours
+    f"|{_STRING}[^\x07\n{_OPEN}]*+(?:\x07|\x1b\\\\|\x9c|(?=[\n{_OPEN}]|\\Z))"  # a string for the terminal, as its title
+    "|\x1b[ -/]*+[0-~]"  # other escapes
+    "|[\x00-\x08\x0b\x0c\x0e-\x1f\x7f-\x9f]"
+)
+_UNFINISHED: Final = re.compile(
+    f"(?:\x1b(?:\\[[0-?]*+)?[ -/]*+|\x9b[0-?]*+[ -/]*+|(?P<string>{_STRING}[^\x07\n{_OPEN}]*+\x1b?))\\Z"
+)
+_STRING_END: Final = re.compile(f"\x07|\x9c|\x1b\\\\|(?=[\n{_OPEN}])")
+
+Redact = Callable[[list[str]], list[str]]
+"""Gives lines back without the secrets in them."""
+
+
+class Assembler:
+    """Makes lines of one stream's bytes."""
+
+    def __init__(self, max_bytes: int, redact: Redact | None = None) -> None:
+        self._max_bytes = max_bytes
+        self._redact = redact
+        self._decoder = codecs.getincrementaldecoder("utf-8")("replace")
+        self._carry = ""
+        self._is_in_string = False
+        self._has_return = False
+        self._is_continued = False
+        self._parts: list[str] = []
+        self._held = 0
+        self._lost = 0
+
+    @property
+    def has_rest(self) -> bool:
+        """Whether a line was begun and has not ended."""
+        return self._held > 0
+
+    def feed(self, data: bytes) -> list[Line]:
+        """Take bytes; give the lines they end."""
+        text = self._decoder.decode(data)
+        if self._carry or self._is_in_string or _SPECIAL.search(text):
+            text = self._clean(text)
+        if self._has_return:
+            text = "\r" + text
+        self._has_return = text.endswith("\r")
+        if "\r" in text:
+            text = text.removesuffix("\r").replace("\r\n", "\n")
+        first, *others = text.split("\n")
+        self._hold(first)
+        if not others:
+            return []
+        last = others.pop()
+        lines = self._release(is_partial=False)
+        if others:
+            lines += self._whole(others)
+        self._hold(last)
+        return lines
+
+    def flush(self, *, is_end: bool = False) -> list[Line]:
+        """Give a line that has not ended, as after a silence; at the end also what is left of a character."""
+        if is_end:
+            self._hold(self._decoder.decode(b"", final=True))
+        return self._release(is_partial=True) if self._held else []
+
+    def _clean(self, text: str) -> str:
+        """Take the sequences and control characters out; remember one that goes on in what comes next."""
+        text = self._carry + text
+        self._carry = ""
+        if self._is_in_string:
+            end = _STRING_END.search(text)
+            if end is None:
+                return ""
+            if text[end.start() :] == "\x1b":
+                self._carry = "\x1b"
+                return ""
+            self._is_in_string = False
+            text = text[end.end() :]
+        unfinished = _UNFINISHED.search(text)
+        if unfinished is not None:
+            tail = unfinished[0]
+            text = text[: unfinished.start()]
+            self._is_in_string = unfinished["string"] is not None
+            if self._is_in_string:
+                self._carry = "\x1b" if tail.endswith("\x1b") and len(tail) > 1 else ""
+            else:
+                self._carry = tail if len(tail) <= _MAX_CARRY else tail[:2]
+        return _NOISE.sub("", text)
+
+    def _hold(self, text: str) -> None:
+        """Add to the line that was begun, as much as is kept of one."""
+        if "\r" in text:
+            parts = text.split("\r")
+            text = _last_part(parts)
+            if text and not parts[0] == text == "".join(parts):
+                self._forget()
+        if not text:
+            return
+        data = text.encode()
+        room = self._max_bytes - self._held
+        if len(data) > room:
+            text = data[:room].decode(errors="ignore")
+            kept = len(text.encode())
+            self._lost += len(data) - kept
+        else:
+            kept = len(data)
+        self._held += kept
+        self._parts.append(text)
+        if len(self._parts) > _MAX_PARTS:
+            self._parts = ["".join(self._parts)]
+
+    def _forget(self) -> None:
+        self._parts = []
+        self._held = self._lost = 0
+
+    def _release(self, *, is_partial: bool) -> list[Line]:
+        """Give the line that was begun; nothing where only the end of one that was given before is left."""
+        text, lost = "".join(self._parts), self._lost
+        is_continued, self._is_continued = self._is_continued, is_partial
+        self._forget()
+        if not text and is_continued:
+            return []
+        if self._redact is not None:
+            [text] = self._redact([text])
+        return [self._line(text, lost, is_partial=is_partial)]
+
+    def _whole(self, texts: list[str]) -> list[Line]:
+        """Give lines that came whole."""
+        texts = [_last_part(text.split("\r")) if "\r" in text else text for text in texts]
+        if self._redact is not None:
+            texts = self._redact(texts)
+        longest = self._max_bytes - 1
+        lines = []
+        for text in texts:
+            size = len(text) if text.isascii() else len(text.encode())
+            lines.append(Line(text, size + 1) if size <= longest else self._line(text, 0, is_partial=False))
+        return lines
+
+    def _line(self, text: str, lost: int, *, is_partial: bool) -> Line:
+        data = text.encode()
+        total = len(data) + lost
+        if total <= self._max_bytes - 1:
+            return Line(text, total + 1, is_partial=is_partial)
+        kept = data[: self._max_bytes - MARK_ROOM].decode(errors="ignore")
+        cut = total - len(kept.encode())
+        text = f"{kept}…[cut {cut} bytes]"
+        return Line(text, len(text.encode()) + 1, cut, is_partial)
+
+
+def _last_part(parts: list[str]) -> str:
+    """Give what stays of a line with carriage returns: the last part that holds anything."""
+    return next(filter(None, reversed(parts)), "")

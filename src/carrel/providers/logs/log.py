@@ -1,0 +1,190 @@
+"""A log while its process runs and after: its lines, and what became of the process."""
+
+import threading
+from collections.abc import Mapping
+from time import time
+from typing import TYPE_CHECKING, Final, Literal
+
+from carrel.errors import ConfigError
+from carrel.providers.logs.ring import Entry, Line, Ring, Stream
+from carrel.times import iso
+from carrel.value import Value, replace
+
+if TYPE_CHECKING:
+    from carrel.providers.logs.lines import Assembler
+
+Kind = Literal["run", "build"]
+State = Literal["running", "exited", "stopped", "timed-out", "cancelled", "not-started", "lost"]
+
+KINDS: Final[tuple[Kind, ...]] = ("build", "run")
+STREAMS: Final[tuple[Stream, ...]] = ("out", "err")
+LEAST_BYTES: Final = 64
+"""Room for a cut line and the mark that says so."""
+RUNNING_TTL_MS: Final = 0
+ENDED_TTL_MS: Final = 60_000
+
+
+class Bounds(Value, frozen=True):
+    """What is kept of one log, and whether secrets are taken out of it."""
+
+    max_bytes: int = 102_400
+    max_entries: int = 1_000
+    redact: bool = True
+
+    def check(self) -> "Bounds":
+        """Give itself, unless nothing could be kept within it."""
+        if self.max_bytes < LEAST_BYTES or self.max_entries < 1:
+            raise ConfigError(f"[logs]: max_bytes is at least {LEAST_BYTES}, max_entries at least 1")
+        return self
+
+    def ring(self) -> Ring:
+        """Give a ring of this size."""
+        return Ring(self.max_bytes, self.max_entries)
+
+    def assembler(self) -> "Assembler":
+        """Give what makes lines of one stream."""
+        from carrel.providers.logs.lines import Assembler  # their patterns are not made before there is a log
+        from carrel.providers.logs.redaction import Redactor
+
+        return Assembler(self.max_bytes, Redactor() if self.redact else None)
+
+
+class Facts(Value, frozen=True):
+    """What is known of a log beside its lines."""
+
+    kind: Kind
+    id: str
+    program: str
+    started_ms: int
+    state: State = "running"
+    exit_code: int | None = None
+    ended_ms: int | None = None
+    modified_ms: int = 0
+    entries: int = 0
+    size: int = 0
+    newest: int = 0
+    dropped_entries: int = 0
+    dropped_bytes: int = 0
+
+    @property
+    def uri(self) -> str:
+        """Give the one URI by which it is listed."""
+        return f"logs://{self.kind}/{self.id}"
+
+    @property
+    def is_running(self) -> bool:
+        """Whether more may come."""
+        return self.state == "running"
+
+    @property
+    def etag(self) -> str:
+        """Give what changes when a read would give something else."""
+        return f"{self.newest}-{self.state}"
+
+    @property
+    def ttl_ms(self) -> int:
+        """Give how long a copy is good."""
+        return RUNNING_TTL_MS if self.is_running else ENDED_TTL_MS
+
+    @property
+    def duration_ms(self) -> int:
+        """Give how long it ran, so far or in all."""
+        end = self.ended_ms if self.ended_ms is not None else now_ms() if self.is_running else self.modified_ms
+        return max(0, end - self.started_ms)
+
+    @property
+    def ending(self) -> str:
+        """Say what became of the process."""
+        if self.is_running or self.state in ("not-started", "lost"):
+            return self.state
+        code = "" if self.exit_code is None else f" {self.exit_code}"
+        return f"{self.state}{code} after {self.duration_ms / 1000:.1f} s"
+
+    @property
+    def description(self) -> str:
+        """Say everything in a line."""
+        return f"{self.ending}, {self.entries} entries, {self.dropped_entries} dropped"
+
+    def meta(self) -> dict[str, object]:
+        """Give what stands in `_meta` of a list entry and of a read."""
+        return {
+            "dev.carrel/entries": self.entries,
+            "dev.carrel/dropped-entries": self.dropped_entries,
+            "dev.carrel/dropped-bytes": self.dropped_bytes,
+            "dev.carrel/state": self.state,
+            "dev.carrel/exit-code": self.exit_code,
+            "dev.carrel/started-at": iso(self.started_ms),
+            "dev.carrel/duration-ms": self.duration_ms,
+        }
+
+
+def now_ms() -> int:
+    """Give the time."""
+    return int(time() * 1000)
+
+
+def with_ring(facts: Facts, ring: Ring) -> Facts:
+    """Give the facts as the ring has them now."""
+    return replace(
+        facts,
+        entries=len(ring.entries),
+        size=ring.size,
+        newest=ring.newest,
+        dropped_entries=ring.dropped_entries,
+        dropped_bytes=ring.dropped_bytes,
+        modified_ms=max(facts.modified_ms, ring.entries[-1].time_ms if ring.entries else facts.started_ms),
+    )
+
+
+class Log:
+    """The log of one of this server's processes. Written by one thread, read by any."""
+
+    def __init__(self, kind: Kind, name: str, program: str, bounds: Bounds, started_ms: int) -> None:
+        self._facts = Facts(kind, name, program, started_ms, modified_ms=started_ms)
+        self._ring = bounds.ring()
+        self._assemblers: Mapping[Stream, Assembler] = {stream: bounds.assembler() for stream in STREAMS}
+        self._lock = threading.Lock()
+
+    @property
+    def facts(self) -> Facts:
+        """Give what is known now."""
+        with self._lock:
+            return with_ring(self._facts, self._ring)
+
+    def snapshot(self) -> tuple[Facts, tuple[Entry, ...]]:
+        """Give what is known and the entries, of one moment."""
+        with self._lock:
+            return with_ring(self._facts, self._ring), tuple(self._ring.entries)
+
+    def last_line(self) -> tuple[int, str]:
+        """Give the newest entry's number and text."""
+        with self._lock:
+            return self._ring.newest, self._ring.entries[-1].line.text if self._ring.entries else ""
+
+    def feed(self, stream: Stream, data: bytes) -> bool:
+        """Take what the process wrote; tell whether a line ended."""
+        return self._enter(self._assemblers[stream].feed(data), stream)
+
+    def has_rest(self, stream: Stream) -> bool:
+        """Tell whether a line was begun and has not ended."""
+        return self._assemblers[stream].has_rest
+
+    def flush(self, stream: Stream, *, is_end: bool = False) -> bool:
+        """Enter a line that has not ended; tell whether there was one."""
+        return self._enter(self._assemblers[stream].flush(is_end=is_end), stream)
+
+    def say(self, text: str) -> None:
+        """Enter a line of our own, as why the program was not started."""
+        self._enter([Line(text, len(text.encode()) + 1)], "err")
+
+    def end(self, state: State, exit_code: int | None) -> None:
+        """Record what became of the process."""
+        with self._lock:
+            ended = now_ms()
+            self._facts = replace(self._facts, state=state, exit_code=exit_code, ended_ms=ended, modified_ms=ended)
+
+    def _enter(self, lines: list[Line], stream: Stream) -> bool:
+        if lines:
+            with self._lock:
+                self._ring.extend(lines, now_ms(), stream)
+        return bool(lines)

@@ -1,0 +1,237 @@
+"""What processes wrote, as resources: bounded, live, with cursors that survive dropping.
+
+logs://run/{id}{?start,length,tail,since,stream,format}    what a run wrote
+logs://build/{id}{?start,length,tail,since,stream,format}  what a build wrote
+"""
+
+import os
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from typing import TYPE_CHECKING, Final, get_args
+
+from carrel.errors import ConfigError, NotFound
+from carrel.limits import LIST_TTL_MS
+from carrel.model import Annotations, Completion, Meta, Range, Reading, Resource, Text, Tool, ToolResult
+from carrel.provider import Call, Changes, Project, Route
+from carrel.providers.logs import uris
+from carrel.providers.logs.log import KINDS, Bounds, Facts, Kind
+from carrel.providers.logs.rendering import MIME_TYPES, Format, render
+from carrel.providers.logs.ring import Entry, Stream
+from carrel.providers.logs.settings import Command, FlutterSettings, ProcessSettings, check_commands
+from carrel.providers.logs.shelf import Shelf
+from carrel.providers.logs.uris import Asked, Target
+from carrel.times import iso
+
+if TYPE_CHECKING:
+    from carrel.providers.logs.tools import Tools
+
+MAX_CHILDREN: Final = 1_000
+FOLDER_TYPE: Final = "inode/directory"
+
+
+class Logs:
+    """The output of runs and builds: this server's own, and those of `carrel run`."""
+
+    name = "logs"
+    schemes = (uris.SCHEME,)
+    summary = "What runs and builds wrote. `?tail=50` gives the end, `?since=N` what is new since the cursor N."
+    patient = True
+    """Its tools wait for processes, and bound that themselves."""
+
+    def __init__(
+        self,
+        project: Project,
+        max_bytes: int = 102_400,
+        max_entries: int = 1_000,
+        max_logs: int = 64,
+        redact: bool = True,
+        spool_logs: int = 64,
+        flutter: FlutterSettings | None = None,
+        processes: ProcessSettings | None = None,
+        commands: dict[str, Command] | None = None,
+    ) -> None:
+        del spool_logs  # for `carrel run`, which reads it from the configuration
+        if max_logs < 1:
+            raise ConfigError("[logs] max_logs: expected a whole number, 1 or more")
+        check_commands(project.root, commands or {})
+        self._project = project
+        self._settings = (flutter or FlutterSettings(), processes or ProcessSettings(), commands or {})
+        self._shelf = Shelf(project.root, Bounds(max_bytes, max_entries, redact).check(), max_logs)
+        self._made: Tools | None = None
+        self.calls = bool(commands) or (self._settings[0].tools == "auto" and _is_flutter(project.root))
+
+    def routes(self) -> Sequence[Route]:
+        return tuple(
+            Route(
+                f"logs://{kind}/{{id}}{uris.QUERY}",
+                self.read,
+                name=f"{kind}-log",
+                title=f"{kind.capitalize()} log",
+                description=f"What a {kind} wrote: whole, a range, the end (tail), or what is new (since)",
+                whole=True,
+            )
+            for kind in ("run", "build")
+        )
+
+    # Listing
+
+    def entries(self, after: str = "") -> Iterator[Resource]:
+        """Yield every log in URI order, after the URI `after`."""
+        for facts in self._shelf.facts():
+            if facts.uri > after:
+                yield _entry(facts)
+
+    def browse(self, directory: str | None, prefix: str, after: str = "") -> Iterator[Resource]:
+        """Yield the logs whose URI begins with the prefix; no log lies in a folder of files."""
+        if directory is None:
+            begins = uris.canonical_prefix(prefix)
+            yield from (entry for entry in self.entries(after) if entry.uri.startswith(begins))
+
+    # Reading
+
+    def read(self, uri: str) -> Reading:
+        """Read a log, or a part of it, or a folder of logs."""
+        target = uris.parse(uri)
+        if target.kind is None or target.id is None:
+            return self._read_folder(target)
+        asked = target.asked()
+        found = self._shelf.snapshot(target.kind, target.id)
+        if found is None:
+            raise NotFound(uri)
+        return _reading(*found, asked)
+
+    unmatched = read
+
+    def _read_folder(self, target: Target) -> Reading:
+        """Give one small item per log, so that a host can build a listing from the URIs."""
+        after = target.after()
+        if target.kind is None:
+            return Reading(tuple(Text("", FOLDER_TYPE, uri=f"logs://{kind}") for kind in KINDS if kind > after))
+        uri = f"logs://{target.kind}"
+        logs = [facts for facts in self._shelf.facts(target.kind) if facts.id > after]
+        shown = logs[:MAX_CHILDREN]
+        last = shown[-1] if len(logs) > len(shown) else None
+        following = None if last is None else f"{uri}?after={last.id}"
+        items = [_child(facts, following if facts is last else None) for facts in shown]
+        return Reading(tuple(items) or (Text("", FOLDER_TYPE, uri=uri),), ttl_ms=LIST_TTL_MS)
+
+    def fingerprint(self, uri: str) -> str | None:
+        """Give the ETag of a log, or a token of a folder; None where nothing is yet."""
+        target = uris.parse(uri)
+        if target.kind is None or target.id is None:
+            target.after()
+            return " ".join(f"{facts.id} {facts.state}" for facts in self._shelf.facts(target.kind))
+        target.asked()
+        found = self._shelf.snapshot(target.kind, target.id)
+        return None if found is None else found[0].etag
+
+    # Completion and watching
+
+    def complete(self, template: str, variable: str, value: str, context: Mapping[str, str]) -> Completion:
+        """Offer ids, the newest first, and the words of `stream` and `format`."""
+        del context
+        offered: Sequence[str] = {"stream": get_args(Stream), "format": get_args(Format)}.get(variable, ())
+        if variable == "id":
+            kind: Kind = "build" if template.startswith("logs://build/") else "run"
+            newest = sorted(self._shelf.facts(kind), key=lambda facts: (facts.started_ms, facts.id), reverse=True)
+            offered = [facts.id for facts in newest]
+        fitting = tuple(one for one in offered if one.startswith(value))
+        return Completion(fitting, total=len(fitting), has_more=False)
+
+    def watch(self, changes: Changes) -> Callable[[], None]:
+        """Report lines and logs as they come, until stopped."""
+        return self._shelf.watch(changes)
+
+    # Tools
+
+    def tools(self) -> Sequence[Tool]:
+        return self._tools().offered()
+
+    def call(self, name: str, arguments: Mapping[str, object], call: Call) -> ToolResult:
+        return self._tools().call(name, arguments, call)
+
+    def _tools(self) -> "Tools":
+        if self._made is None:
+            from carrel.providers.logs.tools import Tools  # not before somebody asks for tools
+
+            self._made = Tools(self._project, self._shelf, *self._settings)
+        return self._made
+
+    def health(self) -> Meta:
+        """Tell how many logs there are and how many children run."""
+        logs = self._shelf.facts()
+        return {"logs": len(logs), "running": sum(facts.is_running for facts in logs)}
+
+    def close(self) -> None:
+        """End every child with its group."""
+        if self._made is not None:
+            self._made.close()
+
+
+def _is_flutter(root: str) -> bool:
+    return os.path.isfile(os.path.join(root, "pubspec.yaml"))
+
+
+def _reading(facts: Facts, entries: tuple[Entry, ...], asked: Asked) -> Reading:
+    """Give what is asked for of a log as it was at one moment."""
+    shown: Sequence[Entry] = entries
+    since = asked.since or 0
+    if since:
+        shown = [entry for entry in entries if entry.seq > since]
+    missed = 0 if asked.tail is not None else max(0, facts.newest - since) - len(shown)
+    if asked.stream is not None:
+        shown = [entry for entry in shown if entry.stream == asked.stream]
+    if asked.tail is not None:
+        shown = shown[-asked.tail :]
+    is_part = asked.tail is not None or asked.since is not None
+    text = render(facts, shown, asked.format, is_whole=not is_part, has_own=asked.stream is None)
+    size = facts.size if shown is entries and asked.format == "text" else len(text.encode())
+    meta = {
+        "dev.carrel/uri": facts.uri,
+        "dev.carrel/encoding": "utf-8",
+        "dev.carrel/total": size,
+        "dev.carrel/start": 0,
+        "dev.carrel/length": size,
+        **facts.meta(),
+        "dev.carrel/cursor": facts.newest,
+    }
+    if missed:
+        meta["dev.carrel/missed"] = missed
+    return Reading(
+        (Text(text, MIME_TYPES[asked.format], meta=meta),),
+        etag=facts.etag,
+        last_modified_ms=facts.modified_ms,
+        ttl_ms=facts.ttl_ms,
+        # A part of a part cannot be asked for: with a range set here, one beside the URI is refused.
+        range=asked.range or (Range() if is_part else None),
+    )
+
+
+def _entry(facts: Facts) -> Resource:
+    return Resource(
+        facts.uri,
+        f"{facts.kind}/{facts.id}",
+        facts.description,
+        MIME_TYPES["text"],
+        title=facts.id,
+        annotations=Annotations(last_modified_ms=facts.modified_ms),
+        size=facts.size,
+        meta={**facts.meta(), "dev.carrel/etag": facts.etag},
+    )
+
+
+def _child(facts: Facts, following: str | None) -> Text:
+    """Give a log as one item of its folder: this is no content."""
+    meta = {
+        "dev.carrel/uri": facts.uri,
+        "dev.carrel/encoding": "utf-8",
+        "dev.carrel/total": facts.size,
+        "dev.carrel/start": 0,
+        "dev.carrel/length": 0,
+        "dev.carrel/etag": facts.etag,
+        "dev.carrel/last-modified": iso(facts.modified_ms),
+        **facts.meta(),
+        "dev.carrel/entry": True,
+    }
+    if following is not None:
+        meta["dev.carrel/next"] = following
+    return Text(facts.description, MIME_TYPES["text"], uri=facts.uri, meta=meta)

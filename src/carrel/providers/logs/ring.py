@@ -1,0 +1,87 @@
+"""The newest lines of a log, within exact bounds: the oldest go first, and are counted."""
+
+from collections import deque
+from collections.abc import Sequence
+from typing import Literal
+
+from carrel.value import Value
+
+Stream = Literal["out", "err"]
+
+
+class Line(Value, frozen=True, gc=False):
+    """A line as it is kept: `size` is its bytes and one for its end, `cut` the bytes taken off a longer one."""
+
+    text: str
+    size: int
+    cut: int = 0
+    is_partial: bool = False
+
+
+class Entry(Value, frozen=True, gc=False):
+    """A line in a log: its number there, when it came and on which stream."""
+
+    seq: int
+    time_ms: int
+    stream: Stream
+    line: Line
+
+
+class Ring:
+    """At most so many entries and bytes. It does no locking of its own."""
+
+    def __init__(self, max_bytes: int, max_entries: int) -> None:
+        self._max_bytes = max_bytes
+        self._max_entries = max_entries
+        self.entries: deque[Entry] = deque()
+        self.size = 0
+        self.newest = 0
+        self.dropped_entries = 0
+        self.dropped_bytes = 0
+
+    def extend(self, lines: Sequence[Line], time_ms: int, stream: Stream) -> None:
+        """Append lines that came together. Those that would be dropped at once are only counted."""
+        first = self._first_kept(lines)
+        if first:
+            self._drop(len(self.entries))
+            self.dropped_entries += first
+            self.dropped_bytes += sum([line.size for line in lines[:first]])
+            self.newest += first
+            lines = lines[first:]
+        seq, size = self.newest, self.size
+        for line in lines:
+            seq += 1
+            size += line.size
+            self.entries.append(Entry(seq, time_ms, stream, line))
+        self.newest, self.size = seq, size
+        self._trim()
+
+    def restore(self, entry: Entry) -> None:
+        """Append an entry that has its number already, as one read back from a file."""
+        self.entries.append(entry)
+        self.newest = entry.seq
+        self.size += entry.line.size
+        self._trim()
+
+    def _first_kept(self, lines: Sequence[Line]) -> int:
+        """Give the place of the first of these lines that stays when all are in."""
+        at, room = len(lines), self._max_bytes
+        least = max(0, at - self._max_entries)
+        while at > least and room >= lines[at - 1].size:
+            at -= 1
+            room -= lines[at].size
+        return at
+
+    def _trim(self) -> None:
+        count = len(self.entries) - self._max_entries
+        if count > 0:
+            self._drop(count)
+        while self.size > self._max_bytes:
+            self._drop(1)
+
+    def _drop(self, count: int) -> None:
+        for _ in range(count):
+            size = self.entries.popleft().line.size
+            self.size -= size
+            self.dropped_bytes += size
+        self.dropped_entries += count

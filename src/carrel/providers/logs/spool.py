@@ -1,0 +1,321 @@
+"""Logs of `carrel run` on disk: bounded, readable while they are written and after a crash.
+
+`.carrel/logs/<kind>/<id>.jsonl`: a header, entries, sometimes a count of what was dropped,
+and an end, a JSON object a line. The writer holds a lock on the file: locked means running; neither
+locked nor ended means lost. Torn and foreign lines are passed over. Nothing here follows a link.
+"""
+
+import contextlib
+import fcntl
+import json
+import os
+import stat
+from collections.abc import Iterator, Sequence
+from json.encoder import encode_basestring
+from time import time_ns
+from typing import TYPE_CHECKING, Any, Final, TypeGuard, get_args
+
+from carrel.providers.logs.log import KINDS, STREAMS, Bounds, Facts, Kind, State, now_ms, with_ring
+from carrel.providers.logs.ring import Entry, Line, Stream
+from carrel.value import replace
+
+if TYPE_CHECKING:
+    from carrel.providers.logs.lines import Assembler
+
+FOLDER: Final = (".carrel", "logs")
+SUFFIX: Final = ".jsonl"
+REWRITE_AT: Final = 4
+"""A file this many times larger than what is kept of a log is written anew."""
+
+_STATES: Final = frozenset(get_args(State))
+_FOLDER_FLAGS: Final = os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC
+_FILE_FLAGS: Final = os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_NOCTTY | os.O_CLOEXEC
+
+
+@contextlib.contextmanager
+def opened(root: str, kind: Kind, *, is_made: bool = False) -> Iterator[int]:
+    """Open the folder of a kind of logs, by a handle; with `is_made`, make it where it is missing."""
+    handle = os.open(root, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
+    try:
+        for name in (*FOLDER, kind):
+            if is_made:
+                with contextlib.suppress(FileExistsError):
+                    os.mkdir(name, 0o700, dir_fd=handle)
+            inner = os.open(name, _FOLDER_FLAGS, dir_fd=handle)
+            os.close(handle)
+            handle = inner
+            if is_made and name == FOLDER[0]:
+                _keep_out_of_git(handle)
+        yield handle
+    finally:
+        os.close(handle)
+
+
+def _keep_out_of_git(folder: int) -> None:
+    with contextlib.suppress(FileExistsError):
+        descriptor = os.open(".gitignore", os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o600, dir_fd=folder)
+        with open(descriptor, "wb") as file:
+            file.write(b"*\n")
+
+
+class Writer:
+    """Writes one log. Any of its methods may raise OSError; the command runs on without it."""
+
+    def __init__(self, root: str, kind: Kind, name: str, program: str, bounds: Bounds) -> None:
+        """Begin the log `<name>_<µs>`."""
+        self._root = root
+        self._limit = REWRITE_AT * bounds.max_bytes
+        self._ring = bounds.ring()
+        self._assemblers: dict[Stream, Assembler] = {stream: bounds.assembler() for stream in STREAMS}
+        self._facts = Facts(kind, _free_id(root, kind, name), program, now_ms())
+        self._descriptor = -1
+        self._size = self._size_after_rewrite = 0
+        self._rewrite()
+
+    def feed(self, stream: Stream, data: bytes) -> None:
+        """Take what the command wrote; whole lines are on disk when this returns."""
+        self._enter(self._assemblers[stream].feed(data), stream)
+
+    def flush(self) -> None:
+        """Enter lines that have not ended."""
+        for stream, assembler in self._assemblers.items():
+            self._enter(assembler.flush(), stream)
+
+    @property
+    def uri(self) -> str:
+        """Give the URI by which every server of the project has it."""
+        return self._facts.uri
+
+    def end(self, exit_code: int | None, state: State = "exited") -> None:
+        """Enter what is left and how it ended, and let go of the file."""
+        for stream, assembler in self._assemblers.items():
+            self._enter(assembler.flush(is_end=True), stream)
+        facts = with_ring(self._facts, self._ring)
+        ending = {
+            "end": state,
+            "exit_code": exit_code,
+            "ms": now_ms(),
+            "entries": facts.entries,
+            "size": facts.size,
+            "newest": facts.newest,
+            "dropped_entries": facts.dropped_entries,
+            "dropped_bytes": facts.dropped_bytes,
+        }
+        self._write(f"{json.dumps(ending)}\n")
+        self.close()
+
+    def close(self) -> None:
+        """Let go of the file."""
+        if self._descriptor >= 0:
+            os.close(self._descriptor)
+            self._descriptor = -1
+
+    def _enter(self, lines: Sequence[Line], stream: Stream) -> None:
+        if not lines:
+            return
+        ring = self._ring
+        before = ring.newest
+        ring.extend(lines, now_ms(), stream)
+        count = min(len(ring.entries), ring.newest - before)
+        new = [ring.entries[at] for at in range(-count, 0)]
+        spelled = [_spell(entry) for entry in new]
+        if ring.newest - before > count:
+            spelled.insert(0, _spell_dropped(ring.dropped_entries, ring.dropped_bytes))
+        self._write("".join(spelled))
+        if self._size > max(self._limit, 2 * self._size_after_rewrite):
+            self._rewrite()
+
+    def _rewrite(self) -> None:
+        """Write what is kept to a new file, locked before anybody can see it, and put it into place."""
+        facts = self._facts
+        header = {
+            "id": facts.id,
+            "program": facts.program,
+            "ms": facts.started_ms,
+            "dropped_entries": self._ring.dropped_entries,
+            "dropped_bytes": self._ring.dropped_bytes,
+        }
+        text = "".join([f"{json.dumps(header)}\n", *map(_spell, self._ring.entries)])
+        with opened(self._root, facts.kind, is_made=True) as folder:
+            hidden = f".{facts.id}.new"
+            with contextlib.suppress(FileNotFoundError):
+                os.unlink(hidden, dir_fd=folder)
+            flags = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_APPEND | os.O_CLOEXEC
+            before, self._descriptor = self._descriptor, os.open(hidden, flags, 0o600, dir_fd=folder)
+            self._size = 0
+            try:
+                fcntl.flock(self._descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+                self._write(text)
+                os.rename(hidden, f"{facts.id}{SUFFIX}", src_dir_fd=folder, dst_dir_fd=folder)
+            finally:
+                if before >= 0:
+                    os.close(before)
+        self._size_after_rewrite = self._size
+
+    def _write(self, text: str) -> None:
+        data = memoryview(text.encode())
+        self._size += len(data)
+        while data:
+            data = data[os.write(self._descriptor, data) :]
+
+
+def _free_id(root: str, kind: Kind, name: str) -> str:
+    """Give an id nobody has."""
+    number = time_ns() // 1_000
+    with contextlib.suppress(OSError), opened(root, kind) as folder:
+        taken = set(os.listdir(folder))
+        while f"{name}_{number}{SUFFIX}" in taken:
+            number += 1
+    return f"{name}_{number}"
+
+
+def _spell(entry: Entry) -> str:
+    line = entry.line
+    more = f',"cut":{line.cut}' if line.cut else ""
+    more += ',"partial":true' if line.is_partial else ""
+    text = encode_basestring(line.text)
+    return f'{{"seq":{entry.seq},"ms":{entry.time_ms},"stream":"{entry.stream}","text":{text}{more}}}\n'
+
+
+def _spell_dropped(entries: int, size: int) -> str:
+    return f'{{"dropped_entries":{entries},"dropped_bytes":{size}}}\n'
+
+
+def prune(root: str, keep: int) -> None:
+    """Remove the oldest logs that are not being written, and what a crash left half made."""
+    ended: list[tuple[int, Kind, str]] = []
+    for kind in KINDS:
+        with contextlib.suppress(OSError), opened(root, kind) as folder:
+            for name in os.listdir(folder):
+                with contextlib.suppress(OSError), file(folder, name) as descriptor:
+                    if is_locked(descriptor):
+                        continue
+                    if name.startswith("."):
+                        os.unlink(name, dir_fd=folder)
+                    else:
+                        ended.append((os.fstat(descriptor).st_mtime_ns, kind, name))
+    for _, kind, name in sorted(ended)[: max(0, len(ended) - keep)]:
+        with contextlib.suppress(OSError), opened(root, kind) as folder:
+            os.unlink(name, dir_fd=folder)
+
+
+@contextlib.contextmanager
+def file(folder: int, name: str) -> Iterator[int]:
+    """Open a regular file for reading; anything else is as if it were not there."""
+    descriptor = os.open(name, _FILE_FLAGS, dir_fd=folder)
+    try:
+        if not stat.S_ISREG(os.fstat(descriptor).st_mode):
+            raise FileNotFoundError(name)
+        yield descriptor
+    finally:
+        os.close(descriptor)
+
+
+def is_locked(descriptor: int) -> bool:
+    """Tell whether somebody writes the file."""
+    try:
+        fcntl.flock(descriptor, fcntl.LOCK_SH | fcntl.LOCK_NB)
+    except BlockingIOError:
+        return True
+    fcntl.flock(descriptor, fcntl.LOCK_UN)
+    return False
+
+
+Token = tuple[int, int, int, bool]
+
+
+def token(root: str, kind: Kind, name: str) -> Token | None:
+    """Give what changes when a log on disk does; None where there is none."""
+    with contextlib.suppress(OSError), opened(root, kind) as folder, file(folder, name + SUFFIX) as descriptor:
+        status = os.fstat(descriptor)
+        return status.st_ino, status.st_size, status.st_mtime_ns, is_locked(descriptor)
+    return None
+
+
+class Reading:
+    """One log read back: as far as its file was read, and no line twice."""
+
+    def __init__(self, kind: Kind, name: str, bounds: Bounds) -> None:
+        self._bounds = bounds
+        self._most = 16 * bounds.max_bytes + (1 << 20)
+        self._place = 0
+        self.inode = 0
+        self.ring = bounds.ring()
+        self.facts = Facts(kind, name, "", 0)
+        self.has_end = False
+        self.is_log = False
+
+    def update(self, descriptor: int) -> None:
+        """Read what was added to the file since."""
+        status = os.fstat(descriptor)
+        if status.st_ino != self.inode or status.st_size < self._place:
+            # Another file in its place holds everything that is kept, with the same numbers.
+            self.inode, self._place, self.has_end = status.st_ino, 0, False
+            self.ring = self._bounds.ring()
+        if status.st_size - self._place > self._most:
+            self._take(os.pread(descriptor, 4_096, 0).partition(b"\n")[0])
+            self._place = status.st_size - self._most
+        data = os.pread(descriptor, self._most, self._place)
+        lines = data.split(b"\n")
+        self._place += len(data) - len(lines.pop())
+        for line in lines:
+            self._take(line)
+        self.facts = replace(with_ring(self.facts, self.ring), modified_ms=status.st_mtime_ns // 1_000_000)
+
+    def _take(self, line: bytes) -> None:
+        """Take one line; a torn or foreign one is passed over."""
+        try:
+            given = json.loads(line)
+        except (ValueError, RecursionError):
+            return
+        if not isinstance(given, dict):
+            return
+        if "seq" in given:
+            self._take_entry(given)
+        elif "end" in given:
+            state, code, ended = given["end"], given.get("exit_code"), given.get("ms")
+            if isinstance(state, str) and state in _STATES and (code is None or _is_count(code)) and _is_count(ended):
+                self.facts = replace(self.facts, state=state, exit_code=code, ended_ms=ended)
+                self.has_end = True
+        else:
+            self._take_counts(given)
+
+    def _take_counts(self, given: dict[str, Any]) -> None:
+        """Take the header, or how much was dropped before what comes next."""
+        if isinstance(given.get("program"), str) and _is_count(given.get("ms")):
+            self.is_log = True
+            program = _sound(given["program"])[:200]
+            self.facts = replace(self.facts, program=program, started_ms=given["ms"])
+        if _is_count(given.get("dropped_entries")) and _is_count(given.get("dropped_bytes")):
+            self.ring = self._bounds.ring()
+            self.ring.dropped_entries = self.ring.newest = given["dropped_entries"]
+            self.ring.dropped_bytes = given["dropped_bytes"]
+
+    def _take_entry(self, given: dict[str, Any]) -> None:
+        seq, time_ms, stream, text = given["seq"], given.get("ms"), given.get("stream"), given.get("text")
+        if not (
+            _is_count(seq)
+            and _is_count(time_ms)
+            and isinstance(stream, str)
+            and stream in STREAMS
+            and isinstance(text, str)
+        ):
+            return
+        text = _sound(text)
+        size = len(text.encode()) + 1
+        if seq > self.ring.newest and size <= self._bounds.max_bytes:
+            cut = given.get("cut")
+            line = Line(text, size, cut if _is_count(cut) else 0, given.get("partial") is True)
+            self.ring.restore(Entry(seq, time_ms, stream, line))
+
+
+def _is_count(value: Any) -> TypeGuard[int]:
+    return isinstance(value, int) and not isinstance(value, bool) and 0 <= value < 1 << 53
+
+
+def _sound(text: str) -> str:
+    """Make a text that somebody else may have written fit for a line."""
+    if text.isprintable():
+        return text
+    text = text.encode(errors="replace").decode()
+    return "".join(c for c in text if c == "\t" or not (c < " " or "\x7f" <= c <= "\x9f"))

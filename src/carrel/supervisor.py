@@ -1,0 +1,157 @@
+"""Stands between a server and one program it runs, so that the program never outlives the server.
+
+Run as a script of its own: `supervisor.py STATUS KEEP PROGRAM ARGUMENT…`. Standard input is a pipe
+from the server, standard output and error are what the program gets. The program leads a process
+group of its own, which is ended when the pipe ends: also when the server was killed, also with
+grandchildren in it. Bytes on the pipe are orders: `T` asks the group to end, `K` makes it.
+
+What happens is told on the descriptor STATUS, a line each: `started PID`, `failed ERRNO`, `ended STATUS`.
+It ends when the whole group is gone. It imports as little as it can, since it is started often.
+"""
+
+import os
+import select
+import sys
+
+TERM, KILL, PIPE, XFSZ = 15, 9, 13, 25
+ORPHAN_GRACE_S = 0.3
+LOOK_S = 0.1
+"""How often it looks whether a group whose leader is gone is gone too; ten times less until somebody asks for it."""
+
+
+def main(status: int, keep: str, program: list[str]) -> None:
+    """Run the program, obey orders, and stay until its group is gone."""
+    if not keep:
+        # Python may have chosen a locale for itself; the program gets what the server has.
+        os.environ.pop("LC_CTYPE", None)
+    os.set_inheritable(status, False)
+    group, problem = start(program)
+    if problem:
+        os.write(status, b"failed %d\n" % problem)
+        return
+    nowhere = os.open(os.devnull, os.O_RDWR)
+    os.dup2(nowhere, 1)
+    os.dup2(nowhere, 2)
+    os.write(status, b"started %d\n" % group)
+    if not follow(group, status):
+        end_orphans(group)
+
+
+def start(program: list[str]) -> tuple[int, int]:
+    """Start the program in a group of its own; give its number, or the reason why that cannot be."""
+    reading, writing = os.pipe()
+    child = os.fork()
+    if child == 0:
+        problem = 0
+        try:
+            os.setpgid(0, 0)
+            nowhere = os.open(os.devnull, os.O_RDONLY)
+            os.dup2(nowhere, 0)
+            restore_signals()
+            os.execvp(program[0], program)
+        except OSError as error:
+            problem = error.errno or 1
+        finally:
+            os.write(writing, b"%d" % problem)
+            os._exit(127)
+    os.close(writing)
+    problem = int(os.read(reading, 16) or 0)
+    os.close(reading)
+    if problem:
+        os.waitpid(child, 0)
+    return child, problem
+
+
+def restore_signals() -> None:
+    """Give the program the signals' usual meaning, where Python ignores them."""
+    import _signal  # the module `signal` costs as much as all the rest
+
+    for number in (PIPE, XFSZ):
+        _signal.signal(number, _signal.SIG_DFL)
+
+
+def follow(group: int, status: int) -> bool:
+    """Obey until the group is gone; tell whether it is, and not the server."""
+    pidfd = open_pidfd(group)
+    watched = [0] if pidfd < 0 else [0, pidfd]
+    has_ended = is_asked = False
+    while True:
+        pause = None if pidfd >= 0 and not has_ended else LOOK_S if is_asked or not has_ended else 10 * LOOK_S
+        ready = select.select(watched, [], [], pause)[0]
+        if not has_ended:
+            pid, ending = os.waitpid(group, os.WNOHANG)
+            if pid:
+                has_ended = True
+                watched = [0]
+                tell(status, b"ended %d\n" % ending)
+        if 0 in ready:
+            orders = os.read(0, 64)
+            if not orders:
+                return has_ended and is_gone(group)
+            send(group, KILL if b"K" in orders else TERM)
+            is_asked = True
+        if has_ended and is_gone(group):
+            return True
+
+
+def open_pidfd(pid: int) -> int:
+    """Give a descriptor that tells of the end of a process; -1 where the system has none."""
+    try:
+        return os.pidfd_open(pid)
+    except (AttributeError, OSError):
+        return -1
+
+
+def end_orphans(group: int) -> None:
+    """End what the server left behind: ask, and soon after make it."""
+    send(group, TERM)
+    select.select([], [], [], ORPHAN_GRACE_S)
+    send(group, KILL)
+
+
+def is_gone(group: int) -> bool:
+    """Tell whether nobody is left alive in the group."""
+    try:
+        os.killpg(group, 0)
+    except ProcessLookupError:
+        return True
+    except OSError:
+        pass
+    # Those that have ended still count until their parent, often process 1, takes note of it.
+    try:
+        names = [name for name in os.listdir("/proc") if name.isdigit()]
+    except OSError:
+        return False
+    return bool(names) and not any(is_alive_in(group, name) for name in names)
+
+
+def is_alive_in(group: int, name: str) -> bool:
+    """Tell whether a process is of the group and has not ended."""
+    try:
+        with open(f"/proc/{name}/stat", "rb") as stat:
+            state, _, its_group = stat.read().rpartition(b")")[2].split()[:3]
+    except (OSError, ValueError):
+        return False
+    return int(its_group) == group and state not in (b"Z", b"X")
+
+
+def send(group: int, number: int) -> bool:
+    """Send a signal to everybody in the group; tell whether anybody was there."""
+    try:
+        os.killpg(group, number)
+    except OSError:
+        return False
+    return True
+
+
+def tell(status: int, line: bytes) -> bool:
+    """Tell the server; give whether it is still there."""
+    try:
+        os.write(status, line)
+    except OSError:
+        return False
+    return True
+
+
+if __name__ == "__main__":
+    main(int(sys.argv[1]), sys.argv[2], sys.argv[3:])

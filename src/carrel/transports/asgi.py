@@ -1,0 +1,111 @@
+"""What the HTTP modules share: one request as the server hands it over, and answering it.
+
+Plain ASGI, without a framework: a read of a kilobyte is answered in fewer steps than a
+framework needs to wrap the request (`docs/decisions/0010-http.md` has the measurement).
+"""
+
+from collections.abc import Awaitable, Callable, Iterable, MutableMapping
+from typing import Any, Final
+
+from carrel.allowance import Allowance
+from carrel.permissions import EVERYTHING, Access
+from carrel.protocol import jsonrpc
+
+Event = MutableMapping[str, Any]
+Receive = Callable[[], Awaitable[Event]]
+Send = Callable[[Event], Awaitable[None]]
+HeaderList = Iterable[tuple[bytes, bytes]]
+
+JSON: Final = (b"content-type", b"application/json")
+
+
+class Gone(Exception):
+    """The client left; nobody waits for the answer."""
+
+
+class TooLong(Exception):
+    """The body is longer than one message may be."""
+
+
+class Request:
+    """One HTTP request, and who makes it."""
+
+    __slots__ = (
+        "access",
+        "allowance",
+        "has_begun",
+        "headers",
+        "method",
+        "path",
+        "query",
+        "receive",
+        "repeated",
+        "send",
+    )
+
+    def __init__(self, scope: Event, receive: Receive, send: Send) -> None:
+        given = scope["headers"]
+        self.method: str = scope["method"]
+        self.path: bytes = scope.get("raw_path") or scope["path"].encode()
+        self.query: bytes = scope["query_string"]
+        self.headers: dict[bytes, bytes] = dict(given)
+        self.repeated = frozenset[bytes]() if len(self.headers) == len(given) else _repeated(given)
+        self.receive = receive
+        self.send = send
+        self.access: Access = EVERYTHING
+        self.allowance: Allowance | None = None
+        self.has_begun = False
+
+    async def reply(self, status: int, body: bytes = b"", *headers: tuple[bytes, bytes]) -> None:
+        """Answer with a whole body."""
+        length = (b"content-length", b"%d" % len(body))
+        all_headers = [*headers, length] if status not in (204, 304) else [*headers]
+        await self.send({"type": "http.response.start", "status": status, "headers": all_headers})
+        await self.send({"type": "http.response.body", "body": b"" if self.method == "HEAD" else body})
+
+    async def reply_json(self, status: int, value: object, *headers: tuple[bytes, bytes]) -> None:
+        """Answer with a JSON value."""
+        await self.reply(status, jsonrpc.plain(value), JSON, *headers)
+
+    async def refuse(self, status: int, problem: str, *headers: tuple[bytes, bytes]) -> None:
+        """Answer that it is not to be, in a sentence."""
+        await self.reply_json(status, {"error": problem}, *headers)
+
+    async def begin(self, status: int, headers: HeaderList) -> None:
+        """Begin an answer whose body follows in parts."""
+        self.has_begun = True
+        await self.send({"type": "http.response.start", "status": status, "headers": list(headers)})
+
+    async def write(self, part: bytes, *, is_last: bool = False) -> None:
+        """Send a part of the body; it waits while the reader takes nothing."""
+        await self.send({"type": "http.response.body", "body": part, "more_body": not is_last})
+
+    async def body(self, limit: int) -> bytes:
+        """Read the body, at most so much of it."""
+        declared = self.headers.get(b"content-length", b"")
+        if declared.isdigit() and int(declared[:20]) > limit:
+            raise TooLong
+        event = await self.receive()
+        body: bytes = event.get("body", b"")
+        if event.get("more_body"):
+            parts, size = [body], len(body)
+            while event.get("more_body") and size <= limit:
+                event = await self.receive()
+                parts.append(event.get("body", b""))
+                size += len(parts[-1])
+            body = b"".join(parts)
+        if event["type"] == "http.disconnect":
+            raise Gone
+        if len(body) > limit:
+            raise TooLong
+        return body
+
+    async def until_gone(self) -> None:
+        """Wait until the client leaves."""
+        while (await self.receive())["type"] != "http.disconnect":
+            pass
+
+
+def _repeated(given: HeaderList) -> frozenset[bytes]:
+    names = [name for name, _ in given]
+    return frozenset(name for name in names if names.count(name) > 1)

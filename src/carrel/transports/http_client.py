@@ -1,0 +1,272 @@
+"""Streamable HTTP as a client's transport, both eras: each message is its own POST.
+
+A request waits for its answer on a thread of its own. A legacy session is kept, listened to
+on its GET stream, and ended when this is closed; a modern request that is cancelled has its
+connection closed. What HTTP itself refuses is told as the answer to the request.
+"""
+
+import contextlib
+import http.client
+import queue
+import socket
+import threading
+from collections.abc import Mapping
+from typing import Final
+from urllib.parse import urlsplit
+
+from carrel.errors import ConfigError
+from carrel.limits import ID_WINDOW_BYTES
+from carrel.protocol import asking, eras, headers, jsonrpc
+from carrel.protocol.asking import Outline
+from carrel.protocol.events import Events
+from carrel.protocol.failures import ERROR_KEY
+from carrel.protocol.framing import OverLong
+from carrel.protocol.jsonrpc import Key
+
+CONNECT_S: Final = 10.0
+NOTICE_S: Final = 10.0
+RETRY_S: Final = (1.0, 2.0, 5.0, 15.0, 30.0)
+_CHUNK: Final = 1 << 16
+_MAX_IDLE: Final = 4
+_LOOPBACK: Final = frozenset({"localhost", "127.0.0.1", "::1"})
+_SESSION: Final = "Mcp-Session-Id"
+_WORDS: Final = {401: "denied", 403: "denied", 404: "unavailable", 413: "too_large", 429: "busy", 504: "timeout"}
+
+_Failed = (OSError, http.client.HTTPException, ValueError)
+
+
+class Http:
+    """A conversation with the server at an address."""
+
+    def __init__(
+        self, url: str, given: Mapping[str, str] | None = None, *, max_message_bytes: int, insecure: bool = False
+    ) -> None:
+        """Take an address; nothing is sent yet. A token goes in `given`, as Authorization."""
+        parts = urlsplit(url)
+        if parts.scheme not in ("http", "https") or not parts.hostname:
+            raise ConfigError(f"{url}: write the address as https://host/mcp")
+        if parts.scheme == "http" and parts.hostname not in _LOOPBACK and not insecure:
+            raise ConfigError(f"{url}: everybody on the way could read along; use https")
+        self._is_secure = parts.scheme == "https"
+        self._host, self._port = parts.hostname, parts.port
+        self._path = (parts.path or "/mcp") + (f"?{parts.query}" if parts.query else "")
+        self._given = dict(given or {})
+        self._max_bytes = max_message_bytes
+        self._inbox: queue.SimpleQueue[bytes | OverLong | None] = queue.SimpleQueue()
+        self._lock = threading.Lock()
+        self._idle: list[http.client.HTTPConnection] = []
+        self._open: dict[object, http.client.HTTPConnection] = {}
+        self._session: str | None = None
+        self._version: str | None = None
+        self._closed = threading.Event()
+
+    # What a peer uses
+
+    def send(self, message: bytes) -> None:
+        """Give one message to the server; a request's answer is waited for elsewhere."""
+        if self._closed.is_set():
+            raise BrokenPipeError("the conversation is over")
+        outline = asking.outline(message)
+        if outline.method == asking.CANCELLED and self._abandon(outline.cancels):
+            return
+        if outline.key is None:
+            self._notify(message, outline)
+        else:
+            thread = threading.Thread(
+                target=self._exchange, args=(message, outline), name="carrel-http-request", daemon=True
+            )
+            thread.start()
+
+    def receive(self) -> bytes | OverLong | None:
+        """Wait for a message; None at the end."""
+        return self._inbox.get()
+
+    def close(self) -> None:
+        """End the session, and every request that still waits; a second call does nothing."""
+        with self._lock:
+            if self._closed.is_set():
+                return
+            self._closed.set()
+            waiting = list(self._open.values())
+        for connection in waiting:
+            _cut(connection)
+        if self._session is not None:
+            with contextlib.suppress(*_Failed):
+                connection = self._connect(NOTICE_S / 5)
+                connection.request("DELETE", self._path, headers=self._headers(None))
+                connection.getresponse().read(_CHUNK)
+                connection.close()
+        with self._lock:
+            for connection in self._idle:
+                connection.close()
+            self._idle.clear()
+        self._inbox.put(None)
+
+    # One message
+
+    def _exchange(self, message: bytes, outline: Outline) -> None:
+        """Post a request and pass on all that comes back."""
+        assert outline.key is not None
+        try:
+            response, connection = self._post(message, outline)
+        except _Failed as error:
+            self._fail(outline.key, f"Cannot reach {self._host}: {type(error).__name__}", "unavailable")
+            return
+        try:
+            self._take(response, outline)
+            is_reusable = not response.will_close and response.isclosed()
+        except _Failed:
+            is_reusable = False
+            if not self._closed.is_set():
+                self._fail(outline.key, "The connection broke off before the answer", "unavailable")
+        finally:
+            with self._lock:
+                self._open.pop(outline.key, None)
+        if not is_reusable:
+            response.close()
+        self._put_back(connection, is_reusable=is_reusable)
+
+    def _post(self, message: bytes, outline: Outline) -> tuple[http.client.HTTPResponse, http.client.HTTPConnection]:
+        """Send on a connection that is idle, or on a new one; an idle one may have died of age."""
+        is_safe = outline.method not in ("tools/call", "initialize")
+        while True:
+            with self._lock:
+                connection = self._idle.pop() if self._idle and is_safe else None
+            is_old = connection is not None
+            connection = connection or self._connect()
+            with self._lock:
+                self._open[outline.key] = connection
+            try:
+                connection.request("POST", self._path, message, self._headers(outline))
+                return connection.getresponse(), connection
+            except (http.client.RemoteDisconnected, ConnectionError):
+                connection.close()
+                if not is_old or self._closed.is_set():
+                    raise
+
+    def _take(self, response: http.client.HTTPResponse, outline: Outline) -> None:
+        assert outline.key is not None
+        kind = response.headers.get_content_type()
+        if response.status == 200 and kind == "text/event-stream":
+            self._follow(response)
+            # Counts only where the stream ended without the answer: a second one is nobody's.
+            self._fail(outline.key, "The stream ended before the answer", "unavailable")
+            return
+        body = response.read(self._max_bytes + 1)
+        if response.status == 202:
+            return
+        if len(body) > self._max_bytes:
+            self._inbox.put(OverLong(body[:ID_WINDOW_BYTES]))
+        elif kind == "application/json" and asking.decode(body) is not None:
+            if outline.method == "initialize":
+                self._agree(body, response.getheader(_SESSION))
+            self._inbox.put(body)
+        else:
+            word = _WORDS.get(response.status, "unavailable")
+            told = {401: "it wants another token", 403: "it refuses us"}.get(response.status, "")
+            problem = f"The server answered {response.status}"
+            self._fail(outline.key, f"{problem}: {told}" if told else problem, word)
+
+    def _follow(self, response: http.client.HTTPResponse) -> None:
+        """Pass on the messages of an event stream until it ends."""
+        events = Events(self._max_bytes)
+        while chunk := response.read1(_CHUNK):
+            for message in events.feed(chunk):
+                self._inbox.put(message)
+
+    def _notify(self, message: bytes, outline: Outline) -> None:
+        """Post what has no answer, before anything that is sent later."""
+        with contextlib.suppress(*_Failed):
+            connection = self._connect(NOTICE_S)
+            connection.request("POST", self._path, message, self._headers(outline))
+            connection.getresponse().read(_CHUNK)
+            connection.close()
+        if outline.method == "notifications/initialized" and self._session is not None:
+            threading.Thread(target=self._listen, name="carrel-http-listen", daemon=True).start()
+
+    def _abandon(self, key: Key | None) -> bool:
+        """Close the connection of a modern request; in the legacy era cancelling is a message."""
+        with self._lock:
+            connection = None if key is None or self._session or self._version else self._open.get(key)
+        if connection is None:
+            return self._session is None and self._version is None
+        _cut(connection)
+        return True
+
+    def _listen(self) -> None:
+        """Hear what a legacy server tells outside of answers; a stream that ends is opened again."""
+        for pause_s in (*RETRY_S, *[RETRY_S[-1]] * 1_000_000):
+            if not self._follow_session() or self._closed.wait(pause_s):
+                return
+
+    def _follow_session(self) -> bool:
+        """Hear a session's stream until it ends; tell whether it makes sense to ask for it again."""
+        try:
+            connection = self._connect()
+        except _Failed:
+            return True
+        with self._lock:
+            self._open[_SESSION] = connection
+            if self._closed.is_set():
+                _cut(connection)
+        try:
+            connection.request("GET", self._path, headers={**self._headers(None), "Accept": "text/event-stream"})
+            with connection.getresponse() as response:
+                if response.status != 200:
+                    return False
+                self._follow(response)
+        except _Failed:
+            return True
+        finally:
+            connection.close()
+        return True
+
+    # Pieces
+
+    def _agree(self, body: bytes, session: str | None) -> None:
+        """Remember what a legacy handshake agreed on."""
+        self._version = asking.agreed_version(body) or self._version
+        self._session = session
+
+    def _headers(self, outline: Outline | None) -> dict[str, str]:
+        made = {
+            "Content-Type": "application/json",
+            "Accept": "application/json, text/event-stream",
+            **self._given,
+        }
+        if outline is not None and outline.version is not None:
+            made["MCP-Protocol-Version"] = outline.version
+            made["Mcp-Method"] = outline.method
+            if outline.name is not None:
+                made["Mcp-Name"] = headers.spell_name(outline.name)
+            return made
+        if self._version is not None and (outline is None or outline.method != "initialize"):
+            made["MCP-Protocol-Version"] = self._version
+        if self._session is not None:
+            made[_SESSION] = self._session
+        return made
+
+    def _connect(self, timeout_s: float | None = None) -> http.client.HTTPConnection:
+        kind = http.client.HTTPSConnection if self._is_secure else http.client.HTTPConnection
+        connection = kind(self._host, self._port, timeout=CONNECT_S)
+        connection.connect()
+        connection.sock.settimeout(timeout_s)
+        connection.sock.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+        return connection
+
+    def _put_back(self, connection: http.client.HTTPConnection, *, is_reusable: bool) -> None:
+        with self._lock:
+            if is_reusable and not self._closed.is_set() and len(self._idle) < _MAX_IDLE:
+                self._idle.append(connection)
+                return
+        connection.close()
+
+    def _fail(self, key: Key, problem: str, word: str) -> None:
+        code = eras.DENIED if word == "denied" else jsonrpc.INTERNAL_ERROR
+        self._inbox.put(jsonrpc.failure(asking.spell(key), code, problem, {ERROR_KEY: word}))
+
+
+def _cut(connection: http.client.HTTPConnection) -> None:
+    """End a connection that another thread reads from."""
+    with contextlib.suppress(OSError, AttributeError):
+        connection.sock.shutdown(socket.SHUT_RDWR)

@@ -1,0 +1,156 @@
+"""Who comes in: the names this server is reached by, the pages that may ask, and the tokens.
+
+`Host` and `Origin` are checked on every request, before anything else, whatever the bind
+address: a page that rebinds its name to this machine changes neither in its favour.
+"""
+
+from collections.abc import Iterable
+from functools import partial
+from typing import Final, Protocol
+from urllib.parse import urlsplit
+
+from carrel.permissions import EVERYTHING, Access
+from carrel.transports.asgi import Request
+from carrel.transports.http_threads import Threads
+from carrel.value import Value
+
+LOOPBACK: Final = frozenset({"localhost", "127.0.0.1", "[::1]"})
+METADATA_PATH: Final = "/.well-known/oauth-protected-resource"
+_MAX_REMEMBERED: Final = 64
+
+Header = tuple[bytes, bytes]
+
+
+class Keys(Protocol):
+    """Knows this machine's own tokens."""
+
+    def find(self, token: str) -> Access | None:
+        """Give the access of a token; must not wait."""
+
+
+class Issuers(Protocol):
+    """Knows tokens of an outside authorization server."""
+
+    issuer: str
+    audience: str
+
+    def known(self, token: str) -> Access | None:
+        """Give the access of a token that was verified before; must not wait."""
+
+    def verify(self, token: str) -> Access | None:
+        """Give the access of a token; may wait."""
+
+
+class Doors(Value, frozen=True):
+    """The names and origins that are let in; on loopback also the loopback names, with any port."""
+
+    is_loopback: bool
+    hosts: frozenset[str] = frozenset()
+    origins: frozenset[str] = frozenset()
+
+
+class Refusal(Value, frozen=True):
+    """Why somebody does not come in."""
+
+    status: int
+    problem: str
+    headers: tuple[Header, ...] = ()
+
+
+class Guard:
+    """Stands before every route. Without `keys` and `issuer`, nobody is asked for a token."""
+
+    def __init__(self, doors: Doors, keys: Keys | None = None, issuer: Issuers | None = None) -> None:
+        self._doors = doors
+        self._keys = keys
+        self._issuer = issuer
+        self._good_hosts: set[bytes] = set()
+
+    def refusal(self, request: Request) -> Refusal | None:
+        """Say why a request is not even looked at, if so."""
+        headers = request.headers
+        host = headers.get(b"host")
+        if host not in self._good_hosts or (request.repeated and b"host" in request.repeated):
+            if host is None or b"host" in request.repeated or not self._is_our_name(host):
+                return Refusal(421, "Host is not a name of this server; add it to [http] hosts")
+            if len(self._good_hosts) < _MAX_REMEMBERED:
+                self._good_hosts.add(host)
+        origin = headers.get(b"origin")
+        if origin is not None and (b"origin" in request.repeated or not self._is_friend(origin)):
+            return Refusal(403, "Origin is not allowed; add it to [http] origins")
+        if origin is None and headers.get(b"sec-fetch-site") == b"cross-site":
+            return Refusal(403, "Another site may not ask this one")
+        return None
+
+    async def identify(self, request: Request, threads: Threads) -> Access | Refusal:
+        """Tell who asks, or why they are not let in."""
+        if self._keys is None and self._issuer is None:
+            return EVERYTHING
+        given = request.headers.get(b"authorization")
+        if given is None or b"authorization" in request.repeated:
+            return Refusal(401, "A bearer token is needed", self._challenge(request))
+        scheme, _, token = given.decode("latin-1").partition(" ")
+        token = token.strip()
+        if scheme.lower() != "bearer" or not token:
+            return Refusal(401, "A bearer token is needed", self._challenge(request))
+        access = None if self._keys is None else self._keys.find(token)
+        if access is None and self._issuer is not None and token.count(".") == 2:
+            access = self._issuer.known(token)
+            if access is None:
+                access = await threads.call(EVERYTHING, partial(self._issuer.verify, token))
+        return access or Refusal(401, "The token is not valid", self._challenge(request, "invalid_token"))
+
+    def metadata(self, scopes: Iterable[str]) -> dict[str, object] | None:
+        """Give what RFC 9728 wants told of this server; None where there is no authorization server."""
+        if self._issuer is None:
+            return None
+        return {
+            "resource": self._issuer.audience,
+            "authorization_servers": [self._issuer.issuer],
+            "bearer_methods_supported": ["header"],
+            "scopes_supported": sorted(scopes),
+            "resource_name": "Carrel",
+        }
+
+    def _challenge(self, request: Request, error: str = "") -> tuple[Header, ...]:
+        parts = ['realm="carrel"']
+        if error:
+            parts.append(f'error="{error}"')
+        if self._issuer is not None:
+            parts.append(f'resource_metadata="{self._metadata_url(request)}"')
+            parts.append('scope="*:read"')
+        return ((b"www-authenticate", f"Bearer {', '.join(parts)}".encode("ascii", "replace")),)
+
+    def _metadata_url(self, request: Request) -> str:
+        """Give where the metadata is: by the name of the resource, if that is an address."""
+        assert self._issuer is not None
+        resource = urlsplit(self._issuer.audience)
+        if resource.scheme in ("http", "https") and resource.netloc:
+            return f"{resource.scheme}://{resource.netloc}{METADATA_PATH}{resource.path.rstrip('/')}"
+        return f"http://{request.headers[b'host'].decode('latin-1')}{METADATA_PATH}/mcp"
+
+    def _is_our_name(self, host: bytes) -> bool:
+        named = host.decode("latin-1").strip().lower()
+        bare = _without_port(named)
+        if bare is None:
+            return False
+        return (self._doors.is_loopback and bare in LOOPBACK) or named in self._doors.hosts or bare in self._doors.hosts
+
+    def _is_friend(self, origin: bytes) -> bool:
+        """Compare whole origins, never beginnings: `http://localhost.evil` is not localhost."""
+        named = origin.decode("latin-1").strip().lower()
+        if named in self._doors.origins:
+            return True
+        scheme, separator, authority = named.partition("://")
+        if not separator or scheme not in ("http", "https") or not self._doors.is_loopback:
+            return False
+        return _without_port(authority) in LOOPBACK
+
+
+def _without_port(authority: str) -> str | None:
+    """Give the name of `name:port`; None for what is no name."""
+    name, colon, port = authority.rpartition(":")
+    if not colon or authority.endswith("]"):
+        name, port = authority, "0"
+    is_sound = port.isascii() and port.isdigit() and name and not set(name) & set("/@?#\\ \t")
+    return name if is_sound else None

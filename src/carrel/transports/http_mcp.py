@@ -1,0 +1,317 @@
+"""Streamable HTTP: the endpoint `/mcp`, both eras.
+
+A modern request is a conversation of its own: a connection is made for it and closed with
+it, so equal ids of different clients never meet, and a client that leaves has cancelled.
+A legacy request belongs to its session, if it has one. Answers are JSON; an event stream
+is opened only when something has to be told before the answer.
+"""
+
+import asyncio
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from functools import lru_cache, partial
+from time import time
+from typing import Final
+
+from carrel.errors import ProtocolError
+from carrel.protocol import eras, failures, headers, jsonrpc, methods
+from carrel.protocol.eras import Era
+from carrel.protocol.headers import Headers
+from carrel.protocol.jsonrpc import Message, Response
+from carrel.server import NOTICES, Connection, Server
+from carrel.transports.asgi import JSON, Request, TooLong
+from carrel.transports.http_sessions import Session, Sessions
+from carrel.transports.http_threads import Threads, aside
+from carrel.transports.sse import Outbox, stream
+from carrel.work import Work
+
+_VERSION, _METHOD, _NAME = headers.VERSION.encode(), headers.METHOD.encode(), headers.NAME.encode()
+_SESSION: Final = b"mcp-session-id"
+_LISTEN: Final = "subscriptions/listen"
+_ALLOW_POST: Final = (b"allow", b"POST")
+_ALLOW_ALL: Final = (b"allow", b"POST, GET, DELETE")
+
+
+class Endpoint:
+    """Answers what comes to `/mcp`."""
+
+    def __init__(self, server: Server, threads: Threads, sessions: Sessions) -> None:
+        self._server = server
+        self._threads = threads
+        self._sessions = sessions
+        self._streams: set[tuple[Connection, Outbox]] = set()
+
+    async def answer(self, request: Request) -> None:
+        """Answer one request."""
+        if request.method == "POST":
+            await self._post(request)
+        elif request.method in ("GET", "DELETE"):
+            await self._get_or_delete(request)
+        else:
+            await request.refuse(405, "Use POST", _ALLOW_ALL)
+
+    def close(self) -> None:
+        """End every stream, each with its result, and every session."""
+        for connection, outbox in tuple(self._streams):
+            for ending in connection.close():
+                outbox.finish(ending)
+        self._sessions.close()
+
+    # POST: one message
+
+    async def _post(self, request: Request) -> None:
+        problem = _problem_with(request.headers.get(b"content-type", b""), request.headers.get(b"accept", b"*/*"))
+        if problem is not None:
+            await request.refuse(*problem)
+            return
+        try:
+            body = await request.body(self._server.catalog.max_bytes)
+        except TooLong:
+            limit = self._server.catalog.max_bytes
+            await request.refuse(413, f"Message too large: one message holds {limit} bytes", (b"connection", b"close"))
+            return
+        beside = _headers_of(request)
+        try:
+            message = jsonrpc.decode(body)
+        except ProtocolError as error:
+            await self._take_no_message(request, body, error)
+            return
+        if isinstance(message, Response) or message.id is None:
+            await self._take_notice(request, message, beside)
+            return
+        try:
+            call = methods.parse(message, self._server.served, beside)
+        except ProtocolError as error:
+            era = methods.era_of(message, beside)
+            await _reply(request, failures.encode(error, era, message.id), era)
+            return
+        if call.era is Era.MODERN:
+            await self._converse(request, call, None)
+        elif call.method == "initialize":
+            await self._open_session(request, call)
+        else:
+            await self._answer_legacy(request, call)
+
+    async def _take_no_message(self, request: Request, body: bytes, error: ProtocolError) -> None:
+        """Answer what is no single message: a batch, where one was agreed on, or nonsense."""
+        session = self._session_of(request)
+        is_batch = body.lstrip()[:1] == b"["
+        if is_batch and session is not None and session.version == eras.BATCH_VERSION:
+            outbox = Outbox()
+            given = session.connection.accept(body.strip())
+            if given is None:
+                await request.reply(202)
+            elif isinstance(given, Work):
+                await self._wait(request, session.connection, given, outbox, Era.LEGACY, outbox.finish)
+            else:
+                await request.reply(200, given, JSON)
+            return
+        await request.reply(400, failures.encode(error, Era.LEGACY, error.request_id), JSON)
+
+    async def _take_notice(self, request: Request, message: Message | Response, beside: Headers) -> None:
+        """Take what wants no answer."""
+        is_modern = beside.is_modern or (isinstance(message, Message) and methods.era_of(message) is Era.MODERN)
+        if isinstance(message, Response):
+            if is_modern:
+                error = ProtocolError(jsonrpc.INVALID_REQUEST, "Invalid request: a response, and nothing was asked")
+                await request.reply(400, failures.encode(error, Era.MODERN, None), JSON)
+                return
+        elif not is_modern and _SESSION in request.headers:
+            session = self._session_of(request)
+            if session is None:
+                await _refuse_session(request, None)
+                return
+            if message.method in NOTICES:
+                # A tool that is stopped, or a list that is looked at for the first time, may take its time.
+                aside(partial(session.connection.notice, message))
+        await request.reply(202)
+
+    # Requests
+
+    async def _converse(self, request: Request, call: methods.Call, session: Session | None) -> None:
+        """Answer a call: at once, or when its work is done; with a stream if something is told before."""
+        if call.method != _LISTEN and call.params.meta.progress_token is None:
+            connection = session.connection if session else self._connect(request, _nowhere)
+            given = connection.begin(call)
+            if given is not None and not isinstance(given, Work):
+                await _reply(request, given, call.era)
+                return
+            outbox = Outbox()
+        else:
+            outbox = Outbox()
+            connection = session.connection if session else self._connect(request, outbox.put)
+            given = connection.begin(call, outbox.put)
+            if given is not None and not isinstance(given, Work):
+                outbox.finish(given)
+        take = outbox.finish_if if call.method == _LISTEN else outbox.finish
+        try:
+            await self._wait(request, connection, given, outbox, call.era, take)
+        finally:
+            if call.era is Era.MODERN:
+                if isinstance(given, Work) and not outbox.is_finished:
+                    aside(connection.close)
+                else:
+                    connection.close()
+
+    async def _wait(
+        self,
+        request: Request,
+        connection: Connection,
+        given: bytes | Work | None,
+        outbox: Outbox,
+        era: Era,
+        take: Callable[[bytes | None], None],
+    ) -> None:
+        """Wait for what comes first: the answer, something to tell before it, or that the client left."""
+        gone = asyncio.ensure_future(request.until_gone())
+        gone.add_done_callback(lambda _: outbox.wake())
+        self._streams.add((connection, outbox))
+        try:
+            with self._threads.waiting(request.access) as is_free:
+                if isinstance(given, Work) and is_free:
+                    self._threads.submit(given, take)
+                elif isinstance(given, Work):
+                    take(given.refuse())
+                while not (outbox.is_finished or outbox.has_pending or gone.done()):
+                    await outbox.wait(None)
+            if gone.done():
+                return
+            if outbox.is_finished and not outbox.has_pending:
+                await (request.reply(202) if outbox.answer is None else _reply(request, outbox.answer, era))
+                return
+            await self._stream(request, outbox, gone)
+        finally:
+            self._streams.discard((connection, outbox))
+            gone.cancel()
+
+    async def _stream(self, request: Request, outbox: Outbox, gone: asyncio.Future[None]) -> None:
+        with self._threads.streaming(request.access) as is_free, _expiring(request, outbox) as is_expired:
+            if is_free:
+                await stream(request, outbox, lambda: gone.done() or is_expired())
+            else:
+                await request.refuse(503, "Too many open streams: close some", (b"retry-after", b"1"))
+
+    def _connect(self, request: Request, send: Callable[[bytes], None]) -> Connection:
+        return self._server.connect(send, request.access, request.allowance)
+
+    # Legacy
+
+    async def _open_session(self, request: Request, call: methods.Call) -> None:
+        outbox = Outbox()
+        connection = self._connect(request, outbox.put)
+        given = connection.begin(call)
+        assert isinstance(given, bytes)
+        if headers.status_of(given, Era.LEGACY) != 200 or given.startswith(b'{"error"'):
+            await _reply(request, given, Era.LEGACY)
+            return
+        version = eras.negotiate(call.params.protocol_version)
+        session = Session(request.access.name, connection, outbox, version)
+        self._sessions.add(session)
+        await request.reply(200, given, JSON, (_SESSION, session.id.encode()))
+
+    async def _answer_legacy(self, request: Request, call: methods.Call) -> None:
+        session = self._session_of(request)
+        if session is None and _SESSION in request.headers:
+            await _refuse_session(request, call.id)
+        elif session is None and call.method == "resources/subscribe":
+            error = ProtocolError(jsonrpc.INVALID_REQUEST, "Invalid request: subscriptions need a session")
+            await request.reply(400, failures.encode(error, Era.LEGACY, call.id), JSON)
+        else:
+            await self._converse(request, call, session)
+
+    def _session_of(self, request: Request) -> Session | None:
+        given = request.headers.get(_SESSION)
+        return None if given is None else self._sessions.find(given.decode("latin-1"), request.access)
+
+    async def _get_or_delete(self, request: Request) -> None:
+        session = self._session_of(request)
+        if _SESSION not in request.headers or _headers_of(request).is_modern:
+            await request.refuse(405, "Use POST", _ALLOW_POST)
+        elif session is None:
+            await _refuse_session(request, None)
+        elif request.method == "DELETE":
+            self._sessions.end(session)
+            await request.reply(204)
+        elif not _takes(request.headers.get(b"accept", b"*/*"), b"text/event-stream"):
+            await request.refuse(406, "Accept must list text/event-stream")
+        else:
+            await self._stream_session(request, session)
+
+    async def _stream_session(self, request: Request, session: Session) -> None:
+        """Tell a session's news; a later stream of the same session takes over."""
+        gone = asyncio.ensure_future(request.until_gone())
+        gone.add_done_callback(lambda _: session.outbox.wake())
+        try:
+            with self._threads.streaming(request.access) as is_free, _expiring(request, session.outbox) as is_expired:
+                if not is_free:
+                    await request.refuse(503, "Too many open streams: close some", (b"retry-after", b"1"))
+                    return
+                reader = session.claim()
+
+                def is_over() -> bool:
+                    self._sessions.touch(session)
+                    return gone.done() or is_expired() or not session.is_read_by(reader)
+
+                await stream(request, session.outbox, is_over)
+        finally:
+            gone.cancel()
+
+
+async def _reply(request: Request, answer: bytes, era: Era) -> None:
+    """Send an answer with the status that belongs to it."""
+    status = headers.status_of(answer, era)
+    if status == 403:
+        challenge = f'Bearer error="insufficient_scope", scope="{headers.needed_scope(answer)}"'
+        await request.reply(403, answer, JSON, (b"www-authenticate", challenge.encode("ascii", "replace")))
+    else:
+        await request.reply(status, answer, JSON)
+
+
+async def _refuse_session(request: Request, request_id: bytes | None) -> None:
+    error = ProtocolError(jsonrpc.INVALID_REQUEST, "Unknown session: it ended, or never was; initialize anew")
+    await request.reply(404, failures.encode(error, Era.LEGACY, request_id), JSON)
+
+
+@contextmanager
+def _expiring(request: Request, outbox: Outbox) -> Iterator[Callable[[], bool]]:
+    """Tell when the right to a stream ends, and have the stream look then."""
+    ends_at = request.access.expires_at
+    if ends_at is None:
+        yield lambda: False
+        return
+    timer = asyncio.get_running_loop().call_later(max(0.0, ends_at - time()) + 0.001, outbox.wake)
+    try:
+        yield lambda: time() >= ends_at
+    finally:
+        timer.cancel()
+
+
+def _nowhere(_: bytes) -> None:
+    """Take what nobody asked to be told."""
+
+
+def _headers_of(request: Request) -> Headers:
+    given = request.headers.get
+    version, method, name = given(_VERSION), given(_METHOD), given(_NAME)
+    repeated = next((one for one in (_VERSION, _METHOD, _NAME) if one in request.repeated), b"")
+    return Headers(
+        None if version is None else version.strip(b" \t").decode("latin-1"),
+        None if method is None else method.strip(b" \t").decode("latin-1"),
+        None if name is None else name.strip(b" \t").decode("latin-1"),
+        repeated.decode(),
+    )
+
+
+@lru_cache(maxsize=64)
+def _problem_with(content_type: bytes, accept: bytes) -> tuple[int, str] | None:
+    """Say what is wrong with the form of a POST, if anything is."""
+    if content_type.partition(b";")[0].strip().lower() != b"application/json":
+        return 415, "Content-Type must be application/json"
+    if not (_takes(accept, b"application/json") and _takes(accept, b"text/event-stream")):
+        return 406, "Accept must list application/json and text/event-stream"
+    return None
+
+
+def _takes(accept: bytes, kind: bytes) -> bool:
+    named = {part.partition(b";")[0].strip().lower() for part in accept.split(b",")}
+    return not named.isdisjoint({kind, kind.partition(b"/")[0] + b"/*", b"*/*"})

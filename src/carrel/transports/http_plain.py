@@ -1,0 +1,218 @@
+"""The same resources for anything that speaks HTTP: `GET /{scheme}/{rest}?query`.
+
+`/logs/run/web_1` is `logs://run/web_1`; a scheme whose URIs have no authority, such as
+workspace, gets its empty one: `/workspace/x` is `workspace:///x`. The path is taken as it
+was sent and decoded once, by whoever decodes URIs. Bodies are sent in parts, never held.
+"""
+
+from collections.abc import Callable
+from email.utils import formatdate
+from functools import partial
+from typing import Final
+
+from carrel.boundary import attempt
+from carrel.catalog import close_sources
+from carrel.errors import BadArgument, ProtocolError, ProviderError, RequestError
+from carrel.model import Reading, Source, Stored
+from carrel.permissions import SCOPE_REASON, ActingAs
+from carrel.protocol import failures, jsonrpc, results
+from carrel.protocol.eras import Era
+from carrel.routing import Found
+from carrel.server import Server
+from carrel.transports.asgi import Request
+from carrel.transports.http_threads import Failure, Threads
+from carrel.uri import decode, pairs
+
+CHUNK: Final = 1 << 18
+SMALL: Final = 1 << 16
+"""What is no larger is read where it is asked for: a hop to another thread costs more."""
+
+_SAFETY: Final = (
+    (b"cache-control", b"private, no-cache"),
+    (b"x-content-type-options", b"nosniff"),
+    (b"content-security-policy", b"sandbox"),
+    (b"cross-origin-resource-policy", b"same-origin"),
+)
+"""What a browser must not do with a resource: guess its type, run it as a page of ours, or show it to another site."""
+
+Header = tuple[bytes, bytes]
+
+
+class Plain:
+    """Answers reads on plain HTTP."""
+
+    def __init__(self, server: Server, threads: Threads) -> None:
+        self._catalog = server.catalog
+        self._threads = threads
+
+    async def answer(self, request: Request) -> None:
+        """Answer a read, by the path or by `/-/read?uri=`."""
+        if request.method not in ("GET", "HEAD"):
+            await request.refuse(405, "Use GET or HEAD", (b"allow", b"GET, HEAD"))
+            return
+        try:
+            uri = self._uri_of(request)
+            with ActingAs(request.access):
+                found = self._catalog.find(uri)
+            reading = await self._open(request, found)
+            try:
+                await self._send(request, reading, found, uri)
+            finally:
+                close_sources(reading.items)
+        except (RequestError, ProviderError, ProtocolError) as error:
+            await refuse(request, error)
+
+    def _uri_of(self, request: Request) -> str:
+        """Make the URI that a request means, of its path exactly as it came."""
+        try:
+            path, query = request.path.decode(), request.query.decode()
+        except UnicodeDecodeError:
+            raise BadArgument("The path is not UTF-8", data={"parameter": "uri"}) from None
+        if path == "/-/read":
+            return _asked_for(query)
+        head, _, rest = path[1:].partition("/")
+        scheme = decode(head).lower()
+        start = f"{scheme}:///" if self._has_no_authority(scheme) else f"{scheme}://"
+        return f"{start}{rest}?{query}" if query else start + rest
+
+    def _has_no_authority(self, scheme: str) -> bool:
+        for mounted in self._catalog.mounted:
+            if scheme in mounted.provider.schemes:
+                return any(route.template.startswith(f"{scheme}:///") for route, _ in mounted.routes)
+        return False
+
+    async def _open(self, request: Request, found: Found) -> Reading:
+        given = request.headers.get(b"if-none-match")
+        condition = None if given is None else given.decode("latin-1")
+        return await self._run(request, found, partial(self._catalog.open, found, condition))
+
+    async def _run(self, request: Request, found: Found, read: Callable[[], Reading]) -> Reading:
+        """Read where it may wait, if it may have to."""
+        if found.mounted.blocking:
+            return await self._threads.call(request.access, read, lambda late: close_sources(late.items))
+        with ActingAs(request.access):
+            return attempt("a plain read", read)
+
+    async def _send(self, request: Request, reading: Reading, found: Found, uri: str) -> None:
+        facts = _facts(reading)
+        if reading.unchanged:
+            await request.reply(304, b"", *facts)
+            return
+        if len(reading.items) != 1:
+            # A folder: its children, as an MCP read tells them.
+            whole = await self._run(request, found, partial(self._catalog.read_found, found, uri))
+            await request.reply(200, jsonrpc.plain(results.read_result(whole, uri, Era.LEGACY)), _JSON, *facts)
+            return
+        item = reading.items[0]
+        assert isinstance(item, Stored)
+        size = item.source.size
+        if reading.error is not None:
+            told = attempt("a plain read", item.source.read, 0, size).decode(errors="replace")
+            status = failures.plain_status(reading.error)
+            await request.reply(status, jsonrpc.plain({"error": told}), _JSON, *facts)
+            return
+        status = 200
+        start, end = 0, size
+        kind = (b"content-type", _content_type(item, reading.mime_type).encode())
+        wanted = _range_of(request, reading, size)
+        if wanted == "unsatisfiable":
+            await request.reply(416, b"", (b"content-range", b"bytes */%d" % size), *facts)
+            return
+        if isinstance(wanted, tuple):
+            status, (start, end) = 206, wanted
+            facts = [*facts, (b"content-range", b"bytes %d-%d/%d" % (start, end - 1, size))]
+        await self._send_bytes(request, status, item.source, start, end, [kind, (b"accept-ranges", b"bytes"), *facts])
+
+    async def _send_bytes(
+        self, request: Request, status: int, source: Source, start: int, end: int, headers: list[Header]
+    ) -> None:
+        """Send a range of a source: at once if it is small, else part by part, each read on another thread."""
+        length = end - start
+        if length <= SMALL and request.method != "HEAD":
+            body = attempt("a plain read", source.read, start, length)
+            if len(body) != length:
+                raise ProviderError("The resource changed while it was read", word="unavailable")
+            await request.reply(status, body, *headers)
+            return
+        await request.begin(status, [*headers, (b"content-length", b"%d" % length)])
+        while start < end and request.method != "HEAD":
+            part = await self._threads.call(request.access, partial(source.read, start, min(CHUNK, end - start)))
+            if not part:
+                break
+            start += len(part)
+            await request.write(part, is_last=start >= end)
+        if start < end and request.method != "HEAD":
+            raise ConnectionAbortedError("a resource became shorter while it was sent")
+        if request.method == "HEAD" or not length:
+            await request.write(b"", is_last=True)
+
+
+_JSON: Final = (b"content-type", b"application/json")
+
+
+async def refuse(request: Request, error: Failure) -> None:
+    """Answer with an error as plain HTTP has it; in the middle of an answer, break it off."""
+    if request.has_begun:
+        raise ConnectionAbortedError("an answer could not be finished") from error
+    status, body = failures.plain(error)
+    extra: list[Header] = []
+    if isinstance(error, RequestError) and error.data.get("reason") == SCOPE_REASON:
+        challenge = f'Bearer error="insufficient_scope", scope="{error.data.get("scope")}"'
+        extra.append((b"www-authenticate", challenge.encode("ascii", "replace")))
+    if status in (429, 503):
+        extra.append((b"retry-after", b"1"))
+    await request.reply_json(status, body, *_SAFETY, *extra)
+
+
+def _asked_for(query: str) -> str:
+    asked = [value for name, value in pairs(query) if name == "uri"]
+    if len(asked) != 1:
+        raise BadArgument("Invalid parameter: uri (give it once, as /-/read?uri=…)", data={"parameter": "uri"})
+    return asked[0]
+
+
+def _facts(reading: Reading) -> list[Header]:
+    """Give what the headers say of a reading."""
+    facts = list(_SAFETY)
+    if reading.error is None and reading.etag and _is_plain(reading.etag):
+        facts.append((b"etag", f'"{reading.etag}"'.encode()))
+    if reading.last_modified_ms is not None:
+        facts.append((b"last-modified", formatdate(reading.last_modified_ms // 1000, usegmt=True).encode()))
+    return facts
+
+
+def _content_type(item: Stored, mime_type: str) -> str:
+    is_binary = item.encoding == "binary"
+    named = item.mime_type or mime_type
+    kind = named if named and _is_plain(named.replace(" ", "")) else ""
+    kind = kind or ("application/octet-stream" if is_binary else "text/plain")
+    if is_binary or "charset" in kind or not (kind.startswith("text/") or item.encoding != "utf-8"):
+        return kind
+    return f"{kind}; charset={item.encoding}"
+
+
+def _is_plain(text: str) -> bool:
+    return text.isascii() and text.isprintable() and '"' not in text and " " not in text
+
+
+def _range_of(request: Request, reading: Reading, size: int) -> tuple[int, int] | str | None:
+    """Give the one range asked for; None where the whole is to be sent."""
+    asked = request.headers.get(b"range", b"").decode("latin-1").strip().lower()
+    unless = request.headers.get(b"if-range")
+    if unless is not None and unless.decode("latin-1").strip() != f'"{reading.etag}"':
+        return None
+    if not asked.startswith("bytes=") or "," in asked or b"range" in request.repeated:
+        return None
+    first, dash, last = asked.removeprefix("bytes=").strip().partition("-")
+    is_sound = dash and (first or last) and all(part == "" or _is_number(part) for part in (first, last))
+    if not is_sound or (first and last and int(last) < int(first)):
+        return None
+    if not first:
+        start, end = max(0, size - int(last)), size
+    else:
+        start, end = int(first), min(size, int(last) + 1) if last else size
+    return (start, end) if start < end else "unsatisfiable"
+
+
+def _is_number(text: str) -> bool:
+    return text.isascii() and text.isdigit() and len(text) <= 18

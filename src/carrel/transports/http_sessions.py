@@ -1,0 +1,114 @@
+"""Legacy sessions: what `initialize` agreed on, until it is ended, idle for too long or pushed out.
+
+Ids are 128 random bits and work only for whoever opened the session.
+"""
+
+import asyncio
+import secrets
+from collections import OrderedDict
+from time import monotonic
+from typing import Final
+
+from carrel.limits import MAX_SESSIONS, SESSION_IDLE_S
+from carrel.permissions import Access
+from carrel.server import Connection
+from carrel.transports.http_threads import aside
+from carrel.transports.sse import Outbox
+
+SWEEP_S: Final = 60.0
+
+
+class Session:
+    """One legacy conversation. What is told outside of answers waits in its outbox for the GET stream."""
+
+    def __init__(self, owner: str, connection: Connection, outbox: Outbox, version: str) -> None:
+        self.id = secrets.token_hex(16)
+        self.owner = owner
+        self.connection = connection
+        self.outbox = outbox
+        self.version = version
+        self.used_at = monotonic()
+        self._reader = 0
+
+    def claim(self) -> int:
+        """Become the one reader of the outbox; the reader before, if there is one, is told to end."""
+        self._reader += 1
+        self.outbox.wake()
+        return self._reader
+
+    def is_read_by(self, reader: int) -> bool:
+        """Tell whether this is still the reader."""
+        return self._reader == reader and not self.outbox.is_finished
+
+    def end(self) -> None:
+        """End the conversation and its stream."""
+        if self.connection.is_busy:
+            # A tool may take its time to stop.
+            aside(self.connection.close)
+        else:
+            self.connection.close()
+        self.outbox.finish()
+
+
+class Sessions:
+    """Every live session, the longest idle first. Used on the event loop only."""
+
+    def __init__(self, idle_s: float = SESSION_IDLE_S, limit: int = MAX_SESSIONS) -> None:
+        self._idle_s = idle_s
+        self._limit = limit
+        self._live: OrderedDict[str, Session] = OrderedDict()
+        self._timer: asyncio.TimerHandle | None = None
+
+    def __len__(self) -> int:
+        """Count them."""
+        return len(self._live)
+
+    def add(self, session: Session) -> None:
+        """Keep a session; past the bound the longest idle one goes."""
+        while len(self._live) >= self._limit:
+            self._live.popitem(last=False)[1].end()
+        self._live[session.id] = session
+        self._watch()
+
+    def find(self, session_id: str, access: Access) -> Session | None:
+        """Give a live session of whoever asks, and count that as use."""
+        self.sweep()
+        session = self._live.get(session_id)
+        if session is None or session.owner != access.name:
+            return None
+        self.touch(session)
+        return session
+
+    def touch(self, session: Session) -> None:
+        """Count as use."""
+        if session.id in self._live:
+            session.used_at = monotonic()
+            self._live.move_to_end(session.id)
+
+    def end(self, session: Session) -> None:
+        """End one."""
+        self._live.pop(session.id, None)
+        session.end()
+
+    def close(self) -> None:
+        """End all."""
+        while self._live:
+            self._live.popitem()[1].end()
+        if self._timer is not None:
+            self._timer.cancel()
+
+    def sweep(self) -> None:
+        """End those that were idle for too long."""
+        oldest = monotonic() - self._idle_s
+        while self._live and next(iter(self._live.values())).used_at < oldest:
+            self._live.popitem(last=False)[1].end()
+
+    def _watch(self) -> None:
+        if self._timer is None:
+            self._timer = asyncio.get_running_loop().call_later(SWEEP_S, self._look)
+
+    def _look(self) -> None:
+        self._timer = None
+        self.sweep()
+        if self._live:
+            self._watch()

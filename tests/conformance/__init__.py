@@ -1,0 +1,1 @@
+"""The official conformance suite, against a fixture app and against the product."""

@@ -1,0 +1,184 @@
+"""Many requests, good and bad, and clients that vanish or do not read: afterwards the server is as it was.
+
+`CARREL_SOAK=300000` makes it longer.
+"""
+
+import asyncio
+import json
+import os
+import random
+import socket
+from collections.abc import Awaitable, Callable
+from pathlib import Path
+from typing import NamedTuple
+
+from tests.e2e.http_desk import serving
+from tests.http_asking import INITIALIZE, JSON, PATIENCE_S, legacy, modern, modern_headers
+
+REQUESTS = int(os.environ.get("CARREL_SOAK", "12000"))
+CLIENTS = 16
+URI = "workspace:///lib/main.dart"
+
+
+class State(NamedTuple):
+    """What must not grow."""
+
+    kilobytes: int
+    handles: int
+    threads: int
+
+
+def state_of(pid: int) -> State:
+    """Look at a process."""
+    status = dict(line.split(":", 1) for line in Path(f"/proc/{pid}/status").read_text("utf-8").splitlines())
+    handles = len(list(Path(f"/proc/{pid}/fd").iterdir()))
+    return State(int(status["VmRSS"].split()[0]), handles, int(status["Threads"]))
+
+
+def spelled(method: str, path: str, headers: dict[str, str], body: bytes = b"") -> bytes:
+    """Spell a request."""
+    lines = [f"{method} {path} HTTP/1.1", "Host: localhost", *(f"{name}: {value}" for name, value in headers.items())]
+    return ("\r\n".join([*lines, f"Content-Length: {len(body)}"]) + "\r\n\r\n").encode() + body
+
+
+READ = spelled("POST", "/mcp", modern_headers("resources/read", URI), modern("resources/read", {"uri": URI}))
+LIST = spelled("POST", "/mcp", modern_headers("resources/list"), modern("resources/list"))
+CALL = spelled(
+    "POST", "/mcp", modern_headers("tools/call", "list_resources"), modern("tools/call", {"name": "list_resources"})
+)
+PLAIN = spelled("GET", "/workspace/lib/main.dart", {})
+LARGE = spelled("GET", "/workspace/large.txt", {})
+LISTEN = spelled(
+    "POST",
+    "/mcp",
+    modern_headers("subscriptions/listen"),
+    modern("subscriptions/listen", {"notifications": {"resourceSubscriptions": [URI], "resourcesListChanged": True}}),
+)
+WRONG = (
+    spelled("POST", "/mcp", JSON, b"{"),
+    spelled("POST", "/mcp", JSON, b"[" * 5_000),
+    spelled("POST", "/mcp", {}, b""),
+    spelled("GET", "/workspace/%2e%2e/%00", {}),
+    spelled("GET", "/nobody/x", {}),
+    spelled("DELETE", "/mcp", {"Mcp-Session-Id": "0" * 32}),
+    spelled("POST", "/mcp", modern_headers("resources/read", "x"), modern("resources/read", {"uri": URI})),
+)
+
+
+class Connection:
+    """One kept-alive connection."""
+
+    def __init__(self, port: int) -> None:
+        self._port = port
+        self._streams: tuple[asyncio.StreamReader, asyncio.StreamWriter] | None = None
+
+    async def ask(self, request: bytes) -> tuple[bytes, bytes]:
+        """Send, and give head and body of the answer."""
+        if self._streams is None:
+            self._streams = await asyncio.open_connection("127.0.0.1", self._port)
+        reader, writer = self._streams
+        writer.write(request)
+        async with asyncio.timeout(PATIENCE_S):
+            head = await reader.readuntil(b"\r\n\r\n")
+        length = int(
+            next((line[15:] for line in head.lower().split(b"\r\n") if line.startswith(b"content-length:")), 0)
+        )
+        body = await reader.readexactly(length)
+        if b"connection: close" in head.lower():
+            await self.close()
+        return head, body
+
+    async def close(self) -> None:
+        """Close it properly."""
+        if self._streams is not None:
+            self._streams[1].close()
+            self._streams = None
+
+
+async def vanish(port: int, request: bytes, enough: int = 0) -> None:
+    """Ask, and reset the connection without reading the answer, or after a little of it."""
+    reader, writer = await asyncio.open_connection("127.0.0.1", port)
+    writer.write(request)
+    await writer.drain()
+    if enough:
+        await reader.read(enough)
+    taken = writer.get_extra_info("socket")
+    taken.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, b"\1\0\0\0\0\0\0\0")
+    writer.transport.abort()
+
+
+async def hold_a_session(connection: Connection) -> None:
+    """Open a legacy session, use it and end it."""
+    head, _ = await connection.ask(spelled("POST", "/mcp", JSON, legacy("initialize", INITIALIZE)))
+    session = next(line.split(b": ")[1] for line in head.split(b"\r\n") if line.startswith(b"mcp-session-id"))
+    headers = {**JSON, "Mcp-Session-Id": session.decode()}
+    await connection.ask(spelled("POST", "/mcp", headers, legacy("notifications/initialized", request_id=None)))
+    _, body = await connection.ask(spelled("POST", "/mcp", headers, legacy("resources/subscribe", {"uri": URI})))
+    assert json.loads(body)["result"] == {}
+    await connection.ask(spelled("DELETE", "/mcp", headers))
+
+
+async def keep_asking(port: int, count: int, seed: int) -> int:
+    """Be one client that does everything, mostly reading."""
+    chance = random.Random(seed)
+    connection = Connection(port)
+    rare: tuple[Callable[[], Awaitable[object]], ...] = (
+        lambda: vanish(port, LARGE, chance.choice((0, 100_000))),
+        lambda: vanish(port, CALL, chance.choice((0, 100))),
+        lambda: vanish(port, LISTEN, chance.choice((0, 100))),
+        lambda: vanish(port, READ[:-5]),
+        lambda: hold_a_session(connection),
+        lambda: connection.ask(chance.choice(WRONG)),
+        lambda: connection.ask(CALL),
+    )
+    good = 0
+    for number in range(count):
+        if number % 10 == 9:
+            await chance.choice(rare)()
+        else:
+            head, _ = await connection.ask(chance.choice((READ, READ, PLAIN, LIST)))
+            good += head.startswith(b"HTTP/1.1 200")
+    await connection.close()
+    return good
+
+
+async def load(port: int, requests: int, seed: int) -> None:
+    """Let many clients ask at once, while some others ask for much and read nothing."""
+    slow = [await asyncio.open_connection("127.0.0.1", port, limit=1_024) for _ in range(4)]
+    for _, writer in slow:
+        writer.write(LARGE * 3)
+    share = requests // CLIENTS
+    good = await asyncio.gather(*(keep_asking(port, share, seed + number) for number in range(CLIENTS)))
+    assert all(one == share - share // 10 for one in good), good
+    for _, writer in slow:
+        writer.transport.abort()
+
+
+async def settled(port: int, pid: int) -> State:
+    """Wait until nobody is connected or listened to any more."""
+    connection = Connection(port)
+    async with asyncio.timeout(20):
+        while True:
+            _, body = await connection.ask(spelled("GET", "/-/health", {}))
+            told, now = json.loads(body), state_of(pid)
+            if told["streams"] == 0 and told["sessions"] == 0 and now.handles < 40:
+                await connection.close()
+                return now
+
+
+def test_nothing_grows(carrel: str, project: Path) -> None:
+    (project / "large.txt").write_text("x" * 3_000_000, "utf-8")
+    with serving(carrel, project, "--no-token") as desk:
+        port = int(desk.origin.rpartition(":")[2])
+
+        async def soak() -> tuple[State, State]:
+            await load(port, 3_000, seed=1)
+            before = await settled(port, desk.pid)
+            await load(port, REQUESTS, seed=1_000)
+            return before, await settled(port, desk.pid)
+
+        before, after = asyncio.run(soak())
+
+    assert after.kilobytes - before.kilobytes < 12_000, (before, after)
+    assert after.handles - before.handles <= 2, (before, after)
+    assert after.threads - before.threads <= 2, (before, after)

@@ -1,0 +1,237 @@
+"""`carrel run` and `carrel tail`: the terminal as always, and the log for everybody."""
+
+import os
+import pty
+import re
+import signal
+import subprocess
+import sys
+import threading
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+import pytest
+
+from tests.logging_project import until
+
+CARREL = (sys.executable, "-m", "carrel")
+
+
+@pytest.fixture
+def project(tmp_path: Path) -> Path:
+    (tmp_path / "carrel.toml").write_text("")
+    (tmp_path / "sub").mkdir()
+    return tmp_path
+
+
+@pytest.fixture
+def environment(tmp_path: Path) -> dict[str, str]:
+    return {**os.environ, "HOME": str(tmp_path), "XDG_CONFIG_HOME": str(tmp_path), "XDG_STATE_HOME": str(tmp_path)}
+
+
+@pytest.fixture
+def carrel(project: Path, environment: dict[str, str]) -> Callable[..., "subprocess.CompletedProcess[bytes]"]:
+    def run(*words: str, cwd: str = ".", given: bytes = b"") -> "subprocess.CompletedProcess[bytes]":
+        return subprocess.run(
+            [*CARREL, *words],
+            cwd=project / cwd,
+            env=environment,
+            input=given,
+            capture_output=True,
+            timeout=30,
+            check=False,
+        )
+
+    return run
+
+
+Carrel = Callable[..., "subprocess.CompletedProcess[bytes]"]
+
+
+def listed(carrel: Carrel) -> list[str]:
+    return [line for line in carrel("ls", "logs://").stdout.decode().splitlines() if line]
+
+
+def test_a_command_is_run_as_always_and_its_log_is_kept(carrel: Carrel) -> None:
+    script = "read line; echo got $line; printf '\\033[31mred\\033[0m\\377'; echo oops >&2; exit 7"
+    ran = carrel("run", "--", "sh", "-c", script, cwd="sub", given=b"input\n")
+
+    assert (ran.returncode, ran.stdout, ran.stderr) == (7, b"got input\n\x1b[31mred\x1b[0m\xff", b"oops\n")
+    [uri] = listed(carrel)
+    assert re.fullmatch(r"logs://run/sh_\d{16}", uri)
+    assert sorted(carrel("tail", uri).stdout.decode().splitlines()) == ["got input", "oops", "red\ufffd"]
+    assert b'"dev.carrel/state": "exited"' in carrel("cat", uri, "--json").stdout
+
+
+def test_options_after_the_command_are_the_commands(carrel: Carrel) -> None:
+    assert carrel("run", "echo", "--name", "--help", "-x").stdout == b"--name --help -x\n"
+    assert carrel("run", "--name", "n", "--kind", "build", "--", "echo", "--", "a b").stdout == b"-- a b\n"
+    assert [uri.rpartition("_")[0] for uri in listed(carrel)] == ["logs://build/n", "logs://run/echo"]
+
+
+@pytest.mark.parametrize(
+    ("words", "code", "said"),
+    [
+        (["run"], 2, "Missing argument"),
+        (["run", "--name", "a/b", "--", "true"], 2, "--name a/b: a name is"),
+        (["run", "--", "no-such-program-anywhere"], 127, "no-such-program-anywhere: there is no such program"),
+        (["run", "--", "/etc/passwd"], 126, "/etc/passwd: it cannot be run"),
+        (["run", "--", "sh", "-c", "kill -9 $$"], 137, ""),
+        (["tail", "logs://run/nope"], 1, "Resource not found: logs://run/nope"),
+        (["tail", "logs://run/nope?tail=0"], 2, "Invalid parameter: tail=0"),
+        (["tail", "workspace:///carrel.toml"], 2, "workspace:///carrel.toml is no log"),
+    ],
+)
+def test_exit_codes(carrel: Carrel, words: list[str], code: int, said: str) -> None:
+    ran = carrel(*words)
+
+    assert ran.returncode == code, ran
+    assert said in ran.stderr.decode()
+
+
+def test_a_log_that_cannot_be_kept_costs_one_warning(carrel: Carrel, project: Path) -> None:
+    (project / ".carrel").write_text("in the way")
+    ran = carrel("run", "--", "sh", "-c", "echo a; echo b; exit 3")
+
+    assert (ran.returncode, ran.stdout) == (3, b"a\nb\n")
+    assert ran.stderr == b"carrel: the log is not kept: Not a directory\n"
+
+
+def test_a_mistake_in_the_configuration_does_not_keep_a_command_from_running(carrel: Carrel, project: Path) -> None:
+    (project / "carrel.toml").write_text("[logs]\nmax_byte = 3\n")
+    ran = carrel("run", "--", "echo", "a")
+
+    assert (ran.returncode, ran.stdout) == (0, b"a\n")
+    assert b"the log is not kept: " in ran.stderr
+    assert b"did you mean 'max_bytes'?" in ran.stderr
+
+
+def test_settings_bound_the_log_and_the_number_of_logs(carrel: Carrel, project: Path) -> None:
+    (project / "carrel.toml").write_text("[logs]\nmax_entries = 3\nspool_logs = 2\n")
+    for _ in range(3):
+        carrel("run", "--", "seq", "1", "9")
+
+    uris = listed(carrel)
+    assert len(uris) == 2
+    assert carrel("tail", uris[0]).stdout == b"7\n8\n9\n"
+
+
+@pytest.fixture
+def running(project: Path, environment: dict[str, str]) -> Iterator[Callable[[str], "subprocess.Popen[bytes]"]]:
+    started: list[subprocess.Popen[bytes]] = []
+
+    def start(script: str) -> "subprocess.Popen[bytes]":
+        child = subprocess.Popen(
+            [*CARREL, "run", "--name", "job", "--", "sh", "-c", script],
+            cwd=project,
+            env=environment,
+            stdin=subprocess.DEVNULL,
+            stdout=subprocess.PIPE,
+        )
+        started.append(child)
+        return child
+
+    yield start
+    for child in started:
+        child.kill()
+        child.wait()
+        assert child.stdout is not None
+        child.stdout.close()
+
+
+def first_line(child: "subprocess.Popen[bytes]") -> bytes:
+    assert child.stdout is not None
+    return child.stdout.readline()
+
+
+@pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT])
+def test_signals_are_passed_on(running: Callable[[str], "subprocess.Popen[bytes]"], number: signal.Signals) -> None:
+    script = f"trap 'echo told; exit 5' {number.name[3:]}; echo ready; while :; do sleep 0.05; done"
+    child = running(script)
+    assert first_line(child) == b"ready\n"
+
+    child.send_signal(number)
+
+    assert first_line(child) == b"told\n"
+    assert child.wait(10) == 5
+
+
+def test_tail_follows_until_the_end(
+    carrel: Carrel, running: Callable[[str], "subprocess.Popen[bytes]"], project: Path, environment: dict[str, str]
+) -> None:
+    child = running("echo one; while ! test -e go; do sleep 0.05; done; echo two; exit 3")
+    assert first_line(child) == b"one\n"
+    [uri] = listed(carrel)
+    assert carrel("tail", uri).stdout == b"one\n"
+    command = [*CARREL, "tail", "-f", uri]
+    with subprocess.Popen(command, cwd=project, env=environment, stdout=subprocess.PIPE) as tail:
+        assert tail.stdout is not None
+        assert tail.stdout.readline() == b"one\n"
+        (project / "go").touch()
+        assert tail.stdout.read() == b"two\n"
+        assert tail.wait(10) == 0
+    assert child.wait(10) == 3
+
+
+def test_a_log_is_readable_after_its_writer_was_killed(
+    carrel: Carrel, running: Callable[[str], "subprocess.Popen[bytes]"], project: Path
+) -> None:
+    child = running("echo $$ > pid; echo one; printf unfinished; exec sleep 60")
+    assert first_line(child) == b"one\n"
+    until(lambda: b"one" in carrel("tail", *listed(carrel)).stdout)
+
+    child.kill()
+    child.wait()
+
+    [uri] = listed(carrel)
+    assert carrel("tail", uri).stdout.splitlines()[0] == b"one"
+    assert b"lost" in carrel("tail", f"{uri}?format=full").stdout
+    os.kill(int((project / "pid").read_text()), signal.SIGKILL)
+
+
+def at_a_terminal(
+    command: list[str], cwd: Path, environment: dict[str, str], mark: bytes, act: Callable[[int, int], object]
+) -> tuple[bytes, int]:
+    """Run a command at a terminal; once it has shown `mark`, do something to it. Give all it showed, and its code."""
+    pid, terminal = pty.fork()
+    if pid == 0:
+        os.chdir(cwd)
+        os.execvpe(command[0], command, environment)
+    shown = b""
+    guard = threading.Timer(20, os.kill, (pid, signal.SIGKILL))
+    guard.start()
+    is_done = False
+    while True:
+        try:
+            data = os.read(terminal, 4_096)
+        except OSError:
+            break
+        shown += data
+        if not is_done and mark in shown:
+            is_done = True
+            act(pid, terminal)
+    guard.cancel()
+    code = os.waitstatus_to_exitcode(os.waitpid(pid, 0)[1])
+    os.close(terminal)
+    return shown, code
+
+
+def test_at_a_terminal_the_command_has_one_too(carrel: Carrel, project: Path, environment: dict[str, str]) -> None:
+    script = "test -t 0 && test -t 1 && test -t 2 && echo terminal; printf '\\033[31mred\\033[0m\\n'; read x; echo $x"
+    command = [*CARREL, "run", "--", "sh", "-c", script]
+    shown, code = at_a_terminal(command, project, environment, b"red", lambda _, fd: os.write(fd, b"typed\n"))
+
+    assert (shown, code) == (b"terminal\r\n\x1b[31mred\x1b[0m\r\ntyped\r\ntyped\r\n", 0)
+    assert carrel("tail", *listed(carrel)).stdout == b"terminal\nred\ntyped\n"
+
+
+def test_what_is_typed_at_the_terminal_interrupts_once(project: Path, environment: dict[str, str]) -> None:
+    script = (
+        "import signal, time\nn = []\nsignal.signal(signal.SIGINT, lambda *_: n.append(1))\n"
+        "print('ready', flush=True)\n"
+        "end = time.monotonic() + 0.5\nwhile time.monotonic() < end: time.sleep(0.01)\nprint(len(n))"
+    )
+    command = [*CARREL, "run", "--", sys.executable, "-c", script]
+    shown, code = at_a_terminal(command, project, environment, b"ready", lambda _, fd: os.write(fd, b"\x03"))
+
+    assert (shown.replace(b"^C", b""), code) == (b"ready\r\n1\r\n", 0)

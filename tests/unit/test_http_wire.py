@@ -1,0 +1,299 @@
+"""Over real sockets: who sends slowly, much or nonsense, who leaves, who does not read; and Carrel's own client."""
+
+import json
+import socket
+import threading
+from collections.abc import Iterator
+from contextlib import contextmanager
+from http.client import HTTPConnection
+
+import pytest
+
+from carrel.client import Client, EraChoice
+from carrel.errors import ConfigError, Disconnected, ProviderError, RemoteError
+from carrel.model import Text
+from carrel.permissions import Access
+from carrel.transports.http_client import Http
+from carrel.transports.http_guard import Doors, Guard
+from carrel.transports.http_wire import Wire
+from tests.http_asking import JSON, PATIENCE_S, application, legacy, listening, modern, modern_headers, raw
+from tests.memory_provider import SAMPLE, Eventful, Gated, Memory
+
+HOST = b"Host: localhost\r\n"
+
+
+def statuses(answer: bytes) -> list[int]:
+    """Give the status of each answer in what came back."""
+    return [int(line.split()[1]) for line in answer.split(b"\r\n") if line.startswith(b"HTTP/1.1 ")]
+
+
+# Hostile senders
+
+
+class Strict(Wire):
+    """As the real one, with less patience."""
+
+    read_s = 0.2
+    stall_s = 0.2
+    max_header_bytes = 2_000
+    max_connections = 4
+
+
+@pytest.mark.parametrize(
+    "sent",
+    [
+        b"GET /-/health HTTP/1.1\r\n" + HOST,
+        b"GET /-/health HTT",
+        b"POST /mcp HTTP/1.1\r\n" + HOST + b"Content-Type: application/json\r\nContent-Length: 10\r\n\r\n{",
+        b"POST /mcp HTTP/1.1\r\n"
+        + HOST
+        + b"Content-Type: application/json\r\nTransfer-Encoding: chunked\r\n\r\n5\r\n{",
+    ],
+)
+def test_a_request_that_does_not_arrive_is_given_up(sent: bytes) -> None:
+    with listening(application(Memory()), Strict) as port:
+        assert statuses(raw(port, sent)) == [408]
+
+
+def test_a_connection_that_never_asks_is_closed() -> None:
+    with listening(application(Memory()), Strict) as port:
+        assert raw(port, b"") == b""
+
+
+def test_bytes_that_trickle_do_not_buy_time() -> None:
+    with (
+        listening(application(Memory()), Strict) as port,
+        socket.create_connection(("127.0.0.1", port), timeout=PATIENCE_S) as connection,
+    ):
+        connection.sendall(b"GET /-/health HTTP/1.1\r\n" + HOST)
+        assert _trickle(connection) in ([408], [])
+
+
+def _trickle(connection: socket.socket) -> list[int]:
+    """Send a byte at a time for as long as anybody takes them; give what was answered."""
+    connection.settimeout(0.02)
+    for _ in range(1_000):
+        try:
+            connection.sendall(b"X")
+            return statuses(connection.recv(1_000))
+        except TimeoutError:
+            continue
+        except ConnectionError:
+            return []
+    raise AssertionError("nobody gave up")
+
+
+def test_a_header_without_end_is_not_kept() -> None:
+    with listening(application(Memory()), Strict) as port:
+        assert statuses(raw(port, b"GET /-/health HTTP/1.1\r\n" + HOST + b"X: " + b"x" * 3_000_000)) in ([431], [])
+
+
+@pytest.mark.parametrize(
+    "sent",
+    [
+        b"GET /-/health HTTP/1.1\r\n" + HOST + b"X: " + b"x" * 3_000 + b"\r\n\r\n",
+        b"GET /-/health HTTP/1.1\r\n" + HOST + b"X: y\r\n" * 600 + b"\r\n",
+        b"GET /" + b"x" * 3_000 + b" HTTP/1.1\r\n" + HOST + b"\r\n",
+    ],
+)
+def test_headers_over_the_bound_are_refused(sent: bytes) -> None:
+    with listening(application(Memory()), Strict) as port:
+        assert statuses(raw(port, sent)) == [431]
+
+
+def test_a_body_over_the_bound_is_refused_before_it_is_all_there() -> None:
+    app = application(Memory(), max_bytes=1_000)
+    head = b"POST /mcp HTTP/1.1\r\n" + HOST + b"Content-Type: application/json\r\n"
+    with listening(app) as port:
+        assert statuses(raw(port, head + b"Content-Length: 99999999\r\n\r\n{")) == [413]
+        chunked = head + b"Transfer-Encoding: chunked\r\n\r\n" + b"400\r\n" + b" " * 1024 + b"\r\n"
+        assert statuses(raw(port, chunked * 1 + b"400\r\n" + b" " * 1024 + b"\r\n")) == [413]
+
+
+@pytest.mark.parametrize(
+    "sent",
+    [b"\0\0\0\0\r\n\r\n", b"HELO there\r\n\r\n", b"GET /\xff HTTP/1.1\r\n\r\n", b"GET / HTTP/1.1\r\nA B: c\r\n\r\n"],
+)
+def test_nonsense_is_refused_and_the_server_lives_on(sent: bytes) -> None:
+    with listening(application(Memory())) as port:
+        assert statuses(raw(port, sent)) == [400]
+        assert statuses(raw(port, b"GET /-/health HTTP/1.1\r\nConnection: close\r\n" + HOST + b"\r\n")) == [200]
+
+
+def test_too_many_connections_are_closed_at_once() -> None:
+    with listening(application(Memory()), Strict) as port:
+        held = [socket.create_connection(("127.0.0.1", port), timeout=PATIENCE_S) for _ in range(4)]
+        for connection in held:
+            connection.sendall(b"GET /-/health HTTP/1.1\r\n" + HOST + b"\r\n")
+            assert statuses(connection.recv(10_000)) == [200]
+        with socket.create_connection(("127.0.0.1", port), timeout=PATIENCE_S) as extra:
+            try:
+                told = extra.recv(100)
+            except ConnectionResetError:
+                told = b""
+            assert told == b""
+        for connection in held:
+            connection.close()
+
+
+def test_a_reader_who_takes_nothing_is_cut_off() -> None:
+    lost = threading.Semaphore(0)
+
+    class Noticing(Strict):
+        def connection_lost(self, exc: Exception | None) -> None:
+            super().connection_lost(exc)
+            lost.release()
+
+    body = modern("resources/read", {"uri": "test:///big/1900000"})
+    head = "".join(
+        f"{name}: {value}\r\n" for name, value in modern_headers("resources/read", "test:///big/1900000").items()
+    )
+    request = f"POST /mcp HTTP/1.1\r\nHost: localhost\r\n{head}Content-Length: {len(body)}\r\n\r\n".encode() + body
+    with listening(application(Memory()), Noticing) as port:
+        connection = socket.socket()
+        connection.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 4_096)
+        connection.settimeout(PATIENCE_S)
+        connection.connect(("127.0.0.1", port))
+        with connection:
+            connection.sendall(request * 5)
+            assert lost.acquire(timeout=PATIENCE_S)
+
+
+def test_requests_on_one_connection_are_answered_in_order() -> None:
+    asked = b"GET /test/note/%03d HTTP/1.1\r\n" + HOST + b"\r\n"
+    last = b"GET /test/note/003 HTTP/1.1\r\nConnection: close\r\n" + HOST + b"\r\n"
+    with listening(application(Memory())) as port:
+        answer = raw(port, b"".join(asked % number for number in range(3)) + last)
+    assert [part.split(b"\r\n\r\n")[1] for part in answer.split(b"HTTP/1.1 200 OK")[1:]] == [
+        b"Note 0\n",
+        b"Note 1\n",
+        b"Note 2\n",
+        b"Note 3\n",
+    ]
+
+
+def test_a_server_that_stops_ends_its_streams_in_good_order() -> None:
+    shelf = Eventful("e", {"a": "1"})
+    body = modern("subscriptions/listen", {"notifications": {"resourceSubscriptions": ["e:///a"]}}, request_id=5)
+    with listening(application(shelf)) as port:
+        connection = HTTPConnection("127.0.0.1", port, timeout=PATIENCE_S)
+        connection.request("POST", "/mcp", body, modern_headers("subscriptions/listen"))
+        stream = connection.getresponse()
+        assert b"acknowledged" in b"".join(stream.readline() for _ in range(4))
+    rest = stream.read().split(b"data: ")[-1]
+    stream.close()
+    connection.close()
+    assert json.loads(rest)["id"] == 5
+
+
+# Our own client
+
+
+def text_of(client: Client, uri: str) -> str:
+    """Read a text."""
+    item = client.read(uri).items[0]
+    assert isinstance(item, Text)
+    return item.text
+
+
+class Token:
+    """One token that may do everything."""
+
+    def find(self, token: str) -> Access | None:
+        """Know it."""
+        return Access("me") if token == "right" else None
+
+
+@contextmanager
+def connected(port: int, era: EraChoice) -> Iterator[Client]:
+    """Open our own client."""
+    headers = {"Authorization": "Bearer right"}
+    with Client.at(f"http://127.0.0.1:{port}/mcp", headers=headers, era=era, timeout_s=PATIENCE_S) as client:
+        yield client
+
+
+@pytest.mark.parametrize("era", ["modern", "legacy", "auto"])
+def test_the_client_reads_lists_calls_and_listens(era: EraChoice) -> None:
+    shelf = Eventful("e", {"a": "1"})
+    app = application(Memory(), shelf, guard=Guard(Doors(is_loopback=True), Token()))
+    with listening(app) as port, connected(port, era) as client:
+        assert client.era == ("legacy" if era == "legacy" else "modern")
+        assert text_of(client, "test:///plain") == SAMPLE
+        assert len(list(client.resources())) == 304
+        progress: list[float] = []
+        assert client.call("count", {"to": 3}, lambda value, *_: progress.append(value)).structured in (3, None)
+        assert progress == [1, 2, 3]
+        with pytest.raises(RemoteError, match="not found"):
+            client.read("test:///note/é")
+        with client.listen(["e:///a"], list_changes=True) as news:
+            assert news.honoured == ("e:///a",)
+            assert shelf.watched.acquire(timeout=PATIENCE_S)
+            shelf.put("a", "2")
+            assert news.wait(PATIENCE_S) == "e:///a"
+        assert app.threads.open_streams <= 1
+    assert len(app.sessions) == 0
+
+
+@pytest.mark.parametrize("era", ["modern", "legacy"])
+def test_a_call_that_is_given_up_is_cancelled_at_the_server(era: EraChoice) -> None:
+    memory = Memory()
+    with listening(application(memory)) as port, connected(port, era) as client:
+        client.timeout_s = 0.3
+        with pytest.raises(ProviderError, match="timed out"):
+            client.call("wait")
+        assert memory.ended.acquire(timeout=PATIENCE_S)
+
+
+def test_a_server_that_stops_is_noticed_by_who_listens() -> None:
+    shelf = Eventful("e", {"a": "1"})
+    with listening(application(shelf)) as port:
+        client = Client.at(f"http://127.0.0.1:{port}/mcp", timeout_s=PATIENCE_S)
+        news = client.listen(["e:///a"])
+    assert list(news) == []
+    assert news.is_over
+    with pytest.raises(RemoteError, match="Cannot reach"):
+        client.read("e:///a")
+    client.close()
+    with pytest.raises(Disconnected):
+        client.read("e:///a")
+
+
+def test_what_http_refuses_is_told_in_words() -> None:
+    app = application(Memory(), guard=Guard(Doors(is_loopback=True), Token()))
+    with listening(app) as port:
+        with pytest.raises(RemoteError, match="401: it wants another token") as refused:
+            Client.at(f"http://127.0.0.1:{port}/mcp", timeout_s=PATIENCE_S)
+        assert refused.value.word == "denied"
+    with pytest.raises(RemoteError, match="Cannot reach"):
+        Client.at(f"http://127.0.0.1:{port}/mcp", timeout_s=PATIENCE_S)
+
+
+def test_many_threads_share_one_client() -> None:
+    gated = Gated("gated", {str(number): f"text {number}" for number in range(20)})
+    with listening(application(gated)) as port, connected(port, "modern") as client:
+        texts: dict[int, str] = {}
+
+        def read(number: int) -> None:
+            for _ in range(5):
+                texts[number] = text_of(client, f"gated:///{number}")
+
+        threads = [threading.Thread(target=read, args=(number,)) for number in range(20)]
+        for thread in threads:
+            thread.start()
+        for thread in threads:
+            thread.join(PATIENCE_S)
+        assert texts == {number: f"text {number}" for number in range(20)}
+
+
+@pytest.mark.parametrize("url", ["ftp://x", "http://desk.example/mcp", "desk", "https://"])
+def test_an_address_that_should_not_be_asked_is_refused(url: str) -> None:
+    with pytest.raises(ConfigError):
+        Http(url, max_message_bytes=1)
+
+
+def test_a_legacy_client_without_a_session_is_served() -> None:
+    with listening(application(Memory())) as port:
+        connection = HTTPConnection("127.0.0.1", port, timeout=PATIENCE_S)
+        connection.request("POST", "/mcp", legacy("resources/read", {"uri": "test:///plain"}), JSON)
+        assert json.loads(connection.getresponse().read())["result"]["contents"][0]["text"] == SAMPLE
+        connection.close()
