@@ -2,7 +2,7 @@
 
 PYTHON ?= python3
 # Worker processes for the fast tests: worth it on machines with many cores.
-JOBS ?= 0
+JOBS ?= 2
 VENV := .venv
 BIN := $(VENV)/bin
 READY := $(VENV)/.ready
