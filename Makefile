@@ -2,7 +2,7 @@
 
 PYTHON ?= python3
 # Worker processes for the fast tests: worth it on machines with many cores.
-JOBS ?= 0
+JOBS ?= 2
 VENV := .venv
 BIN := $(VENV)/bin
 READY := $(VENV)/.ready
@@ -55,6 +55,7 @@ bench: $(READY) ## Measure Carrel beside its peers; writes bench/results/
 	$(BIN)/python -m bench.alc --json bench/results/alc.json
 	$(BIN)/python -m bench.sage --json bench/results/sage.json
 	$(BIN)/python -m bench.mounts
+	$(BIN)/python -m bench.logs --json bench/results/logs.json
 
 .PHONY: bench-smoke
 bench-smoke: $(READY) ## The same in short; fails where a several-fold margin is gone
@@ -64,6 +65,7 @@ bench-smoke: $(READY) ## The same in short; fails where a several-fold margin is
 	$(BIN)/python -m bench.alc --smoke --check
 	$(BIN)/python -m bench.sage --smoke --check
 	$(BIN)/python -m bench.mounts --smoke --check
+	$(BIN)/python -m bench.logs --smoke --check
 
 .PHONY: test
 test: export CARREL_NO_SKIPS = 1

@@ -23,6 +23,8 @@ from carrel.uri import normalise, split_query
 log = logging.getLogger(__name__)
 
 POLL_S: Final = 1.0
+EVENT_S: Final = 0.3
+"""How long the event of a change that was already seen may still be on its way."""
 LIST: Final = ""
 """What stands for the list where a URI stands for a resource."""
 
@@ -182,6 +184,11 @@ class Watcher:
         earliest = subscription.told.get(what, -pause_s) + pause_s
         self._due.setdefault((subscription, what), max(earliest, monotonic()))
 
+    def _schedule_once(self, subscription: Subscription, what: str, began: float) -> None:
+        """Tell of what was seen by looking, unless an event told it since: one that still comes is the same news."""
+        if subscription.told.get(what, -1.0) < began:
+            self._due.setdefault((subscription, what), monotonic() + EVENT_S)
+
     def _run(self) -> None:
         if self._thread is None:
             self._thread = threading.Thread(target=self._loop, name="carrel-watch", daemon=True)
@@ -260,6 +267,7 @@ class Watcher:
 
     def _poll(self, *, with_evented: bool = False) -> None:
         due = self._take_due()
+        began = monotonic()
         with self._changed:
             known = {
                 uri: token
@@ -271,16 +279,18 @@ class Watcher:
             self._compare(known, changed)
         finally:
             with self._changed:
-                self._tell_of(changed)
+                self._tell_of(changed, began)
                 is_wanted = any(subscription.list_changes for subscription in self._subscriptions)
         if is_wanted and self._survey(due):
             self.list_changed()
 
-    def _tell_of(self, changed: list[str]) -> None:
+    def _tell_of(self, changed: list[str], began: float) -> None:
         """Take note of URIs that were found changed. Variants are looked at each by itself, so each is told alone."""
         for uri in changed:
             for subscription, spelled in self._interested.get(_place(uri), ()):
-                if spelled == uri:
+                if spelled == uri and uri in self._evented:
+                    self._schedule_once(subscription, spelled, began)
+                elif spelled == uri:
                     self._schedule(subscription, spelled, 1 / UPDATES_PER_SECOND)
         self._changed.notify()
 

@@ -207,13 +207,16 @@ def test_the_oldest_that_are_not_written_any_more_go(tmp_path: Path) -> None:
         log.end(0)
         os.utime(path_of(tmp_path, log.uri), (number, number))
         ended.append(log.uri)
-    (tmp_path / ".carrel/logs/run/.half.new").write_text("{")
+    half, young = (tmp_path / f".carrel/logs/run/.{name}.new" for name in ("half", "young"))
+    half.write_text("{")
+    os.utime(half, (1, 1))
+    young.write_text("{")
 
     spool.prune(str(tmp_path), 2)
     running.close()
 
     assert [entry.uri for entry in logs(tmp_path).entries()] == sorted([running.uri, *ended[2:]])
-    assert not (tmp_path / ".carrel/logs/run/.half.new").exists()
+    assert (half.exists(), young.exists()) == (False, True)
 
 
 def test_secrets_are_not_written(tmp_path: Path) -> None:

@@ -11,7 +11,7 @@ import jsonschema
 import pytest
 
 from carrel.catalog import Catalog
-from carrel.errors import NotFound
+from carrel.errors import BadArgument, NotFound
 from carrel.model import Reading, ResourceLink, Text, ToolResult
 from carrel.provider import Exposure, Program, Project
 from carrel.providers.logs import Logs
@@ -451,3 +451,17 @@ def test_every_answer_fits_its_schema(project: Path) -> None:
         jsonschema.validate(result.structured, schema)
         assert json.loads(str(result.blocks[0])) == result.structured
     provider.close()
+
+
+def test_tools_that_start_things_are_not_for_callers_on_the_network(tmp_path: Path) -> None:
+    catalog = Catalog([logs(tmp_path, {"web": command("true")})])
+    assert len(catalog.tools()) == 3
+
+    catalog.is_remote = True
+
+    assert catalog.tools() == ()
+    with pytest.raises(BadArgument, match="Unknown tool"):
+        catalog.call("process.start", {"name": "web"}, Caller())
+    trusted = Catalog([logs(tmp_path, {"web": command("true")}, processes=ProcessSettings(remote=Exposure(True)))])
+    trusted.is_remote = True
+    assert len(trusted.tools()) == 3

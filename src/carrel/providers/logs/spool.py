@@ -27,6 +27,7 @@ SUFFIX: Final = ".jsonl"
 REWRITE_AT: Final = 4
 """A file this many times larger than what is kept of a log is written anew."""
 
+_HALF_MADE_NS: Final = 60 * 10**9
 _STATES: Final = frozenset(get_args(State))
 _FOLDER_FLAGS: Final = os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC
 _FILE_FLAGS: Final = os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_NOCTTY | os.O_CLOEXEC
@@ -188,12 +189,13 @@ def prune(root: str, keep: int) -> None:
         with contextlib.suppress(OSError), opened(root, kind) as folder:
             for name in os.listdir(folder):
                 with contextlib.suppress(OSError), file(folder, name) as descriptor:
-                    if is_locked(descriptor):
-                        continue
+                    modified = os.fstat(descriptor).st_mtime_ns
                     if name.startswith("."):
-                        os.unlink(name, dir_fd=folder)
-                    else:
-                        ended.append((os.fstat(descriptor).st_mtime_ns, kind, name))
+                        # One that is young may just be being made: even a look at its lock could disturb that.
+                        if time_ns() - modified > _HALF_MADE_NS and not is_locked(descriptor):
+                            os.unlink(name, dir_fd=folder)
+                    elif not is_locked(descriptor):
+                        ended.append((modified, kind, name))
     for _, kind, name in sorted(ended)[: max(0, len(ended) - keep)]:
         with contextlib.suppress(OSError), opened(root, kind) as folder:
             os.unlink(name, dir_fd=folder)
