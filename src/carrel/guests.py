@@ -21,6 +21,9 @@ _NAME: Final = re.compile("[a-z][a-z0-9-]{0,30}")
 EARLIER_S: Final = 2.0
 """How long a mount waits for those before it to say which schemes are theirs."""
 
+MOUNTED_BY: Final = "CARREL_MOUNTED_BY"
+"""Set in the environment of what a mount started."""
+
 _TAKEN: Final = ("guide", "mirror", "server")
 
 
@@ -82,8 +85,15 @@ def begin(guests: Sequence[Guest], catalog: Catalog, patience_s: float, *, waits
 
 
 def _sections(config: Config) -> list[str]:
-    found = [section for section in config.sections if "." in section]
+    found = [
+        section for section, keys in config.sections.items() if "." in section and not _is_for_the_top(config, keys)
+    ]
     return sorted(found, key=lambda section: list(NAMED).index(section.partition(".")[0]))
+
+
+def _is_for_the_top(config: Config, keys: dict[str, Setting]) -> bool:
+    """Tell whether a section of the user's own file is left to the Carrel that mounts this one: it has it too."""
+    return MOUNTED_BY in config.environment and bool(keys) and all(one.layer == "user" for one in keys.values())
 
 
 def _build(section: str, config: Config, catalog: Catalog) -> Guest:
@@ -126,7 +136,7 @@ def _mount(name: str, options: "MountSettings", config: Config, catalog: Catalog
         if options.url:
             connect = address_of(options, config.environment)
         else:
-            connect = child_of(name, options, config.root, options.environment(config.environment))
+            connect = child_of(name, options, config.root, config.environment)
     except ConfigError as error:
         raise ConfigError(f"[mounts.{name}] {error}") from None
 

@@ -669,3 +669,28 @@ def test_a_uri_of_no_known_scheme_is_not_the_mount_s_fault() -> None:
             client.read("nobody://x")
         with pytest.raises(BadArgument):
             mount.read("played://a#x")
+
+
+def test_a_carrel_that_mounts_itself_does_so_once(project: Path) -> None:
+    """A project that mounts its own folder: the one below sees that it is the same mount, and leaves it down."""
+    own = json.dumps([sys.executable, "-m", "carrel", "serve", "--project", str(project), "--without", "workspace"])
+    environment = {"HOME": str(project.parent)}
+    (project / "carrel.toml").write_text(f"[mounts.me]\ncommand = {own}\n", encoding="utf-8")
+    TrustStore(environment).add(str(project / "carrel.toml"))
+    desk = desk_of(project, "[mounts.me]", f"command = {own}")
+    with Client.to(desk.server) as client:
+        below = json.loads(text_of(client, "me+carrel://health"))
+    desk.close()
+
+    assert below["problems"] == ["me: the mount is down: this server runs under the same mount already"]
+
+
+def test_a_mounted_carrel_leaves_the_user_s_own_mounts_to_the_one_above(project: Path) -> None:
+    own = project.parent / ".config/carrel/config.toml"
+    own.parent.mkdir(parents=True)
+    own.write_text(f"[mounts.me]\n{command()}\n", encoding="utf-8")
+    environment = {"HOME": str(project.parent), "CARREL_MOUNTED_BY": "0123456789abcdef"}
+    desk = open_desk(config.load(str(project), environment), PATIENCE_S, waits_for_all=True)
+    desk.close()
+
+    assert "me" not in [choice.name for choice in desk.choices]

@@ -3,22 +3,37 @@
 import logging
 import os
 from collections.abc import Callable, Mapping
+from typing import Final
 
+from carrel.digest import blake2b
 from carrel.errors import ConfigError
 from carrel.peer import Transport
+from carrel.providers.mounts.link import Refused
 from carrel.providers.mounts.settings import MountSettings, fill
 from carrel.transports.child import Child
+
+MAX_DEPTH: Final = 8
+"""Mounts within mounts; who needs more has made a circle."""
 
 log = logging.getLogger(__name__)
 
 
-def child_of(name: str, options: MountSettings, root: str, env: Mapping[str, str]) -> Callable[[], Transport]:
+MOUNTED_BY: Final = "CARREL_MOUNTED_BY"
+"""Set for what we start: marks of the mounts it runs under, so that a Carrel does not mount itself without end."""
+
+
+def child_of(name: str, options: MountSettings, root: str, ours: Mapping[str, str]) -> Callable[[], Transport]:
     """Give what starts the program, in its folder, seeing no more of our environment than it is given."""
-    folder = os.path.join(root, os.path.expanduser(options.cwd))
+    folder = os.path.realpath(os.path.join(root, os.path.expanduser(options.cwd)))
     if not os.path.isdir(folder):
         raise ConfigError(f"cwd: there is no folder {folder}")
+    mark = blake2b("\0".join((folder, *options.command)).encode(), digest_size=8).hexdigest()
+    above = [one for one in ours.get(MOUNTED_BY, "").split(",") if one]
+    env = {**options.environment(ours), MOUNTED_BY: ",".join((*above, mark))}
 
     def start() -> Transport:
+        if mark in above or len(above) >= MAX_DEPTH:
+            raise Refused("this server runs under the same mount already")
         return Child(
             options.command,
             cwd=folder,
