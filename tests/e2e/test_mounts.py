@@ -68,7 +68,7 @@ def text_of(client: Client, uri: str) -> str:
 def test_a_server_on_the_official_sdk_is_mounted(carrel: str, tmp_path: Path, era: str) -> None:
     with serving(carrel, tmp_path, "library", SDK, era=era) as client:
         assert wait_for(client, "library:") == ["library://motto"]
-        assert [template.uri_template for template in client.templates()] == ["library://shelf/{number}"]
+        assert "library://shelf/{number}" in [template.uri_template for template in client.templates()]
         assert text_of(client, "library://motto") == "Sapere aude — ☀"
         assert text_of(client, "library://shelf/7") == "shelf 7"
         reading = client.read("library://motto")
