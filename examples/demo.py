@@ -199,6 +199,33 @@ async def show_log(client: Client, project: Path) -> None:
     console.print(f"  [cyan]{uri}[/] stays, {cursor} entries, {state}")
 
 
+STATION = """
+from carrel import Contents, Resource, TextContent
+
+class Station:
+    def capabilities(self): return ["resources"]
+    def resources(self): return [Resource("station://roof/now", "now", "What the roof measures", "text/plain")]
+    def resource_read(self, uri, arguments): return Contents([TextContent(uri, "", "Tromsø roof: -4.2 °C")])
+"""
+
+
+async def show_doors(project: Path) -> None:
+    """Put a plain object, and another server, on the same desk."""
+    step("12. Two more doors: a plain Python object, and another MCP server")
+    (project / "station.py").write_text(STATION, encoding="utf-8")
+    other = project.parent / "other_desk"
+    (other / "docs").mkdir(parents=True)
+    (other / "docs/notes.md").write_text("# Notes of another desk\n", encoding="utf-8")
+    mount = f"mounts.other.command={CARREL},serve,--quiet,--only,workspace,--project,{other}"
+    flags = ["--object", "station:Station", "--set", mount]
+    parameters = StdioServerParameters(command=CARREL, args=["serve", "--quiet", "--project", str(project), *flags])
+    async with Client(parameters) as client:
+        for entry in (await client.list_resources()).resources:
+            if str(entry.uri).startswith(("station:", "other+")):
+                text = text_of(await client.read_resource(str(entry.uri)))
+                console.print(f"  [cyan]{entry.uri}[/]  [dim]{text.strip()}[/]")
+
+
 def text_of(result: Any) -> str:
     """Give the text of a read."""
     return str(result.contents[0].text)
@@ -229,6 +256,7 @@ async def main() -> None:
             await show_algocline(client)
             await show_memory(client)
             await show_log(client, project)
+        await show_doors(project)
     console.print()
     console.print("Try it on a project of yours: [bold]carrel[/], or [bold]claude mcp add carrel -- carrel serve[/]")
 

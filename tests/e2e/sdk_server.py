@@ -1,4 +1,9 @@
-"""A server on the official SDK, as its documentation writes one: to be mounted."""
+"""A server on the official SDK, as its documentation writes one: to be mounted.
+
+With a number as its argument it serves HTTP on that port, else the standard streams.
+"""
+
+import sys
 
 from mcp.server import MCPServer
 
@@ -18,4 +23,7 @@ def shelf(number: str) -> str:
 
 
 if __name__ == "__main__":
-    server.run("stdio")
+    if sys.argv[-1].isdigit():
+        server.run("streamable-http", host="127.0.0.1", port=int(sys.argv[-1]))
+    else:
+        server.run("stdio")

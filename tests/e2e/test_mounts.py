@@ -3,6 +3,8 @@
 import json
 import os
 import signal
+import socket
+import subprocess
 import sys
 from collections import Counter
 from collections.abc import Iterator, Sequence
@@ -16,6 +18,7 @@ import pytest
 from carrel.client import Client
 from carrel.errors import RemoteError
 from carrel.model import Blob, Text
+from tests.e2e.http_desk import serving as serving_http
 
 EVERYTHING = Path(__file__).resolve().parents[2] / ".node/node_modules/.bin/mcp-server-everything"
 SDK = [sys.executable, str(Path(__file__).with_name("sdk_server.py"))]
@@ -23,12 +26,18 @@ PATIENCE_S = 30.0
 ERAS = ("auto", "legacy")
 
 
+def _toml(value: object) -> str:
+    if isinstance(value, dict):
+        return "{ " + ", ".join(f"{key} = {json.dumps(inner)}" for key, inner in value.items()) + " }"
+    return json.dumps(value)
+
+
 @contextmanager
-def serving(carrel: str, folder: Path, name: str, command: Sequence[str], **settings: object) -> Iterator[Client]:
+def serving(carrel: str, folder: Path, name: str, command: Sequence[str] = (), **settings: object) -> Iterator[Client]:
     """Start a Carrel that has mounted a server, the way a host starts it."""
     home = folder / "home"
-    lines = [f"[mounts.{name}]", f"command = {json.dumps(list(command))}"]
-    lines += [f"{key} = {json.dumps(value)}" for key, value in settings.items()]
+    lines = [f"[mounts.{name}]", *([f"command = {json.dumps(list(command))}"] if command else [])]
+    lines += [f"{key} = {_toml(value)}" for key, value in settings.items()]
     (home / ".config/carrel").mkdir(parents=True, exist_ok=True)
     (home / ".config/carrel/config.toml").write_text("\n".join(lines), encoding="utf-8")
     started = [carrel, "serve", "--quiet", "--project", str(folder), "--without", "workspace"]
@@ -105,6 +114,55 @@ def test_another_carrel_is_mounted_and_prefixed(carrel: str, tmp_path: Path, pro
             (project / "lib/main.dart").write_text("void main() {}\n", encoding="utf-8")
             assert listening.wait(PATIENCE_S) == uri
         assert text_of(client, uri) == "void main() {}\n"
+
+
+@pytest.mark.parametrize("era", ERAS)
+def test_another_carrel_is_mounted_by_its_address(carrel: str, tmp_path: Path, project: Path, era: str) -> None:
+    uri = "weather+workspace:///lib/main.dart"
+    with serving_http(carrel, project) as desk:
+        with serving(carrel, tmp_path, "weather", url=desk.url, headers=desk.headers, era=era) as client:
+            assert uri in wait_for(client, "weather+")
+            assert text_of(client, uri) == (project / "lib/main.dart").read_text(encoding="utf-8")
+            with client.listen([uri]) as listening:
+                assert listening.honoured == (uri,)
+                (project / "lib/main.dart").write_text("void main() {}\n", encoding="utf-8")
+                assert listening.wait(PATIENCE_S) == uri
+            assert text_of(client, uri) == "void main() {}\n"
+        denied = pytest.raises(RemoteError, match="Mount is unavailable: weather")
+        with serving(carrel, tmp_path, "weather", url=desk.url, era=era) as client, denied:
+            client.read(uri)
+
+
+def test_a_server_on_the_official_sdk_is_mounted_by_its_address(carrel: str, tmp_path: Path) -> None:
+    with socket.socket() as free:
+        free.bind(("127.0.0.1", 0))
+        port = free.getsockname()[1]
+    with subprocess.Popen([*SDK, str(port)], stderr=subprocess.DEVNULL) as library:
+        try:
+            with serving(carrel, tmp_path, "library", url=f"http://127.0.0.1:{port}/mcp") as client:
+                assert wait_for(client, "library:") == ["library://motto"]
+                assert text_of(client, "library://shelf/7") == "shelf 7"
+                library.kill()
+                library.wait()
+                with pytest.raises(RemoteError, match="Mount is unavailable: library"):
+                    client.read("library://shelf/8")
+                with subprocess.Popen([*SDK, str(port)], stderr=subprocess.DEVNULL) as again:
+                    try:
+                        deadline = monotonic() + PATIENCE_S
+                        while not _is_back(client) and monotonic() < deadline:
+                            client.page()
+                        assert text_of(client, "library://shelf/9") == "shelf 9"
+                    finally:
+                        again.kill()
+        finally:
+            library.kill()
+
+
+def _is_back(client: Client) -> bool:
+    try:
+        return text_of(client, "library://shelf/9") == "shelf 9"
+    except RemoteError:
+        return False
 
 
 def pid_of(command: str) -> int:

@@ -1,6 +1,8 @@
 """Objects that the configuration, the command line or an installed package names: found, checked, left out, joined."""
 
 import json
+import os
+import subprocess
 import sys
 from collections.abc import Iterator
 from pathlib import Path
@@ -276,3 +278,31 @@ def test_a_mistake_in_the_configuration_names_its_place(project: Path, text: str
         desk_of(project)
 
     assert said in str(caught.value)
+
+
+def test_neither_door_is_imported_where_none_is_configured(project: Path) -> None:
+    script = (
+        "import sys; from carrel import config; from carrel.desk import open_desk\n"
+        f"open_desk(config.load({str(project)!r}, {{'HOME': {str(project.parent)!r}}})).close()\n"
+        "print([name for name in sys.modules if 'objects' in name or 'mounts' in name or name == 'carrel.facets'])"
+    )
+    ran = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, timeout=60, check=True)
+
+    assert ran.stdout == "[]\n"
+
+
+def test_what_an_object_prints_is_not_heard_by_the_client(project: Path) -> None:
+    noisy = "import os\nprint('noise at import')\nos.write(1, b'raw noise\\n')\n"
+    noisy += OBJECT.format(name="Noisy", uri="noisy://a").replace(
+        "return Contents", "print('noise while reading'); return Contents"
+    )
+    write(project / "noisy.py", noisy)
+    said: list[str] = []
+    command = [sys.executable, "-m", "carrel", "serve", "--object", "noisy:Noisy", "--without", "workspace"]
+    environment = {**os.environ, "HOME": str(project.parent)}
+    with Client.start(command, cwd=project, env=environment, stderr=said.append) as client:
+        [item] = client.read("noisy://a").items
+
+    assert isinstance(item, Text)
+    assert item.text == "Noisy"
+    assert {"noise at import", "raw noise", "noise while reading"} <= set(said)

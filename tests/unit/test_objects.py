@@ -600,3 +600,88 @@ def test_the_seed_s_names_are_there() -> None:
     )
     assert carrel.BlobContent.of("x:a", "image/png", b"\0\1") == carrel.BlobContent("x:a", "image/png", "AAE=")
     assert sorted(set(carrel.__all__)) == sorted(name for name in carrel.__all__ if hasattr(carrel, name))
+
+
+# Objects that went wrong, each caught by the law it breaks
+
+
+class Restless(Greenhouse):
+    def resource_read(self, uri: str, arguments: list[tuple[str, str]]) -> Contents:
+        self._beds["north"] += 1
+        return super().resource_read(uri, arguments)
+
+
+class ListsWhatIsGone(Greenhouse):
+    def resources(self) -> list[Resource]:
+        return [Resource("greenhouse://house/gone", "gone")]
+
+
+class WrongSize(Greenhouse):
+    def resources(self) -> list[Resource]:
+        return [Resource("greenhouse://house/badge", "badge", "", "image/png", size=3)]
+
+
+class OtherType(Greenhouse):
+    def resources(self) -> list[Resource]:
+        return [Resource("greenhouse://house/badge", "badge", "", "image/jpeg")]
+
+
+class MakesUp(Greenhouse):
+    def resource_read(self, uri: str, arguments: list[tuple[str, str]]) -> Contents:
+        return Contents([TextContent(uri, "", "made up")])
+
+
+class Talkative(Greenhouse):
+    def resource_read(self, uri: str, arguments: list[tuple[str, str]]) -> Any:
+        return Failure(f"KeyError at /home/ann/garden/beds.py: {uri}")
+
+
+class CompletesNothingReal(Greenhouse):
+    def completion(self, reference: str, argument: tuple[str, str], context: list[tuple[str, str]]) -> list[str]:
+        return ["nowhere"]
+
+
+class Frozen(Greenhouse):
+    def resource_read(self, uri: str, arguments: list[tuple[str, str]]) -> Contents:
+        return Contents([TextContent(uri, "text/plain", "always the same")])
+
+
+class KeepsThread(Greenhouse):
+    released = threading.Event()
+
+    def capabilities(self) -> list[str]:
+        threading.Thread(target=self.released.wait, name="left-behind", daemon=True).start()
+        return super().capabilities()
+
+
+@pytest.mark.parametrize(
+    ("kind", "law", "complaint"),
+    [
+        (Restless, "test_law_5_two_reads", "differs without a change"),
+        (ListsWhatIsGone, "test_law_4_what_is_listed", "greenhouse://house/gone is listed and cannot be read"),
+        (WrongSize, "test_law_4_a_declared_size", "has 8 bytes, listed with 3"),
+        (OtherType, "test_law_4_what_is_listed", "is 'image/png', listed as 'image/jpeg'"),
+        (MakesUp, "test_law_7_a_missing_uri", "is missing and can be read"),
+        (Talkative, "test_law_8_", "an error shows"),
+        (CompletesNothingReal, "test_law_10_completions", "nowhere.* cannot be read"),
+        (Frozen, "test_law_5_after_a_change", "its old ETag still holds"),
+        (Frozen, "test_law_11_", "changed, and nothing is told"),
+        (KeepsThread, "test_law_13_", "still run: .'left-behind'"),
+    ],
+)
+def test_a_wrong_object_is_caught_by_the_law_it_breaks(kind: type[Greenhouse], law: str, complaint: str) -> None:
+    class Contract(TestGreenhouse):
+        noticed_s = 0.3
+
+        def provider(self) -> Any:
+            self.beds = {"north": 41.5, "south": 12.0}
+            return kind(self.beds)
+
+    contract = Contract()
+    [name] = [name for name in dir(contract) if name.startswith(law)]
+    KeepsThread.released.clear()
+    try:
+        with pytest.raises(AssertionError, match=complaint):
+            getattr(contract, name)()
+    finally:
+        KeepsThread.released.set()

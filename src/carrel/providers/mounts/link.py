@@ -27,7 +27,7 @@ STEADY_S: Final = 60.0
 KEPT_S: Final = 300.0
 """How long the entries of a server that is down stay listed: hosts list once."""
 
-_GONE, _CLOSE, _WATCH, _RELIST = "gone", "close", "watch", "relist"
+_GONE, _LOST, _CLOSE, _WATCH, _RELIST = "gone", "lost", "close", "watch", "relist"
 _UPDATED: Final = "updated "
 
 
@@ -90,6 +90,10 @@ class Link:
     def renew(self) -> None:
         """Listen to what is to be watched now."""
         self._events.put(_WATCH)
+
+    def lose(self) -> None:
+        """Take note that the server cannot be reached, though nothing told so: open a new conversation."""
+        self._events.put(_LOST)
 
     def wait_for_client(self, timeout_s: float, other_than: Client | None = None) -> Client | None:
         """Wait until the server is up, and is not the one that was lost; None if it is not in time."""
@@ -201,6 +205,8 @@ class Link:
                 self._told.poll(client, unheard)
                 next_poll = monotonic() + self._options.poll_s
                 continue
+            if event == _LOST:
+                raise Disconnected("it cannot be reached")
             if event in (_GONE, _CLOSE):
                 if self._is_closing:
                     return

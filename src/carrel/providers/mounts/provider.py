@@ -297,6 +297,9 @@ class Mount:
             if error.code in _NOT_FOUND:
                 raise NotFound(uri) from None
             if error.word in _OUT_OF_REACH:
+                if self._options.url:
+                    # Each request is its own connection there: nothing else tells that the server is gone.
+                    self._link.lose()
                 raise unavailable(self.name, self._link.retry_after_ms) from None
             raise self._failed("Mount failed", "failed", uri, error) from None
         except ProviderError as error:
