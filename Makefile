@@ -2,12 +2,12 @@
 
 PYTHON ?= python3
 # Worker processes for the fast tests: worth it on machines with many cores.
-JOBS ?= 0
+JOBS ?= 2
 VENV := .venv
 BIN := $(VENV)/bin
 READY := $(VENV)/.ready
 
-NODE_PACKAGES := node@24 @modelcontextprotocol/inspector@2.12.0 @modelcontextprotocol/conformance@0.2.0-alpha.12 @modelcontextprotocol/client@2.3.1
+NODE_PACKAGES := node@24 @modelcontextprotocol/inspector@2.12.0 @modelcontextprotocol/conformance@0.2.0-alpha.12 @modelcontextprotocol/client@2.3.1 @modelcontextprotocol/server-everything@2026.8.31
 NODE := .node
 NODE_BIN := $(NODE)/node_modules/.bin
 NODE_READY := $(NODE)/.ready-$(subst /,-,$(subst $() ,_,$(NODE_PACKAGES)))
@@ -53,6 +53,8 @@ bench: $(READY) ## Measure Carrel beside its peers; writes bench/results/
 	$(BIN)/python -m bench.workspace --json bench/results/workspace.json
 	$(BIN)/python -m bench.scopes --json bench/results/scopes.json
 	$(BIN)/python -m bench.alc --json bench/results/alc.json
+	$(BIN)/python -m bench.sage --json bench/results/sage.json
+	$(BIN)/python -m bench.mounts
 	$(BIN)/python -m bench.logs --json bench/results/logs.json
 
 .PHONY: bench-smoke
@@ -61,6 +63,8 @@ bench-smoke: $(READY) ## The same in short; fails where a several-fold margin is
 	$(BIN)/python -m bench.workspace --smoke --check
 	$(BIN)/python -m bench.scopes --smoke --check
 	$(BIN)/python -m bench.alc --smoke --check
+	$(BIN)/python -m bench.sage --smoke --check
+	$(BIN)/python -m bench.mounts --smoke --check
 	$(BIN)/python -m bench.logs --smoke --check
 
 .PHONY: test

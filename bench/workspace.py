@@ -26,9 +26,9 @@ from typing import Final
 from bench.foundation import one_core
 from bench.load import ENVELOPE, Peer, message, reads
 from carrel.catalog import Catalog
+from carrel.patterns import Rules
 from carrel.provider import Project
 from carrel.providers.workspace import Workspace
-from carrel.providers.workspace.ignore import Rules
 
 PEERS: Final = Path(__file__).parent / "peers"
 PER_FOLDER: Final = 100

@@ -162,9 +162,24 @@ async def show_algocline(client: Client) -> None:
             console.print(f"  [red]{error.error.code}[/] {error.error.message}")
 
 
+async def show_memory(client: Client) -> None:
+    """Search the project's memory, then read what was found by mentioning it."""
+    step("10. What was learned before: search with a tool, read by mention")
+    found = await client.call_tool("sage_search_checkpoints", {"query": "jwt auth"})
+    for block in found.content:
+        if block.type == "text":
+            console.print(f"[dim]{block.text}[/]", markup=True)
+    uri = "sage://checkpoint/jwt-research-2026-02-15"
+    console.print(f"  [bold]you:[/] Based on @carrel:[cyan]{uri}[/], where do tokens go?")
+    text = text_of(await client.read_resource(uri))
+    console.print(Panel(Syntax(text.rstrip(), "markdown", word_wrap=True), style="dim"))
+    console.print("  Do not make the same mistake, see @carrel:[cyan]sage://failure/jwt-localstorage[/]")
+    console.print(Syntax(text_of(await client.read_resource("sage://failure/jwt-localstorage")).rstrip(), "markdown"))
+
+
 async def show_log(client: Client, project: Path) -> None:
     """Run a build in a terminal, and follow its log from the assistant's side."""
-    step("10. A build in a terminal is a log on the desk: carrel run")
+    step("11. A build in a terminal is a log on the desk: carrel run")
     command = (CARREL, "run", "--kind", "build", "--name", "web", "--", "sh", "-c", BUILD)
     console.print("[dim]$ carrel run --kind build --name web -- …[/]")
     nowhere = asyncio.subprocess.DEVNULL
@@ -212,6 +227,7 @@ async def main() -> None:
             await show_change(client, project)
             await show_scopes(client, project)
             await show_algocline(client)
+            await show_memory(client)
             await show_log(client, project)
     console.print()
     console.print("Try it on a project of yours: [bold]carrel[/], or [bold]claude mcp add carrel -- carrel serve[/]")

@@ -66,6 +66,80 @@ void main() => test('cold is cold', () => expect(-4 < 0, isTrue));
 """,
     "android/app/build.gradle.kts": 'plugins {\n    id("com.android.application")\n    kotlin("android")\n}\n',
     "ios/Runner/AppDelegate.swift": "import Flutter\nimport UIKit\n",
+    ".sage/system/objective.md": "# Ship the login page\n\nOnly people with an account see tomorrow's weather.\n",
+    ".sage/system/pinned/reference.md": "The weather service allows 60 calls a minute.\n",
+    ".sage/checkpoints/2026-02-15T10-12-00_jwt-research-keep-tokens-in-secure-stora.md": """\
+---
+id: 2026-02-15T10-12-00_jwt-research-keep-tokens-in-secure-stora
+type: checkpoint
+ts: '2026-02-15T10:12:00.250000+00:00'
+trigger: synthesis
+confidence: 0.85
+message_count: 0
+token_estimate: 0
+---
+
+# Where should the app keep its JWT?
+
+## Thesis
+JWT research: keep tokens in secure storage
+
+## Key Evidence
+- Shared preferences are plain files that a backup copies
+
+## Sources
+- **owasp-mobile** (document): auth tokens belong in the platform's key store — _supports_
+
+""",
+    ".sage/knowledge/index.yaml": """\
+version: 1
+items:
+- id: auth-patterns
+  type: knowledge
+  file: global/auth-patterns.md
+  triggers:
+    keywords: [auth, login]
+    patterns: []
+  scope:
+    skills: []
+    always: false
+  metadata:
+    added: '2026-02-16'
+    source: team wiki
+    tokens: 14
+    status: ''
+  code_links:
+  - chunk_id: lib/main.dart::WeatherDesk
+    relation: related
+    note: where the login page will hang
+""",
+    ".sage/knowledge/global/auth-patterns.md": """\
+---
+id: auth-patterns
+type: knowledge
+keywords: [auth, login]
+source: team wiki
+added: '2026-02-16'
+---
+
+Refresh the token before it expires, not after a call failed.
+""",
+    ".sage/failures/2026-02-14T16-40-00_jwt-localstorage.md": """\
+---
+id: jwt-localstorage
+type: failure
+approach: Tokens in local storage
+keywords: [jwt, login]
+added: '2026-02-14T16:40:00'
+project: weather_desk
+---
+
+## Why it failed
+Any script on the page can read them
+
+## Learned
+Use secure storage
+""",
     "README.md": "# Weather desk\n\nA sample project for Carrel.\n",
     ".gitignore": "build/\n*.log\n",
     ".env": "WEATHER_API_KEY=not-a-real-key\n",

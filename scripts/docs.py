@@ -15,6 +15,7 @@ from carrel.provider import Program
 from carrel.providers.logs import offers
 from carrel.providers.logs.settings import Command
 from carrel.providers.mirror import Mirror
+from carrel.providers.sage import schemas as sage
 from carrel.providers.scopes.toolbox import tools_of
 
 PAGE = Path(__file__).resolve().parents[1] / "docs" / "tools.md"
@@ -31,6 +32,7 @@ def sections() -> dict[str, Iterable[Tool]]:
     flutter = (offers.FLUTTER_RUN, offers.FLUTTER_BUILD, offers.FLUTTER_DOCTOR)
     return {
         "The mirror: the same resources, for hosts that know only tools": Mirror(Catalog()).tools(),
+        'Sage: an assistant\'s memory (`tools = "write"` for those that write)': (*sage.READING, *sage.WRITING),
         'Scopes; those that write exist with `[scopes] tools = "write"`': tools_of("write"),
         "Logs: Flutter": flutter,
         "Logs: processes": (offers.process_start(example), offers.PROCESS_STOP, offers.PROCESS_LIST),

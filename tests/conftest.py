@@ -5,6 +5,7 @@ ran, fails the run and is named. Without it, skipping is for people who lack a t
 """
 
 import os
+import signal
 from pathlib import Path
 
 import pytest
@@ -71,6 +72,13 @@ def _reason(report: pytest.TestReport | pytest.CollectReport) -> str:
 
 
 def pytest_configure(config: pytest.Config) -> None:
+    """Prepare the run, in every process of it."""
+    # A run in the background begins with SIGINT ignored, and a shell that a test starts could then not trap it.
+    signal.signal(signal.SIGINT, signal.default_int_handler)
+    _watch_for_skips(config)
+
+
+def _watch_for_skips(config: pytest.Config) -> None:
     """Watch for skips in the process that reports: a worker's reports all arrive there."""
     if os.environ.get("CARREL_NO_SKIPS") == "1" and not hasattr(config, "workerinput"):
         config.pluginmanager.register(NoSkips(), "carrel-no-skips")

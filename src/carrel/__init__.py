@@ -1,5 +1,7 @@
 """Carrel puts a project's knowledge on the desk of an AI assistant, as MCP resources."""
 
+from typing import TYPE_CHECKING
+
 from carrel.errors import BadArgument, Denied, NotFound, ProviderError, TooLarge
 from carrel.model import (
     Annotations,
@@ -10,29 +12,75 @@ from carrel.model import (
     ResourceLink,
     Template,
     Text,
-    Tool,
     ToolResult,
 )
-from carrel.provider import Provider, Route
+from carrel.provider import Project, Provider, Route
 from carrel.version import __version__
+
+if TYPE_CHECKING:
+    from carrel.facets import (
+        BlobContent,
+        CallsTools,
+        Capable,
+        Contents,
+        Failure,
+        OffersCompletions,
+        OffersResources,
+        OffersTemplates,
+        OffersTools,
+        Structured,
+        TextContent,
+        Tool,
+        blob_content,
+        contents,
+        resource,
+        resource_template,
+        text_content,
+    )
 
 __all__ = [
     "Annotations",
     "BadArgument",
     "Blob",
+    "BlobContent",
+    "CallsTools",
+    "Capable",
     "Completion",
+    "Contents",
     "Denied",
+    "Failure",
     "NotFound",
+    "OffersCompletions",
+    "OffersResources",
+    "OffersTemplates",
+    "OffersTools",
+    "Project",
     "Provider",
     "ProviderError",
     "Reading",
     "Resource",
     "ResourceLink",
     "Route",
+    "Structured",
     "Template",
     "Text",
+    "TextContent",
     "TooLarge",
     "Tool",
     "ToolResult",
     "__version__",
+    "blob_content",
+    "contents",
+    "resource",
+    "resource_template",
+    "text_content",
 ]
+
+
+def __getattr__(name: str) -> object:
+    """Give what objects need only when somebody asks for it: a server without objects starts without it."""
+    if name in __all__:
+        from carrel import facets
+
+        return getattr(facets, name)
+    raise AttributeError(f"module 'carrel' has no attribute {name!r}")

@@ -7,7 +7,9 @@ and go between pages without one being repeated or skipped.
 """
 
 import logging
+import threading
 from collections.abc import Iterable, Iterator, Mapping, Sequence
+from functools import partial
 from itertools import islice
 
 from carrel import browsing, content, permissions
@@ -15,8 +17,8 @@ from carrel.cursor import seal, unseal
 from carrel.errors import BadArgument, BadCursor, ConfigError, ProviderError, echo
 from carrel.limits import LIST_TTL_MS, MAX_COMPLETIONS, MAX_MESSAGE_BYTES, PAGE_SIZE
 from carrel.model import Completion, Item, Page, Range, Reading, Resource, Stored, Template, Text, Tool, ToolResult
-from carrel.provider import Call, Closing, Fingerprinting, Given, Instructing, Provider
-from carrel.routing import RANGE_NAMES, Found, Mounted, Routes
+from carrel.provider import Call, Closing, Fingerprinting, Given, Instructing, Provider, Rerouting
+from carrel.routing import RANGE_NAMES, Clash, Found, Mounted, Routes
 from carrel.value import replace
 
 log = logging.getLogger(__name__)
@@ -42,6 +44,7 @@ class Catalog:
         self.is_remote = False
         """Whether callers come over a network address, who get no tools that are `local`."""
         self.generation = 0
+        self._putting = threading.RLock()
         self.mount(*providers)
 
     def mount(self, *providers: Provider) -> None:
@@ -51,11 +54,18 @@ class Catalog:
             if provider.name in taken:
                 raise ConfigError(f"two providers are named {provider.name!r}; give one another name")
             taken.add(provider.name)
-        self._put((*self.mounted, *(Mounted(provider) for provider in providers)))
+        with self._putting:
+            self._put((*self.mounted, *(Mounted(provider) for provider in providers)))
+        for provider in providers:
+            if isinstance(provider, Rerouting):
+                # Looked at once more, in case it changed before it could say so.
+                provider.on_reroute(partial(self.swap, provider, provider))
+                self.swap(provider, provider)
 
     def swap(self, waiting: Provider, ready: Provider) -> None:
         """Put a provider in the place of another, as when one that waited for its data found it."""
-        self._put(tuple(Mounted(ready) if one.provider is waiting else one for one in self.mounted))
+        with self._putting:
+            self._put(tuple(Mounted(ready) if one.provider is waiting else one for one in self.mounted))
 
     def _put(self, mounted: tuple[Mounted, ...]) -> None:
         """Take a new table into use; `generation` tells others to look at it anew."""
@@ -63,11 +73,32 @@ class Catalog:
         self.mounted = mounted
         self.generation += 1
 
-    def close(self) -> None:
-        """Close every provider."""
+    def clashes(self) -> list[Clash]:
+        """Give what two providers have, be it a URI, a template or a tool's name."""
+        keepers: dict[str, str] = {}
+        clashes = list(self._routes.clashes)
         for mounted in self.mounted:
-            if isinstance(mounted.provider, Closing):
-                mounted.provider.close()
+            for tool in mounted.calling.tools() if mounted.calling else ():
+                keeper = keepers.setdefault(tool.name, mounted.provider.name)
+                if keeper != mounted.provider.name:
+                    clashes.append(Clash(tool.name, keeper, mounted.provider.name))
+        return clashes
+
+    def close(self) -> None:
+        """Close every provider; those that may wait, all at once."""
+        closing = [(mounted.blocking, mounted.provider) for mounted in self.mounted]
+        waiting = [
+            threading.Thread(target=provider.close, name="carrel-closing", daemon=True)
+            for is_blocking, provider in closing
+            if is_blocking and isinstance(provider, Closing)
+        ]
+        for thread in waiting:
+            thread.start()
+        for is_blocking, provider in closing:
+            if not is_blocking and isinstance(provider, Closing):
+                provider.close()
+        for thread in waiting:
+            thread.join()
 
     # Listing
 
@@ -79,11 +110,13 @@ class Catalog:
             return browsing.go_on(self.visible(), parts, wanted)
         taken = list(islice(self._sections(*self._place(parts)), wanted + 1))
         entries = tuple(entry for _, _, entry in taken[:wanted])
+        is_starting = any(getattr(mounted.provider, "is_starting", False) for mounted in self.mounted)
+        ttl_ms = 0 if is_starting else LIST_TTL_MS
         if len(taken) <= wanted:
-            return Page(entries, ttl_ms=LIST_TTL_MS)
+            return Page(entries, ttl_ms=ttl_ms)
         section, mounted, last = taken[wanted - 1]
         next_cursor = seal(section, mounted.provider.name, mounted.key(last))
-        return Page(entries, next_cursor, ttl_ms=LIST_TTL_MS)
+        return Page(entries, next_cursor, ttl_ms=ttl_ms)
 
     def browse(self, asked: browsing.Asked) -> browsing.Browsed:
         """Give a page in Fly's way: files and logs only, numbered, with a total."""
@@ -98,8 +131,12 @@ class Catalog:
     def templates(self, cursor: str | None = None) -> tuple[tuple[Template, ...], str | None]:
         """Give one page of the templates and the cursor of the next."""
         start = self._template_place(cursor)
-        told = (template for mounted in self.visible() for template in mounted.templates())
-        every = [template for template in told if permissions.may_read(template.uri_template)]
+        every = [
+            template
+            for mounted in self.visible()
+            for template in mounted.templates()
+            if permissions.may_read(template.uri_template) and not self._routes.has_lost(mounted, template.uri_template)
+        ]
         end = start + self.page_size
         return tuple(every[start:end]), seal(_TEMPLATES, str(end)) if end < len(every) else None
 
@@ -143,7 +180,8 @@ class Catalog:
         for mounted, after in self._from(name, key):
             try:
                 for entry in mounted.provider.entries(after):
-                    yield _MAIN, mounted, entry
+                    if not self._routes.has_lost(mounted, entry.uri):
+                        yield _MAIN, mounted, entry
             except ProviderError as error:
                 log.warning("the list of %s is cut short: %s", mounted.provider.name, error.message)
 
@@ -174,7 +212,7 @@ class Catalog:
             wanted = _query_range(found, wanted)
         elif wanted is not None and not RANGE_NAMES.isdisjoint(found.variables):
             raise _both_ways()
-        given = found.read()
+        given = found.read(condition)
         if type(given) is Text and wanted is None and condition is None:
             # What most reads are: nothing to close, nothing that can move.
             item = content.whole(given, uri, self.max_bytes)
@@ -182,7 +220,7 @@ class Catalog:
         reading, has_moved = self._read_once(found, given, uri, wanted, condition)
         tries = 1
         while has_moved and tries < _TRIES:
-            reading, has_moved = self._read_once(found, found.read(), uri, wanted, condition)
+            reading, has_moved = self._read_once(found, found.read(condition), uri, wanted, condition)
             tries += 1
         if not has_moved:
             return reading
@@ -243,7 +281,7 @@ class Catalog:
         """Apply what holds for every resource: the ETag and its condition, the range, the bound."""
         etag = reading.etag or content.etag_of(reading.items)
         mime_type = reading.mime_type or _mime_type(found)
-        if condition is not None and reading.error is None and content.matches(condition, etag):
+        if reading.unchanged or (condition is not None and reading.error is None and content.matches(condition, etag)):
             empty = Text("", reading.items[0].mime_type if reading.items else "")
             modified = reading.last_modified_ms
             return Reading((empty,), mime_type=mime_type, etag=etag, last_modified_ms=modified, unchanged=True)
@@ -299,8 +337,12 @@ class Catalog:
         return Completion(values, total=total, has_more=has_more)
 
     def tools(self) -> tuple[Tool, ...]:
-        """Give every provider's tools that whoever asks may call, in order."""
-        return tuple(tool for mounted in self.mounted for tool in self._tools_of(mounted))
+        """Give every provider's tools that whoever asks may call, in order; of two with one name, the first."""
+        named: dict[str, Tool] = {}
+        for mounted in self.mounted:
+            for tool in self._tools_of(mounted):
+                named.setdefault(tool.name, tool)
+        return tuple(named.values())
 
     def call(self, name: str, arguments: Mapping[str, object], call: Call) -> ToolResult:
         """Run a tool by its name; one that whoever asks may not call is not known."""

@@ -46,13 +46,15 @@ class Client:
 
     def __init__(self, transport: Transport, era: EraChoice, timeout_s: float, max_message_bytes: int) -> None:
         self.timeout_s = timeout_s
+        self.on_end: Callable[[], None] = lambda: None
+        """Called, on the reader's thread, when the other end is gone."""
         self._lock = threading.Lock()
         self._listenings: dict[Listening, int | None] = {}
         self._subscribed: Counter[str] = Counter()
         self._peer = Peer(transport, self._hear, max_message_bytes)
         with contextlib.ExitStack() as unless_open:
             unless_open.callback(self._peer.close)
-            opening = (self._discover(era) if era != "legacy" else None) or self._initialize()
+            opening = self._open(era)
             unless_open.pop_all()
         self.version = opening.version
         self.era: EraName = "modern" if opening.version == eras.MODERN_VERSION else "legacy"
@@ -126,6 +128,11 @@ class Client:
         from carrel.transports.memory import Memory
 
         return cls(Memory(server), era, timeout_s, MAX_MESSAGE_BYTES)
+
+    @property
+    def is_gone(self) -> bool:
+        """Whether nothing can be asked any more."""
+        return self._peer.is_gone
 
     def __enter__(self) -> "Client":
         """Give itself."""
@@ -209,6 +216,19 @@ class Client:
 
     # Opening
 
+    def _open(self, era: EraChoice) -> answers.Opening:
+        opening = None if era == "legacy" else self._discover(era)
+        if opening is not None:
+            return opening
+        try:
+            return self._initialize()
+        except RemoteError:
+            # A modern server that starts slowly answers the probe late, and then takes no handshake.
+            opening = None if era == "legacy" else self._discover("modern")
+            if opening is None:
+                raise
+            return opening
+
     def _discover(self, era: EraChoice) -> answers.Opening | None:
         """Ask a server what it is; None if it must be a legacy one."""
         is_probe = era == "auto"
@@ -291,6 +311,8 @@ class Client:
 
     def _hear(self, told: Notice | CarrelError) -> None:
         """Take what belongs to no request: a legacy server's news, or that there will be none."""
+        if isinstance(told, CarrelError):
+            self.on_end()
         with self._lock:
             listenings = [listening for listening, number in self._listenings.items() if number is None]
         for listening in listenings:

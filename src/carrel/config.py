@@ -20,6 +20,12 @@ from carrel.value import Value
 FILE_NAME: Final = "carrel.toml"
 MEGABYTE: Final = 1_048_576
 
+NAMED: Final = {
+    "objects": "carrel.providers.objects.settings:ObjectSettings",
+    "mounts": "carrel.providers.mounts.settings:MountSettings",
+}
+"""Sections of sections, as `[objects.NAME]`: what each may hold. From a project file they count only with trust."""
+
 Layer = Literal["user", "project", "environment", "flag"]
 
 
@@ -112,6 +118,11 @@ def section_names() -> tuple[str, ...]:
     return ("server", "http", *(name for known in detect.BUILT_IN for name in (known.name, *known.sections)))
 
 
+def sections_in_use(config: Config) -> tuple[str, ...]:
+    """Give the sections there are, and those that were named."""
+    return (*section_names(), *(section for section in config.sections if "." in section))
+
+
 def schema(section: str, where: str) -> Schema:
     """Give what may be set in a section; imports the provider it belongs to."""
     if section == "server":
@@ -124,7 +135,11 @@ def schema(section: str, where: str) -> Schema:
             return {name: key for name, key in keys.items() if name not in known.sections}
         if section in known.sections:
             return settings.section_schema(settings.schema_of(known.load())[section].kind)
-    raise ConfigError(f"{where}: there is no section [{section}]{settings.nearest(section, section_names())}")
+    table, _, name = section.partition(".")
+    if table in NAMED and name:
+        return settings.schema_of(detect.load(NAMED[table]))
+    known_names = (*section_names(), *NAMED)
+    raise ConfigError(f"{where}: there is no section [{section}]{settings.nearest(section, known_names)}")
 
 
 def load(start: str, environment: Mapping[str, str], flags: Sequence[tuple[str, str, str]] = ()) -> Config:
@@ -198,21 +213,40 @@ def _read(path: str) -> dict[str, object]:
 def _take_file(config: Config, layer: Layer, path: str, table: Mapping[str, object]) -> None:
     config.files.append(path)
     for section, keys in table.items():
-        known = schema(section, path)
-        if not isinstance(keys, dict):
-            raise ConfigError(f"{path}: {section} must be a section, as [{section}]")
-        config.sections.setdefault(section, {})  # an empty section names its provider too
-        for name, value in keys.items():
-            kind = settings.find(known, section, name, path).kind
-            setting = Setting(settings.check(kind, value, f"{path}: [{section}] {name}"), layer, path)
-            is_free = layer == "user" or config.is_trusted
-            why = settings.needs_trust(kind, setting.value, partial(_is_outside, config.root))
-            if section == "http":
-                why = "it says who may connect"
-            if why and not is_free:
-                config.withheld.append(Withheld(section, name, why, path))
-            else:
-                config.put(section, name, setting)
+        if section in NAMED and isinstance(keys, dict):
+            for name, inner in keys.items():
+                _take_named(config, layer, path, f"{section}.{name}", inner)
+        else:
+            _take_section(config, layer, path, section, keys)
+
+
+def _take_named(config: Config, layer: Layer, path: str, section: str, keys: object) -> None:
+    """Take a section that runs code: all of it, or nothing."""
+    checked = Config(config.root, config.environment)
+    checked.is_trusted = True
+    _take_section(checked, layer, path, section, keys)
+    if layer == "project" and not config.is_trusted:
+        config.withheld.append(Withheld(section, "", "it runs code", path))
+        return
+    config.sections.setdefault(section, {}).update(checked.sections.get(section, {}))
+
+
+def _take_section(config: Config, layer: Layer, path: str, section: str, keys: object) -> None:
+    known = schema(section, path)
+    if not isinstance(keys, dict):
+        raise ConfigError(f"{path}: {section} must be a section, as [{section}]")
+    config.sections.setdefault(section, {})  # an empty section names its provider too
+    for name, value in keys.items():
+        kind = settings.find(known, section, name, path).kind
+        setting = Setting(settings.check(kind, value, f"{path}: [{section}] {name}"), layer, path)
+        is_free = layer == "user" or config.is_trusted
+        why = settings.needs_trust(kind, setting.value, partial(_is_outside, config.root))
+        if section == "http":
+            why = "it says who may connect"
+        if why and not is_free:
+            config.withheld.append(Withheld(section, name, why, path))
+        else:
+            config.put(section, name, setting)
 
 
 def _is_outside(root: str, value: str) -> bool:

@@ -5,9 +5,9 @@ What every face opens: `serve`, the command line, tests.
 
 import os
 from functools import partial
-from typing import Literal
+from typing import Final, Literal
 
-from carrel import detect, settings
+from carrel import detect, guests, settings
 from carrel.catalog import Catalog
 from carrel.config import Config, ServerSettings
 from carrel.errors import ConfigError
@@ -17,6 +17,9 @@ from carrel.providers.mirror import Mirror
 from carrel.server import Server
 from carrel.value import Value
 from carrel.waiting import Waiting
+
+FIRST_ANSWER_S: Final = 0.3
+"""What the first answer waits for objects: a host gives up half a second after it started us."""
 
 
 class Choice(Value, frozen=True):
@@ -45,16 +48,19 @@ class Desk(Value, frozen=True):
         self.server.close()
 
 
-def open_desk(config: Config) -> Desk:
-    """Build what the configuration and the folder call for."""
+def open_desk(config: Config, patience_s: float = FIRST_ANSWER_S, *, waits_for_all: bool = False) -> Desk:
+    """Build what the configuration and the folder call for; wait so long for objects, and for mounts if told to."""
     chosen = ServerSettings(**config.values("server"))
-    _check_names(chosen)
+    _check_names(chosen, guests.names(config))
     catalog = Catalog(page_size=chosen.page_size, max_bytes=chosen.max_bytes)
     notes = tuple(str(one) for one in config.withheld)
-    choices = []
+    choices: list[Choice] = []
     providers: list[Provider] = []
     if _is_wanted("guide", chosen):
         providers.append(Guide(catalog, os.path.basename(config.root) or config.root, notes))
+    invited = [guest for guest in guests.invite(config, catalog) if _is_wanted(guest.provider.name, chosen)]
+    providers += [guest.provider for guest in invited]
+    choices += [Choice(guest.provider.name, "served", guest.told) for guest in invited]
     for known in detect.BUILT_IN:
         choice = _choose(known, config, chosen)
         choices.append(choice)
@@ -65,12 +71,15 @@ def open_desk(config: Config) -> Desk:
     if chosen.mirror:
         providers.append(Mirror(catalog))
     catalog.mount(*providers)
+    guests.begin(invited, catalog, patience_s, waits_for_all=waits_for_all)
     return Desk(config, Server(catalog), tuple(choices), notes)
 
 
 def _choose(known: detect.Known, config: Config, chosen: ServerSettings) -> Choice:
     if not _is_wanted(known.name, chosen):
         return Choice(known.name, "left out", "by --only or --without, or [server] only or without")
+    if config.values(known.name).get("enabled") is False:
+        return Choice(known.name, "left out", f"by [{known.name}] enabled = false")
     if _is_named(known, config, chosen):
         return Choice(known.name, "served", "asked for by name")
     reason = known.reason(Project(config.root, config.environment))
@@ -87,8 +96,8 @@ def _is_wanted(name: str, chosen: ServerSettings) -> bool:
     return (chosen.only is None or name in chosen.only) and name not in chosen.without
 
 
-def _check_names(chosen: ServerSettings) -> None:
-    known = ("guide", *detect.names())
+def _check_names(chosen: ServerSettings, others: tuple[str, ...]) -> None:
+    known = ("guide", *detect.names(), *others)
     for name in (*(chosen.only or ()), *chosen.without):
         if name not in known:
             raise ConfigError(f"there is no provider {name!r}{settings.nearest(name, known)}")
@@ -101,9 +110,16 @@ def _wait_for(known: detect.Known, config: Config, catalog: Catalog) -> Provider
 
 
 def _build(known: detect.Known, config: Config, catalog: Catalog, *, is_named: bool) -> Provider:
-    project = Project(config.root, config.environment, named=is_named, read=catalog.read)
-    provider = known.load()
     values = config.values(known.name)
+    project = Project(
+        config.root,
+        config.environment,
+        named=is_named,
+        given=frozenset(values),
+        deny=tuple(config.values("workspace").get("deny") or ()),
+        read=catalog.read,
+    )
+    provider = known.load()
     for section in known.sections:
         if section in config.sections:
             kind = settings.schema_of(provider)[section].kind

@@ -64,7 +64,14 @@ def _algocline(project: Project) -> str | None:
     return "there is an alc.toml"
 
 
+def _has_sage(project: Project) -> str | None:
+    place = os.path.realpath(os.path.join(project.root, ".sage"))
+    is_inside = place.startswith(os.path.realpath(project.root).rstrip(os.sep) + os.sep)
+    return "there is a .sage folder" if is_inside and os.path.isdir(place) else None
+
+
 BUILT_IN: Final[tuple[Known, ...]] = (
+    Known("sage", ("sage",), "carrel.providers.sage:Sage", _has_sage),
     Known("scopes", ("scopes",), "carrel.providers.scopes:Scopes", _holds("a store of scopes", ".carrel", "scopes.db")),
     Known("alc", ("alc",), "carrel.providers.alc:Alc", _algocline),
     Known(

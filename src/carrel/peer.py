@@ -124,6 +124,11 @@ class Peer:
         """Send a notification, unless the other end is gone or takes nothing."""
         self._offer(jsonrpc.notification(method, params))
 
+    @property
+    def is_gone(self) -> bool:
+        """Whether the conversation is at its end."""
+        return bool(self._gone)
+
     def close(self) -> None:
         """End the conversation; whoever waits is told. A second call does nothing."""
         with self._lock:

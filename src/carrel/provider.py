@@ -8,6 +8,11 @@ provider is mounted.
     Fronting        a few entries that stand before everybody else's
     Ordering        entries in another order than their URIs'
     Catching        a better answer than "not found" for URIs of its schemes no route matches
+    Claiming        single URIs of its own, which come before every template
+    Rerouting       routes or claims that change while it is mounted
+    Adopting        schemes that are not known yet
+    Conditioning    reads that may be unchanged
+    Describing      templates told otherwise than by routes
     Refusing        words of its own for URIs of its schemes that are no URIs at all
     Browsing        a part of the list by folder or prefix, as the Fly documents ask
     Explaining      why a URI is or is not served
@@ -15,6 +20,7 @@ provider is mounted.
     Fingerprinting  a cheap token per URI, for watching by polling
     Surveying       a cheap token for the whole list, for noticing that it changed
     Watching        events of its own instead of polling
+    Following       knowing which URIs are listened to
     Tracing         other URIs under which a change of one is reported
     Calling         tools
     Instructing     text for the start of a conversation
@@ -28,7 +34,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Literal, NewType, Protocol, runtime_checkable
 
 from carrel.errors import RequestError
-from carrel.model import Blob, Completion, Meta, Reading, Resource, Stored, Text, Tool, ToolResult
+from carrel.model import Blob, Completion, Meta, Reading, Resource, Stored, Template, Text, Tool, ToolResult
 from carrel.value import Value
 
 Given = Reading | Text | Blob | Stored
@@ -65,13 +71,16 @@ class Project(Value, frozen=True):
     """Where a provider works: a constructor that takes one is given it, and it is no setting.
 
     `named` is set when the user asked for the provider by name, in the configuration or
-    on the command line, and it was not merely detected. `read` gives what a URI holds, of
-    whichever provider, to one whose tools take URIs.
+    on the command line, and it was not merely detected. `given` are the keys that were set
+    for it; `deny` are the patterns the operator denies to whoever opens project files. `read`
+    gives what a URI holds, of whichever provider, to one whose tools take URIs.
     """
 
     root: str
     environment: Mapping[str, str]
     named: bool = False
+    given: frozenset[str] = frozenset()
+    deny: tuple[str, ...] = ()
     read: Callable[[str], Reading] | None = None
 
 
@@ -81,6 +90,7 @@ class Route(Value, frozen=True):
     A template without variables is one concrete resource: it is dispatched, and listed
     by `entries`, not as a template. With `whole`, the reader gets the URI exactly as it
     was sent as its only argument, for systems that parse their URIs by rules of their own.
+    With `open_query`, only what stands before the `?` is matched, and any query may follow.
     """
 
     template: str
@@ -90,6 +100,7 @@ class Route(Value, frozen=True):
     title: str = ""
     description: str = ""
     whole: bool = False
+    open_query: bool = False
 
 
 class Provider(Protocol):
@@ -97,12 +108,15 @@ class Provider(Protocol):
 
     A provider with an attribute `blocking = True` may wait long in a read, and is called on
     a worker thread. One with an attribute `summary` is described by it in the guide; one with
-    `speaks_fly = True` has the fields of the Fly documents in every result. One with `mirrors = True`
-    only shows, through the catalogue, what others have: its tools are for everybody. One with
+    `speaks_fly = True` has the fields of the Fly documents in every result; one with
+    `asks_others = True` waits where they wait. One with `mirrors = True` only shows, through the
+    catalogue, what others have: its tools are for everybody. One with
     `literal = True` and `unmatched` parses its URIs itself: `unmatched` gets all that begin with
     its scheme, however spelled, and, where nobody else serves anything, all others too. One with
     `poll_seconds` is asked for fingerprints in that interval. The tools of one with `patient = True`
-    take their time, and bound it themselves; one with `calls = False` has none here.
+    take their time, and bound it themselves; one with `calls = False` has none here, and one with
+    `completes = False` no completions. `deadline_s` is the time its slowest call may take; while
+    `is_starting` is True its list may be incomplete.
     """
 
     @property
@@ -145,6 +159,22 @@ class Catching(Protocol):
 
 
 @runtime_checkable
+class Claiming(Protocol):
+    """Owns single URIs. They come before every provider's templates, with any query."""
+
+    def claims(self) -> Sequence[Route]:
+        """Give a route for each; its `template` is the URI itself, and it is `whole`."""
+
+
+@runtime_checkable
+class Rerouting(Protocol):
+    """Has routes or claims that change while it is mounted."""
+
+    def on_reroute(self, again: Callable[[], None]) -> None:
+        """Have `again` called, from any thread, after they changed."""
+
+
+@runtime_checkable
 class Refusing(Protocol):
     """Has its own words for a URI of its schemes that is too long or holds what no URI may."""
 
@@ -176,6 +206,30 @@ class Completing(Protocol):
         self, template: str, variable: str, value: str, context: Mapping[str, str]
     ) -> Completion | Sequence[str]:
         """Give values that begin with `value`, best first. `context` holds variables already chosen."""
+
+
+@runtime_checkable
+class Adopting(Protocol):
+    """May turn out to own schemes that are not known yet."""
+
+    def adopts(self, scheme: str) -> bool:
+        """Tell whether URIs of a scheme nobody owns are to be asked of it (`unmatched`)."""
+
+
+@runtime_checkable
+class Conditioning(Protocol):
+    """Can tell by itself that a URI still has an ETag, without giving what it holds."""
+
+    def read_if(self, uri: str, condition: str) -> Given:
+        """Read the URI, given as sent; or give a reading that is `unchanged`, with its ETag."""
+
+
+@runtime_checkable
+class Describing(Protocol):
+    """Tells clients of its templates by itself, also of those that no route can match."""
+
+    def templates(self) -> Sequence[Template]:
+        """Give what clients are told."""
 
 
 @runtime_checkable
@@ -213,6 +267,17 @@ class Watching(Protocol):
 
     def watch(self, changes: Changes) -> Callable[[], None]:
         """Begin to report to `changes`; the result ends it. Called when somebody listens."""
+
+
+@runtime_checkable
+class Following(Protocol):
+    """Wants to know which URIs are listened to."""
+
+    def follow(self, uri: str) -> None:
+        """Take note that somebody listens to the URI."""
+
+    def unfollow(self, uri: str) -> None:
+        """Take note that nobody does any more."""
 
 
 @runtime_checkable

@@ -1,8 +1,8 @@
 """Which route reads a URI: the table that is listed is the one that dispatches.
 
 A route without variables goes before templates; then the longer literal start; then
-the order of configuration. What no route matches goes, as sent, to the `unmatched` of
-the provider that owns the scheme.
+the order of configuration. Single URIs that a provider claims go before all of these.
+What no route matches goes, as sent, to the `unmatched` of the provider that owns the scheme.
 """
 
 from collections.abc import Iterable, Mapping
@@ -10,7 +10,21 @@ from typing import Final
 
 from carrel.errors import BadArgument, NotFound, RequestError, echo
 from carrel.model import Resource, Template
-from carrel.provider import Calling, Catching, Completing, Fronting, Given, Ordering, Provider, Refusing, Route
+from carrel.provider import (
+    Adopting,
+    Calling,
+    Catching,
+    Claiming,
+    Completing,
+    Conditioning,
+    Describing,
+    Fronting,
+    Given,
+    Ordering,
+    Provider,
+    Refusing,
+    Route,
+)
 from carrel.template import UriTemplate
 from carrel.uri import decode, normalise, pairs, scheme_of, split_query, without
 from carrel.value import Value
@@ -25,10 +39,14 @@ class Mounted:
     """A provider, and the facets it was found to have."""
 
     __slots__ = (
+        "asks_others",
         "blocking",
         "calling",
         "catching",
+        "claims",
         "completing",
+        "conditioning",
+        "deadline_s",
         "fronting",
         "literal",
         "mirrors",
@@ -43,7 +61,10 @@ class Mounted:
     def __init__(self, provider: Provider) -> None:
         self.provider = provider
         self.routes = tuple((route, UriTemplate(route.template)) for route in provider.routes())
+        self.claims = tuple(provider.claims()) if isinstance(provider, Claiming) else None
         self.blocking: bool = getattr(provider, "blocking", False)
+        self.asks_others: bool = getattr(provider, "asks_others", False)
+        self.deadline_s: float = getattr(provider, "deadline_s", 0.0)
         self.patient: bool = getattr(provider, "patient", False)
         self.mirrors: bool = getattr(provider, "mirrors", False)
         self.literal: bool = getattr(provider, "literal", False)
@@ -52,7 +73,10 @@ class Mounted:
         self.fronting = provider if isinstance(provider, Fronting) else None
         self.ordering = provider if isinstance(provider, Ordering) else None
         self.catching = provider if isinstance(provider, Catching) else None
-        self.completing = provider if isinstance(provider, Completing) else None
+        self.conditioning = provider if isinstance(provider, Conditioning) else None
+        self.completing = (
+            provider if isinstance(provider, Completing) and getattr(provider, "completes", True) else None
+        )
         self.calling = provider if isinstance(provider, Calling) and getattr(provider, "calls", True) else None
 
     def key(self, entry: Resource) -> str:
@@ -61,6 +85,9 @@ class Mounted:
 
     def templates(self) -> Iterable[Template]:
         """Give what clients are told of the routes that have variables."""
+        if isinstance(self.provider, Describing):
+            yield from self.provider.templates()
+            return
         for route, template in self.routes:
             if not template.is_fixed:
                 yield Template(route.template, route.name, route.description, route.mime_type, title=route.title)
@@ -74,16 +101,39 @@ class Found(Value, frozen=True):
     uri: str
     variables: Mapping[str, str]
     query_range: tuple[tuple[str, str], ...] = ()
+    others: tuple[Mounted, ...] = ()
 
-    def read(self) -> Given:
-        """Ask the provider."""
+    def read(self, condition: str | None = None) -> Given:
+        """Ask the provider; on a condition, if it has a use for one."""
+        if condition is not None and self.mounted.conditioning is not None:
+            return self.mounted.conditioning.read_if(self.uri, condition)
         if self.route is None:
-            if self.mounted.catching is None:
-                raise NotFound(self.uri)
-            return self.mounted.catching.unmatched(self.uri)
+            return self._catch()
         if self.route.whole:
             return self.route.reader(self.uri)
         return self.route.reader(**self.variables)
+
+    def _catch(self) -> Given:
+        """Ask those who own the scheme, one after another."""
+        for mounted in (self.mounted, *self.others):
+            try:
+                if mounted.catching is not None:
+                    return mounted.catching.unmatched(self.uri)
+            except NotFound:
+                if mounted is (self.mounted, *self.others)[-1]:
+                    raise
+        raise NotFound(self.uri)
+
+
+class Clash(Value, frozen=True):
+    """What two providers have: the first keeps it."""
+
+    what: str
+    keeper: str
+    other: str
+
+    def __str__(self) -> str:
+        return f"{echo(self.what)} is claimed by {self.keeper} and by {self.other}; {self.keeper} keeps it"
 
 
 class Routes:
@@ -95,24 +145,56 @@ class Routes:
         self._normal: dict[str, Found] = {}
         self._fixed_schemes: set[str] = set()
         self._templates: dict[str, list[tuple[UriTemplate, Route, Mounted]]] = {}
-        self._owners: dict[str, Mounted] = {}
-        for mounted in providers:
-            for scheme in mounted.provider.schemes:
-                self._owners.setdefault(scheme, mounted)
-            for route, template in mounted.routes:
-                if template.is_fixed:
-                    found = Found(mounted, route, template.text, {})
-                    self._fixed.setdefault(template.text, found)
-                    self._normal.setdefault(normalise(template.text), found)
-                    self._fixed_schemes.add(scheme_of(template.text))
-                else:
-                    scheme = scheme_of(template.literal_start)
-                    self._templates.setdefault(scheme, []).append((template, route, mounted))
+        self._keepers: dict[str, Mounted] = {}
+        self._owners: dict[str, tuple[Mounted, ...]] = {}
+        self._claims: dict[str, Found] = {}
+        self._adopting: list[Mounted] = []
+        self.clashes: list[Clash] = []
+        # Those who claim single URIs come after those whose scheme it is.
+        for mounted in sorted(providers, key=lambda one: one.claims is not None):
+            self._take_routes(mounted)
+            self._take_schemes(mounted)
+            if isinstance(mounted.provider, Adopting):
+                self._adopting.append(mounted)
+        self._lost = frozenset((clash.other, clash.what) for clash in self.clashes)
         for table in self._templates.values():
             table.sort(key=lambda row: -len(row[0].literal_start))
-        self._literal = {scheme: mounted for scheme, mounted in self._owners.items() if mounted.literal}
-        owners = set(map(id, self._owners.values()))
+        self._literal = {scheme: owners[0] for scheme, owners in self._owners.items() if owners[0].literal}
+        owners = {id(owner) for every in self._owners.values() for owner in every}
         self._sole = next(iter(self._literal.values()), None) if len(owners) == 1 else None
+
+    def _take_routes(self, mounted: Mounted) -> None:
+        for route, template in mounted.routes:
+            if template.is_fixed:
+                found = Found(mounted, route, template.text, {})
+                self._fixed.setdefault(template.text, found)
+                self._normal.setdefault(normalise(template.text), found)
+                self._fixed_schemes.add(scheme_of(template.text))
+            else:
+                keeper = self._keepers.setdefault(template.text, mounted)
+                if keeper is mounted:
+                    table = self._templates.setdefault(scheme_of(template.literal_start), [])
+                    table.append((template, route, mounted))
+                else:
+                    self.clashes.append(Clash(template.text, keeper.provider.name, mounted.provider.name))
+
+    def _take_schemes(self, mounted: Mounted) -> None:
+        """Note whose a scheme is, and single URIs: one that has an owner stays his."""
+        for scheme in mounted.provider.schemes:
+            owners = self._owners.get(scheme, ())
+            if not owners or (mounted.claims is not None and owners[0].claims is not None):
+                self._owners[scheme] = (*owners, mounted)
+        for route in mounted.claims or ():
+            normal = normalise(route.template)
+            taken = self._normal.get(normal) or self._claims.get(normal)
+            if taken is None:
+                self._claims[normal] = Found(mounted, route, route.template, {})
+            elif taken.mounted is not mounted:
+                self.clashes.append(Clash(route.template, taken.mounted.provider.name, mounted.provider.name))
+
+    def has_lost(self, mounted: Mounted, what: str) -> bool:
+        """Tell whether a URI or template that a provider has is another's."""
+        return bool(self._lost) and (mounted.provider.name, what) in self._lost
 
     def find(self, uri: str) -> Found:
         """Give the way to a URI, or raise the reason why there is none."""
@@ -127,7 +209,9 @@ class Routes:
             scheme = scheme_of(uri)
         except BadArgument as error:
             raise self._refusal(uri, error) from None
-        found = self._match(scheme, uri)
+        found = self._find_claim(uri) if self._claims else None
+        if found is None:
+            found = self._match(scheme, uri)
         if found is None:
             found = self._match_without_range(scheme, uri)
         if found is None:
@@ -160,10 +244,20 @@ class Routes:
 
     def _refusal(self, uri: str, error: BadArgument) -> RequestError:
         """Give the words of the provider that a malformed URI would belong to, if it has any."""
-        mounted = self._owners.get(uri.partition(":")[0].lower())
-        if mounted is None or not isinstance(mounted.provider, Refusing):
-            return error
-        return mounted.provider.refused(uri, error)
+        owners = self._owners.get(uri.partition(":")[0].lower())
+        refusing = owners[0].provider if owners else None
+        if isinstance(refusing, Refusing):
+            return refusing.refused(uri, error)
+        return error
+
+    def _find_claim(self, uri: str) -> Found | None:
+        """Look among the single URIs: for the whole, then for what stands before the query."""
+        claim = self._claims.get(normalise(uri))
+        if claim is not None:
+            return Found(claim.mounted, claim.route, uri, {})
+        bare, query = split_query(uri)
+        claim = None if query is None else self._claims.get(normalise(bare))
+        return None if claim is None else _with_open_query(claim.mounted, claim.route, uri, {}, RANGE_NAMES)
 
     def _match(self, scheme: str, uri: str) -> Found | None:
         if scheme in self._fixed_schemes:
@@ -171,7 +265,9 @@ class Routes:
             if same is not None:
                 return Found(same.mounted, same.route, uri, {})
         for template, route, mounted in self._templates.get(scheme, ()):
-            variables = template.match(uri)
+            variables = template.match(split_query(uri)[0] if route.open_query else uri)
+            if variables is not None and route.open_query:
+                return _with_open_query(mounted, route, uri, variables, RANGE_NAMES - template.query_variables)
             if variables is not None:
                 return Found(mounted, route, uri, variables)
         return None
@@ -190,17 +286,24 @@ class Routes:
 
     def _reads_ranges(self, scheme: str) -> bool:
         """Tell whether the owner of a scheme takes URIs as they were sent, and names ranges itself."""
-        rows = self._templates.get(scheme, ())
+        rows = [row for row in self._templates.get(scheme, ()) if not row[1].open_query]
         return any(route.whole and not RANGE_NAMES.isdisjoint(template.query_variables) for template, route, _ in rows)
 
     def _catch(self, scheme: str, uri: str) -> Found:
-        mounted = self._owners.get(scheme)
+        mounted, *others = self._owners.get(scheme) or self._adopters(scheme) or (None,)
         if mounted is None:
             message = f"Unknown scheme: {echo(uri)}"
             raise BadArgument(message, uri=uri, data={"name": "MCP_NOT_FOUND"})
         if mounted.catching is None:
             raise self._reason(scheme, uri)
-        return Found(mounted, None, uri, {})
+        return Found(mounted, None, uri, {}, others=tuple(others))
+
+    def _adopters(self, scheme: str) -> tuple[Mounted, ...]:
+        return tuple(
+            mounted
+            for mounted in self._adopting
+            if isinstance(mounted.provider, Adopting) and mounted.provider.adopts(scheme)
+        )
 
     def _reason(self, scheme: str, uri: str) -> RequestError:
         """Say why no route matches: a malformed URI, a parameter nobody knows, or nothing there."""
@@ -223,6 +326,15 @@ class Routes:
             if template.match(bare) is not None:
                 return template.query_variables
         return frozenset()
+
+
+def _with_open_query(
+    mounted: Mounted, route: Route | None, uri: str, variables: Mapping[str, str], range_names: frozenset[str]
+) -> Found:
+    """Take a range off a query of which anything else may stay."""
+    query = split_query(uri)[1]
+    taken = tuple(pair for pair in pairs(query) if pair[0] in range_names) if query else ()
+    return Found(mounted, route, without(uri, range_names) if taken else uri, variables, taken)
 
 
 def _is_named(template: UriTemplate) -> bool:

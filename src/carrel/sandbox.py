@@ -5,7 +5,8 @@ already open, so what was checked is what is read. Links are followed as long as
 inside. Nothing is opened by a path string, and no path is resolved first and compared then.
 
 SandboxError             carries no path and no system text
-├── Missing              nothing there; also a dangling link, a loop, a file used as a folder
+├── Missing              nothing there; also a dangling link, a file used as a folder
+│   └── Looping          links that lead round and round
 ├── Outside              a step above the root, or an absolute link, whether or not its target exists
 ├── Special              a FIFO, a socket, a device: nothing was read
 └── Unreadable           the system refused; `errno` says why
@@ -42,6 +43,10 @@ class SandboxError(Exception):
 
 class Missing(SandboxError):
     """Nothing is there."""
+
+
+class Looping(Missing):
+    """More links were met than any honest way has."""
 
 
 class Outside(SandboxError):
@@ -267,7 +272,7 @@ class Walk:
             target = target[len(self.anchor) :]
         self.links += 1
         if self.links > MAX_LINKS:
-            raise Missing
+            raise Looping
         self.ahead.extend(reversed(target.split("/")))
 
 

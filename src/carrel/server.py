@@ -60,6 +60,7 @@ class Server:
         self.declared = eras.capabilities(completes=catalog.completes, calls=catalog.calls)
         self._served = {era: eras.served(era, completes=catalog.completes, calls=catalog.calls) for era in Era}
         self.has_blocking = any(mounted.blocking for mounted in catalog.mounted)
+        self.deadline_s = max((mounted.deadline_s for mounted in catalog.mounted), default=0.0)
 
     @property
     def served(self) -> methods.Served:
@@ -167,12 +168,14 @@ class Connection:
             run=lambda: self._run(job),
             late=lambda: self._fail(job, ProviderError("Request timed out", word="timeout")),
             busy=lambda: self._fail(job, ProviderError("Server is busy: too many requests wait", word="busy")),
+            deadline_s=self._server.deadline_s,
             is_patient=call.method == "tools/call" and self._catalog.is_patient(call.params.name),
         )
 
     def _is_blocking(self, method: str, found: Found | None) -> bool:
         if found is not None:
-            return found.mounted.blocking
+            mounted = found.mounted
+            return mounted.blocking or (mounted.asks_others and self._server.has_blocking)
         return method == "tools/call" or (self._server.has_blocking and method in _ASK_PROVIDERS)
 
     def _run(self, job: Job) -> bytes | None:

@@ -7,6 +7,7 @@ A provider's annotated parameters are its section's schema: `Logs(max_bytes: int
 import os
 from collections.abc import Callable, Mapping
 from inspect import Parameter, signature
+from keyword import iskeyword
 from types import NoneType, UnionType
 from typing import Any, Literal, Union, get_args, get_origin, get_type_hints
 
@@ -34,8 +35,17 @@ def schema_of(built: type) -> Schema:
     for name, parameter in signature(built).parameters.items():
         if hints.get(name) is not Project:
             is_required = parameter.default is Parameter.empty
-            keys[name] = Key(name, hints.get(name, str), None if is_required else parameter.default, is_required)
+            spelled = name.removesuffix("_")
+            keys[spelled] = Key(spelled, hints.get(name, str), None if is_required else parameter.default, is_required)
     return keys
+
+
+def build(built: type, section: str, values: Mapping[str, Any]) -> Any:
+    """Make the settings of a section; a key that Python keeps for itself is a parameter with a closing underscore."""
+    try:
+        return built(**{f"{name}_" if iskeyword(name) else name: value for name, value in values.items()})
+    except ConfigError as error:
+        raise ConfigError(f"[{section}] {error}") from None
 
 
 class AnyName(dict[str, Key]):
@@ -140,6 +150,8 @@ def _candidates(text: str) -> list[object]:
 
 def _fits(kind: Any, value: object) -> bool:
     origin = get_origin(kind)
+    if kind is Any:
+        return True
     if origin is Literal:
         return value in get_args(kind) and type(value) in {type(choice) for choice in get_args(kind)}
     if origin in (Union, UnionType):

@@ -20,6 +20,7 @@ from typing import Any, Final
 from carrel.client import EraName
 from carrel.cursor import seal
 from carrel.errors import BadArgument, CarrelError, ProviderError, RemoteError
+from carrel.facets import Capable
 from carrel.limits import MAX_COMPLETIONS, REQUEST_DEADLINE_S
 from carrel.model import Range, Reading
 from carrel.protocol.asking import UPDATED
@@ -79,8 +80,8 @@ class ProviderContract:
     deadline_s: float = REQUEST_DEADLINE_S
     """The time any request has."""
 
-    def provider(self) -> Provider:
-        """Give a fresh provider; called several times in one test."""
+    def provider(self) -> Provider | Capable:
+        """Give a fresh provider or object; called several times in one test."""
         raise NotImplementedError
 
     def missing_uri(self) -> str | None:

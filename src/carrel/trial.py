@@ -14,6 +14,7 @@ from typing import Any, Final, NamedTuple
 from carrel.catalog import Catalog
 from carrel.client import Client, EraName
 from carrel.errors import BadArgument, CarrelError, RemoteError
+from carrel.facets import Capable
 from carrel.limits import MAX_URI_LENGTH
 from carrel.model import Blob, Range, Reading, Text, Tool
 from carrel.peer import Transport
@@ -57,10 +58,10 @@ _HOSTILE: Final = (
 class Trial:
     """One provider, served, with clients of one era. What the clients hear is kept, beside the method it answers."""
 
-    def __init__(self, provider: Provider, era: EraName, *, poll_s: float, deadline_s: float) -> None:
-        self.provider = provider
+    def __init__(self, provider: Provider | Capable, era: EraName, *, poll_s: float, deadline_s: float) -> None:
+        self.provider = served = _as_provider(provider, poll_s, deadline_s)
         self.era = era
-        self.catalog = Catalog([provider])
+        self.catalog = Catalog([served])
         self.heard: list[tuple[bytes, str]] = []
         self._server = Server(self.catalog, Watcher(self.catalog, poll_s))
         self._deadline_s = deadline_s
@@ -131,7 +132,7 @@ class Trial:
         except RemoteError as error:
             return error
         meta = result.get("_meta", {})
-        if "dev.carrel/error" not in meta:
+        if "dev.carrel/error" not in meta or "contents" not in result:  # a tool's failure is a result
             return None
         text = " ".join(str(item.get("text", "")) for item in result.get("contents", []))
         return RemoteError(AS_CONTENT, text, {**meta, **(params or {})})
@@ -157,6 +158,15 @@ class Trial:
         listed = [split_query(uri)[0] for uri in self.uris()[:1]]
         places = dict.fromkeys([*(f"{scheme}://" for scheme in self.provider.schemes), *starts, *listed])
         return [place + end for place in places for end in _HOSTILE]
+
+
+def _as_provider(given: Provider | Capable, poll_s: float, deadline_s: float) -> Provider:
+    """Serve an object as it would be served, with the times of the trial."""
+    if not isinstance(given, Capable):
+        return given
+    from carrel.providers.objects import serve_object  # only for objects
+
+    return serve_object(given, poll_s=poll_s, timeout_s=deadline_s, list_ttl_s=0.0)
 
 
 class _Tap:

@@ -74,6 +74,11 @@ def decode(text: str) -> str:
     return text
 
 
+def decode_loosely(text: str) -> str:
+    """Percent-decode once whatever stands there: a malformed escape stays, bad UTF-8 becomes U+FFFD."""
+    return _ESCAPES.sub(lambda escapes: bytes.fromhex(escapes[0].replace("%", "")).decode(errors="replace"), text)
+
+
 def quote(text: str, safe: str = SEGMENT_SAFE) -> str:
     """Percent-encode, as UTF-8, all but the unreserved characters and those in `safe`."""
     try:

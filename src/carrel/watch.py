@@ -16,13 +16,15 @@ from typing import Final
 from carrel.catalog import Catalog
 from carrel.errors import CarrelError
 from carrel.limits import LIST_CHANGES_PER_SECOND, SHUTDOWN_GRACE_S, UPDATES_PER_SECOND
-from carrel.provider import Surveying, Tracing, Watching
+from carrel.provider import Following, Surveying, Tracing, Watching
 from carrel.routing import Mounted
 from carrel.uri import normalise, split_query
 
 log = logging.getLogger(__name__)
 
 POLL_S: Final = 1.0
+EVENT_S: Final = 0.3
+"""How long the event of a change that was already seen may still be on its way."""
 LIST: Final = ""
 """What stands for the list where a URI stands for a resource."""
 
@@ -71,6 +73,7 @@ class Watcher:
         self._places: dict[str, set[str]] = {}
         self._tokens: dict[str, str | None] = {}
         self._evented: set[str] = set()
+        self._followed: dict[str, Following] = {}
         self._surveys: dict[str, str] = {}
         self._owners: dict[str, Mounted] = {}
         self._asked: dict[str, float] = {}
@@ -112,6 +115,10 @@ class Watcher:
                 self._interested.setdefault(place, set()).add((subscription, uri))
             if subscription in self._subscriptions:
                 self._run()
+            if isinstance(provider, Following):
+                self._followed[uri] = provider
+        if isinstance(provider, Following):
+            provider.follow(uri)
 
     def discard(self, subscription: Subscription, uri: str) -> None:
         """Have a subscription hear of a URI no longer."""
@@ -124,11 +131,15 @@ class Watcher:
                 interested.discard((subscription, uri))
                 if not interested:
                     self._interested.pop(place, None)
+            following = None
             if all(spelled != uri for _, spelled in self._interested.get(_place(uri), ())):
                 self._tokens.pop(uri, None)
                 self._places.pop(uri, None)
                 self._owners.pop(uri, None)
                 self._evented.discard(uri)
+                following = self._followed.pop(uri, None)
+        if following is not None:
+            following.unfollow(uri)
 
     def remove(self, subscription: Subscription) -> None:
         """Forget a subscription."""
@@ -172,6 +183,11 @@ class Watcher:
     def _schedule(self, subscription: Subscription, what: str, pause_s: float) -> None:
         earliest = subscription.told.get(what, -pause_s) + pause_s
         self._due.setdefault((subscription, what), max(earliest, monotonic()))
+
+    def _schedule_once(self, subscription: Subscription, what: str, began: float) -> None:
+        """Tell of what was seen by looking, unless an event told it since: one that still comes is the same news."""
+        if subscription.told.get(what, -1.0) < began:
+            self._due.setdefault((subscription, what), monotonic() + EVENT_S)
 
     def _run(self) -> None:
         if self._thread is None:
@@ -251,6 +267,7 @@ class Watcher:
 
     def _poll(self, *, with_evented: bool = False) -> None:
         due = self._take_due()
+        began = monotonic()
         with self._changed:
             known = {
                 uri: token
@@ -262,16 +279,18 @@ class Watcher:
             self._compare(known, changed)
         finally:
             with self._changed:
-                self._tell_of(changed)
+                self._tell_of(changed, began)
                 is_wanted = any(subscription.list_changes for subscription in self._subscriptions)
         if is_wanted and self._survey(due):
             self.list_changed()
 
-    def _tell_of(self, changed: list[str]) -> None:
+    def _tell_of(self, changed: list[str], began: float) -> None:
         """Take note of URIs that were found changed. Variants are looked at each by itself, so each is told alone."""
         for uri in changed:
             for subscription, spelled in self._interested.get(_place(uri), ()):
-                if spelled == uri:
+                if spelled == uri and uri in self._evented:
+                    self._schedule_once(subscription, spelled, began)
+                elif spelled == uri:
                     self._schedule(subscription, spelled, 1 / UPDATES_PER_SECOND)
         self._changed.notify()
 

@@ -72,7 +72,7 @@ class Running:
 class Work:
     """A call that may wait: `run` it on a thread that can; one that `is_patient` gets a thread of its own, and time."""
 
-    __slots__ = ("_busy", "_late", "_run", "_running", "is_patient")
+    __slots__ = ("_busy", "_late", "_run", "_running", "deadline_s", "is_patient")
 
     def __init__(
         self,
@@ -81,8 +81,11 @@ class Work:
         late: Callable[[], bytes | None],
         busy: Callable[[], bytes | None],
         *,
+        deadline_s: float = 0.0,
         is_patient: bool = False,
     ) -> None:
+        """Make it. `deadline_s` is the time it may take where that is more than usual."""
+        self.deadline_s = deadline_s
         self.is_patient = is_patient
         self._running = running
         self._run = run
@@ -123,5 +126,6 @@ def together(given: Sequence[bytes | Work | None]) -> bytes | Work | None:
         run=lambda: settle(Work.run),
         late=lambda: settle(Work.expire),
         busy=lambda: settle(Work.refuse),
+        deadline_s=max(one.deadline_s for one in given if isinstance(one, Work)),
         is_patient=any(isinstance(one, Work) and one.is_patient for one in given),
     )

@@ -29,7 +29,10 @@ DOMAIN = frozenset(
         "catalog",
         "content",
         "cursor",
+        "denial",
+        "facets",
         "openat2",
+        "patterns",
         "permissions",
         "provider",
         "routing",
@@ -90,7 +93,17 @@ SETUP = frozenset({"config", "detect", "jwts", "settings", "tokens", "trust"})
 FOLDERS = frozenset({"cli", "explorer"}) | PROVIDERS
 """Rooms that may be a folder; the modules in it may import one another and count as one room."""
 
-FOR_A_PROVIDER = VALUES | {"content", "processes", "provider", "sandbox", "search", "watch"}
+FOR_A_PROVIDER = VALUES | {
+    "content",
+    "denial",
+    "facets",
+    "patterns",
+    "processes",
+    "provider",
+    "sandbox",
+    "search",
+    "watch",
+}
 NOTHING: frozenset[str] = frozenset()
 
 MAY_IMPORT: Mapping[str, frozenset[str]] = {
@@ -119,13 +132,14 @@ MAY_IMPORT: Mapping[str, frozenset[str]] = {
     **dict.fromkeys(PROVIDERS, FOR_A_PROVIDER),
     "providers.guide": FOR_A_PROVIDER | {"catalog", "routing"},
     "providers.mirror": FOR_A_PROVIDER | {"catalog", "routing"},
-    "providers.mounts": FOR_A_PROVIDER | {"client"},
+    "providers.mounts": FOR_A_PROVIDER | {"client", "listening", "peer", "transports.child", "transports.http_client"},
     **dict.fromkeys(SETUP, VALUES | DOMAIN | PROVIDERS | SETUP),
-    "desk": VALUES | DOMAIN | JOINING | PROVIDERS | SETUP,
+    "guests": VALUES | DOMAIN | PROVIDERS | SETUP,
+    "desk": VALUES | DOMAIN | JOINING | PROVIDERS | SETUP | {"guests"},
     "cli": VALUES | DOMAIN | PROTOCOL | JOINING | TRANSPORTS | PROVIDERS | SETUP | {"desk", "explorer"},
     "explorer": VALUES | DOMAIN | PROTOCOL | JOINING | TRANSPORTS | {"desk"},
     "testing": VALUES | DOMAIN | PROTOCOL | JOINING | TRANSPORTS | {"trial"},
-    "trial": VALUES | DOMAIN | PROTOCOL | JOINING | TRANSPORTS,
+    "trial": VALUES | DOMAIN | PROTOCOL | JOINING | TRANSPORTS | {"providers.objects"},
 }
 """Which rooms a room may import, itself aside. Order within a layer is free; a cycle is not."""
 
@@ -137,7 +151,7 @@ HOMES: Mapping[str, tuple[str, ...]] = {
     "httptools": HTTP,
     "joserfc": ("jwts",),
     "msgspec": ("protocol", "config", "value"),
-    "pathspec": ("providers.workspace",),
+    "numpy": ("providers.sage.semantic",),
     "pytest": ("testing",),
     "rich": ("cli",),
     "starlette": HTTP,
@@ -146,6 +160,7 @@ HOMES: Mapping[str, tuple[str, ...]] = {
     "uvicorn": HTTP,
     "uvloop": HTTP,
     "watchfiles": ("providers.workspace",),
+    "wordllama": ("providers.sage.semantic",),
     "yaml": ("providers.sage",),
 }
 """Where each third-party package is imported, and nowhere else."""

@@ -915,6 +915,29 @@ def test_a_silent_server_is_opened_by_a_handshake(monkeypatch: pytest.MonkeyPatc
         assert (client.era, client.server_info) == ("legacy", {"name": "fake"})
 
 
+SLOW_MODERN = (
+    FAKE
+    + """
+waiting = []
+for request in requests():
+    if request["method"] == "initialize":
+        for late in waiting:
+            say(id=late["id"], result={"supportedVersions": ["2026-07-28"], "capabilities": {}})
+        say(id=request["id"], error={"code": -32600, "message": "no handshake any more"})
+    elif request["method"] == "server/discover" and not waiting:
+        waiting.append(request)
+    elif request["method"] == "server/discover":
+        say(id=request["id"], result={"supportedVersions": ["2026-07-28"], "capabilities": {}})
+"""
+)
+
+
+def test_a_modern_server_that_starts_slowly_is_found_to_be_one(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(client_module, "PROBE_S", 0.1)
+    with Client.start(python(SLOW_MODERN)) as client:
+        assert client.era == "modern"
+
+
 def test_a_server_that_dies_on_the_probe_is_not_restarted_for_a_chosen_era() -> None:
     with pytest.raises(Disconnected):
         Client.start(python(DIES_ON_PROBE), era="modern")

@@ -11,7 +11,7 @@ from carrel.client import Client
 from carrel.model import Text
 
 PAGE = Path(__file__).resolve().parents[2] / "docs" / "write-a-provider.md"
-FILE = re.compile(r"^`(?P<name>[a-z_]+\.py)`:\n\n```python\n(?P<text>.*?)^```", re.MULTILINE | re.DOTALL)
+FILE = re.compile(r"^`(?P<name>[a-z_]+\.(?:py|toml))`:\n\n```\w+\n(?P<text>.*?)^```", re.MULTILINE | re.DOTALL)
 
 
 @pytest.fixture(name="folder")
@@ -19,16 +19,20 @@ def followed_guide(tmp_path: Path) -> Path:
     for found in FILE.finditer(PAGE.read_text(encoding="utf-8")):
         (tmp_path / found["name"]).write_text(found["text"], encoding="utf-8")
     assert sorted(path.name for path in tmp_path.iterdir()) == [
+        "garden.py",
         "greenhouse.py",
+        "pyproject.toml",
         "serve_greenhouse.py",
+        "test_garden.py",
         "test_greenhouse.py",
     ]
     return tmp_path
 
 
-def test_the_provider_of_the_guide_passes_the_contract(folder: Path) -> None:
+@pytest.mark.parametrize("test", ["test_garden.py", "test_greenhouse.py"])
+def test_the_providers_of_the_guide_pass_the_contract(folder: Path, test: str) -> None:
     ran = subprocess.run(
-        [sys.executable, "-m", "pytest", "-q", "-p", "no:cacheprovider", "test_greenhouse.py"],
+        [sys.executable, "-m", "pytest", "-q", "-p", "no:cacheprovider", "--rootdir", ".", "-c", "/dev/null", test],
         cwd=folder,
         capture_output=True,
         text=True,
@@ -50,3 +54,25 @@ def test_the_provider_of_the_guide_is_served(folder: Path) -> None:
         "greenhouse://house/summary",
     ]
     assert [item.text for item in read if isinstance(item, Text)] == ['{"bed": "south", "moisture": 12.0}']
+
+
+def test_the_object_of_the_guide_is_served_by_its_name(folder: Path) -> None:
+    command = [
+        sys.executable,
+        "-m",
+        "carrel",
+        "serve",
+        "--quiet",
+        "--object",
+        "garden:Garden",
+        "--without",
+        "workspace",
+    ]
+    with Client.start(command, cwd=folder) as client:
+        listed = [entry.uri for entry in client.resources()]
+        read = client.read("garden://house/summary?below=20").items
+        driest = client.call("driest").blocks
+
+    assert listed[3:] == ["garden://house/summary"]
+    assert [item.text for item in read if isinstance(item, Text)] == ["south 12.0"]
+    assert driest == ("south",)

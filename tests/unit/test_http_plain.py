@@ -153,7 +153,8 @@ def test_each_error_is_json_with_its_status(app: App, kind: str, status: int, na
 def test_an_error_told_as_content_keeps_its_text(app: App) -> None:
     reply = get(app, "/test/error/content")
 
-    assert (reply.status, reply.body) == (404, b"No such note; try 000")
+    assert (reply.status, reply.json) == (404, {"error": "No such note; try 000"})
+    assert reply.headers["content-type"] == "application/json"
     assert "etag" not in reply.headers
 
 

@@ -19,7 +19,7 @@ from hypothesis import example, given
 from hypothesis import strategies as st
 
 from carrel import openat2
-from carrel.sandbox import Root, SandboxError
+from carrel.sandbox import Missing, Root, SandboxError
 
 WAYS = pytest.mark.parametrize("fast", [True, False], ids=["openat2", "walk"])
 
@@ -71,7 +71,8 @@ def outcome(root: Root, segments: Sequence[str]) -> str:
             return f"{real}/" if opened.is_folder else f"{real}: {opened.read(0, 1000).decode()}"
     except SandboxError as failure:
         told = (failure.args, failure.__context__)
-        return type(failure).__name__ if told == ((), None) else f"{type(failure).__name__} {told}"
+        name = "Missing" if isinstance(failure, Missing) else type(failure).__name__
+        return name if told == ((), None) else f"{name} {told}"
 
 
 class Case(NamedTuple):
@@ -345,7 +346,7 @@ def inode(root: Root, segments: Sequence[str]) -> int | str:
             assert (again.real, again.stat.st_ino) == (opened.real, opened.stat.st_ino)
             return opened.stat.st_ino
     except SandboxError as failure:
-        return type(failure).__name__
+        return "Missing" if isinstance(failure, Missing) else type(failure).__name__
 
 
 NAMES = st.sampled_from(["a", "b", "c"])

@@ -1,6 +1,5 @@
 """The workspace obeys the laws of every provider, over a tree with something of everything."""
 
-import os
 from collections.abc import Mapping
 from pathlib import Path
 
@@ -46,9 +45,8 @@ class TestWorkspace(ProviderContract):
 
     def change(self, uri: str) -> None:
         self.changes += 1
-        place = self.place / decode(uri.removeprefix("workspace:///"))
-        os.truncate(place, 0)
-        place.write_text(f"change {self.changes}")
+        aside = fill(self.place.parent, {"aside": f"change {self.changes}"}) / "aside"
+        aside.rename(self.place / decode(uri.removeprefix("workspace:///")))
 
     def variables(self) -> Mapping[str, str]:
         return {"path": "README.md", "lines": "1", "root": "docs"}

@@ -9,7 +9,8 @@ from time import process_time
 
 import pytest
 
-from carrel.providers.workspace.ignore import IgnoreFiles, Rules, ignores
+from carrel.patterns import Rules
+from carrel.providers.workspace.ignore import IgnoreFiles, ignores
 from carrel.providers.workspace.paths import canonical
 from carrel.sandbox import Root
 from tests.workspaces import Served, fill

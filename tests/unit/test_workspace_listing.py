@@ -195,9 +195,17 @@ def test_other_links_say_why_they_cannot_be_read(linked: Path, name: str, outcom
 # Size and depth
 
 
-def test_a_tree_deeper_than_handles_and_recursion_allow_is_listed_and_read(tmp_path: Path) -> None:
+@pytest.fixture
+def deep(tmp_path: Path) -> Iterator[Path]:
+    """A folder that is emptied afterwards by somebody who does not mind its depth, as pytest does."""
+    yield tmp_path / "deep"
+    subprocess.run(["rm", "-rf", tmp_path / "deep"], check=True)
+
+
+def test_a_tree_deeper_than_handles_and_recursion_allow_is_listed_and_read(deep: Path) -> None:
     depth = 1_500
-    here = os.open(tmp_path, os.O_RDONLY)
+    deep.mkdir()
+    here = os.open(deep, os.O_RDONLY)
     for number in range(depth):
         os.mkdir("d", dir_fd=here)
         below = os.open("d", os.O_RDONLY, dir_fd=here)
@@ -206,7 +214,7 @@ def test_a_tree_deeper_than_handles_and_recursion_allow_is_listed_and_read(tmp_p
         os.close(here)
         here = below
     os.close(here)
-    with Served(tmp_path) as served:
+    with Served(deep) as served:
         uris = served.uris()
 
         assert uris == [f"{'d/' * depth}x.md" for depth in (1_001, 501, 1)]

@@ -11,7 +11,7 @@ from carrel.cli.choices import Choices
 from carrel.version import __version__
 
 
-def _with_choices(command: Callable[..., Any]) -> Callable[..., Any]:
+def with_choices(command: Callable[..., Any]) -> Callable[..., Any]:
     """Take --json, --project and --server before and after every command alike."""
 
     def keep(context: click.Context, parameter: click.Parameter, value: Any) -> None:
@@ -43,6 +43,7 @@ class Commands(click.Group):
 
     elsewhere: ClassVar[dict[str, str]] = {
         "run": "carrel.cli.logs:run",
+        "sage": "carrel.cli.sage:sage",
         "scopes": "carrel.cli.scopes:scopes",
         "tail": "carrel.cli.logs:tail",
     }
@@ -64,7 +65,7 @@ class Commands(click.Group):
 
 @click.group(cls=Commands, invoke_without_command=True, context_settings={"help_option_names": ["-h", "--help"]})
 @click.version_option(__version__, prog_name="carrel")
-@_with_choices
+@with_choices
 @click.pass_context
 def app(context: click.Context) -> None:
     """Put a project's knowledge on the desk of an AI assistant.
@@ -91,7 +92,7 @@ def serve() -> None:
 @app.command()
 @click.argument("prefix", default="")
 @click.option("--limit", type=click.IntRange(min=1), help="At most so many.")
-@_with_choices
+@with_choices
 @click.pass_obj
 def ls(choices: Choices, prefix: str, limit: int | None) -> None:
     """List the resources, all or those whose URI begins with PREFIX."""
@@ -104,7 +105,7 @@ def ls(choices: Choices, prefix: str, limit: int | None) -> None:
 @click.argument("uri")
 @click.option("--start", type=click.IntRange(min=0), help="First byte to give.")
 @click.option("--length", type=click.IntRange(min=0), help="How many bytes to give.")
-@_with_choices
+@with_choices
 @click.pass_obj
 def cat(choices: Choices, uri: str, start: int | None, length: int | None) -> None:
     """Read a resource and print what it holds."""
@@ -114,7 +115,7 @@ def cat(choices: Choices, uri: str, start: int | None, length: int | None) -> No
 
 
 @app.command()
-@_with_choices
+@with_choices
 @click.pass_obj
 def templates(choices: Choices) -> None:
     """Show how the URIs look that are not all listed."""
@@ -128,7 +129,7 @@ def templates(choices: Choices) -> None:
 @click.argument("variable")
 @click.argument("value", default="")
 @click.option("--with", "context", metavar="NAME=VALUE", multiple=True, help="A variable already chosen.")
-@_with_choices
+@with_choices
 @click.pass_obj
 def complete(choices: Choices, template: str, variable: str, value: str, context: tuple[str, ...]) -> None:
     """Offer values for a template's VARIABLE that begin with VALUE."""
@@ -146,7 +147,7 @@ def _pair(text: str) -> tuple[str, str]:
 
 @app.command()
 @click.argument("uri")
-@_with_choices
+@with_choices
 @click.pass_obj
 def explain(choices: Choices, uri: str) -> None:
     """Say why a URI is, or is not, served."""
@@ -156,7 +157,7 @@ def explain(choices: Choices, uri: str) -> None:
 
 
 @app.command()
-@_with_choices
+@with_choices
 @click.pass_obj
 def doctor(choices: Choices) -> int:
     """Check that everything works here, and say what to do where it does not."""
@@ -173,7 +174,7 @@ def token() -> None:
 @token.command("add")
 @click.argument("name")
 @click.option("--scope", "scopes", metavar="SCHEME:RIGHT", multiple=True, help="As workspace:read; without: all.")
-@_with_choices
+@with_choices
 @click.pass_obj
 def token_add(choices: Choices, name: str, scopes: tuple[str, ...]) -> None:
     """Make a token and print it, once."""
@@ -183,7 +184,7 @@ def token_add(choices: Choices, name: str, scopes: tuple[str, ...]) -> None:
 
 
 @token.command("list")
-@_with_choices
+@with_choices
 @click.pass_obj
 def token_list(choices: Choices) -> None:
     """Show which tokens there are, and what each may do."""
@@ -194,7 +195,7 @@ def token_list(choices: Choices) -> None:
 
 @token.command("revoke")
 @click.argument("name")
-@_with_choices
+@with_choices
 @click.pass_obj
 def token_revoke(choices: Choices, name: str) -> None:
     """Let a token count no longer; a running server notices within a second."""
@@ -210,7 +211,7 @@ def config() -> None:
 
 @config.command("show")
 @click.option("--origin", is_flag=True, help="Say where each value comes from.")
-@_with_choices
+@with_choices
 @click.pass_obj
 def config_show(choices: Choices, origin: bool) -> None:
     """Print every setting in effect."""
@@ -220,7 +221,7 @@ def config_show(choices: Choices, origin: bool) -> None:
 
 
 @config.command("validate")
-@_with_choices
+@with_choices
 @click.pass_obj
 def config_validate(choices: Choices) -> None:
     """Check the configuration and say what is not in effect."""
@@ -232,7 +233,7 @@ def config_validate(choices: Choices) -> None:
 @app.command()
 @click.option("--list", "is_list", is_flag=True, help="Show what you trust.")
 @click.option("--revoke", is_flag=True, help="Trust this project's file no longer.")
-@_with_choices
+@with_choices
 @click.pass_obj
 def trust(choices: Choices, is_list: bool, revoke: bool) -> None:
     """Allow this project's configuration to start programs and reach outside the project."""

@@ -5,11 +5,15 @@ import shlex
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
+from typing import Final
 
 from carrel.client import Client
 from carrel.config import Config, load
 from carrel.desk import Desk, open_desk
 from carrel.errors import ConfigError
+
+GUESTS_S: Final = 15.0
+"""How long a command waits for objects and mounts that are still starting."""
 
 
 @dataclass(slots=True)
@@ -27,7 +31,8 @@ class Choices:
     @contextmanager
     def desk(self) -> Iterator[Desk]:
         """Open the project's desk in this process."""
-        desk = open_desk(self.config())
+        # A person waits until everything is there.
+        desk = open_desk(self.config(), GUESTS_S, waits_for_all=True)
         try:
             yield desk
         finally:

@@ -14,7 +14,7 @@ def show_config(choices: Choices, *, with_origin: bool) -> None:
     """Print every key of every section with its value, and where that comes from."""
     config = choices.config()
     rows = []
-    for section in configuration.section_names():
+    for section in configuration.sections_in_use(config):
         given = config.sections.get(section, {})
         known = configuration.schema(section, "")
         for name in (*known, *(one for one in given if one not in tuple(known))):

@@ -5,6 +5,7 @@ the first answer, and a CLI package would be most of that wait.
 """
 
 import os
+import re
 import sys
 from collections.abc import Sequence
 from typing import Final
@@ -31,6 +32,7 @@ OPTIONS: Final = (
     Option("--max-message-mb", "N", "Largest message either way (default 2).", "max_message_mb"),
     Option("--page-size", "N", "Entries in one page of a list (default 1000).", "page_size"),
     Option("--no-mirror", "", "No list_resources and read_resource tools.", "mirror"),
+    Option("--object", "MODULE:THING", "Serve a Python object too, or an installed provider by its name."),
     Option("--http", "[HOST:]PORT", "Serve on an address instead of stdin and stdout (HOST: 127.0.0.1)."),
     Option("--no-token", "", "With --http on a loopback address: ask nobody for a token."),
     Option("--set", "SECTION.KEY=VALUE", "Set anything the configuration file can set."),
@@ -46,6 +48,7 @@ class Parsed:
         self.project = "."
         self.flags: list[tuple[str, str, str]] = []
         self.is_quiet = False
+        self.is_debug = False
         self.http: str | None = None
         self.has_token = True
 
@@ -53,17 +56,25 @@ class Parsed:
 def run(words: Sequence[str]) -> int:
     """Serve until input ends; give the exit code."""
     parsed = parse(words)
-    desk = open_desk(load(parsed.project, os.environ, parsed.flags))
+    is_terminal = sys.stdin.isatty()
+    if parsed.is_debug:
+        import logging  # every module has it; only this one sets it up
+
+        logging.basicConfig(level=logging.DEBUG, stream=sys.stderr)
     if parsed.http is not None:
         from carrel.cli.serve_http import run_http  # an event loop and more; stdio needs none of it
 
-        told = None if parsed.is_quiet else announcement(desk, is_stdio=False)
+        desk = open_desk(load(parsed.project, os.environ, parsed.flags))
+        told = None if parsed.is_quiet else announcement(desk)
         return run_http(desk, parsed.http, told, has_token=parsed.has_token)
-    if not parsed.is_quiet:
-        print("\n".join(announcement(desk)), file=sys.stderr, flush=True)
     from carrel.transports import stdio  # other faces do not need it
 
-    stdio.serve(desk.server)
+    # The streams are taken first: an object that prints while it loads must not be heard by the client.
+    with stdio.taken_streams() as streams:
+        desk = open_desk(load(parsed.project, os.environ, parsed.flags))
+        if not parsed.is_quiet:
+            print("\n".join(announcement(desk, is_terminal=is_terminal)), file=sys.stderr, flush=True)
+        stdio.serve(desk.server, streams)
     return 0
 
 
@@ -85,6 +96,8 @@ def parse(words: Sequence[str]) -> Parsed:
             parsed.flags.append(("server", option.key, value if option.value else "false"))
         elif flag == "--set":
             parsed.flags.append(_assignment(value))
+        elif flag == "--object":
+            parsed.flags.append(_object(value, {section for section, _, _ in parsed.flags}))
         else:
             _take(parsed, flag, value)
     if not parsed.has_token and parsed.http is None:
@@ -103,21 +116,35 @@ def _take(parsed: Parsed, flag: str, value: str) -> None:
         parsed.has_token = False
     elif flag == "--quiet":
         parsed.is_quiet = True
+    elif flag == "--debug":
+        parsed.is_debug = True
 
 
 def _assignment(text: str) -> tuple[str, str, str]:
     name, is_assigned, value = text.partition("=")
-    section, is_dotted, key = name.partition(".")
+    section, is_dotted, key = name.rpartition(".")
     if not (is_assigned and is_dotted and section and key):
         raise ConfigError(f"--set {text}: write it as --set section.key=value")
     return section, key, value
 
 
-def announcement(desk: Desk, *, is_stdio: bool = True) -> list[str]:
+def _object(text: str, taken: set[str]) -> tuple[str, str, str]:
+    """Read --object as a section [objects.NAME]; the name is made from the last word."""
+    word = re.sub("[^a-z0-9]+", "-", re.split("[:.]", text)[-1].lower()).strip("-")
+    name = f"{word if word[:1].isalpha() else f'object-{word}'}"[:28].rstrip("-")
+    section = next(
+        section
+        for number in range(1, len(taken) + 2)
+        if (section := f"objects.{name}" if number == 1 else f"objects.{name}-{number}") not in taken
+    )
+    return section, "import" if ":" in text else "provider", text
+
+
+def announcement(desk: Desk, *, is_terminal: bool = False) -> list[str]:
     """Say what is served and why, for the person who reads the log."""
     served = [f"{choice.name} ({choice.why})" for choice in desk.choices if choice.state == "served"]
     lines = [f"carrel: serving {', '.join(served) or 'nothing but the guide'} from {desk.config.root}"]
     lines += [f"carrel: {note}" for note in desk.notes]
-    if is_stdio and sys.stdin.isatty():
+    if is_terminal:
         lines.append("carrel: this speaks MCP on stdin and stdout, for a program. For a look by eye: carrel ls")
     return lines

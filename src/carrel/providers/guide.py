@@ -42,6 +42,7 @@ class Guide:
     name = "guide"
     schemes = ("carrel",)
     summary = "What is on this desk, and how to use it."
+    asks_others = True
 
     def __init__(self, catalog: Catalog, title: str = "this project", notes: Sequence[str] = ()) -> None:
         self._catalog = catalog
@@ -111,10 +112,11 @@ class Guide:
         return Text(_json({"status": status, "problems": problems, "providers": providers}))
 
     def _others(self) -> list[Mounted]:
-        return [mounted for mounted in self._catalog.visible() if mounted.provider.name != self.name and mounted.routes]
+        others = (mounted for mounted in self._catalog.visible() if mounted.provider.name != self.name)
+        return [mounted for mounted in others if mounted.provider.schemes and (mounted.routes or mounted.claims)]
 
     def _problems(self) -> list[str]:
-        problems = list(self._notes)
+        problems = [*self._notes, *(str(clash) for clash in self._catalog.clashes())]
         for mounted in self._catalog.visible():
             found = _health(mounted).get("problems")
             problems += [f"{mounted.provider.name}: {problem}" for problem in found or () if isinstance(problem, str)]

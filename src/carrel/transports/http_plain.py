@@ -98,18 +98,23 @@ class Plain:
         if reading.unchanged:
             await request.reply(304, b"", *facts)
             return
-        if len(reading.items) != 1:
+        if len(reading.items) != 1 or reading.more is not None:
             # A folder: its children, as an MCP read tells them.
             whole = await self._run(request, found, partial(self._catalog.read_found, found, uri))
             await request.reply(200, jsonrpc.plain(results.read_result(whole, uri, Era.LEGACY)), _JSON, *facts)
             return
         item = reading.items[0]
         assert isinstance(item, Stored)
-        status = 200 if reading.error is None else failures.plain_status(reading.error)
         size = item.source.size
+        if reading.error is not None:
+            told = attempt("a plain read", item.source.read, 0, size).decode(errors="replace")
+            status = failures.plain_status(reading.error)
+            await request.reply(status, jsonrpc.plain({"error": told}), _JSON, *facts)
+            return
+        status = 200
         start, end = 0, size
         kind = (b"content-type", _content_type(item, reading.mime_type).encode())
-        wanted = _range_of(request, reading, size) if status == 200 else None
+        wanted = _range_of(request, reading, size)
         if wanted == "unsatisfiable":
             await request.reply(416, b"", (b"content-range", b"bytes */%d" % size), *facts)
             return

@@ -22,6 +22,8 @@ from carrel.work import Work
 
 _CHUNK: Final = 1 << 16
 _PIPE_BYTES: Final = 1 << 20
+_ENDING: Final = (signal.SIGTERM, signal.SIGINT)
+_NOTICE_S: Final = 0.05
 
 
 class _Stopped(BaseException):
@@ -48,9 +50,12 @@ class Output:
                 self.is_open = False
 
 
-def serve(server: Server) -> None:
-    """Serve the standard streams until they end or the process is asked to stop."""
-    with _taken_streams() as (source, target), _stoppable():
+def serve(server: Server, streams: tuple[int, int] | None = None) -> None:
+    """Serve the standard streams until they end or the process is asked to stop.
+
+    `streams` are given by whoever has taken them already.
+    """
+    with taken_streams() if streams is None else contextlib.nullcontext(streams) as (source, target), _stoppable():
         run(server, source, target)
 
 
@@ -93,7 +98,7 @@ def _converse(connection: Connection, source: int, output: Output, workers: Work
 
 
 @contextlib.contextmanager
-def _taken_streams() -> Iterator[tuple[int, int]]:
+def taken_streams() -> Iterator[tuple[int, int]]:
     """Take stdin and stdout for the protocol; what others print goes to stderr, what they read is empty."""
     sys.stdout.flush()
     source, target = os.dup(0), os.dup(1)
@@ -128,16 +133,39 @@ def _widen(descriptor: int) -> None:
 
 @contextlib.contextmanager
 def _stoppable() -> Iterator[None]:
-    """Turn SIGTERM and SIGINT into the end of input."""
+    """Turn SIGTERM and SIGINT into the end of input.
+
+    A signal that comes between two instructions and a read that blocks would be noticed only
+    when something is read. So another thread sees it too, and sends it again until it is noticed.
+    """
+    noticed = threading.Event()
 
     def stop(_signal: int, _frame: FrameType | None) -> None:
-        signal.signal(signal.SIGTERM, signal.SIG_IGN)
-        signal.signal(signal.SIGINT, signal.SIG_IGN)
+        noticed.set()
+        for number in _ENDING:
+            signal.signal(number, signal.SIG_IGN)
         raise _Stopped
 
-    before = {number: signal.signal(number, stop) for number in (signal.SIGTERM, signal.SIGINT)}
+    seen, told = os.pipe()
+    os.set_blocking(told, False)
+    before = {number: signal.signal(number, stop) for number in _ENDING}
+    before_told = signal.set_wakeup_fd(told, warn_on_full_buffer=False)
+    reader = threading.get_ident()
+    threading.Thread(target=_repeat, args=(seen, noticed, reader), name="carrel-signals", daemon=True).start()
     try:
         yield
     finally:
+        noticed.set()
+        signal.set_wakeup_fd(before_told)
+        os.close(told)
         for number, action in before.items():
             signal.signal(number, action)
+
+
+def _repeat(seen: int, noticed: threading.Event, reader: int) -> None:
+    """Send a signal that was seen to the reading thread again, until that has noticed it."""
+    while numbers := os.read(seen, 64):
+        for number in set(numbers) & set(_ENDING):
+            while not noticed.wait(_NOTICE_S):
+                signal.pthread_kill(reader, number)
+    os.close(seen)

@@ -42,7 +42,7 @@ class Workers:
             is_full = len(self._waiting) >= MAX_PENDING
             if not is_full:
                 self._waiting.append((work, given))
-                self._deadlines[work] = (monotonic() + self._deadline_s, given)
+                self._deadlines[work] = (monotonic() + max(self._deadline_s, work.deadline_s), given)
                 # A thread that was woken but has not run yet still counts as idle, and takes one piece only.
                 if len(self._waiting) > self._idle and self._threads < WORKER_THREADS:
                     self._threads += 1

@@ -5,13 +5,13 @@ types. `allow` lifts all of these but the deny-list. Only names are looked at he
 the content (`code` serves any text) is decided on the open file.
 """
 
-import unicodedata
 from collections.abc import Callable, Sequence
 from time import monotonic
 from typing import Final, Literal
 
-from carrel.providers.workspace.ignore import Chain, IgnoreFiles, Rules, Segments, enter, ignores
-from carrel.providers.workspace.patterns import octets
+from carrel.denial import Denial
+from carrel.patterns import Rules, octets
+from carrel.providers.workspace.ignore import Chain, IgnoreFiles, Segments, enter, ignores
 from carrel.value import Value
 
 Preset = Literal["auto", "flutter", "code", "all", "none"]
@@ -23,17 +23,6 @@ MAX_GROUNDS: Final = 4_096
 MAX_REMEMBERED_DEPTH: Final = 32
 """What is deeper is worked out anew: a URI may have thousands of names, and remembering would cost their square."""
 
-_SECRET_NAMES: Final = frozenset(
-    ".env .npmrc .pypirc .netrc _netrc .pgpass .my.cnf .htpasswd .git-credentials key.properties".split()
-)
-_SECRET_STARTS: Final = tuple(".env. id_rsa id_dsa id_ecdsa id_ed25519 .yarnrc".split())
-_SECRET_ENDS: Final = tuple(".pem .key .p12 .pfx .jks .keystore .kdbx .ppk .tfvars".split())
-_SECRET_PART: Final = ".tfstate"
-_CREDENTIALS: Final = "credentials"
-_SOURCE_SUFFIXES: Final = tuple(
-    ".dart .kt .kts .swift .m .mm .py .js .jsx .ts .tsx .go .rs .java .c .cc .cpp .h .cs .rb .php .lua".split()
-)
-_DENIED_FOLDERS: Final = frozenset(".git .hg .svn .ssh .gnupg .aws .azure .kube .carrel .sage".split())
 _FLUTTER_SUFFIXES: Final = tuple(".dart .yaml .yml .gradle .kt .kts .swift .mm .m .xml .plist".split())
 _FLUTTER_NAMES: Final = frozenset("pubspec.yaml analysis_options.yaml CMakeLists.txt Podfile Info.plist".split())
 
@@ -91,8 +80,7 @@ class Policy:
         self.preset = preset
         self._ignore = ignore
         self._allow = Rules.of(map(octets, allow))
-        # The deny-list knows look-alikes, so what the operator adds is compared both ways.
-        self._deny = (Rules.of(map(octets, deny)), Rules.of(octets(_folded(line)) for line in deny)) if deny else None
+        self._deny = Denial(deny)
         self._hidden: Treatment = hidden or ("unlisted" if preset == "flutter" else "refuse")
         self._ignored: Treatment = ignored or ("unlisted" if preset == "flutter" else "refuse")
         self._judge_type: Callable[[str], Verdict] = {"code": _any_text, "all": _anything, "flutter": _flutter}.get(
@@ -109,7 +97,7 @@ class Policy:
     def judge_child(self, ground: Ground, name: str, *, is_folder: bool) -> Verdict:
         """Decide by one name in a folder, and by what holds there."""
         above = ground.verdict
-        if above is _DENIED or self._denies(ground, name, is_folder=is_folder):
+        if above is _DENIED or self._deny.covers(ground.segments, ground.way, name, is_folder=is_folder):
             return _DENIED
         own = self._judge_name(ground, name, is_folder=is_folder)
         verdict = own if above is OPEN else _join(above, own)
@@ -167,19 +155,6 @@ class Policy:
             return True
         return verdict is not _DENIED and self._allow.may_match_below(f"{ground.way}{octets(name)}/")
 
-    def _denies(self, ground: Ground, name: str, *, is_folder: bool) -> bool:
-        folded = _folded(name)
-        if folded in _DENIED_FOLDERS or (not is_folder and _is_secret(folded)):
-            return True
-        if self._deny is None:
-            return False
-        exactly, loosely = self._deny
-        alike = "".join(f"{octets(_folded(above))}/" for above in ground.segments)
-        return bool(
-            exactly.decide(ground.way, octets(name), is_folder=is_folder)
-            or loosely.decide(alike, octets(folded), is_folder=is_folder)
-        )
-
     def _judge_name(self, ground: Ground, name: str, *, is_folder: bool) -> Verdict:
         is_listed = True
         if name[0] == ".":
@@ -227,27 +202,3 @@ def _flutter(name: str) -> Verdict:
 
 def _nothing(_: str) -> Verdict:
     return _TYPE
-
-
-def _is_secret(folded: str) -> bool:
-    if folded in _SECRET_NAMES or folded.endswith(_SECRET_ENDS) or folded.startswith(_SECRET_STARTS):
-        return True
-    is_credentials = folded.startswith(_CREDENTIALS) and not folded.endswith(_SOURCE_SUFFIXES)
-    return is_credentials or _SECRET_PART in folded
-
-
-def _folded(name: str) -> str:
-    """Give the name as the deny-list compares it: no look-alikes, no invisible characters, no case."""
-    if name.isascii():
-        return name.lower()
-    plain = unicodedata.normalize("NFKC", name)
-    visible = (one for one in plain if unicodedata.category(one) != "Cf" and not _is_variation_selector(one))
-    return unicodedata.normalize("NFKC", "".join(visible).casefold())
-
-
-def _is_variation_selector(character: str) -> bool:
-    return (
-        "\ufe00" <= character <= "\ufe0f"
-        or "\U000e0100" <= character <= "\U000e01ef"
-        or character in "\u180b\u180c\u180d\u180f"
-    )

@@ -6,7 +6,9 @@ files that hold patterns come from the same hands as the files they are about.
 """
 
 import re
-from typing import Final
+from collections.abc import Callable, Iterable
+from functools import cached_property
+from typing import Final, Self
 
 from carrel.value import Value
 
@@ -227,3 +229,64 @@ def _by_stars(pieces: list[str]) -> str:
     if not others:
         return first
     return first + "".join(f"(?>[^/]*?{run})" for run in others[:-1]) + f"[^/]*{others[-1]}"
+
+
+_Match = Callable[[str], re.Match[str] | None]
+
+
+class Rules:
+    """Patterns in git-ignore syntax, relative to one folder."""
+
+    def __init__(self, kept: Iterable[Pattern]) -> None:
+        self._patterns = tuple(kept)
+        simple = [one for one in self._patterns if one.plain_name is None and one.plain_suffix is None]
+        self._names = frozenset(one.text for one in self._patterns if one.plain_name is not None)
+        self._suffixes = tuple(one.text[1:] for one in self._patterns if one.plain_suffix is not None)
+        self._match_name = _any_of([one for one in simple if not one.is_anchored])
+        self._match_way = _any_of([one for one in simple if one.is_anchored])
+        self._is_plain = not any(one.is_kept or one.only_folders for one in self._patterns)
+        self._tops = tuple({one.top for one in self._patterns if not one.is_kept})
+
+    @classmethod
+    def of(cls, lines: Iterable[str]) -> Self:
+        """Compile patterns, given as octets."""
+        parsed = (parse(line) for line in lines)
+        return cls(one for one in parsed if one is not None)
+
+    def __bool__(self) -> bool:
+        return bool(self._patterns)
+
+    def decide(self, way: str, name: str, *, is_folder: bool) -> bool | None:
+        """Tell what the last pattern that matches says: True to ignore, False to keep, None if none does.
+
+        `way` leads from the folder of these rules to that of the name, with a closing `/`; both are
+        octets. What holds for a folder above is not asked again.
+        """
+        if not (
+            name in self._names
+            or name.endswith(self._suffixes)
+            or (self._match_name is not None and self._match_name(name))
+            or (self._match_way is not None and self._match_way(way + name))
+        ):
+            return None
+        return True if self._is_plain else self._last(way + name, name, is_folder=is_folder)
+
+    def may_match_below(self, way: str) -> bool:
+        """Tell whether something below a folder may be matched; True where that is not known."""
+        return any(way.startswith(top) or top.startswith(way) for top in self._tops)
+
+    def _last(self, way: str, name: str, *, is_folder: bool) -> bool | None:
+        for pattern, match in self._each:
+            if (is_folder or not pattern.only_folders) and match(way if pattern.is_anchored else name):
+                return not pattern.is_kept
+        return None
+
+    @cached_property
+    def _each(self) -> list[tuple[Pattern, _Match]]:
+        return [(one, re.compile(one.regex, re.DOTALL).fullmatch) for one in reversed(self._patterns)]
+
+
+def _any_of(several: list[Pattern]) -> _Match | None:
+    if not several:
+        return None
+    return re.compile("|".join(f"(?:{one.regex})" for one in several), re.DOTALL).fullmatch

@@ -1,0 +1,259 @@
+"""`carrel sage`: an assistant's memory, for people."""
+
+import json
+import sys
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+import click
+
+from carrel import detect
+from carrel.cli import exits, output
+from carrel.cli.app import with_choices
+from carrel.cli.choices import Choices
+from carrel.errors import ConfigError
+from carrel.model import Resource, ToolResult
+from carrel.provider import Project
+from carrel.providers.sage.lookup import failure_addresses
+from carrel.providers.sage.memory import Refused
+from carrel.providers.sage.names import KINDS, split_uri
+from carrel.providers.sage.provider import Sage
+from carrel.providers.sage.tools import Tools
+from carrel.value import Value
+
+_SEARCHED = ("checkpoint", "knowledge", "failure")
+_FOLDERS = (("system", "pinned"), ("checkpoints",), ("knowledge", "global"), ("knowledge", "skills"), ("failures",))
+
+
+class Desk(Value, frozen=True):
+    """The memory of a project, with every tool: a person at the command line may save."""
+
+    sage: Sage
+    tools: Tools
+
+
+@contextmanager
+def opened(choices: Choices) -> Iterator[Desk]:
+    """Open the project's memory as it is configured."""
+    config = choices.config()
+    values = config.values("sage")
+    denied = tuple(config.values("workspace").get("deny") or ())
+    project = Project(config.root, config.environment, named=True, given=frozenset(values), deny=denied)
+    built = detect.load("carrel.providers.sage:Sage")(project, **values)
+    assert isinstance(built, Sage)
+    folder, search = values.get("dir", ".sage"), values.get("search", "auto")
+    tools = Tools(project, built.memory, folder, "write", search)
+    try:
+        yield Desk(built, tools)
+    finally:
+        tools.close()
+        built.close()
+
+
+class Refusals(click.Group):
+    """Commands whose refusals are told on stderr, with exit code 2 for what was asked wrongly, else 1."""
+
+    def invoke(self, ctx: click.Context) -> Any:
+        """Run a command."""
+        try:
+            return super().invoke(ctx)
+        except Refused as refused:
+            print(refused.message, file=sys.stderr)
+            raise click.exceptions.Exit(exits.USAGE if refused.kind == "invalid" else exits.FAILED) from None
+
+
+@click.group(cls=Refusals)
+def sage() -> None:
+    """Look at, search and add to what was learned about this project."""
+
+
+@sage.command("ls")
+@click.option("--kind", type=click.Choice(KINDS), help="Only of this kind.")
+@click.option("--check", is_flag=True, help="Name what is not listed, with the reason.")
+@with_choices
+@click.pass_obj
+def list_items(choices: Choices, kind: str | None, check: bool) -> int:
+    """List what there is, or with --check what is not listed and why."""
+    with opened(choices) as desk:
+        if check:
+            return _check(choices, desk, kind)
+        every = (*desk.sage.front(), *desk.sage.entries())
+        entries = [entry for entry in every if kind is None or entry.uri.startswith(f"sage://{kind}/")]
+    if choices.is_json:
+        output.print_json([_entry(entry) for entry in entries])
+    else:
+        output.print_table(("URI", "size", "modified", "what"), map(output.describe, entries))
+    return exits.DONE
+
+
+def _check(choices: Choices, desk: Desk, kind: str | None) -> int:
+    folders = {"checkpoint": "checkpoints/", "failure": "failures/", "knowledge": "knowledge/", "system": "system/"}
+    begins = "" if kind is None else folders[kind]
+    found = [one for one in desk.sage.listing.unlisted() if one.path.startswith(begins)]
+    if choices.is_json:
+        output.print_json([{"path": one.path, "reason": one.reason} for one in found])
+    else:
+        output.print_table(("not listed", "reason"), [(one.path, one.reason) for one in found], plain_columns=2)
+    return exits.FAILED if found else exits.DONE
+
+
+def _entry(entry: Resource) -> dict[str, object]:
+    told = {"uri": entry.uri, "title": entry.title, "description": entry.description, "size": entry.size}
+    return {key: value for key, value in told.items() if value not in (None, "")}
+
+
+@sage.command()
+@click.argument("item")
+@click.option("--format", "form", metavar="F", help="markdown or toon.")
+@with_choices
+@click.pass_obj
+def show(choices: Choices, item: str, form: str | None) -> None:
+    """Print an item, by its URI or as KIND/ID; a leading @ is fine."""
+    named = item.removeprefix("@")
+    uri = named if "://" in named else f"sage://{named}"
+    parts = split_uri(uri)
+    if parts is None:
+        raise Refused(f"Resource not found: {uri}", "not_found")
+    kind, name, wanted = parts
+    with opened(choices) as desk:
+        served = desk.sage.memory.read(kind, name, wanted if form is None else form)
+    if choices.is_json:
+        output.print_json({"uri": uri, "mimeType": served.mime_type, "text": served.text})
+    else:
+        sys.stdout.write(served.text)
+
+
+@sage.command()
+@click.argument("query")
+@click.option("--kind", type=click.Choice(_SEARCHED), help="Only of this kind.")
+@click.option("--limit", type=click.IntRange(1, 200), default=10, show_default=True, help="At most so many.")
+@with_choices
+@click.pass_obj
+def search(choices: Choices, query: str, kind: str | None, limit: int) -> None:
+    """Find items by what they are about, best first within each kind."""
+    told = []
+    with opened(choices) as desk:
+        titles = {entry.uri: entry for entry in desk.sage.entries()}
+        failures = desk.sage.memory.failures
+        addresses = failure_addresses(failures, failures.examined())
+        for each in _SEARCHED if kind is None else (kind,):
+            found = desk.tools.searching.search(each, query, limit)
+            for hit in found.hits:
+                uri = f"sage://{each}/{addresses.get(hit.key, hit.key) if each == 'failure' else hit.key}"
+                entry = titles.get(uri)
+                what = (entry.description or entry.title) if entry else ""
+                told.append({"uri": uri, "score": round(hit.score, 6), "engine": found.engine, "description": what})
+    if choices.is_json:
+        output.print_json(told)
+    else:
+        rows = [(str(one["uri"]), f"{one['score']:.3f}", str(one["description"])) for one in told]
+        output.print_table(("URI", "score", "what"), rows, plain_columns=2)
+
+
+@sage.command("save-checkpoint")
+@click.option("--question", help="What is asked.")
+@click.option("--thesis", help="What is held to be the answer.")
+@click.option("--confidence", help="From 0 to 1.")
+@click.option("--from-json", "source", metavar="FILE", help="A file with the tool's parameters; - for standard input.")
+@with_choices
+@click.pass_obj
+def save_checkpoint(
+    choices: Choices, question: str | None, thesis: str | None, confidence: str | None, source: str | None
+) -> None:
+    """Save a checkpoint and print its URI."""
+    given: dict[str, Any] = {} if source is None else dict(_json(source))
+    if question is not None:
+        given["core_question"] = question
+    if thesis is not None:
+        given["thesis"] = thesis
+    if confidence is not None:
+        given["confidence"] = _number(confidence)
+    with opened(choices) as desk:
+        _told(choices, desk.tools.save_checkpoint(given))
+
+
+@sage.command("save-knowledge")
+@click.argument("name", metavar="ID")
+@click.option("--keyword", "keywords", multiple=True, metavar="K", help="A word it is found by; several are fine.")
+@click.option("--content", help="What is known.")
+@click.option("--file", "source", metavar="FILE", help="A file with what is known; - for standard input.")
+@click.option("--source", "origin", help="Where it comes from.")
+@click.option("--skill", help="The skill it belongs to.")
+@click.option("--type", "kind", default="knowledge", show_default=True, help="What kind of knowledge it is.")
+@click.argument("stdin", default="", metavar="[-]")
+@with_choices
+@click.pass_obj
+def save_knowledge(choices: Choices, /, name: str, keywords: tuple[str, ...], stdin: str, **given: str | None) -> None:
+    """Save a knowledge item and print its URI."""
+    content, source = given["content"], given["source"]
+    if stdin not in ("", "-"):
+        raise click.UsageError(f"unexpected argument {stdin}")
+    if content is None:
+        content = _text("-" if stdin else source) if stdin or source else ""
+    named = {"source": given["origin"], "skill": given["skill"], "type": given["kind"]}
+    with opened(choices) as desk:
+        saved = desk.tools.save_knowledge({"id": name, "content": content, "keywords": list(keywords), **named})
+        _told(choices, saved)
+
+
+@sage.command("record-failure")
+@click.argument("name", metavar="ID")
+@click.option("--approach", help="What was tried.")
+@click.option("--why", "why_failed", help="Why it failed.")
+@click.option("--learned", help="What was learned.")
+@click.option("--keyword", "keywords", multiple=True, metavar="K", help="A word it is found by; several are fine.")
+@with_choices
+@click.pass_obj
+def record_failure(choices: Choices, /, name: str, keywords: tuple[str, ...], **given: str | None) -> None:
+    """Record a failure and print its URI."""
+    with opened(choices) as desk:
+        _told(choices, desk.tools.record_failure({"id": name, "keywords": list(keywords), **given}))
+
+
+@sage.command()
+@with_choices
+@click.pass_obj
+def init(choices: Choices) -> None:
+    """Make the folders of a memory; what exists is not touched."""
+    with opened(choices) as desk:
+        made = list(dict.fromkeys(path for way in _FOLDERS for path in desk.tools.saving.make(*way)))
+    if choices.is_json:
+        output.print_json(made)
+    else:
+        for path in made:
+            print(path)
+
+
+def _told(choices: Choices, result: ToolResult) -> None:
+    assert isinstance(result.structured, dict)
+    if choices.is_json:
+        output.print_json(result.structured)
+    else:
+        print(result.structured["uri"])
+
+
+def _number(text: str) -> float | str:
+    try:
+        return float(text)
+    except ValueError:
+        return text
+
+
+def _text(source: str | None) -> str:
+    try:
+        return sys.stdin.read() if source == "-" else Path(source or "").read_text(encoding="utf-8")
+    except (OSError, UnicodeDecodeError) as error:
+        told = error.strerror if isinstance(error, OSError) else "not UTF-8 text"
+        raise ConfigError(f"{source} cannot be read: {told}") from None
+
+
+def _json(source: str) -> Mapping[str, Any]:
+    try:
+        value = json.loads(_text(source))
+    except ValueError as error:
+        raise ConfigError(f"{source} is not JSON: {error}") from None
+    if not isinstance(value, dict):
+        raise ConfigError(f"{source} does not hold a JSON object")
+    return value

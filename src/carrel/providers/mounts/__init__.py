@@ -1,0 +1,6 @@
+"""Any other MCP server, as a provider."""
+
+from carrel.providers.mounts.provider import Mount
+from carrel.providers.mounts.settings import MountSettings
+
+__all__ = ["Mount", "MountSettings"]

@@ -1,0 +1,287 @@
+"""A mounted server kept running: started, listed, listened to, restarted with patience when it dies.
+
+One thread lives for each mount; it is the only one that starts, renews and ends anything.
+Others ask through `client`, and leave word of what they want. What is told goes to `Told`.
+"""
+
+import logging
+import random
+import threading
+from collections.abc import Callable
+from queue import Empty, SimpleQueue
+from time import monotonic
+from typing import Final, Protocol
+
+from carrel.client import Client
+from carrel.errors import CarrelError, Disconnected, ProviderError
+from carrel.listening import LIST, Listening
+from carrel.peer import Transport
+from carrel.providers.mounts.settings import MountSettings
+
+log = logging.getLogger(__name__)
+
+MAX_PAUSE_S: Final = 60.0
+STEADY_S: Final = 60.0
+"""Up so long, a server has earned that the next pause is the shortest again."""
+
+KEPT_S: Final = 300.0
+"""How long the entries of a server that is down stay listed: hosts list once."""
+
+_GONE, _CLOSE, _WATCH, _RELIST = "gone", "close", "watch", "relist"
+_UPDATED: Final = "updated "
+
+
+class Refused(CarrelError):
+    """The mount cannot be served whatever is tried: the message says why."""
+
+
+class Told(Protocol):
+    """Who hears of a server's life."""
+
+    def opened(self, client: Client) -> None:
+        """Take the first lists of a server that was just opened; raises what makes it useless."""
+
+    def relist(self, client: Client) -> None:
+        """Take the lists again."""
+
+    def watched(self) -> tuple[str, ...]:
+        """Give the URIs to be listened to, in the server's spelling."""
+
+    def updated(self, uri: str) -> None:
+        """Take note that a URI, in the server's spelling, changed."""
+
+    def poll(self, client: Client, uris: tuple[str, ...]) -> None:
+        """Look at URIs of which the server does not tell."""
+
+    def listing_ended(self) -> None:
+        """Take note that the entries of a server long down are listed no more."""
+
+
+class Link:
+    """One server, and its thread. `connect` gives a transport to a fresh one."""
+
+    def __init__(self, name: str, options: MountSettings, connect: Callable[[], Transport], told: Told) -> None:
+        self.client: Client | None = None
+        self.state = "starting"
+        self.cause = ""
+        self.restarts = 0
+        self.settled = threading.Event()
+        """Set when the first attempt came to its end, either way."""
+        self._name = name
+        self._options = options
+        self._connect = connect
+        self._told = told
+        self._events: SimpleQueue[str] = SimpleQueue()
+        self._changed = threading.Condition()
+        self._is_closing = False
+        self._transport: Transport | None = None
+        self._listening: Listening | None = None
+        self._looked_at: set[str] = set()
+        self._retry_at = monotonic()
+        self._down_since: float | None = None
+        self._thread = threading.Thread(target=self._run, name=f"carrel-mount-{name}", daemon=True)
+
+    # What others use
+
+    def begin(self) -> None:
+        """Start the server in the background."""
+        self._thread.start()
+
+    def renew(self) -> None:
+        """Listen to what is to be watched now."""
+        self._events.put(_WATCH)
+
+    def wait_for_client(self, timeout_s: float, other_than: Client | None = None) -> Client | None:
+        """Wait until the server is up, and is not the one that was lost; None if it is not in time."""
+        deadline = monotonic() + timeout_s
+        with self._changed:
+            while self.client is None or self.client is other_than:
+                left = deadline - monotonic()
+                if left <= 0 or self._is_closing or not self._changed.wait(left):
+                    return None
+            return self.client
+
+    @property
+    def retry_after_ms(self) -> int:
+        """How long until it is worth asking again."""
+        return max(100, int((self._retry_at - monotonic()) * 1_000))
+
+    @property
+    def is_long_gone(self) -> bool:
+        """Whether the server has been down so long that its entries are listed no more."""
+        return self._down_since is not None and monotonic() - self._down_since > KEPT_S
+
+    def close(self) -> None:
+        """End the server: its subscriptions, its input, then what is left of it."""
+        with self._changed:
+            self._is_closing = True
+            transport, client = self._transport, self.client
+            self._changed.notify_all()
+        self._events.put(_CLOSE)
+        if client is not None:
+            client.close()
+        elif transport is not None:
+            transport.close()
+        if self._thread.is_alive():
+            self._thread.join(1.0)
+
+    # The thread
+
+    def _run(self) -> None:
+        pause_s = 1.0
+        while not self._is_closing:
+            up_since = monotonic()
+            try:
+                self._live()
+            except Refused as error:
+                self._fall(str(error), "down")
+                return
+            except CarrelError as error:
+                self._fall(str(error), "down")
+            if monotonic() - up_since >= STEADY_S:
+                pause_s = 1.0
+            self._rest(pause_s * random.uniform(0.8, 1.2))
+            pause_s = min(MAX_PAUSE_S, pause_s * 2)
+            self.restarts += 1
+
+    def _live(self) -> None:
+        """Start the server, and attend to it until it is gone."""
+        client = self._open()
+        try:
+            self._told.opened(client)
+            client.timeout_s = self._options.timeout_s
+            client.on_end = lambda: self._events.put(_GONE)
+            if client.is_gone:
+                raise Disconnected("it ended just after it had started")
+            with self._changed:
+                self.client, self.state, self._down_since = client, "up", None
+                self.settled.set()
+                self._changed.notify_all()
+            for uri in self._told.watched() if self.restarts else ():
+                self._told.updated(uri)
+            self._attend(client)
+        finally:
+            with self._changed:
+                self.client = None
+            listening, self._listening = self._listening, None
+            if listening is not None:
+                listening.end()
+            client.close()
+
+    def _open(self) -> Client:
+        """Open a conversation in the era the server has; one that died of being probed is started again."""
+        self.state = "starting"
+        options = self._options
+        time_s, size = options.start_timeout_s, options.max_message_bytes
+        try:
+            return Client.over(self._dial(), era=options.era, timeout_s=time_s, max_message_bytes=size)
+        except Disconnected:
+            if options.era != "auto" or self._is_closing:
+                raise
+        return Client.over(self._dial(), era="legacy", timeout_s=time_s, max_message_bytes=size)
+
+    def _dial(self) -> Transport:
+        transport = self._connect()
+        with self._changed:
+            self._transport = transport
+            is_closing = self._is_closing
+        if is_closing:
+            transport.close()
+        return transport
+
+    def _attend(self, client: Client) -> None:
+        self._listen(client)
+        next_poll = monotonic() + self._options.poll_s
+        while True:
+            unheard = self._unheard()
+            polls = bool(unheard) and self._options.poll_s > 0
+            try:
+                event = self._events.get(timeout=max(0.0, next_poll - monotonic()) if polls else None)
+            except Empty:
+                self._told.poll(client, unheard)
+                next_poll = monotonic() + self._options.poll_s
+                continue
+            if event in (_GONE, _CLOSE):
+                if self._is_closing:
+                    return
+                if client.is_gone:
+                    raise Disconnected("it ended")
+            else:
+                self._take(client, event)
+
+    def _take(self, client: Client, event: str) -> None:
+        if event == _WATCH:
+            self._listen(client)
+        elif event == _RELIST:
+            self._told.relist(client)
+        elif event.startswith(_UPDATED):
+            self._told.updated(event.removeprefix(_UPDATED))
+
+    def _listen(self, client: Client) -> None:
+        """Listen to the list and to all that is watched; the new subscription opens before the old one ends."""
+        before, self._listening = self._listening, None
+        wanted = self._told.watched() if _subscribes(client) else ()
+        try:
+            self._listening = client.listen(wanted, list_changes=True)
+        except Disconnected:
+            raise
+        except CarrelError as error:
+            log.info("mount %s tells of no changes: %s", self._name, error)
+        else:
+            threading.Thread(
+                target=self._hear, args=(self._listening,), name=f"carrel-mount-{self._name}-news", daemon=True
+            ).start()
+        if before is not None:
+            before.close()
+        # What changed before the subscription was open is seen by looking once.
+        fresh, self._looked_at = set(wanted) - self._looked_at, set(wanted)
+        if fresh:
+            self._told.poll(client, tuple(fresh))
+
+    def _hear(self, listening: Listening) -> None:
+        try:
+            for what in listening:
+                self._events.put(_RELIST if what == LIST else _UPDATED + what)
+        except CarrelError as error:
+            log.debug("mount %s: %s", self._name, error)
+        if self._listening is listening:
+            # What it no longer tells of is polled from now on.
+            self._events.put("")
+
+    def _unheard(self) -> tuple[str, ...]:
+        listening = self._listening
+        heard = () if listening is None or listening.is_over else listening.honoured
+        return tuple(uri for uri in self._told.watched() if uri not in heard)
+
+    def _fall(self, cause: str, state: str) -> None:
+        if self._is_closing:
+            return
+        log.warning("mount %s is %s: %s", self._name, state, cause)
+        with self._changed:
+            self.state, self.cause = state, cause
+            self._down_since = self._down_since or monotonic()
+            self._changed.notify_all()
+        self.settled.set()
+
+    def _rest(self, pause_s: float) -> None:
+        """Wait before the next attempt, unless the mount is closed."""
+        self._retry_at = monotonic() + pause_s
+        was_listed = not self.is_long_gone
+        with self._changed:
+            self._changed.wait_for(lambda: self._is_closing, pause_s)
+        while not self._events.empty():
+            self._events.get_nowait()
+        if was_listed and self.is_long_gone:
+            self._told.listing_ended()
+
+
+def _subscribes(client: Client) -> bool:
+    """Tell whether the server says that it can be subscribed to."""
+    declared = client.capabilities.get("resources")
+    return isinstance(declared, dict) and declared.get("subscribe") is True
+
+
+def unavailable(name: str, retry_after_ms: int) -> ProviderError:
+    """Say that a mount cannot be asked now."""
+    data = {"retryAfterMs": retry_after_ms}
+    return ProviderError(f"Mount is unavailable: {name}", word="unavailable", data=data)

@@ -1,0 +1,394 @@
+"""Another MCP server as a provider: listed, read, completed and watched through its client.
+
+It starts in the background. Its URIs are unchanged, or prefixed as a whole where one of its
+schemes is taken; that is decided at its first list and kept. Its death is an error on its own
+URIs only: its entries stay listed for a while, fresh copies are still served.
+"""
+
+import logging
+import os
+import threading
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from functools import partial
+from time import monotonic
+from typing import Final
+
+from carrel.client import Client
+from carrel.content import etag_of
+from carrel.errors import (
+    BadArgument,
+    CarrelError,
+    Disconnected,
+    NotFound,
+    ProviderError,
+    RemoteError,
+    echo,
+)
+from carrel.model import Completion, Meta, Reading, Resource, Template
+from carrel.peer import Transport
+from carrel.provider import Changes, Route
+from carrel.providers.mounts.copies import Copies
+from carrel.providers.mounts.link import Link, Refused, unavailable
+from carrel.providers.mounts.lists import take_lists
+from carrel.providers.mounts.naming import Naming, Snapshot, can_be_matched, concerns
+from carrel.providers.mounts.settings import MountSettings
+from carrel.uri import normalise, scheme_of
+from carrel.value import replace
+
+log = logging.getLogger(__name__)
+
+FIRST_LIST_S: Final = 2.0
+"""How long after its start the first list waits for a mount."""
+
+TOKEN_S: Final = 1.0
+SEEN_S: Final = 5.0
+"""How long after a look showed a change the server's own word of it is held against another look."""
+
+_NOT_FOUND: Final = frozenset({-32002, -32602, -32601})
+
+_OUT_OF_REACH: Final = frozenset({"unavailable", "denied"})
+"""What HTTP says of a server that cannot be asked."""
+
+TakenSchemes = Callable[[], frozenset[str]]
+"""Gives the schemes that belong to built-ins, objects and earlier mounts."""
+
+
+class Mount:
+    """One other server. `connect` gives a transport to a fresh one."""
+
+    blocking = True
+
+    def __init__(
+        self,
+        name: str,
+        options: MountSettings,
+        connect: Callable[[], Transport],
+        taken: TakenSchemes = lambda: frozenset({"carrel"}),
+    ) -> None:
+        self.name = name
+        self.summary = f"Resources of another server, mounted as {name}."
+        self.deadline_s = options.timeout_s + 1
+        self._options = options
+        self._taken = taken
+        self._link = Link(name, options, connect, self)
+        self._copies = Copies()
+        self._lock = threading.Lock()
+        self._relisting = threading.Lock()
+        self._naming: Naming | None = None
+        self._listed = Snapshot()
+        self._uris: frozenset[str] = frozenset()
+        self._schemes: tuple[str, ...] = ()
+        self._stale_at = 0.0
+        self._begun_at = monotonic()
+        self._watched: dict[str, str | None] = {}
+        self._tokens: dict[str, tuple[float, str]] = {}
+        self._seen: dict[str, float] = {}
+        self._changes: list[Changes] = []
+        self._again: Callable[[], None] = lambda: None
+        self._told_of: dict[str, object] = {}
+
+    def begin(self) -> None:
+        """Start the server in the background."""
+        self._begun_at = monotonic()
+        self._link.begin()
+
+    def wait(self, timeout_s: float) -> bool:
+        """Wait until the first attempt came to its end."""
+        return self._link.settled.wait(timeout_s)
+
+    @property
+    def is_starting(self) -> bool:
+        """Whether it may still join."""
+        return not self._link.settled.is_set()
+
+    # Lists
+
+    @property
+    def schemes(self) -> tuple[str, ...]:
+        return self._schemes
+
+    def adopts(self, scheme: str) -> bool:
+        """Tell whether a scheme nobody has may be this server's."""
+        return scheme.startswith(f"{self.name}+") or (self.is_starting and self._naming is None)
+
+    def routes(self) -> Sequence[Route]:
+        return [
+            Route(one.uri_template, self.read, one.name, one.mime_type, whole=True, open_query=True)
+            for one in self._listed.templates
+            if can_be_matched(one.uri_template)
+        ]
+
+    def templates(self) -> Sequence[Template]:
+        """Give its templates, also those that cannot be matched here: the server matches them."""
+        return () if self._link.is_long_gone else self._listed.templates
+
+    def on_reroute(self, again: Callable[[], None]) -> None:
+        """Have the catalogue told when lists change."""
+        self._again = again
+
+    def entries(self, after: str = "") -> Iterator[Resource]:
+        """Yield the entries in URI order; those of a server that has been down for long are left out."""
+        if self.is_starting:
+            self.wait(max(0.0, self._begun_at + FIRST_LIST_S - monotonic()))
+        client = self._link.client
+        if client is not None and monotonic() >= self._stale_at:
+            self.relist(client)
+        if not self._link.is_long_gone:
+            yield from (entry for entry in self._listed.resources if entry.uri > after)
+
+    # What the link tells
+
+    def opened(self, client: Client) -> None:
+        """Take the first lists, and decide how URIs are spelled here."""
+        there = self._ask_lists(client, self._options.start_timeout_s)
+        if self._naming is None:
+            self._naming = Naming(self._prefix(there))
+        self._told_of = {"era": client.era, "version": client.version, "server": client.server_info.get("name", "")}
+        self._put(there)
+
+    def _prefix(self, there: Snapshot) -> str:
+        prefix = f"{self.name}+"
+        if self._options.prefix is True:
+            return prefix
+        clashing = sorted(there.schemes & (self._taken() | {"carrel"}))
+        if clashing and self._options.prefix is False:
+            raise Refused(f"its scheme {clashing[0]}: is taken, and prefix is false")
+        return prefix if clashing else ""
+
+    def relist(self, client: Client) -> None:
+        """Take the lists again; should that fail, those known stay."""
+        with self._relisting:
+            try:
+                self._put(self._ask_lists(client, self._options.timeout_s))
+            except CarrelError as error:
+                log.warning("the lists of mount %s cannot be taken: %s", self.name, error)
+                self._stale_at = monotonic() + self._options.refresh_s
+
+    def _ask_lists(self, client: Client, timeout_s: float) -> Snapshot:
+        there, fresh_s = take_lists(client, self._options, timeout_s)
+        self._stale_at = monotonic() + fresh_s
+        return there
+
+    def _put(self, there: Snapshot) -> None:
+        """Take lists into use, in the spelling of here; tell if they are others than before."""
+        assert self._naming is not None
+        foreign = frozenset() if self._naming.prefix else self._taken() - frozenset(self._schemes)
+        listed = self._naming.snapshot(there, foreign | {"carrel"})
+        if listed == self._listed:
+            return
+        self._listed = listed
+        self._uris = frozenset(normalise(one.uri) for one in listed.resources)
+        self._schemes = tuple(sorted(listed.schemes | set(self._schemes)))
+        self._again()
+        self._tell(lambda changes: changes.list_changed())
+
+    def watched(self) -> tuple[str, ...]:
+        """Give the URIs somebody listens to, as the server spells them."""
+        naming = self._naming or Naming("")
+        with self._lock:
+            return tuple(naming.back(uri) for uri in self._watched)
+
+    def updated(self, uri: str) -> None:
+        """Tell on that a URI changed, or one beneath it, unless a look has just shown that."""
+        here = (self._naming or Naming("")).out(uri)
+        seen = self._seen.pop(here, None)
+        client = self._link.client
+        if seen is not None and monotonic() - seen < SEEN_S and client is not None:
+            self.poll(client, (uri,))
+        else:
+            self._tell_updated(here)
+
+    def _tell_updated(self, here: str) -> None:
+        self._copies.drop(here)
+        self._tokens.pop(here, None)
+        with self._lock:
+            concerned = [one for one in self._watched if concerns(here, one)]
+        for one in concerned:
+            self._copies.drop(one)
+            self._tokens.pop(one, None)
+            self._tell(partial(_say_updated, one))
+
+    def poll(self, client: Client, uris: tuple[str, ...]) -> None:
+        """Read what the server does not tell of, and tell what has another ETag than before."""
+        naming = self._naming or Naming("")
+        for uri in uris:
+            here = naming.out(uri)
+            try:
+                token = _token(naming.reading(self._ask(client, uri), uri))
+            except Disconnected:
+                raise
+            except CarrelError as error:
+                token = str(error)
+            with self._lock:
+                before = self._watched.get(here)
+                if here in self._watched:
+                    self._watched[here] = token
+            if before is not None and before != token:
+                self._seen[here] = monotonic()
+                self._tell_updated(here)
+
+    def listing_ended(self) -> None:
+        """Tell that the entries are listed no more."""
+        self._tell(lambda changes: changes.list_changed())
+
+    def _tell(self, tell: Callable[[Changes], None]) -> None:
+        with self._lock:
+            listeners = tuple(self._changes)
+        for changes in listeners:
+            tell(changes)
+
+    # Reading
+
+    def read(self, uri: str) -> Reading:
+        """Give a copy that is still fresh, or ask the server."""
+        return self._read(uri, None)
+
+    unmatched = read
+
+    def read_if(self, uri: str, condition: str) -> Reading:
+        """The same; a server that is a Carrel may say that nothing changed."""
+        return self._read(uri, condition)
+
+    def _read(self, uri: str, condition: str | None) -> Reading:
+        if "#" in uri:
+            raise BadArgument("The URI has a fragment", uri=uri, data={"parameter": "uri"})
+        copy = self._copies.fresh(uri)
+        if copy is not None:
+            return copy
+        client = self._client(uri)
+        assert self._naming is not None
+        there = self._naming.back(uri)
+        given = self._attempt(client, uri, there, condition)
+        if not given.items and not given.unchanged and normalise(uri) not in self._uris:
+            raise NotFound(uri)
+        reading = self._naming.reading(given, there)
+        if client.era == "legacy":
+            return replace(reading, ttl_ms=self._options.ttl_ms)
+        if not reading.unchanged and reading.error is None:
+            self._copies.keep(uri, reading)
+        return reading
+
+    def _client(self, uri: str) -> Client:
+        """Give the server, or say that it cannot be asked; one that is just starting is waited for."""
+        client = self._link.client
+        if client is None and self.is_starting:
+            client = self._link.wait_for_client(max(0.0, self._begun_at + FIRST_LIST_S - monotonic()))
+        scheme = scheme_of(uri)
+        if self._naming is not None and scheme not in self._schemes and not scheme.startswith(f"{self.name}+"):
+            raise BadArgument(f"Unknown scheme: {echo(uri)}", uri=uri, data={"name": "MCP_NOT_FOUND"})
+        if client is None:
+            raise unavailable(self.name, self._link.retry_after_ms)
+        return client
+
+    def _attempt(self, client: Client, uri: str, there: str, condition: str | None) -> Reading:
+        """Ask; once more, if the connection is lost meanwhile and comes back in time."""
+        deadline = monotonic() + self._options.timeout_s
+        try:
+            try:
+                return self._ask(client, there, condition)
+            except Disconnected:
+                again = self._link.wait_for_client(deadline - monotonic(), other_than=client)
+                if again is None:
+                    raise
+                return self._ask(again, there, condition)
+        except Disconnected:
+            raise unavailable(self.name, self._link.retry_after_ms) from None
+        except RemoteError as error:
+            if error.code in _NOT_FOUND:
+                raise NotFound(uri) from None
+            if error.word in _OUT_OF_REACH:
+                raise unavailable(self.name, self._link.retry_after_ms) from None
+            raise self._failed("Mount failed", "failed", uri, error) from None
+        except ProviderError as error:
+            if error.word == "unavailable":
+                raise unavailable(self.name, self._link.retry_after_ms) from None
+            message = "Mount timed out" if error.word == "timeout" else "Mount failed"
+            raise self._failed(message, error.word, uri, error) from None
+
+    def _ask(self, client: Client, there: str, condition: str | None = None) -> Reading:
+        return client.read(there, if_none_match=condition)
+
+    def _failed(self, message: str, word: str, about: str, cause: CarrelError) -> ProviderError:
+        """Write down what the server said, and make the error that does not say it."""
+        incident = os.urandom(4).hex()
+        log.error("incident %s: mount %s, %s: %s (%s): %s", incident, self.name, about, message, word, cause)
+        return ProviderError(f"{message}: {self.name}", word=word, data={"incident": incident})
+
+    # Completion, watching
+
+    def complete(self, template: str, variable: str, value: str, context: Mapping[str, str]) -> Completion:
+        client = self._link.client
+        if client is None or self._naming is None:
+            raise unavailable(self.name, self._link.retry_after_ms)
+        if "completions" not in client.capabilities:
+            return Completion((), total=0, has_more=False)
+        try:
+            return client.complete(self._naming.back(template), variable, value, context)
+        except Disconnected:
+            raise unavailable(self.name, self._link.retry_after_ms) from None
+        except RemoteError as error:
+            if error.code in _NOT_FOUND:
+                raise BadArgument("Unknown reference or argument", data={"parameter": "ref"}) from None
+            raise self._failed("Mount failed", "failed", template, error) from None
+        except ProviderError as error:
+            message = "Mount timed out" if error.word == "timeout" else "Mount failed"
+            raise self._failed(message, error.word, template, error) from None
+
+    def fingerprint(self, uri: str) -> str | None:
+        """Give the ETag, read at most once a second; raise as a read would."""
+        known = self._tokens.get(uri)
+        if known is not None and monotonic() - known[0] < TOKEN_S:
+            return known[1]
+        token = _token(self.read(uri))
+        self._tokens = {one: kept for one, kept in self._tokens.items() if monotonic() - kept[0] < TOKEN_S}
+        self._tokens[uri] = monotonic(), token
+        return token
+
+    def watch(self, changes: Changes) -> Callable[[], None]:
+        """Tell of what the server tells of, and of its lists."""
+        with self._lock:
+            self._changes.append(changes)
+
+        def stop() -> None:
+            with self._lock:
+                self._changes.remove(changes)
+
+        return stop
+
+    def follow(self, uri: str) -> None:
+        """Have the server listened to for a URI."""
+        with self._lock:
+            is_new = uri not in self._watched
+            if is_new:
+                self._watched[uri] = self._tokens[uri][1] if uri in self._tokens else None
+        if is_new:
+            self._link.renew()
+
+    def unfollow(self, uri: str) -> None:
+        """Have it listened to no more."""
+        with self._lock:
+            self._watched.pop(uri, None)
+            self._seen.pop(uri, None)
+        self._link.renew()
+
+    # The rest
+
+    def health(self) -> Meta:
+        """Tell how the server is."""
+        link = self._link
+        problems = [] if link.state != "down" else [f"the mount is down: {link.cause}"]
+        told = {"state": link.state, **self._told_of}
+        count = len(self._listed.resources)
+        return {**told, "entries": count, "restarts": link.restarts, "lastCause": link.cause, "problems": problems}
+
+    def close(self) -> None:
+        """End the server; a second call does nothing."""
+        self._link.close()
+
+
+def _say_updated(uri: str, changes: Changes) -> None:
+    changes.updated(uri)
+
+
+def _token(reading: Reading) -> str:
+    return reading.etag or etag_of(reading.items)

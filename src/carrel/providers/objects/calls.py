@@ -1,0 +1,215 @@
+"""Foreign code, called where it can do no harm: on threads of its own, in time, inside one boundary.
+
+A call that is not done in time is given up: its thread is left to it and its result
+dropped. So many threads may be given up and no more; then the object counts as busy
+until one comes back. Coroutines run on one event loop that belongs to the object.
+"""
+
+import asyncio
+import inspect
+import threading
+from collections.abc import Awaitable, Callable
+from concurrent.futures import Future
+from queue import SimpleQueue
+from time import monotonic
+from typing import Any, Final, TypeVar
+
+MAX_GIVEN_UP: Final = 8
+"""Threads that never came back; a ninth would say that all of them are lost."""
+
+GRACE_S: Final = 1.0
+
+_Result = TypeVar("_Result")
+
+
+class Late(Exception):
+    """The call was not done in time, and was given up."""
+
+
+class Busy(Exception):
+    """There was no free slot in time, or too many threads are given up."""
+
+
+class Broke(Exception):
+    """The call raised; `cause` is what."""
+
+    def __init__(self, cause: BaseException) -> None:
+        super().__init__()
+        self.cause = cause
+
+
+def attempt(work: Callable[[], object]) -> tuple[Any, BaseException | None]:
+    """Do foreign work; give its result, or whatever it raised. This is the boundary."""
+    try:
+        return work(), None
+    except BaseException as error:  # an object's SystemExit must not end the server
+        return None, error
+
+
+class Calls:
+    """The calls of one object: so many at once, and no more."""
+
+    def __init__(self, name: str, concurrency: int = 1) -> None:
+        self._name = name
+        self._slots = threading.Semaphore(concurrency)
+        self._lock = threading.Lock()
+        self._idle: list[_Worker] = []
+        self._workers: set[_Worker] = set()
+        self._given_up = 0
+        self._loop: _Loop | None = None
+        self._is_closed = False
+
+    def call(
+        self, work: Callable[[], Any], timeout_s: float, convert: Callable[[Any], _Result] = lambda given: given
+    ) -> _Result:
+        """Do the work, then make of its result what is wanted, all in time; raise Late, Busy or Broke."""
+        deadline = monotonic() + timeout_s
+        if self._given_up >= MAX_GIVEN_UP or not self._slots.acquire(timeout=timeout_s):
+            raise Busy
+        try:
+            task = _Task(lambda: convert(self._awaited(work())))
+            self._worker().inbox.put(task)
+            if not task.done.wait(max(0.0, deadline - monotonic())) and self._give_up(task):
+                raise Late
+        finally:
+            self._slots.release()
+        if task.error is not None:
+            raise Broke(task.error)
+        result: _Result = task.result
+        return result
+
+    def close(self) -> None:
+        """Let every thread go that is not held by foreign code."""
+        with self._lock:
+            self._is_closed = True
+            workers, self._idle = tuple(self._workers), []
+            loop, self._loop = self._loop, None
+        for worker in workers:
+            worker.inbox.put(None)
+        if loop is not None:
+            loop.close()
+        deadline = monotonic() + GRACE_S
+        for worker in workers:
+            worker.join(max(0.0, deadline - monotonic()))
+
+    # What the workers call
+
+    def came_back(self, worker: "_Worker", task: "_Task") -> bool:
+        """Take a worker back, unless it was given up or is no longer needed; tell whether it goes on."""
+        with self._lock:
+            goes_on = not task.is_given_up and not self._is_closed
+            if goes_on:
+                self._idle.append(worker)
+            else:
+                self._workers.discard(worker)
+                self._given_up -= task.is_given_up
+            task.done.set()
+            return goes_on
+
+    def _worker(self) -> "_Worker":
+        with self._lock:
+            if self._idle:
+                return self._idle.pop()
+            worker = _Worker(self, f"carrel-object-{self._name}")
+            self._workers.add(worker)
+        worker.start()
+        return worker
+
+    def _give_up(self, task: "_Task") -> bool:
+        """Give a task up, unless it was done meanwhile; tell whether it is given up."""
+        with self._lock:
+            if task.done.is_set():
+                return False
+            task.is_given_up = True
+            self._given_up += 1
+        if task.future is not None:
+            task.future.cancel()
+        return True
+
+    def _awaited(self, given: Any) -> Any:
+        """Wait for what an `async` method gave."""
+        if not inspect.isawaitable(given):
+            return given
+        with self._lock:
+            if self._loop is None:
+                self._loop = _Loop(f"carrel-object-{self._name}-loop")
+            loop = self._loop
+        future = loop.submit(given)
+        worker = threading.current_thread()
+        if isinstance(worker, _Worker) and worker.task is not None:
+            worker.task.future = future
+            if worker.task.is_given_up:
+                future.cancel()
+        return future.result()
+
+
+class _Task:
+    """One call: who asked waits until it is done, or gives it up."""
+
+    def __init__(self, work: Callable[[], Any]) -> None:
+        self.work = work
+        self.done = threading.Event()
+        self.result: Any = None
+        self.error: BaseException | None = None
+        self.is_given_up = False
+        self.future: Future[Any] | None = None
+
+
+class _Worker(threading.Thread):
+    """A thread that does one call after another, until one is given up."""
+
+    def __init__(self, calls: Calls, name: str) -> None:
+        super().__init__(name=name, daemon=True)
+        self.inbox: SimpleQueue[_Task | None] = SimpleQueue()
+        self.task: _Task | None = None
+        self._calls = calls
+
+    def run(self) -> None:
+        while (task := self.inbox.get()) is not None:
+            self.task = task
+            task.result, task.error = attempt(task.work)
+            self.task = None
+            if not self._calls.came_back(self, task):
+                return
+
+
+class _Loop:
+    """The event loop of one object, on a thread of its own."""
+
+    def __init__(self, name: str) -> None:
+        self._loop = asyncio.new_event_loop()
+        self._is_closed = False
+        self._thread = threading.Thread(target=self._run, name=name, daemon=True)
+        self._thread.start()
+
+    def submit(self, given: Awaitable[Any]) -> Future[Any]:
+        """Have an awaitable awaited."""
+
+        async def wait() -> Any:
+            return await given
+
+        return asyncio.run_coroutine_threadsafe(wait(), self._loop)
+
+    def close(self) -> None:
+        """Cancel what still runs, and end."""
+        self._is_closed = True
+        self._loop.call_soon_threadsafe(self._stop)
+        self._thread.join(GRACE_S)
+
+    def _run(self) -> None:
+        while not self._is_closed:
+            # A coroutine's SystemExit ends `run_forever`; whoever waits for it is told when it goes on.
+            attempt(self._loop.run_forever)
+        attempt(lambda: self._loop.run_until_complete(self._end()))
+        self._loop.close()
+
+    def _stop(self) -> None:
+        for task in asyncio.all_tasks(self._loop):
+            task.cancel()
+        self._loop.stop()
+
+    async def _end(self) -> None:
+        others = [task for task in asyncio.all_tasks() if task is not asyncio.current_task()]
+        for task in others:
+            task.cancel()
+        await asyncio.wait(others, timeout=GRACE_S / 2) if others else None

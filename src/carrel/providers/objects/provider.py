@@ -1,0 +1,393 @@
+"""A Python object as a provider: asked for its lists, read, completed, called; never trusted.
+
+It loads in the background and joins when it is there. Whatever it does (raises, hangs, gives
+rubbish), the client gets a defined answer with an incident number, under which the log has the
+cause. URIs are looked up as the page of objects says: the whole URI is listed; it is without
+its query; a template matches; else it is not there and the object is not called.
+"""
+
+import logging
+import os
+import threading
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from functools import partial
+from time import monotonic
+from typing import Any, Final
+
+from carrel.content import etag_of
+from carrel.errors import BadArgument, ConfigError, NotFound, ProviderError, echo
+from carrel.facets import Failure
+from carrel.model import Completion, Meta, Reading, Resource, Template, Tool, ToolResult
+from carrel.provider import Call, Provider, Route
+from carrel.providers.objects import shapes, tools
+from carrel.providers.objects.calls import Broke, Busy, Calls, Late
+from carrel.providers.objects.listing import Lists, Way
+from carrel.providers.objects.loading import Unloadable, has_method, is_native
+from carrel.providers.objects.settings import ObjectSettings
+from carrel.uri import decode, pairs, split_query
+
+log = logging.getLogger(__name__)
+
+MISS_S: Final = 2.0
+"""How old a list must be to be asked for again because of a URI that is not on it."""
+
+CLOSE_S: Final = 2.0
+FACETS: Final = {
+    "resources": ("resources", "resource_read"),
+    "tools": ("tools",),
+    "completions": ("completion",),
+}
+"""What may be declared, and the methods it takes."""
+
+GiveWay = Callable[[Provider], None]
+
+
+class ObjectProvider:
+    """One object. `make` builds it; `give_way` gets what turns out to be a provider by itself."""
+
+    blocking = True
+    summary = ""
+
+    def __init__(
+        self, name: str, options: ObjectSettings, make: Callable[[], Any], give_way: GiveWay | None = None
+    ) -> None:
+        self.name = name
+        self.deadline_s = options.timeout_s + 1
+        self.calls = True
+        self.completes = True
+        self._options = options
+        self._make = make
+        self._give_way = give_way
+        self._calls = Calls(name, options.concurrency)
+        self._lists = Lists(name, options.list_ttl_s, self._rerouted)
+        self._object: Any = None
+        self._facets: frozenset[str] = frozenset()
+        self._problem = ""
+        self._is_closed = False
+        self._is_late = False
+        self._settled = threading.Event()
+        self._again: Callable[[], None] = lambda: None
+        self._tokens: dict[str, tuple[float, str | None]] = {}
+
+    # Loading
+
+    @property
+    def is_starting(self) -> bool:
+        """Whether it may still join."""
+        return not self._settled.is_set()
+
+    def begin(self) -> None:
+        """Load in the background."""
+        threading.Thread(target=self.load, name=f"carrel-loading-{self.name}", daemon=True).start()
+
+    def wait(self, timeout_s: float) -> bool:
+        """Wait until it is loaded, or is known not to be; tell whether that is so."""
+        return self._settled.wait(timeout_s)
+
+    @property
+    def problem(self) -> str:
+        """Why it is not served; empty if it is, or is not known yet."""
+        return self._problem
+
+    def load(self) -> None:
+        """Build the object, ask what it offers, and ask for its first lists."""
+        try:
+            self._load(monotonic() + self._options.start_timeout_s)
+        except (Late, Busy):
+            self._leave_out(f"it did not load within {self._options.start_timeout_s:g} s")
+        except Broke as broke:
+            is_ours = isinstance(broke.cause, Unloadable)
+            self._leave_out(str(broke.cause) if is_ours else f"{type(broke.cause).__name__} was raised", broke.cause)
+        finally:
+            self._settled.set()
+
+    def _load(self, deadline: float) -> None:
+        made: Any = self._calls.call(self._make, _left(deadline))
+        if is_native(made) and self._give_way is not None:
+            self._calls.call(partial(self._give_way, made), _left(deadline))
+            self._calls.close()
+            return
+        if not has_method(made, "capabilities"):
+            self._leave_out("it has no method capabilities(), nor routes() and entries()")
+            return
+        facets = self._declared(made, _left(deadline))
+        for facet in sorted(facets):
+            missing = [method for method in FACETS[facet] if not has_method(made, method)]
+            if missing:
+                self._leave_out(f"it declares {facet} and has no method {missing[0]}()")
+                return
+        self._object, self._facets = made, facets
+        self._refresh(partial(_left, deadline))
+        self._again()
+
+    def _declared(self, made: Any, timeout_s: float) -> frozenset[str]:
+        """Ask what is offered; what cannot be understood is nothing, with a warning."""
+        try:
+            words = self._calls.call(made.capabilities, timeout_s, shapes.words)
+        except (Broke, Late, Busy) as error:
+            log.warning("object %s: capabilities() gave no list of texts; nothing is served", self.name)
+            log.debug("object %s", self.name, exc_info=error)
+            return frozenset()
+        unknown = sorted(set(words) - set(FACETS))
+        if unknown:
+            log.warning("object %s: unknown capabilities are ignored: %s", self.name, echo(", ".join(unknown)))
+        declared = frozenset(words) & set(FACETS)
+        return declared if self._options.facets is None else declared & self._options.facets
+
+    def _leave_out(self, why: str, cause: BaseException | None = None) -> None:
+        self._problem = f"not served: {why}"
+        log.error("object %s (%s) is %s", self.name, self._options.told, self._problem)
+        log.debug("object %s", self.name, exc_info=cause)
+        self._again()
+
+    def narrow(self) -> None:
+        """Offer no tools and no completions where the object has none: for one that is loaded already."""
+        self.calls = "tools" in self._facets
+        self.completes = "completions" in self._facets
+
+    # Lists
+
+    @property
+    def schemes(self) -> tuple[str, ...]:
+        return self._lists.schemes
+
+    def routes(self) -> Sequence[Route]:
+        return [
+            Route(
+                one.uri_template,
+                self.read,
+                one.name,
+                one.mime_type,
+                one.title,
+                one.description,
+                whole=True,
+                open_query=True,
+            )
+            for one in self._lists.templates
+        ]
+
+    def templates(self) -> Sequence[Template]:
+        """Give the templates as the object gave them."""
+        return self._lists.templates
+
+    def claims(self) -> Sequence[Route]:
+        """Give every listed URI."""
+        return [Route(one.uri, self.read, one.name, one.mime_type, whole=True) for one in self._lists.resources]
+
+    def on_reroute(self, again: Callable[[], None]) -> None:
+        """Have the catalogue told when lists change."""
+        self._again = again
+
+    def _rerouted(self) -> None:
+        self._again()
+
+    def entries(self, after: str = "") -> Iterator[Resource]:
+        """Yield the listed resources in URI order, asked for at most once in `list_ttl_s`."""
+        self._look()
+        yield from (entry for entry in self._lists.resources if entry.uri > after)
+
+    def survey(self) -> str:
+        """Give a token of the list as it is known; it is asked for anew in the background."""
+        if self._object is not None and self._lists.is_stale() and not self._is_closed:
+            threading.Thread(target=self._refresh, name=f"carrel-listing-{self.name}", daemon=True).start()
+        return str(self._lists.version)
+
+    def _look(self) -> None:
+        """Have lists that are of no time before `list_ttl_s`; an object that was late is not waited for again."""
+        if self._object is None or not self._lists.is_stale():
+            return
+        if self._is_late:
+            self.survey()
+        else:
+            self._refresh()
+
+    def _refresh(self, left: Callable[[], float] | None = None) -> None:
+        """Ask for every list that is offered; one that fails is empty while it does."""
+        self._is_late = False
+        wanted: dict[str, tuple[str, Callable[[Any], shapes.Listed]]] = {}
+        if "resources" in self._facets:
+            wanted["resources"] = "resources", shapes.resources
+            if has_method(self._object, "resource_templates"):
+                wanted["templates"] = "resource_templates", shapes.templates
+        if "tools" in self._facets:
+            wanted["tools"] = "tools", partial(tools.methods, owner=self._object)
+        self._lists.refresh(
+            {kind: partial(self._ask_list, method, read, left or self._time) for kind, (method, read) in wanted.items()}
+        )
+
+    def _time(self) -> float:
+        return self._options.timeout_s
+
+    def _ask_list(self, method: str, read: Callable[[Any], shapes.Listed], left: Callable[[], float]) -> shapes.Listed:
+        try:
+            return self._calls.call(getattr(self._object, method), left(), read)
+        except (Late, Busy):
+            self._is_late = True
+            return shapes.Listed((), (f"{method}() gave no answer in time",))
+        except Broke as broke:
+            log.debug("object %s", self.name, exc_info=broke.cause)
+            is_ours = isinstance(broke.cause, shapes.Rubbish)
+            return shapes.Listed((), (str(broke.cause) if is_ours else f"{method}() raised an exception",))
+
+    # Reading
+
+    def read(self, uri: str) -> Reading:
+        """Read a URI that is listed, or that a template matches; what is neither is looked for once more."""
+        way = self._find(uri)
+        if way is None and self._object is not None and self._lists.is_older(MISS_S):
+            self._refresh()
+            way = self._find(uri)
+        if way is None:
+            raise NotFound(uri)
+        return self._read(way, uri)
+
+    unmatched = read
+
+    def _find(self, uri: str) -> Way | None:
+        if "#" in uri:
+            raise BadArgument("The URI has a fragment", uri=uri, data={"parameter": "uri"})
+        bare, query = split_query(uri)
+        decode(bare)
+        pairs(query or "")
+        return self._lists.find(uri)
+
+    def _read(self, way: Way, uri: str) -> Reading:
+        read = partial(self._object.resource_read, way.handed, list(way.arguments))
+        take = partial(shapes.contents, handed=way.handed, is_ours=lambda other: self._lists.find(other) is not None)
+        try:
+            given = self._calls.call(read, self._options.timeout_s, take)
+        except Late:
+            raise self._failed("Resource read timed out", "timeout", uri) from None
+        except Busy:
+            raise self._failed("Provider is busy", "busy", uri) from None
+        except Broke as broke:
+            raise self._broken(broke.cause, uri) from None
+        if given is None and not way.is_listed:
+            raise NotFound(uri)
+        if given is None:
+            raise self._failed("Resource read failed", "failed", uri)
+        if isinstance(given, Failure):
+            raise self._failed(given.message or "Resource read failed", "failed", uri)
+        return Reading(given, mime_type=way.mime_type, ttl_ms=self._options.ttl_ms)
+
+    def _broken(self, cause: BaseException, uri: str) -> Exception:
+        """Make of what the object raised what the client is told."""
+        if isinstance(cause, NotFound):
+            return NotFound(uri)
+        if isinstance(cause, BadArgument):
+            return BadArgument(_line(cause.message) or "Invalid argument", uri=uri)
+        word = "bad_result" if isinstance(cause, shapes.Rubbish) else "failed"
+        return self._failed("Resource read failed", word, uri, cause)
+
+    def _failed(self, message: str, word: str, uri: str, cause: BaseException | None = None) -> ProviderError:
+        incident = self._log_incident(message, word, uri, cause)
+        return ProviderError(message, word=word, uri=uri, data={"incident": incident})
+
+    def _log_incident(self, message: str, word: str, about: str, cause: BaseException | None) -> str:
+        """Write down what a client is told only the number of."""
+        incident = os.urandom(4).hex()
+        log.error("incident %s: object %s, %s: %s (%s)", incident, self.name, about, message, word, exc_info=cause)
+        return incident
+
+    def fingerprint(self, uri: str) -> str | None:
+        """Give the ETag, read at most once in `poll_s`; None where nothing is, or it cannot be read now."""
+        poll_s, now = self._options.poll_s, monotonic()
+        if poll_s == 0:
+            raise BadArgument("Changes of this resource are not told", uri=uri)
+        known = self._tokens.get(uri)
+        if known is not None and now - known[0] < poll_s:
+            return known[1]
+        try:
+            token = etag_of(self.read(uri).items)
+        except ProviderError as error:
+            token = error.word
+        self._tokens = {other: one for other, one in self._tokens.items() if now - one[0] < 2 * poll_s + 2}
+        self._tokens[uri] = now, token
+        return token
+
+    # Completions and tools
+
+    def complete(self, template: str, variable: str, value: str, context: Mapping[str, str]) -> Completion:
+        if "completions" not in self._facets:
+            return Completion((), total=0, has_more=False)
+        ask = partial(self._object.completion, template, (variable, value), list(context.items()))
+        try:
+            return self._calls.call(ask, self._options.timeout_s, shapes.completion)
+        except (Late, Busy, Broke) as error:
+            cause = error.cause if isinstance(error, Broke) else None
+            raise self._failed("Completion failed", "failed", template, cause) from None
+
+    def tools(self) -> Sequence[Tool]:
+        return [method.tool for method in self._lists.tools]
+
+    def call(self, name: str, arguments: Mapping[str, object], call: Call) -> ToolResult:
+        """Check the arguments, then have `tool_call` answer, or the tool's own method."""
+        del call
+        method = next(one for one in self._lists.tools if one.tool.name == name)
+        values, problem = tools.fitted(method, arguments)
+        if problem:
+            return ToolResult((problem,), is_error=True, meta={"dev.carrel/error": "invalid"})
+        try:
+            if has_method(self._object, "tool_call"):
+                asked = partial(self._object.tool_call, name, list(arguments.items()))
+                given = self._calls.call(asked, self._options.timeout_s, _result_or_pass)
+                if given is not None:
+                    return given
+            called = partial(getattr(self._object, method.method), **values)
+            return self._calls.call(called, self._options.timeout_s, tools.result)
+        except Late:
+            return self._tool_failed("Tool timed out", "timeout", name)
+        except Busy:
+            return self._tool_failed("Provider is busy", "busy", name)
+        except Broke as broke:
+            word = "bad_result" if isinstance(broke.cause, shapes.Rubbish) else "failed"
+            return self._tool_failed("Tool execution failed", word, name, broke.cause)
+
+    def _tool_failed(self, message: str, word: str, name: str, cause: BaseException | None = None) -> ToolResult:
+        incident = self._log_incident(message, word, name, cause)
+        meta = {"dev.carrel/error": word, "dev.carrel/incident": incident}
+        return ToolResult((message,), is_error=True, meta=meta)
+
+    # The rest
+
+    def health(self) -> Meta:
+        """Tell whether it is loaded, and what is wrong with its lists."""
+        state = "left out" if self._problem else "up" if self._object is not None else "loading"
+        problems = [self._problem] if self._problem else list(self._lists.faults())
+        return {"state": state, "object": self._options.told, "facets": sorted(self._facets), "problems": problems}
+
+    def close(self) -> None:
+        """Have the object let go of what it holds, once."""
+        if self._is_closed:
+            return
+        self._is_closed = True
+        if self._object is not None and has_method(self._object, "close"):
+            try:
+                self._calls.call(self._object.close, min(CLOSE_S, self._options.timeout_s))
+            except (Late, Busy, Broke) as error:
+                log.warning("object %s: close() failed", self.name)
+                log.debug("object %s", self.name, exc_info=error)
+        self._calls.close()
+
+
+def serve_object(made: object, name: str = "object", **settings: Any) -> ObjectProvider:
+    """Make a provider of an object that is there already; raise ConfigError where it cannot be one."""
+    provider = ObjectProvider(name, ObjectSettings(import_=f"{type(made).__name__}:itself", **settings), lambda: made)
+    provider.load()
+    if provider.problem:
+        provider.close()
+        raise ConfigError(f"{name} is {provider.problem}")
+    provider.narrow()
+    return provider
+
+
+def _left(deadline: float) -> float:
+    return max(0.0, deadline - monotonic())
+
+
+def _line(text: str) -> str:
+    return echo(" ".join(text.split()))
+
+
+def _result_or_pass(given: Any) -> ToolResult | None:
+    return None if given is NotImplemented else tools.result(given)

@@ -1,0 +1,278 @@
+"""Objects that the configuration, the command line or an installed package names: found, checked, left out, joined."""
+
+import json
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from carrel import config
+from carrel.cli.serve import parse
+from carrel.client import Client
+from carrel.desk import Desk, open_desk
+from carrel.errors import ConfigError, RemoteError
+from carrel.model import Text
+from carrel.trust import TrustStore
+
+PATIENCE_S = 10.0
+GARDEN = (Path(__file__).parents[1] / "greenhouse.py").read_text(encoding="utf-8")
+OBJECT = """
+from carrel import Contents, Resource, TextContent
+class {name}:
+    def __init__(self, uri="{uri}"):
+        self.uri = uri
+    def capabilities(self):
+        return ["resources"]
+    def resources(self):
+        return [Resource(self.uri, "{name}")]
+    def resource_read(self, uri, arguments):
+        return Contents([TextContent(uri, "text/plain", "{name}")])
+"""
+
+
+@pytest.fixture(name="project")
+def project_folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
+    monkeypatch.setattr(sys, "path", [*sys.path])
+    folder = (tmp_path / "project").resolve()
+    folder.mkdir()
+    modules = set(sys.modules)
+    yield folder
+    for name in set(sys.modules) - modules:
+        del sys.modules[name]
+
+
+def write(path: Path, text: str) -> Path:
+    path.parent.mkdir(parents=True, exist_ok=True)
+    path.write_text(text, encoding="utf-8")
+    return path
+
+
+def desk_of(project: Path, *flags: str, patience_s: float = PATIENCE_S, is_trusted: bool = True) -> Desk:
+    environment = {"HOME": str(project.parent)}
+    if is_trusted and (project / "carrel.toml").exists():
+        TrustStore(environment).add(str(project / "carrel.toml"))
+    parsed = parse([*flags, "--project", str(project), "--without", "workspace"])
+    return open_desk(config.load(str(project), environment, parsed.flags), patience_s)
+
+
+def uris(desk: Desk) -> list[str]:
+    return [entry.uri for entry in desk.catalog.entries() if not entry.uri.startswith("carrel:")]
+
+
+def health(desk: Desk) -> Any:
+    item = desk.catalog.read("carrel://health").items[0]
+    assert isinstance(item, Text)
+    return json.loads(item.text)
+
+
+def test_an_object_of_the_project_file_is_served_with_its_arguments(project: Path) -> None:
+    write(project / "garden/desk.py", GARDEN)
+    text = "[objects.greenhouse]\nimport = 'garden.desk:Greenhouse'\nargs = { beds = { north = 41.5 } }\n"
+    write(project / "carrel.toml", text)
+    desk = desk_of(project)
+    with Client.to(desk.server) as client:
+        [item] = client.read("greenhouse://house/summary").items
+        guide = client.read("carrel://guide").items[0]
+    desk.close()
+
+    assert isinstance(item, Text)
+    assert isinstance(guide, Text)
+    assert item.text == "north 41.5"
+    assert uris(desk) == ["greenhouse://house/badge", "greenhouse://house/summary"]
+    assert "greenhouse://house/beds/{bed}" in guide.text
+    told = f"object garden.desk:Greenhouse, from {project / 'carrel.toml'}"
+    assert [(one.name, one.state, one.why) for one in desk.choices[:1]] == [("greenhouse", "served", told)]
+
+
+def test_an_object_of_a_file_that_is_not_trusted_is_not_even_imported(project: Path) -> None:
+    write(project / "evil.py", "raise SystemExit('imported')")
+    write(project / "carrel.toml", "[objects.evil]\nimport = 'evil:Evil'\n")
+    desk = desk_of(project, is_trusted=False)
+
+    assert uris(desk) == []
+    assert desk.notes == (
+        "[objects.evil] in carrel.toml is not in effect: it runs code; run `carrel trust` to allow it",
+    )
+
+
+def test_objects_of_the_command_line_get_names_of_their_own(project: Path) -> None:
+    write(project / "one.py", OBJECT.format(name="Thing", uri="one://a"))
+    write(project / "two.py", OBJECT.format(name="Thing", uri="two://a") + "\nthing = Thing('two://b')\n")
+    write(project / "three.py", OBJECT.format(name="Thing", uri="three://a") + "\ndef make_it(): return Thing()\n")
+    desk = desk_of(project, "--object", "one:Thing", "--object=two:thing", "--object", "three:make_it")
+    desk.close()
+
+    assert [choice.name for choice in desk.choices[:3]] == ["thing", "thing-2", "make-it"]
+    assert uris(desk) == ["one://a", "two://b", "three://a"]
+
+
+@pytest.mark.parametrize(
+    ("target", "told"),
+    [
+        ("nowhere.desk:X", "there is no module nowhere; install it, or add its folder to PYTHONPATH"),
+        ("thing:Absent", "thing has no attribute Absent"),
+        ("needy:X", "needy imports absent_module, which is not installed"),
+        ("broken:X", "importing broken raised SyntaxError"),
+        ("leaves:X", "importing leaves raised SystemExit"),
+        ("thing:fails", "thing:fails() raised ZeroDivisionError when it was called"),
+        ("thing:NUMBER", "it has no method capabilities(), nor routes() and entries()"),
+        ("thing:Lacking", "it declares resources and has no method resources()"),
+        ("installed", "no installed package has the entry point installed in the group carrel.providers"),
+    ],
+)
+def test_what_does_not_load_is_left_out_and_the_others_are_served(
+    project: Path, target: str, told: str, caplog: pytest.LogCaptureFixture
+) -> None:
+    lacking = "\nclass Lacking:\n    def capabilities(self): return ['resources']\n"
+    wrong = "\nNUMBER = 5\ndef fails(): 1 / 0\n"
+    write(project / "thing.py", OBJECT.format(name="Thing", uri="thing://a") + wrong + lacking)
+    write(project / "needy.py", "import absent_module")
+    write(project / "broken.py", "def")
+    write(project / "leaves.py", "raise SystemExit")
+    desk = desk_of(project, "--object", target, "--object", "thing:Thing")
+    name = desk.choices[0].name
+    found = health(desk)
+    guide = desk.catalog.read("carrel://guide").items[0]
+    desk.close()
+
+    assert uris(desk) == ["thing://a"]
+    assert [problem for problem in found["problems"] if problem.startswith(f"{name}: not served: {told}")] != []
+    assert isinstance(guide, Text)
+    assert f"- {name}: not served: {told}" in guide.text
+    assert len([record for record in caplog.records if told in record.getMessage()]) == 1
+    assert all(record.exc_info is None for record in caplog.records)
+
+
+def test_an_object_that_loads_slowly_joins_later_and_is_told(project: Path) -> None:
+    write(project / "gate.py", "import threading\nopen = threading.Event()\n")
+    slow = "import gate\ngate.open.wait(10)\n" + OBJECT.format(name="Slow", uri="slow://a")
+    write(project / "slow.py", slow)
+    desk = desk_of(project, "--object", "slow:Slow", patience_s=0.05)
+    assert uris(desk) == []
+    with Client.to(desk.server) as client:
+        assert {"tools", "completions"} <= set(client.capabilities)
+        with client.listen(list_changes=True) as listening:
+            sys.modules["gate"].open.set()
+            assert listening.wait(PATIENCE_S) == ""
+        assert [entry.uri for entry in client.resources()][3:] == ["slow://a"]
+    desk.close()
+
+
+def test_an_object_that_never_loads_is_given_up(project: Path) -> None:
+    write(project / "never.py", "import threading\nthreading.Event().wait(5)\n")
+    text = "[objects.never]\nimport = 'never:X'\nstart_timeout_s = 0.1\n"
+    write(project / "carrel.toml", text)
+    desk = desk_of(project)
+    problems = health(desk)["problems"]
+    desk.close()
+
+    assert problems == ["never: not served: it did not load within 0.1 s"]
+
+
+NATIVE = """
+from carrel import Project, Resource, Route, Text
+class Native:
+    name = "native"
+    schemes = ("native",)
+    def __init__(self, project: Project, word: str = "hello") -> None:
+        self.word = word
+    def routes(self):
+        return (Route("native://word", self.read, name="word", mime_type="text/plain"),)
+    def entries(self, after=""):
+        if after < "native://word":
+            yield Resource("native://word", "word", "", "text/plain")
+    def read(self):
+        return Text(self.word)
+"""
+
+
+def test_a_native_provider_comes_in_by_the_same_door(project: Path) -> None:
+    write(project / "native.py", NATIVE)
+    write(project / "carrel.toml", "[objects.mine]\nimport = 'native:Native'\nargs = { word = 'hi' }\n")
+    desk = desk_of(project)
+    read = desk.catalog.read("native://word").items
+    desk.close()
+
+    assert (uris(desk), read) == (["native://word"], (Text("hi"),))
+
+
+def test_two_claims_on_one_uri_are_an_error_that_names_both(project: Path) -> None:
+    write(project / "one.py", OBJECT.format(name="One", uri="x://a"))
+    write(project / "two.py", OBJECT.format(name="Two", uri="X://%61"))
+
+    with pytest.raises(ConfigError, match="X://%61 is claimed by both one and two"):
+        desk_of(project, "--object", "one:One", "--object", "two:Two")
+
+
+def test_two_claims_on_one_template_or_tool_are_errors_too(project: Path) -> None:
+    template = "\n    def resource_templates(self): return [Template('x://{y}', 'y')]\n"
+    head = "from carrel import Template\n"
+    write(project / "one.py", head + OBJECT.format(name="One", uri="x://a/a") + template)
+    write(project / "two.py", head + OBJECT.format(name="Two", uri="x://a/b") + template)
+    with pytest.raises(ConfigError, match=r"x://\{y\} is claimed by both one and two"):
+        desk_of(project, "--object", "one:One", "--object", "two:Two")
+
+    tool = "\n    def capabilities(self): return ['tools']\n    def tools(self): return [Tool('read_resource', 'go')]\n"
+    write(
+        project / "three.py",
+        "from carrel import Tool\n" + OBJECT.format(name="Three", uri="x://c") + tool + "    def go(self): pass\n",
+    )
+    with pytest.raises(ConfigError, match="read_resource is claimed by both three and mirror"):
+        desk_of(project, "--object", "three:Three")
+
+
+def test_a_clash_that_appears_later_leaves_the_first_its_own_and_is_told(project: Path) -> None:
+    write(project / "one.py", OBJECT.format(name="One", uri="x://a") + "\none = One()\n")
+    write(project / "two.py", OBJECT.format(name="Two", uri="x://b") + "\ntwo = Two()\n")
+    text = "[objects.one]\nimport = 'one:one'\nlist_ttl_s = 0\n[objects.two]\nimport = 'two:two'\nlist_ttl_s = 0\n"
+    write(project / "carrel.toml", text)
+    desk = desk_of(project)
+    assert uris(desk) == ["x://a", "x://b"]
+    sys.modules["two"].two.uri = "x://a"
+    list(desk.catalog.entries())
+    read = desk.catalog.read("x://a").items
+    found = (uris(desk), health(desk)["problems"])
+    desk.close()
+
+    assert found == (["x://a"], ["x://a is claimed by one and by two; one keeps it"])
+    assert read == (Text("One", "text/plain"),)
+
+
+def test_objects_may_share_a_scheme(project: Path) -> None:
+    write(project / "one.py", OBJECT.format(name="One", uri="x://a"))
+    write(project / "two.py", OBJECT.format(name="Two", uri="x://b"))
+    desk = desk_of(project, "--object", "one:One", "--object", "two:Two")
+    with Client.to(desk.server) as client:
+        texts = [client.read(uri).items for uri in ("x://a", "x://b")]
+        with pytest.raises(RemoteError, match="Resource not found: x://c"):
+            client.read("x://c")
+    desk.close()
+
+    assert [item.text for items in texts for item in items if isinstance(item, Text)] == ["One", "Two"]
+
+
+@pytest.mark.parametrize(
+    ("text", "said"),
+    [
+        ("[objects.x]\nimprt = 'a:b'\n", "[objects.x] has no key 'imprt'; did you mean 'import'?"),
+        ("[objects.x]\n", "[objects.x] give either import"),
+        ("[objects.x]\ntimeout_s = 5\n", '[objects.x] give either import = "module:attribute" or provider = "NAME"'),
+        ("[objects.x]\nimport = 'a'\n", "[objects.x] import: expected module:attribute, got 'a'"),
+        ("[objects.x]\nimport = 'a:b'\ntimeout_s = 0.01\n", "timeout_s: expected a number from 0.1 to 300, got 0.01"),
+        ("[objects.X]\nimport = 'a:b'\n", "[objects.X]: a name is a-z, 0-9 and -"),
+        (
+            "[objects.workspace]\nimport = 'a:b'\n",
+            "[objects.workspace]: the name 'workspace' is taken by Carrel itself",
+        ),
+        ("[objects.x]\nimport = 'a:b'\nfacets = ['prompts']\n", "expected a list, each one of"),
+        ("[objects]\nx = 5\n", "objects.x must be a section, as [objects.x]"),
+    ],
+)
+def test_a_mistake_in_the_configuration_names_its_place(project: Path, text: str, said: str) -> None:
+    write(project / "carrel.toml", text)
+    with pytest.raises(ConfigError) as caught:
+        desk_of(project)
+
+    assert said in str(caught.value)

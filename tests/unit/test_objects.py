@@ -1,0 +1,602 @@
+"""Objects as providers: the contract, and every row of what an object may do wrong."""
+
+import asyncio
+import contextlib
+import logging
+import re
+import threading
+from collections.abc import Callable, Iterator
+from types import SimpleNamespace
+from typing import Any
+
+import pytest
+
+import carrel
+from carrel import BadArgument, Contents, Failure, NotFound, Resource, Template, TextContent
+from carrel.catalog import Catalog
+from carrel.client import Client, EraName
+from carrel.errors import ConfigError, RemoteError
+from carrel.model import Blob, Text
+from carrel.providers.objects import serve_object
+from carrel.providers.objects.calls import Busy, Calls
+from carrel.server import Server
+from carrel.testing import ProviderContract
+from carrel.watch import Watcher
+from tests import schemas
+from tests.greenhouse import Greenhouse
+
+ERAS: tuple[EraName, ...] = ("modern", "legacy")
+NOT_FOUND = {"modern": -32602, "legacy": -32002}
+PATIENCE_S = 10.0
+
+
+class TestGreenhouse(ProviderContract):
+    """The example of the page passes the contract, unchanged."""
+
+    deadline_s = 10.0
+
+    def provider(self) -> Any:
+        self.beds = {"north": 41.5, "south": 12.0}
+        return Greenhouse(self.beds)
+
+    def missing_uri(self) -> str:
+        return "greenhouse://house/beds/east"
+
+    def variables(self) -> dict[str, str]:
+        return {"bed": "north"}
+
+    def change(self, uri: str) -> None:
+        if not uri.endswith("summary"):
+            raise NotImplementedError
+        self.beds["north"] += 1
+
+    def validate(self, message: bytes, version: str, method: str) -> None:
+        schemas.check(message, version, method)
+
+
+class Shelf:
+    """One listed URI and one template; `given` is what a read gives, or does."""
+
+    def __init__(self, given: Any = None, listed: list[Any] | None = None) -> None:
+        self.given = given
+        self.listed = [Resource("shelf://a", "a", "", "text/x-a")] if listed is None else listed
+        self.handed: list[tuple[str, list[tuple[str, str]]]] = []
+        self.lists = 0
+
+    def capabilities(self) -> list[str]:
+        return ["resources"]
+
+    def resources(self) -> Any:
+        self.lists += 1
+        return self.listed
+
+    def resource_templates(self) -> list[Any]:
+        return [Template("shelf://t/{x}", "t", "", "text/x-t"), Template("shelf://r/{x}{?start}", "r", "", "")]
+
+    def resource_read(self, uri: str, arguments: list[tuple[str, str]]) -> Any:
+        self.handed.append((uri, arguments))
+        if callable(self.given):
+            return self.given(uri)
+        return Contents([TextContent(uri, "", "text")]) if self.given is None else self.given
+
+
+@contextlib.contextmanager
+def served(made: object, era: EraName = "modern", **settings: Any) -> Iterator[Client]:
+    catalog = Catalog([serve_object(made, **settings)])
+    with Client.to(Server(catalog, Watcher(catalog, 0.05)), era) as client:
+        yield client
+    catalog.close()
+
+
+def refusal(client: Client, uri: str) -> RemoteError:
+    with pytest.raises(RemoteError) as caught:
+        client.read(uri)
+    return caught.value
+
+
+def facts(error: RemoteError) -> tuple[int, str, object]:
+    return error.code, error.message, error.data["dev.carrel/error"]
+
+
+# Reading
+
+
+@pytest.mark.parametrize("era", ERAS)
+def test_the_page_s_example_reads_as_the_page_says(era: EraName) -> None:
+    with served(Greenhouse({"north": 41.5, "south": 12.0}), era) as client:
+        [item] = client.read("greenhouse://house/summary?below=20").items
+        assert isinstance(item, Text)
+        assert (item.uri, item.text, item.mime_type) == (
+            "greenhouse://house/summary?below=20",
+            "south 12.0",
+            "text/plain",
+        )
+        wrong = refusal(client, "greenhouse://house/summary?below=wet")
+        assert facts(wrong) == (-32602, "below must be a whole number", "invalid")
+        east = refusal(client, "greenhouse://house/beds/east")
+        assert (east.code, east.data["uri"]) == (NOT_FOUND[era], "greenhouse://house/beds/east")
+        assert client.call("driest").blocks == ("south",)
+        assert client.complete("greenhouse://house/beds/{bed}", "bed", "n").values == ("north",)
+
+
+@pytest.mark.parametrize(
+    ("asked", "handed"),
+    [
+        ("shelf://a", ("shelf://a", [])),
+        ("SHELF://%61", ("shelf://a", [])),
+        ("shelf://a?x=1&x=%2F+&y", ("shelf://a", [("x", "1"), ("x", "/+"), ("y", "")])),
+        ("shelf://q?v=1", ("shelf://q?v=1", [])),
+        ("shelf://q?v=1&w=2", ("shelf://q", [("v", "1"), ("w", "2")])),
+        ("shelf://t/5?u=7", ("shelf://t/5", [("u", "7")])),
+        ("shelf://t/%C3%A9", ("shelf://t/%C3%A9", [])),
+        ("shelf://r/5?start=3&u=1", ("shelf://r/5", [("start", "3"), ("u", "1")])),
+        ("shelf://a?start=0&u=1&length=2", ("shelf://a", [("u", "1")])),
+        ("shelf://t/5?length=2", ("shelf://t/5", [])),
+    ],
+)
+def test_the_object_is_handed_the_declared_uri_and_the_query_as_pairs(asked: str, handed: tuple[str, Any]) -> None:
+    listed = [Resource("shelf://a", "a"), Resource("shelf://q?v=1", "q1"), Resource("shelf://q", "q")]
+    shelf = Shelf(listed=listed)
+    with served(shelf) as client:
+        [item] = client.read(asked).items
+
+    assert shelf.handed == [handed]
+    assert item.uri == asked
+
+
+def test_an_item_without_a_type_has_that_of_its_entry() -> None:
+    with served(Shelf()) as client:
+        types = [client.read(uri).items[0].mime_type for uri in ("shelf://a", "shelf://t/1")]
+
+    assert types == ["text/x-a", "text/x-t"]
+
+
+def test_a_range_is_cut_by_the_catalogue() -> None:
+    with served(Shelf()) as client:
+        [item] = client.read("shelf://a?start=1&length=2").items
+
+    assert isinstance(item, Text)
+    assert item.text == "ex"
+
+
+def test_several_items_may_lie_beneath_or_be_served_by_the_same_object() -> None:
+    uris = ["shelf://a", "shelf://a/1", "shelf://t/9"]
+    with served(Shelf(Contents([TextContent(uri, "text/plain", uri) for uri in uris]))) as client:
+        assert [item.uri for item in client.read("shelf://a").items] == uris
+
+
+def test_an_object_that_knows_nothing_of_carrel_is_served_by_its_looks() -> None:
+    item = SimpleNamespace(uri="shelf://a", mime_type="image/png", base64_data="AAE=")
+    listed = [SimpleNamespace(uri="shelf://a", name="a", description="", mime_type="")]
+    with served(Shelf(SimpleNamespace(items=[item]), listed)) as client:
+        assert client.read("shelf://a").items[0] == Blob(
+            b"\0\1", "image/png", uri="shelf://a", meta=client.read("shelf://a").items[0].meta
+        )
+
+
+def raising(error: BaseException) -> Callable[[str], Any]:
+    def read(uri: str) -> Any:
+        raise error
+
+    return read
+
+
+Wrong: Any = SimpleNamespace(Contents=Contents, Text=TextContent, Blob=carrel.BlobContent)
+"""The values again, for what no type checker would let pass."""
+
+FAILED = (-32603, "Resource read failed", "failed")
+RUBBISH = (-32603, "Resource read failed", "bad_result")
+
+
+@pytest.mark.parametrize(
+    ("given", "told"),
+    [
+        (raising(KeyError("/etc/passwd")), FAILED),
+        (raising(SystemExit(3)), FAILED),
+        (raising(KeyboardInterrupt()), FAILED),
+        (raising(carrel.Denied("no", reason="because")), FAILED),
+        (raising(BadArgument("one\ntwo")), (-32602, "one two", "invalid")),
+        (lambda uri: None, FAILED),
+        (Failure("Sensor is off"), (-32603, "Sensor is off", "failed")),
+        (Failure("two\nlines " + "x" * 300), (-32603, "two lines " + "x" * 190, "failed")),
+        (Failure(""), FAILED),
+        ("text", RUBBISH),
+        ({"items": []}, RUBBISH),
+        (Wrong.Contents(["text"]), RUBBISH),
+        (SimpleNamespace(items="text"), RUBBISH),
+        (Contents([Wrong.Text("shelf://a", "", 5)]), RUBBISH),
+        (Contents([TextContent("shelf://a", "", "\ud800")]), RUBBISH),
+        (Contents([Wrong.Text("shelf://a", 5, "")]), RUBBISH),
+        (Contents([TextContent("shelf://a", "", "", meta={"x": {1}})]), RUBBISH),
+        (Contents([TextContent("other://a", "", "")]), RUBBISH),
+        (Contents([TextContent("shelf://b", "", "")]), RUBBISH),
+        (Contents([TextContent("shelf://a/../b", "", "")]), RUBBISH),
+        (Contents([TextContent("a", "", "")]), RUBBISH),
+        (Contents([carrel.BlobContent("shelf://a", "", "AAE")]), RUBBISH),
+        (Contents([carrel.BlobContent("shelf://a", "", "AA E=")]), RUBBISH),
+        (Contents([carrel.BlobContent("shelf://a", "", "AB==")]), RUBBISH),
+        (Contents([Wrong.Blob("shelf://a", "", b"AAE=")]), RUBBISH),
+    ],
+)
+@pytest.mark.parametrize("era", ERAS)
+def test_what_an_object_does_wrong_is_told_without_its_innards(
+    given: Any, told: tuple[int, str, str], era: EraName, caplog: pytest.LogCaptureFixture
+) -> None:
+    with served(Shelf(given), era) as client:
+        error = refusal(client, "shelf://a")
+        again = client.page().entries
+
+    assert facts(error) == told
+    assert [entry.uri for entry in again] == ["shelf://a"]
+    if error.code == -32603:
+        assert set(error.data) == {"uri", "dev.carrel/error", "incident"}
+        assert error.data["uri"] == "shelf://a"
+        assert re.fullmatch("[0-9a-f]{8}", str(error.data["incident"]))
+        assert f"incident {error.data['incident']}" in caplog.text
+
+
+@pytest.mark.parametrize("era", ERAS)
+@pytest.mark.parametrize(
+    ("uri", "given"),
+    [
+        ("shelf://b", None),
+        ("shelf://t/a/b", None),
+        ("shelf://t/1", lambda uri: None),
+        ("shelf://t/1", raising(NotFound("shelf://else"))),
+        ("shelf://a", raising(NotFound("shelf://else"))),
+    ],
+)
+def test_what_is_not_there_is_not_found(era: EraName, uri: str, given: Any) -> None:
+    with served(Shelf(given), era) as client:
+        error = refusal(client, uri)
+
+    assert (error.code, error.data["uri"], error.data["dev.carrel/error"]) == (NOT_FOUND[era], uri, "not_found")
+    assert error.message == f"Resource not found: {uri}"
+
+
+@pytest.mark.parametrize(
+    "uri",
+    [
+        "a",
+        "shelf://a%",
+        "shelf://a%00",
+        "shelf://a\0",
+        "shelf://a#x",
+        "shelf://" + "a" * 8_192,
+        "shelf://a?" + "&".join(["x=1"] * 65),
+        "shelf://t/1?" + "&".join(["x=1"] * 65),
+        "shelf://t/%ff",
+    ],
+)
+def test_an_unsound_uri_is_invalid_and_the_object_is_not_called(uri: str) -> None:
+    shelf = Shelf()
+    with served(shelf, "legacy") as client:
+        error = refusal(client, uri)
+
+    assert (error.code, error.data["dev.carrel/error"], shelf.handed) == (-32602, "invalid", [])
+
+
+def test_empty_contents_exist() -> None:
+    with served(Shelf(Contents([]))) as client:
+        assert client.request("resources/read", {"uri": "shelf://a"})["contents"] == []
+
+
+def test_what_does_not_fit_one_message_names_a_part_that_does() -> None:
+    with served(Shelf(Contents([TextContent("shelf://a", "", "x" * 3_000_000)]))) as client:
+        error = refusal(client, "shelf://a")
+        part = client.read(str(error.data["suggested"])).items[0]
+
+    assert (error.code, error.data["dev.carrel/error"]) == (-32802, "too_large")
+    assert isinstance(part, Text)
+    assert set(part.text) == {"x"}
+
+
+# Time
+
+
+def test_a_read_that_hangs_times_out_and_the_next_is_answered() -> None:
+    released = threading.Event()
+    shelf = Shelf(lambda uri: released.wait(PATIENCE_S) if uri.endswith("a") else Contents([]))
+    with served(shelf, timeout_s=0.1) as client:
+        assert facts(refusal(client, "shelf://a")) == (-32603, "Resource read timed out", "timeout")
+        assert client.read("shelf://t/1").items == ()
+        released.set()
+
+
+def test_after_eight_threads_are_given_up_the_object_is_busy_until_one_comes_back() -> None:
+    released = threading.Event()
+    shelf = Shelf(lambda uri: released.wait(PATIENCE_S) if uri.endswith("a") else Contents([]))
+    with served(shelf, timeout_s=0.1) as client:
+        told = [facts(refusal(client, "shelf://a"))[1:] for _ in range(9)]
+        assert told == [("Resource read timed out", "timeout")] * 8 + [("Provider is busy", "busy")]
+        released.set()
+        while True:
+            with contextlib.suppress(RemoteError):
+                assert client.read("shelf://t/1").items == ()
+                break
+
+
+def test_who_finds_no_free_slot_in_time_is_told_that_the_object_is_busy() -> None:
+    entered, released = threading.Event(), threading.Event()
+    calls = Calls("shelf", concurrency=1)
+
+    def wait() -> None:
+        entered.set()
+        released.wait(PATIENCE_S)
+
+    first = threading.Thread(target=calls.call, args=(wait, PATIENCE_S))
+    first.start()
+    assert entered.wait(PATIENCE_S)
+    with pytest.raises(Busy):
+        calls.call(lambda: None, 0.05)
+    released.set()
+    first.join(PATIENCE_S)
+    assert calls.call(lambda: 5, PATIENCE_S) == 5
+    calls.close()
+
+
+class Slow(Shelf):
+    async def resource_read(self, uri: str, arguments: list[tuple[str, str]]) -> Any:
+        if uri.endswith("a"):
+            await asyncio.sleep(PATIENCE_S)
+        if uri.endswith("exit"):
+            raise SystemExit
+        await asyncio.sleep(0)
+        return Contents([TextContent(uri, "", f"{asyncio.get_running_loop() is not None}")])
+
+    async def resources(self) -> list[Any]:
+        return self.listed
+
+
+def test_async_methods_run_on_a_loop_of_the_object_s_own() -> None:
+    with served(Slow(), timeout_s=0.2) as client:
+        assert [entry.uri for entry in client.page().entries] == ["shelf://a"]
+        assert facts(refusal(client, "shelf://a"))[2] == "timeout"
+        assert facts(refusal(client, "shelf://t/exit"))[2] == "failed"
+        [item] = client.read("shelf://t/1").items
+    assert isinstance(item, Text)
+    assert item.text == "True"
+
+
+# Lists
+
+
+def test_entries_are_ordered_and_unsound_ones_are_left_out_and_told() -> None:
+    listed = [
+        Resource("shelf://c", "c"),
+        Resource("shelf://a", "a", size=3),
+        Resource("shelf://%61", "again"),
+        Resource("relative", "r"),
+        Resource("shelf://nameless", ""),
+        Resource("shelf://f#x", "f"),
+        Resource("shelf://big", "big", size=-1),
+        "no entry",
+        Resource("shelf://b", "b"),
+    ]
+    provider = serve_object(Shelf(listed=listed), "shelf")
+    entries = [entry.uri for entry in provider.entries()]
+    problems = provider.health()["problems"]
+    provider.close()
+
+    assert entries == ["shelf://a", "shelf://b", "shelf://c"]
+    assert problems == [
+        "entry 2 of resources() is left out: shelf://%61 stands there twice",
+        "entry 3 of resources() is left out: The URI does not start with a scheme, such as workspace: or logs:",
+        "entry 4 of resources() is left out: its name is empty",
+        "entry 5 of resources() is left out: shelf://f#x has a fragment or white space",
+        "entry 6 of resources() is left out: its size is no whole number",
+        "entry 7 of resources() is left out: it has not the attributes of an entry",
+    ]
+
+
+@pytest.mark.parametrize(
+    ("resources", "told"),
+    [
+        (raising(OSError("/secret")), "resources() raised an exception"),
+        (lambda _: iter(()), "resources() gave no list"),
+        (lambda _: None, "resources() gave no list"),
+    ],
+)
+def test_a_list_that_breaks_leaves_the_templates_and_the_others(
+    resources: Any, told: str, caplog: pytest.LogCaptureFixture
+) -> None:
+    shelf = Shelf()
+    provider = serve_object(shelf, list_ttl_s=0.0)
+    shelf.resources = lambda: resources("")  # type: ignore[method-assign]
+    catalog = Catalog([provider, serve_object(Greenhouse({}), "house")])
+    lists = [[entry.uri for entry in catalog.entries()] for _ in range(2)]
+    templates = [template.name for template in catalog.templates()[0]]
+    problems = provider.health()["problems"]
+    catalog.close()
+
+    assert lists == [["greenhouse://house/badge", "greenhouse://house/summary"]] * 2
+    assert templates == ["r", "t", "bed"]
+    assert problems == [told]
+    assert caplog.text.count(told) == 1
+
+
+def test_a_list_that_hangs_is_waited_for_once() -> None:
+    released = threading.Event()
+    shelf = Shelf()
+    provider = serve_object(shelf, timeout_s=0.1, list_ttl_s=0.0)
+    shelf.resources = lambda: released.wait(PATIENCE_S)  # type: ignore[method-assign]
+
+    assert list(provider.entries()) == []
+    assert provider.health()["problems"] == ["resources() gave no answer in time"]
+    released.set()
+    provider.close()
+
+
+def test_a_list_is_asked_for_at_most_once_in_its_time() -> None:
+    shelf = Shelf()
+    with served(shelf, list_ttl_s=100.0) as client:
+        for _ in range(3):
+            client.page()
+
+    assert shelf.lists == 1
+
+
+def test_a_miss_asks_for_the_list_afresh_at_most_once_in_two_seconds() -> None:
+    shelf = Shelf()
+    provider = serve_object(shelf, list_ttl_s=100.0)
+    shelf.listed = [Resource("shelf://new", "new")]
+    lists: Any = vars(provider)["_lists"]
+    with pytest.raises(NotFound):
+        provider.read("shelf://new")
+    lists._asked_at -= 2.0
+
+    assert provider.read("shelf://new").items == (Text("text"),)
+    assert shelf.lists == 2
+    provider.close()
+
+
+def test_a_changed_list_is_told() -> None:
+    shelf = Shelf()
+    with served(shelf, list_ttl_s=0.01) as client, client.listen(list_changes=True) as listening:
+        assert listening.wait(0.5) is None
+        shelf.listed = [Resource("shelf://new", "new")]
+        assert listening.wait(PATIENCE_S) == ""
+        assert [entry.uri for entry in client.page().entries] == ["shelf://new"]
+
+
+def test_a_subscribed_resource_is_read_every_poll_and_none_where_that_is_off() -> None:
+    shelf = Shelf()
+    with served(shelf, poll_s=0.05) as client, client.listen(["shelf://a"]) as listening:
+        shelf.given = Contents([])
+        assert listening.wait(PATIENCE_S) == "shelf://a"
+    with served(Shelf(), poll_s=0.0) as client, client.listen(["shelf://a"]) as listening:
+        assert listening.honoured == ()
+
+
+# Capabilities
+
+
+class Offering:
+    """An object whose capabilities are given."""
+
+    def __init__(self, words: Any) -> None:
+        self.words = words
+
+    def capabilities(self) -> Any:
+        if isinstance(self.words, Exception):
+            raise self.words
+        return self.words
+
+    def resources(self) -> list[Any]:
+        return [Resource("offering://a", "a")]
+
+    def resource_read(self, uri: str, arguments: list[tuple[str, str]]) -> Any:
+        return Contents([])
+
+    def tools(self) -> list[Any]:
+        return [carrel.Tool("say", "say")]
+
+    def say(self) -> str:
+        return "said"
+
+
+@pytest.mark.parametrize("words", [[], OSError("x"), "resources", [5], None, ["prompts"]])
+def test_capabilities_that_say_nothing_serve_nothing(words: Any) -> None:
+    with served(Offering(words)) as client:
+        assert client.page().entries == ()
+        assert client.capabilities == {"resources": {"subscribe": True, "listChanged": True}}
+        with pytest.raises(RemoteError) as caught:
+            client.tools()
+    assert caught.value.code == -32601
+
+
+def test_only_what_is_declared_is_served() -> None:
+    with served(Offering(["tools", "prompts"])) as client:
+        assert (client.page().entries, [tool.name for tool in client.tools()]) == ((), ["say"])
+        assert refusal(client, "offering://a").code == -32602
+    with served(Offering(["resources", "tools"]), facets=["resources"]) as client:
+        assert "tools" not in client.capabilities
+        assert [entry.uri for entry in client.page().entries] == ["offering://a"]
+
+
+def test_a_declared_facet_without_its_method_is_an_error_that_names_it() -> None:
+    with pytest.raises(ConfigError, match=r"offering is not served: it declares completions and has no method comple"):
+        serve_object(Offering(["resources", "completions"]), "offering")
+
+
+def test_an_object_without_capabilities_is_none() -> None:
+    with pytest.raises(ConfigError, match=r"thing is not served: it has no method capabilities\(\)"):
+        serve_object(object(), "thing")
+
+
+# Completions
+
+
+class Completing(Greenhouse):
+    def __init__(self, given: Any) -> None:
+        super().__init__({})
+        self.given = given
+        self.asked: list[Any] = []
+
+    def completion(self, reference: str, argument: tuple[str, str], context: list[tuple[str, str]]) -> Any:
+        self.asked.append((reference, argument, context))
+        return self.given() if callable(self.given) else self.given
+
+
+BED = "greenhouse://house/beds/{bed}"
+
+
+def test_completions_are_the_first_hundred_and_say_so() -> None:
+    given = Completing([str(number) for number in range(150)])
+    with served(given) as client:
+        completed = client.complete(BED, "bed", "x", {"row": "1"})
+
+    assert (completed.values, completed.total, completed.has_more) == (tuple(map(str, range(100))), 150, True)
+    assert given.asked == [(BED, ("bed", "x"), [("row", "1")])]
+
+
+@pytest.mark.parametrize("given", [5, [5], None, "text", lambda: 1 / 0, carrel.Completion((), total=-1)])
+def test_a_completion_that_breaks_is_told(given: Any) -> None:
+    with served(Completing(given)) as client, pytest.raises(RemoteError) as caught:
+        client.complete(BED, "bed", "x")
+
+    assert facts(caught.value) == (-32603, "Completion failed", "failed")
+
+
+@pytest.mark.parametrize(("reference", "variable"), [("x://{y}", "y"), (BED, "row")])
+def test_an_unknown_reference_or_argument_is_invalid(reference: str, variable: str) -> None:
+    with served(Completing([])) as client, pytest.raises(RemoteError) as caught:
+        client.complete(reference, variable, "")
+
+    assert (caught.value.code, caught.value.word) == (-32602, "invalid")
+
+
+# Closing, and what is logged
+
+
+def test_close_is_called_once() -> None:
+    closed: list[str] = []
+    shelf = Shelf()
+    shelf.close = lambda: closed.append("closed")  # type: ignore[attr-defined]
+    provider = serve_object(shelf)
+    provider.close()
+    provider.close()
+
+    assert closed == ["closed"]
+
+
+def test_the_traceback_stands_beside_the_incident(caplog: pytest.LogCaptureFixture) -> None:
+    caplog.set_level(logging.ERROR)
+    with served(Shelf(raising(KeyError("cause")))) as client:
+        error = refusal(client, "shelf://a")
+
+    [record] = [record for record in caplog.records if str(error.data["incident"]) in record.getMessage()]
+    assert record.exc_info is not None
+    assert isinstance(record.exc_info[1], KeyError)
+
+
+def test_the_seed_s_names_are_there() -> None:
+    assert (carrel.resource, carrel.contents, carrel.text_content, carrel.blob_content, carrel.resource_template) == (
+        carrel.Resource,
+        carrel.Contents,
+        carrel.TextContent,
+        carrel.BlobContent,
+        carrel.Template,
+    )
+    assert carrel.BlobContent.of("x:a", "image/png", b"\0\1") == carrel.BlobContent("x:a", "image/png", "AAE=")
+    assert sorted(set(carrel.__all__)) == sorted(name for name in carrel.__all__ if hasattr(carrel, name))

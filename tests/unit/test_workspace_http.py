@@ -1,0 +1,29 @@
+"""Folders over plain HTTP: however few children one has, it is told as a folder."""
+
+import json
+from pathlib import Path
+
+import pytest
+
+from carrel.provider import Project
+from carrel.providers.workspace import Workspace
+from tests.http_asking import application, get
+from tests.workspaces import fill
+
+
+@pytest.mark.parametrize(
+    ("files", "expected"),
+    [
+        ({"lib/": ""}, ["workspace:///lib"]),
+        ({"lib/a.md": "a"}, ["workspace:///lib/a.md"]),
+        ({"lib/a.md": "a", "lib/b/c.md": "c"}, ["workspace:///lib/a.md", "workspace:///lib/b"]),
+    ],
+    ids=["empty", "one child", "two children"],
+)
+def test_a_folder_is_told_as_its_children(tmp_path: Path, files: dict[str, str], expected: list[str]) -> None:
+    app = application(Workspace(Project(str(fill(tmp_path, files)), {})))
+
+    reply = get(app, "/workspace/lib")
+
+    assert (reply.status, reply.headers["content-type"]) == (200, "application/json")
+    assert [item["uri"] for item in json.loads(reply.body)["contents"]] == expected
