@@ -27,14 +27,19 @@ def main(status: int, keep: str, program: list[str]) -> None:
     os.set_inheritable(status, False)
     group, problem = start(program)
     if problem:
-        os.write(status, b"failed %d\n" % problem)
+        tell(status, b"failed %d\n" % problem)
         return
-    nowhere = os.open(os.devnull, os.O_RDWR)
-    os.dup2(nowhere, 1)
-    os.dup2(nowhere, 2)
-    os.write(status, b"started %d\n" % group)
-    if not follow(group, status):
-        end_orphans(group)
+    is_gone_by_itself = False
+    try:
+        nowhere = os.open(os.devnull, os.O_RDWR)
+        os.dup2(nowhere, 1)
+        os.dup2(nowhere, 2)
+        tell(status, b"started %d\n" % group)
+        is_gone_by_itself = follow(group, status)
+    finally:
+        # Whatever went wrong here, nobody is left behind.
+        if not is_gone_by_itself:
+            end_orphans(group)
 
 
 def start(program: list[str]) -> tuple[int, int]:
