@@ -43,9 +43,9 @@ class NoSkips:
 
     @pytest.hookimpl(trylast=True)
     def pytest_sessionfinish(self, session: pytest.Session) -> None:
-        """Fail a run that would have passed."""
-        if session.exitstatus == pytest.ExitCode.OK and self._complaints(session.config):
-            session.exitstatus = pytest.ExitCode.TESTS_FAILED
+        """Fail the run, in another way than by a failed test: running that again would not help."""
+        if self._complaints(session.config):
+            session.exitstatus = pytest.ExitCode.USAGE_ERROR
 
     def pytest_terminal_summary(self, terminalreporter: pytest.TerminalReporter, config: pytest.Config) -> None:
         """Name everything that did not run."""
@@ -59,6 +59,8 @@ class NoSkips:
         if config.option.collectonly:
             return []
         skipped = [f"skipped: {test}: {reason}" for test, reason in sorted(self._skipped.items())]
+        if config.option.lf:
+            return skipped
         empty = [f"no test ran in {argument}" for argument in config.args if not self._ran_in(argument, config)]
         return skipped + empty
 
