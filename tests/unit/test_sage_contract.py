@@ -1,5 +1,7 @@
 """The laws every provider obeys, held by a Sage folder, with errors as content and as protocol errors."""
 
+import threading
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import ClassVar
 
@@ -70,3 +72,18 @@ class TestSageWithProtocolErrors(TestSage):
     """With errors as protocol errors and no tools at all."""
 
     settings: ClassVar[dict[str, str]] = {"tools": "off", "errors": "protocol"}
+
+
+def test_threads_that_look_at_a_folder_together_all_find_it(tmp_path: Path) -> None:
+    project = lay_out(tmp_path / "shop")
+    for _ in range(50):
+        sage = open_sage(project)
+        start = threading.Barrier(4)
+
+        def look(_: int, start: threading.Barrier = start, sage: Sage = sage) -> bool:
+            start.wait()
+            return sage.memory.home.root("knowledge") is not None
+
+        with ThreadPoolExecutor(4) as threads:
+            assert list(threads.map(look, range(4))) == [True] * 4
+        sage.close()

@@ -94,16 +94,20 @@ class Folders:
         return self._roots.get(name) if self._known.get(name) == identity else None
 
     def _open(self, name: str, identity: tuple[int, int]) -> None:
+        """Open a folder that is another one than before; called by one thread at a time."""
+        if self._known.get(name) == identity:
+            return  # another thread was here first
         before = self._roots.pop(name, None)
         if before is not None:
             self._retired.append(before)  # another thread may be reading through it
-        self._known[name] = identity
         try:
             opened = self._contained((*self._way, name) if name else self._way)
         except (OSError, SandboxError):
-            return
+            opened = None
         if opened is not None:
             self._roots[name] = opened
+        # Last: who sees that it is known, without the lock, must find it open.
+        self._known[name] = identity
 
     def _contained(self, segments: tuple[str, ...]) -> Root | None:
         """Open a folder only if every step to it stays inside; what was walked to is what is held."""
