@@ -23,6 +23,7 @@ from pathlib import Path
 from typing import Final, get_args
 
 from bench.load import Era, Peer, PeerError, discover, message, reads
+from tests import schemas
 
 PEERS: Final = Path(__file__).parent / "peers"
 URI: Final = "bench://text"
@@ -133,8 +134,10 @@ def measure_reads(table: Mapping[str, Contender], plan: Plan, size: int, folder:
             for era in ERAS
             for name, contender in table.items()
         ]
-        for _, era, peer, pool in running:
+        for name, era, peer, pool in running:
             warm_up(peer, era, pool, size)
+            if name == "carrel":
+                schemas.check(peer.ask(pool[0]).rstrip(b"\n"), VERSIONS[era], "resources/read")
         for _ in range(plan.rounds):
             for depth in DEPTHS:
                 samples[f"client and pipes alone, /s, depth {depth}"]["cat"].append(
@@ -145,6 +148,9 @@ def measure_reads(table: Mapping[str, Contender], plan: Plan, size: int, folder:
                     samples[reading(era, depth)][name].append(run.rate)
                     samples[cost(era, depth)][name].append(run.cpu_us)
     return samples
+
+
+VERSIONS: Final[Mapping[Era, str]] = {"modern": "2026-07-28", "legacy": "2025-11-25"}
 
 
 def warm_up(peer: Peer, era: Era, pool: Sequence[bytes], size: int) -> None:
