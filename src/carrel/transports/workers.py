@@ -8,6 +8,7 @@ as a build that is waited for, has no deadline and takes no thread from the othe
 import threading
 from collections import deque
 from collections.abc import Callable
+from math import inf
 from time import monotonic
 
 from carrel.limits import MAX_PATIENT, MAX_PENDING, REQUEST_DEADLINE_S, WORKER_THREADS
@@ -23,12 +24,16 @@ class Workers:
     def __init__(self, send: Callable[[bytes], None], deadline_s: float = REQUEST_DEADLINE_S) -> None:
         self._send = send
         self._deadline_s = deadline_s
-        self._state = threading.Condition()
+        lock = threading.Lock()
+        self._is_needed = threading.Condition(lock)
+        self._is_due = threading.Condition(lock)
+        self._is_drained = threading.Condition(lock)
         self._waiting: deque[tuple[Work, Take]] = deque()
         self._deadlines: dict[Work, tuple[float, Take]] = {}
         self._threads = 0
         self._idle = 0
         self._clock: threading.Thread | None = None
+        self._rings_at = inf
         self._is_closed = False
         self._patient = 0
 
@@ -38,24 +43,31 @@ class Workers:
         if work.is_patient:
             self._submit_patient(work, given)
             return
-        with self._state:
+        with self._is_needed:
             is_full = len(self._waiting) >= MAX_PENDING
             if not is_full:
                 self._waiting.append((work, given))
-                self._deadlines[work] = (monotonic() + max(self._deadline_s, work.deadline_s), given)
                 # A thread that was woken but has not run yet still counts as idle, and takes one piece only.
                 if len(self._waiting) > self._idle and self._threads < WORKER_THREADS:
                     self._threads += 1
                     threading.Thread(target=self._work, name="carrel-worker", daemon=True).start()
-                if self._clock is None:
-                    self._clock = threading.Thread(target=self._watch_deadlines, name="carrel-clock", daemon=True)
-                    self._clock.start()
-                self._state.notify_all()
+                else:
+                    self._is_needed.notify()
+                self._set_deadline(work, given)
         if is_full:
             given(work.refuse())
 
+    def _set_deadline(self, work: Work, take: Take) -> None:
+        deadline = monotonic() + max(self._deadline_s, work.deadline_s)
+        self._deadlines[work] = (deadline, take)
+        if self._clock is None:
+            self._clock = threading.Thread(target=self._watch_deadlines, name="carrel-clock", daemon=True)
+            self._clock.start()
+        elif deadline < self._rings_at:
+            self._is_due.notify()
+
     def _submit_patient(self, work: Work, take: Take) -> None:
-        with self._state:
+        with self._is_needed:
             is_full = self._patient >= MAX_PATIENT
             self._patient += not is_full
         if is_full:
@@ -65,46 +77,50 @@ class Workers:
 
     def _work_patiently(self, work: Work, take: Take) -> None:
         take(work.run())
-        with self._state:
+        with self._is_drained:
             self._patient -= 1
-            self._state.notify_all()
+            self._is_drained.notify_all()
 
     def drain(self, grace_s: float) -> None:
         """Wait until everything is done, at most this long."""
-        with self._state:
-            self._state.wait_for(lambda: not self._deadlines and not self._patient, grace_s)
+        with self._is_drained:
+            self._is_drained.wait_for(lambda: not self._deadlines and not self._patient, grace_s)
 
     def close(self) -> None:
         """Let the threads end, each when it is done with what it does."""
-        with self._state:
+        with self._is_needed:
             self._is_closed = True
-            self._state.notify_all()
+            self._is_needed.notify_all()
+            self._is_due.notify()
 
     def _work(self) -> None:
         while True:
-            with self._state:
+            with self._is_needed:
                 while not self._waiting:
                     if self._is_closed:
                         return
                     self._idle += 1
-                    self._state.wait()
+                    self._is_needed.wait()
                     self._idle -= 1
                 work, take = self._waiting.popleft()
             take(work.run())
-            with self._state:
+            with self._is_drained:
                 self._deadlines.pop(work, None)
-                self._state.notify_all()
+                if not self._deadlines:
+                    self._is_drained.notify_all()
 
     def _watch_deadlines(self) -> None:
         while not self._is_closed:
-            with self._state:
+            with self._is_due:
                 now = monotonic()
                 late = [(work, take) for work, (deadline, take) in self._deadlines.items() if deadline <= now]
                 for work, _ in late:
                     del self._deadlines[work]
+                if late and not self._deadlines:
+                    self._is_drained.notify_all()
                 if not late and not self._is_closed:
-                    soonest = min((deadline for deadline, _ in self._deadlines.values()), default=None)
-                    self._state.wait(None if soonest is None else soonest - now)
+                    self._rings_at = min((deadline for deadline, _ in self._deadlines.values()), default=inf)
+                    self._is_due.wait(None if self._rings_at == inf else self._rings_at - now)
             for work, take in late:
                 take(work.expire())
 
