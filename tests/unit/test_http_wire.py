@@ -1,8 +1,12 @@
 """Over real sockets: who sends slowly, much or nonsense, who leaves, who does not read; and Carrel's own client."""
 
+import asyncio
+import gc
 import json
 import socket
+import struct
 import threading
+import weakref
 from collections.abc import Iterator
 from contextlib import contextmanager
 from http.client import HTTPConnection
@@ -157,6 +161,31 @@ def test_a_reader_who_takes_nothing_is_cut_off() -> None:
         with connection:
             connection.sendall(request * 5)
             assert lost.acquire(timeout=PATIENCE_S)
+
+
+def test_nothing_is_kept_of_a_connection_that_was_reset() -> None:
+    lost = threading.Event()
+    kept: list[weakref.ref[Wire]] = []
+
+    class Followed(Wire):
+        def connection_made(self, transport: asyncio.BaseTransport) -> None:
+            super().connection_made(transport)
+            kept.append(weakref.ref(self))
+
+        def connection_lost(self, exc: Exception | None) -> None:
+            super().connection_lost(exc)
+            # What is called later on comes after what uvicorn still has to do with this connection.
+            self.loop.call_soon(lost.set)
+
+    with listening(application(Memory()), Followed) as port:
+        with socket.create_connection(("127.0.0.1", port), timeout=PATIENCE_S) as connection:
+            connection.sendall(b"GET /-/health HTTP/1.1\r\n" + HOST + b"\r\n")
+            assert statuses(connection.recv(10_000)) == [200]
+            connection.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, struct.pack("ii", 1, 0))
+        assert lost.wait(PATIENCE_S)
+        raw(port, b"GET /-/health HTTP/1.1\r\n" + HOST + b"Connection: close\r\n\r\n")
+        gc.collect()
+        assert kept[0]() is None
 
 
 def test_requests_on_one_connection_are_answered_in_order() -> None:

@@ -51,6 +51,8 @@ class Wire(HttpToolsProtocol):
             cycle.message_event.set()
         self.pipeline.clear()
         super().connection_lost(exc)
+        # uvicorn leaves the timer of an idle connection that was reset, and with it all that the connection held.
+        self._unset_keepalive_if_required()
 
     def data_received(self, data: bytes) -> None:
         """Take bytes, as long as they come within the bounds."""
