@@ -5,9 +5,11 @@ from collections.abc import Callable, Mapping
 from carrel.browsing import PAGE_SIZE, Asked
 from carrel.catalog import Catalog
 from carrel.errors import BadArgument, BadCursor, TooLarge
-from carrel.limits import LIST_TTL_MS
-from carrel.model import Range
+from carrel.limits import LIST_TTL_MS, MAX_KEPT_PAGE_BYTES
+from carrel.model import Page, Range
 from carrel.protocol import jsonrpc, methods, results
+from carrel.protocol.eras import Era
+from carrel.remembering import Remembered
 from carrel.routing import Found
 from carrel.value import Value
 from carrel.work import Running
@@ -38,6 +40,7 @@ class Answers:
 
     def __init__(self, catalog: Catalog) -> None:
         self.catalog = catalog
+        self._pages: Remembered[tuple[str | None, Era], tuple[Page, jsonrpc.Spelled]] = Remembered(MAX_KEPT_PAGE_BYTES)
         self.by_method: Mapping[str, Callable[[Job], bytes | None]] = {
             "resources/read": self.read,
             "resources/list": self.list,
@@ -74,11 +77,21 @@ class Answers:
                 total = sum(1 for _ in self.catalog.entries())
                 result = results.fly_list_result(page, total, 0, limit, job.call.era)
             else:
-                result = results.list_result(page, job.call.era)
+                result = self._spelled(page, job.call)
             encoded = jsonrpc.answer(job.call.id, result)
             if len(encoded) <= self.catalog.max_bytes or len(page.entries) <= 1:
                 return encoded
             limit = len(page.entries) // 2
+
+    def _spelled(self, page: Page, call: methods.Call) -> object:
+        """Spell a page of the list; one that is as it was the last time is not spelled again."""
+        place = call.params.cursor, call.era
+        known = self._pages.get(place)
+        if known is not None and known[0] == page:
+            return known[1]
+        spelled = jsonrpc.spelled(results.list_result(page, call.era))
+        self._pages.put(place, (page, spelled), len(spelled))
+        return spelled
 
     def _browse(self, job: Job) -> bytes:
         """Give a page in Fly's way, with its fields beside the standard ones."""

@@ -1,29 +1,23 @@
 """All providers as one: an ordered list, and reads that find their route.
 
 What holds for every resource is applied here, once: ETag and condition, byte ranges,
-the size of one message. The list is a sequence of sections (front entries, then provider
-by provider); a cursor names a section and the key of the last entry, so entries may come
-and go between pages without one being repeated or skipped.
+the size of one message. `listing` has the list, `routing` the way to a URI.
 """
 
-import logging
 import threading
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from functools import partial
-from itertools import islice
 
 from carrel import browsing, content, permissions
-from carrel.cursor import seal, unseal
-from carrel.errors import BadArgument, BadCursor, ConfigError, ProviderError, echo
-from carrel.limits import LIST_TTL_MS, MAX_COMPLETIONS, MAX_MESSAGE_BYTES, PAGE_SIZE
+from carrel.cursor import unseal
+from carrel.errors import BadArgument, ConfigError, echo
+from carrel.limits import MAX_COMPLETIONS, MAX_MESSAGE_BYTES, PAGE_SIZE
+from carrel.listing import Listing
 from carrel.model import Completion, Item, Page, Range, Reading, Resource, Stored, Template, Text, Tool, ToolResult
 from carrel.provider import Call, Closing, Fingerprinting, Given, Instructing, Provider, Rerouting
 from carrel.routing import RANGE_NAMES, Clash, Found, Mounted, Routes
 from carrel.value import replace
 
-log = logging.getLogger(__name__)
-
-_FRONT, _MAIN, _TEMPLATES = "f", "m", "t"
 _TRIES = 3
 """How often a source that changes while it is read is read, before that is told instead."""
 
@@ -70,6 +64,7 @@ class Catalog:
     def _put(self, mounted: tuple[Mounted, ...]) -> None:
         """Take a new table into use; `generation` tells others to look at it anew."""
         self._routes = Routes(mounted)
+        self._list = Listing(mounted, self._routes)
         self.mounted = mounted
         self.generation += 1
 
@@ -105,18 +100,10 @@ class Catalog:
     def page(self, cursor: str | None = None, limit: int | None = None) -> Page:
         """Give one page of the list, from the start or from where the cursor points."""
         wanted = self.page_size if limit is None else limit
-        parts = unseal(cursor) if cursor else (_FRONT, "", "")
-        if parts[0] == browsing.SECTION:
+        parts = unseal(cursor) if cursor else ()
+        if parts and parts[0] == browsing.SECTION:
             return browsing.go_on(self.visible(), parts, wanted)
-        taken = list(islice(self._sections(*self._place(parts)), wanted + 1))
-        entries = tuple(entry for _, _, entry in taken[:wanted])
-        is_starting = any(getattr(mounted.provider, "is_starting", False) for mounted in self.mounted)
-        ttl_ms = 0 if is_starting else LIST_TTL_MS
-        if len(taken) <= wanted:
-            return Page(entries, ttl_ms=ttl_ms)
-        section, mounted, last = taken[wanted - 1]
-        next_cursor = seal(section, mounted.provider.name, mounted.key(last))
-        return Page(entries, next_cursor, ttl_ms=ttl_ms)
+        return self._list.page(parts, wanted)
 
     def browse(self, asked: browsing.Asked) -> browsing.Browsed:
         """Give a page in Fly's way: files and logs only, numbered, with a total."""
@@ -124,76 +111,15 @@ class Catalog:
 
     def entries(self, scheme: str | None = None) -> Iterator[Resource]:
         """Yield the whole list, or one provider's part of it, in order."""
-        for _, mounted, entry in self._sections(_FRONT, "", ""):
-            if scheme is None or scheme in mounted.provider.schemes:
-                yield entry
+        return self._list.entries(scheme)
 
     def templates(self, cursor: str | None = None) -> tuple[tuple[Template, ...], str | None]:
         """Give one page of the templates and the cursor of the next."""
-        start = self._template_place(cursor)
-        every = [
-            template
-            for mounted in self.visible()
-            for template in mounted.templates()
-            if permissions.may_read(template.uri_template) and not self._routes.has_lost(mounted, template.uri_template)
-        ]
-        end = start + self.page_size
-        return tuple(every[start:end]), seal(_TEMPLATES, str(end)) if end < len(every) else None
+        return self._list.templates(unseal(cursor) if cursor else (), self.page_size)
 
     def visible(self) -> tuple[Mounted, ...]:
         """Give the providers of which whoever asks may read anything."""
-        if permissions.is_unlimited():
-            return self.mounted
-        return tuple(mounted for mounted in self.mounted if permissions.may_see(mounted.provider.schemes))
-
-    def _place(self, parts: tuple[str, ...]) -> tuple[str, str, str]:
-        match parts:
-            case (section, name, key) if section in (_FRONT, _MAIN) and (not name or self._is_mounted(name)):
-                return section, name, key
-        raise BadCursor
-
-    def _template_place(self, cursor: str | None) -> int:
-        if not cursor:
-            return 0
-        match unseal(cursor):
-            case (section, number) if section == _TEMPLATES and number.isascii() and number.isdigit():
-                return int(number[:9])
-        raise BadCursor
-
-    def _is_mounted(self, name: str) -> bool:
-        return any(mounted.provider.name == name for mounted in self.mounted)
-
-    def _sections(self, section: str, name: str, key: str) -> Iterator[tuple[str, Mounted, Resource]]:
-        """Walk what whoever asks may see of the list, from a place on."""
-        walked = self._walk(section, name, key)
-        if permissions.is_unlimited():
-            return walked
-        return (found for found in walked if permissions.may_read(found[2].uri))
-
-    def _walk(self, section: str, name: str, key: str) -> Iterator[tuple[str, Mounted, Resource]]:
-        """Walk the list from a place on: that provider's section after the key, then all that follow."""
-        if section == _FRONT:
-            for mounted, after in self._from(name, key):
-                front = () if mounted.fronting is None else mounted.fronting.front()
-                yield from ((_FRONT, mounted, entry) for entry in front if mounted.key(entry) > after)
-            name, key = "", ""
-        for mounted, after in self._from(name, key):
-            try:
-                for entry in mounted.provider.entries(after):
-                    if not self._routes.has_lost(mounted, entry.uri):
-                        yield _MAIN, mounted, entry
-            except ProviderError as error:
-                log.warning("the list of %s is cut short: %s", mounted.provider.name, error.message)
-
-    def _from(self, name: str, key: str) -> Iterator[tuple[Mounted, str]]:
-        """Give the providers from the named one on, with the key each is to start after."""
-        reached = not name
-        visible = self.visible()
-        for mounted in self.mounted:
-            is_first = not reached and mounted.provider.name == name
-            reached = reached or is_first
-            if reached and mounted in visible:
-                yield mounted, key if is_first else ""
+        return self._list.visible()
 
     # Reading
 

@@ -192,9 +192,14 @@ class Routes:
             elif taken.mounted is not mounted:
                 self.clashes.append(Clash(route.template, taken.mounted.provider.name, mounted.provider.name))
 
+    @property
+    def has_clashes(self) -> bool:
+        """Tell whether any provider has what is another's."""
+        return bool(self._lost)
+
     def has_lost(self, mounted: Mounted, what: str) -> bool:
         """Tell whether a URI or template that a provider has is another's."""
-        return bool(self._lost) and (mounted.provider.name, what) in self._lost
+        return (mounted.provider.name, what) in self._lost
 
     def find(self, uri: str) -> Found:
         """Give the way to a URI, or raise the reason why there is none."""

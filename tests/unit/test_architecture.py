@@ -22,7 +22,9 @@ PACKAGE = Path(__file__).parents[2] / "src" / "carrel"
 
 # The rooms. Names are relative to `carrel`; the package root itself is "".
 
-VALUES = frozenset({"digest", "errors", "limits", "model", "template", "times", "uri", "value", "version"})
+VALUES = frozenset(
+    {"digest", "errors", "limits", "model", "remembering", "template", "times", "uri", "value", "version"}
+)
 DOMAIN = frozenset(
     {
         "browsing",
@@ -31,6 +33,7 @@ DOMAIN = frozenset(
         "cursor",
         "denial",
         "facets",
+        "listing",
         "openat2",
         "patterns",
         "permissions",

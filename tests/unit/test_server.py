@@ -182,6 +182,22 @@ def test_a_list_is_spelled_as_its_era_wants(client: Conversation) -> None:
     assert entries["test:///plain"]["_meta"] == {"dev.carrel/etag": "p"}
 
 
+def test_a_list_that_changed_is_spelled_anew() -> None:
+    shelf = Shelf(texts={"a": "", "b": ""})
+    client = talk(shelf)
+
+    def uris(version: str) -> list[str]:
+        return [entry["uri"] for entry in client.ask("resources/list", version=version)["resources"]]
+
+    for version in (LEGACY, MODERN, LEGACY, MODERN):
+        assert uris(version) == [shelf.uri("a"), shelf.uri("b")]
+    shelf.remove("b")
+    shelf.put("c")
+    for version in (LEGACY, MODERN):
+        assert uris(version) == [shelf.uri("a"), shelf.uri("c")]
+    client.close()
+
+
 def test_a_template_is_spelled_out(client: Conversation) -> None:
     listed = client.ask("resources/templates/list", version=LEGACY)["resourceTemplates"]
 

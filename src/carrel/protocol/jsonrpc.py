@@ -23,6 +23,10 @@ Key = int | str
 """A request id as a value: what cancelling and answers are matched by."""
 
 
+Spelled = Raw
+"""A part of an answer that is encoded already."""
+
+
 class Message(Struct, gc=False, frozen=True):
     """A request, or a notification when `id` is None."""
 
@@ -131,6 +135,11 @@ def find_id(head: bytes) -> bytes | None:
 def plain(value: object) -> bytes:
     """Encode any value as JSON, for answers that are no messages."""
     return _encode(value)
+
+
+def spelled(value: object) -> Spelled:
+    """Encode a part of an answer beforehand."""
+    return Raw(_encode(value))
 
 
 def answer(request_id: bytes, result: object) -> bytes:

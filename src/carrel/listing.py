@@ -1,0 +1,147 @@
+"""The list of all resources: one order, in pages.
+
+It is a sequence of sections: front entries, then provider by provider. A cursor names a
+section and the key of the last entry, so entries may come and go between pages without one
+being repeated or skipped.
+"""
+
+import logging
+from collections.abc import Iterator
+from itertools import islice
+from typing import Final
+
+from carrel import permissions
+from carrel.cursor import seal
+from carrel.errors import BadCursor, ProviderError
+from carrel.limits import LIST_TTL_MS
+from carrel.model import Page, Resource, Template
+from carrel.routing import Mounted, Routes
+from carrel.value import Value
+
+log = logging.getLogger(__name__)
+
+_FRONT: Final = "f"
+_MAIN: Final = "m"
+_TEMPLATES: Final = "t"
+_START: Final = (_FRONT, "", "")
+
+
+class Section(Value, frozen=True):
+    """A part of the list: the entries of one provider, at the front or in its turn."""
+
+    kind: str
+    mounted: Mounted
+    entries: Iterator[Resource]
+
+
+class Listing:
+    """What one table of providers lists, to whoever asks."""
+
+    def __init__(self, mounted: tuple[Mounted, ...], routes: Routes) -> None:
+        self._mounted = mounted
+        self._routes = routes
+
+    def page(self, parts: tuple[str, ...], wanted: int) -> Page:
+        """Give one page, from the start or from the place that the parts of a cursor name."""
+        entries: list[Resource] = []
+        last = None
+        for section in self._sections(*self._place(parts)):
+            entries += islice(section.entries, wanted + 1 - len(entries))
+            last = section if last is None and len(entries) >= wanted else last
+            if len(entries) > wanted:
+                break
+        is_starting = any(getattr(mounted.provider, "is_starting", False) for mounted in self._mounted)
+        ttl_ms = 0 if is_starting else LIST_TTL_MS
+        if last is None or len(entries) <= wanted:
+            return Page(tuple(entries), ttl_ms=ttl_ms)
+        shown = tuple(entries[:wanted])
+        next_cursor = seal(last.kind, last.mounted.provider.name, last.mounted.key(shown[-1]))
+        return Page(shown, next_cursor, ttl_ms=ttl_ms)
+
+    def entries(self, scheme: str | None = None) -> Iterator[Resource]:
+        """Yield the whole list, or one provider's part of it."""
+        for section in self._sections(*_START):
+            if scheme is None or scheme in section.mounted.provider.schemes:
+                yield from section.entries
+
+    def templates(self, parts: tuple[str, ...], wanted: int) -> tuple[tuple[Template, ...], str | None]:
+        """Give one page of the templates and the cursor of the next."""
+        start = _number_of(parts)
+        every = [
+            template
+            for mounted in self.visible()
+            for template in mounted.templates()
+            if permissions.may_read(template.uri_template) and not self._routes.has_lost(mounted, template.uri_template)
+        ]
+        end = start + wanted
+        return tuple(every[start:end]), seal(_TEMPLATES, str(end)) if end < len(every) else None
+
+    def visible(self) -> tuple[Mounted, ...]:
+        """Give the providers of which whoever asks may read anything."""
+        if permissions.is_unlimited():
+            return self._mounted
+        return tuple(mounted for mounted in self._mounted if permissions.may_see(mounted.provider.schemes))
+
+    def _place(self, parts: tuple[str, ...]) -> tuple[str, str, str]:
+        match parts:
+            case ():
+                return _START
+            case (kind, name, key) if kind in (_FRONT, _MAIN) and (not name or self._is_mounted(name)):
+                return kind, name, key
+        raise BadCursor
+
+    def _is_mounted(self, name: str) -> bool:
+        return any(mounted.provider.name == name for mounted in self._mounted)
+
+    def _sections(self, kind: str, name: str, key: str) -> Iterator[Section]:
+        """Give what whoever asks may see, from a place on: the provider's section there, then all that follow."""
+        if kind == _FRONT:
+            for mounted, after in self._from(name, key):
+                if mounted.fronting is not None:
+                    yield Section(_FRONT, mounted, _permitted(_front(mounted, after)))
+            name, key = "", ""
+        for mounted, after in self._from(name, key):
+            yield Section(_MAIN, mounted, _permitted(self._walk(mounted, after)))
+
+    def _from(self, name: str, key: str) -> Iterator[tuple[Mounted, str]]:
+        """Give the providers from the named one on, with the key each is to start after."""
+        reached = not name
+        visible = self.visible()
+        for mounted in self._mounted:
+            is_first = not reached and mounted.provider.name == name
+            reached = reached or is_first
+            if reached and mounted in visible:
+                yield mounted, key if is_first else ""
+
+    def _walk(self, mounted: Mounted, after: str) -> Iterator[Resource]:
+        """Walk the entries of a provider, but for those that are another's."""
+        try:
+            if self._routes.has_clashes:
+                for entry in mounted.provider.entries(after):
+                    if not self._routes.has_lost(mounted, entry.uri):
+                        yield entry
+            else:
+                yield from mounted.provider.entries(after)
+        except ProviderError as error:
+            log.warning("the list of %s is cut short: %s", mounted.provider.name, error.message)
+
+
+def _front(mounted: Mounted, after: str) -> Iterator[Resource]:
+    assert mounted.fronting is not None
+    return (entry for entry in mounted.fronting.front() if mounted.key(entry) > after)
+
+
+def _permitted(entries: Iterator[Resource]) -> Iterator[Resource]:
+    """Leave out what whoever asks may not read."""
+    if permissions.is_unlimited():
+        return entries
+    return (entry for entry in entries if permissions.may_read(entry.uri))
+
+
+def _number_of(parts: tuple[str, ...]) -> int:
+    match parts:
+        case ():
+            return 0
+        case (kind, number) if kind == _TEMPLATES and number.isascii() and number.isdigit():
+            return int(number[:9])
+    raise BadCursor
