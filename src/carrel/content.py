@@ -6,18 +6,19 @@ for every provider.
 """
 
 from collections.abc import Callable, Sequence
-from functools import lru_cache
 from typing import Final
 
 from carrel.digest import blake2b
 from carrel.errors import BadArgument, TooLarge, echo
+from carrel.limits import MAX_KEPT_TEXT_BYTES
 from carrel.model import Blob, Encoding, Item, Range, Source, Stored, Text
+from carrel.remembering import Remembered
 from carrel.uri import pairs, split_query, with_query, without
 from carrel.value import replace
 
 _ETAG_BYTES: Final = 8
 _CHUNK: Final = 1 << 20
-_SHORT: Final = 16_384
+_LEAST_WEIGHT: Final = 1_024
 _SUGGESTED_SHARE: Final = 16
 """A part this much smaller than the limit fits whatever the escaping."""
 _OTHER_PARTS: Final = frozenset({"lines", "tail", "since"})
@@ -30,8 +31,9 @@ _RESULT_BYTES: Final = 4_096
 def etag_of(items: Sequence[Item]) -> str:
     """Make an ETag of the content itself, for readings that bring none."""
     if len(items) == 1 and type(items[0]) is Text and items[0].uri is None:
-        text = items[0].text
-        return _etag_of_short(text) if len(text) <= _SHORT else _etag_of_text(text)
+        return _etag_of_text(items[0].text)
+    if len(items) == 1 and type(items[0]) is Blob and items[0].uri is None:
+        return _etag_of_bytes(items[0].data)
     state = blake2b(digest_size=_ETAG_BYTES)
     for item in items:
         if isinstance(item, Text):
@@ -47,11 +49,27 @@ def etag_of(items: Sequence[Item]) -> str:
 
 
 def _etag_of_text(text: str) -> str:
-    return blake2b(text.encode("utf-8", "surrogatepass"), digest_size=_ETAG_BYTES).hexdigest()
+    known = _etags.get(id(text))
+    if known is not None and known[0] is text:
+        return known[1]
+    return _keep(text, text.encode("utf-8", "surrogatepass"))
 
 
-_etag_of_short: Final = lru_cache(maxsize=256)(_etag_of_text)
-"""Remembers short texts: a provider that keeps its text in memory gives the same one each time."""
+def _etag_of_bytes(data: bytes) -> str:
+    known = _etags.get(id(data))
+    if known is not None and known[0] is data:
+        return known[1]
+    return _keep(data, data)
+
+
+def _keep(content: str | bytes, data: bytes) -> str:
+    etag = blake2b(data, digest_size=_ETAG_BYTES).hexdigest()
+    _etags.put(id(content), (content, etag), _LEAST_WEIGHT + len(data))
+    return etag
+
+
+_etags: Final[Remembered[int, tuple[str | bytes, str]]] = Remembered(MAX_KEPT_TEXT_BYTES)
+"""By the very object: a provider that keeps its content in memory gives the same one each time."""
 
 
 def matches(condition: str, etag: str) -> bool:

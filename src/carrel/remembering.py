@@ -8,7 +8,7 @@ _Made = TypeVar("_Made")
 
 
 class Remembered(Generic[_Key, _Made]):
-    """Keeps what was made, by key. When the bound on all weights is passed, what was used longest ago goes."""
+    """Keeps what was made, by key. When the bound on all weights is passed, what was put longest ago goes."""
 
     def __init__(self, capacity: int) -> None:
         self._capacity = capacity
@@ -18,12 +18,8 @@ class Remembered(Generic[_Key, _Made]):
 
     def get(self, key: _Key) -> _Made | None:
         """Give what is kept under a key."""
-        with self._lock:
-            found = self._kept.pop(key, None)
-            if found is None:
-                return None
-            self._kept[key] = found
-            return found[0]
+        found = self._kept.get(key)
+        return None if found is None else found[0]
 
     def put(self, key: _Key, made: _Made, weight: int) -> None:
         """Keep something in place of what the key had; nothing that alone would pass the bound."""

@@ -7,11 +7,11 @@ def test_what_was_put_is_given_until_the_bound_is_passed() -> None:
     kept: Remembered[str, int] = Remembered(10)
     kept.put("a", 1, 4)
     kept.put("b", 2, 4)
-    assert kept.get("a") == 1
+    assert (kept.get("a"), kept.get("b")) == (1, 2)
 
     kept.put("c", 3, 4)
 
-    assert (kept.get("a"), kept.get("b"), kept.get("c")) == (1, None, 3)
+    assert (kept.get("a"), kept.get("b"), kept.get("c")) == (None, 2, 3)
 
 
 def test_a_key_has_what_was_put_last_and_its_weight() -> None:
