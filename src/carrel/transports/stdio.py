@@ -10,7 +10,7 @@ import os
 import signal
 import sys
 import threading
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from types import FrameType
 from typing import Final
 
@@ -22,6 +22,8 @@ from carrel.work import Work
 
 _CHUNK: Final = 1 << 16
 _PIPE_BYTES: Final = 1 << 20
+_PARTS: Final = 512
+"""Written at once; systems take a thousand."""
 _ENDING: Final = (signal.SIGTERM, signal.SIGINT)
 _NOTICE_S: Final = 0.05
 
@@ -40,14 +42,32 @@ class Output:
 
     def write(self, *messages: bytes) -> None:
         """Write each message and its line end."""
-        data = b"\n".join((*messages, b""))
         with self._lock:
             try:
-                written = os.write(self._descriptor, data) if self.is_open else len(data)
-                while written < len(data):
-                    written += os.write(self._descriptor, memoryview(data)[written:])
+                if self.is_open:
+                    self._write(messages)
             except OSError:
                 self.is_open = False
+
+    def _write(self, messages: tuple[bytes, ...]) -> None:
+        if sum(map(len, messages)) <= _CHUNK:
+            data = b"\n".join((*messages, b""))
+            written = os.write(self._descriptor, data)
+            parts: Sequence[bytes | memoryview] = [data[written:]] if written < len(data) else []
+        else:
+            # Large ones are not copied together.
+            parts = [part for message in messages for part in (message, b"\n")]
+        while parts:
+            parts = _rest(parts, os.writev(self._descriptor, parts[:_PARTS]))
+
+
+def _rest(parts: Sequence[bytes | memoryview], written: int) -> Sequence[bytes | memoryview]:
+    """Give what of the parts is still to be written."""
+    for number, part in enumerate(parts):
+        if written < len(part):
+            return [memoryview(part)[written:], *parts[number + 1 :]]
+        written -= len(part)
+    return []
 
 
 def serve(server: Server, streams: tuple[int, int] | None = None) -> None:
