@@ -148,29 +148,45 @@ class Connection:
 
     def begin(self, call: methods.Call, send: Send | None = None) -> bytes | Work | None:
         """Answer a call, or give work that will. `send` takes what comes before the answer, if that has its own way."""
-        if call.key in self._running or call.key in self._listens:
+        if self._is_in_use(call.key):
             message = "Invalid request: id is in use by a request that still runs"
             return failures.encode(ProtocolError(jsonrpc.INVALID_REQUEST, message), call.era, call.id)
-        found = None
-        if call.method == "resources/read":
+        with ActingAs(self._access):
             try:
-                with ActingAs(self._access):
-                    found = self._catalog.find(call.params.uri)
+                found = self._find(call)
             except RequestError as error:
                 return failures.encode(error, call.era, call.id, call.params.uri)
-        if not self._is_blocking(call.method, found):
-            return self._run(Job(call, found, None, send or self._send))
+            if not self._is_blocking(call.method, found):
+                return self._run(Job(call, found, None, send or self._send))
         running = Running(lambda: self._running.pop(call.key, None), _progress_of(call, send or self._send))
         self._running[call.key] = running
         job = Job(call, found, running, send or self._send)
         return Work(
             running,
-            run=lambda: self._run(job),
+            run=lambda: self._run_aside(job),
             late=lambda: self._fail(job, ProviderError("Request timed out", word="timeout")),
             busy=lambda: self._fail(job, ProviderError("Server is busy: too many requests wait", word="busy")),
             deadline_s=self._server.deadline_s,
             is_patient=call.method == "tools/call" and self._catalog.is_patient(call.params.name),
         )
+
+    def at_once(self, call: methods.Call) -> bytes | None:
+        """Answer a call that need not wait; None for any other, which is for `begin`."""
+        with ActingAs(self._access):
+            try:
+                found = self._find(call)
+            except RequestError:
+                return None
+            if self._is_in_use(call.key) or self._is_blocking(call.method, found):
+                return None
+            return self._run(Job(call, found, None, self._send))
+
+    def _is_in_use(self, key: Key) -> bool:
+        return key in self._running or key in self._listens
+
+    def _find(self, call: methods.Call) -> Found | None:
+        """Give the way to what is read, for a call that reads."""
+        return self._catalog.find(call.params.uri) if call.method == "resources/read" else None
 
     def _is_blocking(self, method: str, found: Found | None) -> bool:
         if found is not None:
@@ -178,13 +194,17 @@ class Connection:
             return mounted.blocking or (mounted.asks_others and self._server.has_blocking)
         return method == "tools/call" or (self._server.has_blocking and method in _ASK_PROVIDERS)
 
+    def _run_aside(self, job: Job) -> bytes | None:
+        """Answer a call on a thread, or at a time, of its own."""
+        with ActingAs(self._access):
+            return self._run(job)
+
     def _run(self, job: Job) -> bytes | None:
-        """Answer a call, whatever becomes of it."""
+        """Answer a call for whoever acts, whatever becomes of it."""
         method = job.call.method
         shared = self._server.answers.by_method.get(method)
         try:
-            with ActingAs(self._access):
-                encoded = attempt(method, _OWN[method], self, job) if shared is None else attempt(method, shared, job)
+            encoded = attempt(method, _OWN[method], self, job) if shared is None else attempt(method, shared, job)
             if encoded is not None and len(encoded) > self._catalog.max_bytes:
                 raise self._does_not_fit(job, len(encoded))
         except (RequestError, ProviderError, ProtocolError) as error:
@@ -228,7 +248,7 @@ class Connection:
 
     def _run_unasked(self, method: str, params: Key | None) -> None:
         """Do what nobody waits for, inside the same boundary as a call."""
-        self._run(Job(methods.Call(b"", "", method, Era.LEGACY, params)))
+        self._run_aside(Job(methods.Call(b"", "", method, Era.LEGACY, params)))
 
     def _cancelled(self, job: Job) -> None:
         """Stop what the client no longer wants; late and unknown ids are ignored."""

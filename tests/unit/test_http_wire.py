@@ -10,6 +10,7 @@ import weakref
 from collections.abc import Iterator
 from contextlib import contextmanager
 from http.client import HTTPConnection
+from typing import Any
 
 import pytest
 
@@ -199,6 +200,55 @@ def test_requests_on_one_connection_are_answered_in_order() -> None:
         b"Note 2\n",
         b"Note 3\n",
     ]
+
+
+def posted(method: str, params: dict[str, Any], request_id: int, *more: str) -> bytes:
+    """Spell a modern call."""
+    body = modern(method, params, request_id=request_id)
+    fields = [f"{name}: {value}" for name, value in modern_headers(method, params.get("uri")).items()]
+    lines = ["POST /mcp HTTP/1.1", "Host: localhost", *fields, *more, f"Content-Length: {len(body)}"]
+    return "\r\n".join(lines).encode() + b"\r\n\r\n" + body
+
+
+def test_calls_that_wait_and_calls_that_do_not_are_answered_in_order() -> None:
+    gated = Gated("gated", {"quick": "text"})
+    uris = ["test:///plain", "gated:///gate/a", "test:///plain", "gated:///quick", "test:///none"]
+    calls = [posted("resources/read", {"uri": uri}, number) for number, uri in enumerate(uris)]
+    with (
+        listening(application(Memory(), gated)) as port,
+        socket.create_connection(("127.0.0.1", port), timeout=PATIENCE_S) as connection,
+    ):
+        connection.sendall(b"".join(calls) + posted("resources/list", {}, 5, "Connection: close"))
+        assert gated.arrived.acquire(timeout=PATIENCE_S)
+        gated.open_gate()
+        with connection.makefile("rb") as answers:
+            answer = answers.read()
+    assert [json.loads(part.split(b"\r\n\r\n")[1])["id"] for part in answer.split(b"HTTP/1.1 ")[1:]] == [*range(6)]
+
+
+def test_a_call_in_small_parts_is_answered_as_one_in_one_part() -> None:
+    call = posted("resources/read", {"uri": "test:///plain"}, 1)
+    end = posted("resources/read", {"uri": "test:///plain"}, 1, "Connection: close")
+    with (
+        listening(application(Memory())) as port,
+        socket.create_connection(("127.0.0.1", port), timeout=PATIENCE_S) as connection,
+    ):
+        connection.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+        for start in range(0, len(call), 7):
+            connection.sendall(call[start : start + 7])
+        connection.sendall(end)
+        with connection.makefile("rb") as answers:
+            first, second = (part.split(b"\r\n\r\n") for part in answers.read().split(b"HTTP/1.1 200 OK")[1:])
+    assert first[1] == second[1]
+
+
+def test_a_connection_that_rests_too_long_is_closed() -> None:
+    class Hasty(Wire):
+        idle_s = 0.05
+
+    for call in (posted("resources/read", {"uri": "test:///plain"}, 1), b"GET /-/health HTTP/1.1\r\n" + HOST + b"\r\n"):
+        with listening(application(Memory()), Hasty) as port:
+            assert statuses(raw(port, call)) == [200]
 
 
 def test_a_server_that_stops_ends_its_streams_in_good_order() -> None:

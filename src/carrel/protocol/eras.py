@@ -34,6 +34,9 @@ class Era(Enum):
     MODERN = "modern"
     LEGACY = "legacy"
 
+    # Enum's own is written in Python, and every request looks something up by its era.
+    __hash__ = object.__hash__
+
 
 ALWAYS_MODERN: Final = frozenset({"server/discover", "subscriptions/listen"})
 ALWAYS_LEGACY: Final = frozenset({"initialize"})

@@ -16,6 +16,7 @@ Receive = Callable[[], Awaitable[Event]]
 Send = Callable[[Event], Awaitable[None]]
 HeaderList = Iterable[tuple[bytes, bytes]]
 
+MCP_PATH: Final = b"/mcp"
 JSON: Final = (b"content-type", b"application/json")
 
 

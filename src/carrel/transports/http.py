@@ -16,9 +16,9 @@ from typing import TYPE_CHECKING, Final
 from carrel import limits
 from carrel.allowance import Allowance
 from carrel.errors import ConfigError, ProtocolError, ProviderError, RequestError
-from carrel.permissions import ActingAs
+from carrel.permissions import Access, ActingAs
 from carrel.server import Server
-from carrel.transports.asgi import Event, Gone, Receive, Request, Send
+from carrel.transports.asgi import MCP_PATH, Event, Gone, Receive, Request, Send
 from carrel.transports.http_guard import METADATA_PATH, Guard, Refusal
 from carrel.transports.http_mcp import Endpoint
 from carrel.transports.http_plain import Plain, refuse
@@ -29,7 +29,6 @@ from carrel.version import __version__
 if TYPE_CHECKING:
     import uvicorn
 
-MCP_PATH: Final = b"/mcp"
 _ABOUT: Final = (b"/-/health", b"/-/providers", b"/-/limits")
 _METADATA_PATHS: Final = (METADATA_PATH.encode(), METADATA_PATH.encode() + MCP_PATH)
 _MAX_CALLERS: Final = 1_024
@@ -61,6 +60,16 @@ class App:
         except Gone:
             return
 
+    def at_once(self, request: Request, body: bytes) -> tuple[int, bytes] | None:
+        """Give status and answer of a POST to `/mcp` that nothing has to be waited for; None for any other."""
+        if self._guard.refusal(request) is not None:
+            return None
+        access = self._guard.known(request)
+        if not isinstance(access, Access):
+            return None
+        self._let_in(request, access)
+        return self._endpoint.at_once(request, body)
+
     def end(self) -> None:
         """End every stream and session, each in good order."""
         self._endpoint.close()
@@ -75,14 +84,17 @@ class App:
         if isinstance(access, Refusal):
             await request.refuse(access.status, access.problem, *access.headers)
             return
-        request.access = access
-        request.allowance = self._allowance_of(access.name)
+        self._let_in(request, access)
         if request.path == MCP_PATH:
             await self._endpoint.answer(request)
         elif request.path in _ABOUT:
             await self._tell_about(request)
         else:
             await self._plain.answer(request)
+
+    def _let_in(self, request: Request, access: Access) -> None:
+        request.access = access
+        request.allowance = self._allowance_of(access.name)
 
     def _allowance_of(self, name: str) -> Allowance:
         found = self._allowances.get(name)
@@ -176,7 +188,6 @@ def runner(app: App) -> "uvicorn.Server":
             access_log=False,
             proxy_headers=False,
             server_header=False,
-            timeout_keep_alive=limits.HTTP_IDLE_S,
             timeout_graceful_shutdown=_GRACE_S,
         )
     )

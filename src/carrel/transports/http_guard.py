@@ -84,21 +84,28 @@ class Guard:
 
     async def identify(self, request: Request, threads: Threads) -> Access | Refusal:
         """Tell who asks, or why they are not let in."""
+        known = self.known(request)
+        if known is None and self._issuer is not None:
+            verify = partial(self._issuer.verify, _token_of(request))
+            known = await threads.call(EVERYTHING, verify)
+        return known or Refusal(401, "The token is not valid", self._challenge(request, "invalid_token"))
+
+    def known(self, request: Request) -> Access | Refusal | None:
+        """Tell who asks, or why they are not let in; None if that is not known without waiting."""
         if self._keys is None and self._issuer is None:
             return EVERYTHING
         given = request.headers.get(b"authorization")
         if given is None or b"authorization" in request.repeated:
             return Refusal(401, "A bearer token is needed", self._challenge(request))
-        scheme, _, token = given.decode("latin-1").partition(" ")
-        token = token.strip()
-        if scheme.lower() != "bearer" or not token:
+        token = _token_of(request)
+        if not token:
             return Refusal(401, "A bearer token is needed", self._challenge(request))
         access = None if self._keys is None else self._keys.find(token)
-        if access is None and self._issuer is not None and token.count(".") == 2:
-            access = self._issuer.known(token)
-            if access is None:
-                access = await threads.call(EVERYTHING, partial(self._issuer.verify, token))
-        return access or Refusal(401, "The token is not valid", self._challenge(request, "invalid_token"))
+        if access is not None:
+            return access
+        if self._issuer is not None and token.count(".") == 2:
+            return self._issuer.known(token)
+        return Refusal(401, "The token is not valid", self._challenge(request, "invalid_token"))
 
     def metadata(self, scopes: Iterable[str]) -> dict[str, object] | None:
         """Give what RFC 9728 wants told of this server; None where there is no authorization server."""
@@ -145,6 +152,11 @@ class Guard:
         if not separator or scheme not in ("http", "https") or not self._doors.is_loopback:
             return False
         return _without_port(authority) in LOOPBACK
+
+
+def _token_of(request: Request) -> str:
+    scheme, _, token = request.headers[b"authorization"].decode("latin-1").partition(" ")
+    return token.strip() if scheme.lower() == "bearer" else ""
 
 
 def _without_port(authority: str) -> str | None:

@@ -28,6 +28,8 @@ from carrel.work import Work
 _VERSION, _METHOD, _NAME = headers.VERSION.encode(), headers.METHOD.encode(), headers.NAME.encode()
 _SESSION: Final = b"mcp-session-id"
 _LISTEN: Final = "subscriptions/listen"
+_LONG: Final = frozenset({_LISTEN, "initialize", "resources/subscribe"})
+"""Methods that leave more behind than their answer."""
 _ALLOW_POST: Final = (b"allow", b"POST")
 _ALLOW_ALL: Final = (b"allow", b"POST, GET, DELETE")
 
@@ -125,6 +127,28 @@ class Endpoint:
                 # A tool that is stopped, or a list that is looked at for the first time, may take its time.
                 aside(partial(session.connection.notice, message))
         await request.reply(202)
+
+    def at_once(self, request: Request, body: bytes) -> tuple[int, bytes] | None:
+        """Give status and answer of a call that nothing has to be waited or told for; None for any other."""
+        problem = _problem_with(request.headers.get(b"content-type", b""), request.headers.get(b"accept", b"*/*"))
+        if problem is not None or len(body) > self._server.catalog.max_bytes:
+            return None
+        try:
+            message = jsonrpc.decode(body)
+            if isinstance(message, Response) or message.id is None:
+                return None
+            call = methods.parse(message, self._server.served, _headers_of(request))
+        except ProtocolError:
+            return None
+        if call.method in _LONG or call.params.meta.progress_token is not None:
+            return None
+        session = self._session_of(request) if call.era is Era.LEGACY else None
+        if session is None and call.era is Era.LEGACY and _SESSION in request.headers:
+            return None
+        connection = session.connection if session else self._connect(request, _nowhere)
+        answer = connection.at_once(call)
+        status = 0 if answer is None else headers.status_of(answer, call.era)
+        return None if answer is None or status == 403 else (status, answer)
 
     # Requests
 
@@ -292,8 +316,14 @@ def _nowhere(_: bytes) -> None:
 
 def _headers_of(request: Request) -> Headers:
     given = request.headers.get
-    version, method, name = given(_VERSION), given(_METHOD), given(_NAME)
-    repeated = next((one for one in (_VERSION, _METHOD, _NAME) if one in request.repeated), b"")
+    repeated = b""
+    if request.repeated:
+        repeated = next((one for one in (_VERSION, _METHOD, _NAME) if one in request.repeated), b"")
+    return _headers(given(_VERSION), given(_METHOD), given(_NAME), repeated)
+
+
+@lru_cache(maxsize=256)
+def _headers(version: bytes | None, method: bytes | None, name: bytes | None, repeated: bytes) -> Headers:
     return Headers(
         None if version is None else version.strip(b" \t").decode("latin-1"),
         None if method is None else method.strip(b" \t").decode("latin-1"),

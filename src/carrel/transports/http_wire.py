@@ -5,14 +5,26 @@ bound on all of them is closed at once, one whose reader takes nothing is cut of
 """
 
 import asyncio
-from typing import Final, cast
+from typing import Final, Protocol, cast
 
-from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol, RequestResponseCycle
+from uvicorn.protocols.http.httptools_impl import STATUS_LINE, HttpToolsProtocol, RequestResponseCycle
 
-from carrel.limits import HTTP_READ_S, HTTP_STALL_S, MAX_CONNECTIONS, MAX_HEADER_BYTES
+from carrel.limits import HTTP_IDLE_S, HTTP_READ_S, HTTP_STALL_S, MAX_CONNECTIONS, MAX_HEADER_BYTES
+from carrel.transports.asgi import MCP_PATH, Event, Request
 
 _LATE: Final = b"HTTP/1.1 408 Request Timeout\r\nconnection: close\r\ncontent-length: 0\r\n\r\n"
 _LARGE: Final = b"HTTP/1.1 431 Request Header Fields Too Large\r\nconnection: close\r\ncontent-length: 0\r\n\r\n"
+
+
+_POSTED: Final = {"method": "POST", "raw_path": MCP_PATH, "query_string": b""}
+_SMALL_DIGITS: Final = 6
+
+
+class Answering(Protocol):
+    """An application that can answer some calls where they arrive."""
+
+    def at_once(self, request: Request, body: bytes) -> tuple[int, bytes] | None:
+        """Give status and answer of a POST to `/mcp` that nothing has to be waited for; None for any other."""
 
 
 class Wire(HttpToolsProtocol):
@@ -20,6 +32,7 @@ class Wire(HttpToolsProtocol):
 
     read_s = HTTP_READ_S
     stall_s = HTTP_STALL_S
+    idle_s: float = HTTP_IDLE_S
     max_header_bytes = MAX_HEADER_BYTES
     max_connections = MAX_CONNECTIONS
 
@@ -27,9 +40,13 @@ class Wire(HttpToolsProtocol):
     _is_in_headers = True
     _is_refused = False
     _header_bytes = 0
+    _bytes_at_most = 0
+    _held: bytes | None = None
     _earlier: tuple[RequestResponseCycle, ...] = ()
     _deadline: asyncio.TimerHandle | None = None
     _stall: asyncio.TimerHandle | None = None
+    _rest: asyncio.TimerHandle | None = None
+    _rests_since = 0.0
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
         """Begin, unless there are too many."""
@@ -42,7 +59,7 @@ class Wire(HttpToolsProtocol):
 
     def connection_lost(self, exc: Exception | None) -> None:
         """End."""
-        for timer in (self._deadline, self._stall):
+        for timer in (self._deadline, self._stall, self._rest):
             if timer is not None:
                 timer.cancel()
         # uvicorn tells only the latest request of a pipeline that nobody waits any more.
@@ -51,13 +68,12 @@ class Wire(HttpToolsProtocol):
             cycle.message_event.set()
         self.pipeline.clear()
         super().connection_lost(exc)
-        # uvicorn leaves the timer of an idle connection that was reset, and with it all that the connection held.
-        self._unset_keepalive_if_required()
 
     def data_received(self, data: bytes) -> None:
         """Take bytes, as long as they come within the bounds."""
         if self._is_refused:
             return
+        self._bytes_at_most = len(data) + (self._bytes_at_most if self._is_in_headers else 0)
         if self._is_in_headers:
             self._header_bytes += len(data)
         super().data_received(data)
@@ -80,10 +96,18 @@ class Wire(HttpToolsProtocol):
         """Its headers are there: let the application see them if they are within the size."""
         self._is_in_headers = False
         self._header_bytes = 0
-        size = len(self.url) + sum([len(name) + len(value) + 4 for name, value in self.headers])
-        if size > self.max_header_bytes:
+        if self._bytes_at_most > self.max_header_bytes and self._headers_size() > self.max_header_bytes:
             self._refuse(_LARGE)
             return
+        self._held = self._hold()
+        if self._held is None:
+            self._start()
+
+    def _headers_size(self) -> int:
+        return len(self.url) + sum([len(name) + len(value) + 4 for name, value in self.headers])
+
+    def _start(self) -> None:
+        """Let the application see the request."""
         before = self.cycle
         super().on_headers_complete()
         if self.pipeline:
@@ -91,14 +115,52 @@ class Wire(HttpToolsProtocol):
 
     def on_body(self, body: bytes) -> None:
         """A part of its body is there."""
-        if not self._is_refused:
+        if self._held is not None:
+            self._held += body
+        elif not self._is_refused:
             super().on_body(body)
 
     def on_message_complete(self) -> None:
         """It is all there."""
         self._is_reading = False
-        if not self._is_refused:
-            super().on_message_complete()
+        held, self._held = self._held, None
+        if self._is_refused or (held is not None and self._answer_at_once(held)):
+            return
+        if held is not None:
+            self._start()
+            super().on_body(held)
+        super().on_message_complete()
+
+    # Calls that need not wait
+
+    def _hold(self) -> bytes | None:
+        """Begin to hold a small call back until it is all there: it may be answered then, without a task of its own."""
+        if self.url != MCP_PATH or self.expect_100_continue or self.parser.get_method() != b"POST":
+            return None
+        is_small = any(name == b"content-length" and len(value) < _SMALL_DIGITS for name, value in self.headers)
+        return b"" if is_small and self._is_between and self.parser.should_keep_alive() else None
+
+    @property
+    def _is_between(self) -> bool:
+        """Whether no request is under way in the application."""
+        latest: RequestResponseCycle | None = self.cycle
+        return latest is None or latest.response_complete
+
+    def _answer_at_once(self, body: bytes) -> bool:
+        if self.flow.write_paused or self.transport.is_closing():
+            return False
+        request = Request(_POSTED | {"headers": self.headers}, _never, _nowhere)
+        given = cast("Answering", self.config.app).at_once(request, body)
+        if given is None:
+            return False
+        status, answer = given
+        head = [STATUS_LINE[status]]
+        for name, value in self.server_state.default_headers:
+            head += (name, b": ", value, b"\r\n")
+        head.append(b"content-type: application/json\r\ncontent-length: %d\r\n\r\n" % len(answer))
+        self.transport.write(b"".join((*head, answer)))
+        self.on_response_complete()
+        return True
 
     # Readers who take nothing
 
@@ -116,14 +178,29 @@ class Wire(HttpToolsProtocol):
             self._stall.cancel()
             self._stall = None
 
-    def _close_idle(self) -> None:
-        """Close an idle connection; one that never took our last answer is not waited for."""
-        if self.transport.get_write_buffer_size():
+    def on_response_complete(self) -> None:
+        """Go on with what came meanwhile, or rest."""
+        if self.pipeline:
+            super().on_response_complete()
+            return
+        self.server_state.total_requests += 1
+        self.flow.resume_reading()
+        self._rests_since = self.loop.time()
+        if self._rest is None and not self.transport.is_closing():
+            self._rest = self.loop.call_later(self.idle_s, self._look_if_idle)
+
+    def _look_if_idle(self) -> None:
+        """Close a connection on which nothing happened for long. One timer does for all of its requests."""
+        is_busy = self._is_reading or not self._is_between
+        left = self._rests_since + self.idle_s - self.loop.time()
+        self._rest = None
+        if is_busy or left > 0:
+            self._rest = self.loop.call_later(max(left, 1.0), self._look_if_idle)
+        elif self.transport.get_write_buffer_size():
+            # One that never took our last answer is not waited for.
             self.transport.abort()
         elif not self.transport.is_closing():
             self.transport.close()
-
-    timeout_keep_alive_handler = _close_idle
 
     def _look_if_stalled(self, before: int) -> None:
         left = self.transport.get_write_buffer_size()
@@ -143,3 +220,11 @@ class Wire(HttpToolsProtocol):
             if answer:
                 self.transport.write(answer)
             self.transport.close()
+
+
+async def _never() -> Event:
+    raise AssertionError("a call that is answered at once is not received in parts")
+
+
+async def _nowhere(_: Event) -> None:
+    raise AssertionError("a call that is answered at once is not answered in parts")
