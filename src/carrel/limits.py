@@ -80,6 +80,8 @@ KEEP_ALIVE_S: Final = 15.0
 SESSION_IDLE_S: Final = 1_800.0
 MAX_SESSIONS: Final = 10_000
 """Legacy HTTP sessions: half an hour after the last request they end; past the bound the longest idle one."""
+MAX_SESSIONS_PER_CLIENT: Final = 2_500
+"""So that one client's sessions do not push out the others'."""
 
 MAX_KEPT_PAGE_BYTES: Final = 16 * 1024 * 1024
 """Pages of the list, spelled, that are kept in case they are asked for again."""

@@ -7,7 +7,12 @@ from typing import Any
 
 import pytest
 
+from carrel.catalog import Catalog
+from carrel.permissions import Access
+from carrel.server import Server
 from carrel.transports.http import App
+from carrel.transports.http_sessions import Session, Sessions
+from carrel.transports.sse import Outbox
 from tests.http_asking import (
     INITIALIZE,
     JSON,
@@ -371,6 +376,29 @@ def test_sessions_end_when_idle_and_the_longest_idle_goes_first() -> None:
         app.sessions._idle_s = -1.0
         assert (await ask(app, "POST", "/mcp", third, legacy("ping"))).status == 404
         assert len(app.sessions) == 0
+
+    run(talk)
+
+
+def test_a_client_pushes_out_only_its_own_sessions() -> None:
+    server = Server(Catalog([Memory()]))
+
+    def session_of(owner: str) -> Session:
+        return Session(owner, server.connect(lambda _: None), Outbox(), "2025-11-25")
+
+    async def talk() -> None:
+        sessions = Sessions(limit=10, limit_each=2)
+        quiet = session_of("quiet")
+        greedy = [session_of("greedy") for _ in range(5)]
+        for session in (quiet, *greedy):
+            sessions.add(session)
+        assert sessions.find(quiet.id, Access("quiet")) is quiet
+        assert [sessions.find(one.id, Access("greedy")) is one for one in greedy] == [False, False, False, True, True]
+        sessions.end(greedy[-1])
+        sessions.add(session_of("greedy"))
+        assert sessions.find(greedy[3].id, Access("greedy")) is greedy[3]
+        sessions.close()
+        assert len(sessions) == 0
 
     run(talk)
 

@@ -5,11 +5,11 @@ Ids are 128 random bits and work only for whoever opened the session.
 
 import asyncio
 import secrets
-from collections import OrderedDict
+from collections import Counter, OrderedDict
 from time import monotonic
 from typing import Final
 
-from carrel.limits import MAX_SESSIONS, SESSION_IDLE_S
+from carrel.limits import MAX_SESSIONS, MAX_SESSIONS_PER_CLIENT, SESSION_IDLE_S
 from carrel.permissions import Access
 from carrel.server import Connection
 from carrel.transports.http_threads import aside
@@ -53,10 +53,14 @@ class Session:
 class Sessions:
     """Every live session, the longest idle first. Used on the event loop only."""
 
-    def __init__(self, idle_s: float = SESSION_IDLE_S, limit: int = MAX_SESSIONS) -> None:
+    def __init__(
+        self, idle_s: float = SESSION_IDLE_S, limit: int = MAX_SESSIONS, limit_each: int = MAX_SESSIONS_PER_CLIENT
+    ) -> None:
         self._idle_s = idle_s
         self._limit = limit
+        self._limit_each = limit_each
         self._live: OrderedDict[str, Session] = OrderedDict()
+        self._owned: Counter[str] = Counter()
         self._timer: asyncio.TimerHandle | None = None
 
     def __len__(self) -> int:
@@ -64,10 +68,13 @@ class Sessions:
         return len(self._live)
 
     def add(self, session: Session) -> None:
-        """Keep a session; past the bound the longest idle one goes."""
+        """Keep a session; past a client's bound its own longest idle one goes, past that of all anybody's."""
+        if self._owned[session.owner] >= self._limit_each:
+            self.end(next(live for live in self._live.values() if live.owner == session.owner))
         while len(self._live) >= self._limit:
-            self._live.popitem(last=False)[1].end()
+            self.end(self._longest_idle())
         self._live[session.id] = session
+        self._owned[session.owner] += 1
         self._watch()
 
     def find(self, session_id: str, access: Access) -> Session | None:
@@ -87,21 +94,27 @@ class Sessions:
 
     def end(self, session: Session) -> None:
         """End one."""
-        self._live.pop(session.id, None)
+        if self._live.pop(session.id, None) is not None:
+            self._owned[session.owner] -= 1
+            if not self._owned[session.owner]:
+                del self._owned[session.owner]
         session.end()
 
     def close(self) -> None:
         """End all."""
         while self._live:
-            self._live.popitem()[1].end()
+            self.end(self._longest_idle())
         if self._timer is not None:
             self._timer.cancel()
 
     def sweep(self) -> None:
         """End those that were idle for too long."""
         oldest = monotonic() - self._idle_s
-        while self._live and next(iter(self._live.values())).used_at < oldest:
-            self._live.popitem(last=False)[1].end()
+        while self._live and self._longest_idle().used_at < oldest:
+            self.end(self._longest_idle())
+
+    def _longest_idle(self) -> Session:
+        return next(iter(self._live.values()))
 
     def _watch(self) -> None:
         if self._timer is None:
