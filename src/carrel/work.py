@@ -108,8 +108,13 @@ class Work:
         return self._busy() if self._running.cancel() else None
 
 
-def together(given: Sequence[bytes | Work | None]) -> bytes | Work | None:
-    """Make one JSON array of a batch's answers: now, or as work of its own where one of them may wait."""
+def together(
+    given: Sequence[bytes | Work | None], fit: Callable[[Sequence[bytes]], Sequence[bytes]]
+) -> bytes | Work | None:
+    """Make one JSON array of a batch's answers: now, or as work of its own where one of them may wait.
+
+    `fit` makes of all answers those that go into one message.
+    """
     answers = [None if isinstance(one, Work) else one for one in given]
 
     def settle(way: Callable[[Work], bytes | None]) -> bytes | None:
@@ -117,7 +122,7 @@ def together(given: Sequence[bytes | Work | None]) -> bytes | Work | None:
             if isinstance(one, Work) and answers[at] is None:
                 answers[at] = way(one)
         present = [answer for answer in answers if answer is not None]
-        return b"[" + b",".join(present) + b"]" if present else None
+        return b"[" + b",".join(fit(present)) + b"]" if present else None
 
     if not any(isinstance(one, Work) for one in given):
         return settle(Work.run)

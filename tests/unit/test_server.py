@@ -420,6 +420,26 @@ def test_each_message_of_a_batch_is_answered_in_one_array(batching: Conversation
     assert batching.is_silent()
 
 
+def test_answers_of_a_batch_that_do_not_fit_one_message_are_refused_each() -> None:
+    client = talk(Memory(), max_bytes=10_000)
+    client.open("2025-03-26")
+    big = [
+        {"jsonrpc": "2.0", "id": number, "method": "resources/read", "params": {"uri": "test:///big/4000"}}
+        for number in range(4)
+    ]
+
+    answers = batch(client, *big, PING)
+
+    assert [(answer["id"], answer.get("error", {}).get("code")) for answer in answers] == [
+        (0, None),
+        (1, None),
+        (2, -32802),
+        (3, -32802),
+        (1, None),
+    ]
+    client.close()
+
+
 def test_a_batch_of_notifications_is_not_answered(batching: Conversation) -> None:
     assert batch(batching, DONE, DONE) is None
 
