@@ -73,6 +73,12 @@ class Ear:
             self._subscription.close()
 
 
+@pytest.fixture(autouse=True)
+def _events_come_quickly(monkeypatch: pytest.MonkeyPatch) -> None:
+    for name, ms in {"WAKE_MS": 10, "DEBOUNCE_MS": 10, "STEP_MS": 5}.items():
+        monkeypatch.setattr(watching, name, ms)
+
+
 @pytest.fixture
 def root(tmp_path: Path) -> Path:
     root = fill(tmp_path / "app", FILES)
