@@ -38,7 +38,6 @@ class Ear:
         self._root = root
         self._heard: queue.SimpleQueue[str] = queue.SimpleQueue()
         self._subscription: Subscription | None = None
-        self._rings = 0
 
     def listen(self, *uris: str, list_changes: bool = False) -> list[str]:
         """Begin to listen, and wait until events come; give what is honoured."""
@@ -55,9 +54,9 @@ class Ear:
 
     def heard(self) -> list[str]:
         """Ring the bell, and give what was told until it is heard; each once."""
-        self._rings += 1
         told: list[str] = []
-        (self._root / "zz-bell.yaml").write_text("x" * self._rings)
+        with (self._root / "zz-bell.yaml").open("ab", buffering=0) as bell:
+            bell.write(b"x")  # one event: to empty it and write it anew would be two
         while True:
             what = self._heard.get(timeout=PATIENCE_S)
             if what == BELL:
