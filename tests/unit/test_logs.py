@@ -495,6 +495,7 @@ class TestLogs(ProviderContract):
 # Whatever a process prints
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("script", "entries", "size", "last"),
     [
@@ -516,6 +517,7 @@ def test_a_log_is_bounded_exactly(tmp_path: Path, script: str, entries: int, siz
     assert text(provider, f"{uri}?tail=1") == last
 
 
+@pytest.mark.slow
 def test_noise_without_end_is_bounded_while_it_runs(tmp_path: Path) -> None:
     provider = logs(tmp_path, {"noise": command("exec cat /dev/urandom")})
     uri = str(answer(call(provider, "process.start", name="noise"))["logResourceUri"])

@@ -282,6 +282,7 @@ def swapped(tmp_path: Path) -> Iterator[Path]:
     assert still_swapping
 
 
+@pytest.mark.slow
 def test_what_is_swapped_during_reads_is_inside_or_refused(swapped: Path) -> None:
     seen: Counter[tuple[str, str]] = Counter()
     wanted = {(uri, outcome) for uri, outcomes in RACED.items() for outcome in outcomes}
@@ -295,6 +296,7 @@ def test_what_is_swapped_during_reads_is_inside_or_refused(swapped: Path) -> Non
     assert {pair for pair in seen if pair[1] != MISSING} == wanted
 
 
+@pytest.mark.slow
 def test_what_is_swapped_during_lists_and_folder_reads_shows_nothing_of_the_outside(swapped: Path) -> None:
     sizes: set[tuple[str, object]] = set()
     before, until = handles(swapped), monotonic() + SOME_S / 2
