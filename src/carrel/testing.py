@@ -90,7 +90,7 @@ class ProviderContract:
         return None
 
     def change(self, uri: str) -> None:
-        """Change what the URI holds, in the provider given last; raise NotImplementedError where that cannot be."""
+        """Change what the URI holds, in one step, in the provider given last; raise NotImplementedError if it cannot."""
         raise NotImplementedError
 
     def variables(self) -> Mapping[str, str | Mapping[str, str]]:
