@@ -90,7 +90,7 @@ class ProviderContract:
         return None
 
     def change(self, uri: str) -> None:
-        """Change what the URI holds, in one step, in the provider given last; raise NotImplementedError if it cannot."""
+        """Change what the URI holds, at one stroke, in the provider given last; raise NotImplementedError if not."""
         raise NotImplementedError
 
     def variables(self) -> Mapping[str, str | Mapping[str, str]]:

@@ -214,6 +214,8 @@ def test_a_silence_is_told(processes: Processes) -> None:
 def test_a_killed_supervisor_takes_its_group_along_and_the_end_is_lost(processes: Processes) -> None:
     process, kept = shell(processes, "sleep 60 & echo $!; wait")
     kept.wait_for(lambda: b"\n" in kept.written["out"])
+    # A program may write before its supervisor has told its group, by which it could be ended.
+    assert process.wait_until_started(DEADLINE_S)
     assert process.supervisor is not None
 
     os.kill(process.supervisor.pid, signal.SIGKILL)
