@@ -1,8 +1,10 @@
 # Everything happens inside this checkout: Python packages in .venv, Node packages in .node.
 
 PYTHON ?= python3
-# Worker processes for the fast tests: worth it on machines with many cores.
-JOBS ?= 2
+# Worker processes for the unit and property tests; one more than two cores, since many tests wait for somebody.
+JOBS ?= 3
+# Compiled files are kept, whatever the environment says: the tests start Carrel hundreds of times.
+export PYTHONDONTWRITEBYTECODE :=
 VENV := .venv
 BIN := $(VENV)/bin
 READY := $(VENV)/.ready
@@ -38,7 +40,11 @@ check: $(READY) ## The fast loop: format, lint, types, unit and property tests
 	$(BIN)/ruff format --check .
 	$(BIN)/ruff check .
 	$(BIN)/mypy
-	$(call tested,$(BIN)/pytest -q -n $(JOBS) --hypothesis-profile=dev tests/unit tests/property)
+	$(call tested,$(BIN)/pytest -q -n $(JOBS) --hypothesis-profile=dev -m "not slow" tests/unit tests/property)
+
+.PHONY: slow
+slow: $(READY) ## The unit and property tests that take long by their nature
+	$(call tested,$(BIN)/pytest -q -n $(JOBS) --hypothesis-profile=dev -m slow tests/unit tests/property)
 
 .PHONY: fuzz
 fuzz: $(READY) ## Hostile messages and byte streams; LONG=1 for many more
@@ -74,7 +80,7 @@ bench-smoke: $(READY) ## The same in short; fails where a several-fold margin is
 
 .PHONY: test
 test: export CARREL_NO_SKIPS = 1
-test: check fuzz e2e bench-smoke ## Everything; a skipped test is a failure
+test: check slow fuzz e2e bench-smoke ## Everything; a skipped test is a failure
 
 .PHONY: docs
 docs: $(READY) ## Write the pages that are generated

@@ -10,6 +10,7 @@ import queue
 from base64 import b64decode
 from collections.abc import Mapping
 from functools import cache
+from hashlib import sha256
 from itertools import count
 from pathlib import Path
 from typing import Any
@@ -87,14 +88,26 @@ def check(message: bytes, version: str, method: str | None) -> Any:
     if isinstance(value, list):
         raise AssertionError(f"a batch is checked element by element: {message!r}")
     assert value.get("jsonrpc") == "2.0", message
+    # The laws ask the same things over and over: what differs from a checked message in nothing but its id is sound.
+    alike = json.dumps({**value, "id": type(value["id"]).__name__} if "id" in value else value)
+    known = sha256(alike.encode(errors="surrogatepass")).digest(), version, method
+    if known not in _SOUND:
+        _check_value(value, version, method)
+        _SOUND.add(known)
+    return value
+
+
+_SOUND: set[tuple[bytes, str, str | None]] = set()
+
+
+def _check_value(value: dict[str, Any], version: str, method: str | None) -> None:
     if "method" in value:
         _check_notification(value, version)
     elif "error" in value:
         _check_error(value, version)
     else:
-        assert method is not None, f"a result nobody asked for: {message!r}"
+        assert method is not None, f"a result nobody asked for: {value}"
         _check_result(value, version, method)
-    return value
 
 
 def parse(message: bytes) -> Any:

@@ -1,5 +1,6 @@
 """Folders that are served as a workspace, for tests: made from a mapping, asked through the real server."""
 
+import contextlib
 import json
 import os
 import time
@@ -121,9 +122,14 @@ def shown(item: Item) -> str:
     return f"{item.uri}/" if item.mime_type == "inode/directory" else str(item.uri)
 
 
-def handles() -> set[str]:
-    """Give what this process has open."""
-    return {place.name for place in Path("/proc/self/fd").iterdir() if place.exists()}
+def handles(place: Path) -> list[str]:
+    """Give what this process has open of a folder and beneath it; what others in this process open does not count."""
+    begin = str(place.resolve())
+    found = []
+    for link in Path("/proc/self/fd").iterdir():
+        with contextlib.suppress(OSError):
+            found.append(str(link.readlink()))
+    return sorted(target for target in found if target.startswith(begin))
 
 
 def settle(*files: Path) -> None:

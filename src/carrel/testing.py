@@ -45,6 +45,7 @@ from carrel.trial import (
     is_path,
     join,
     joined,
+    remaining,
 )
 from carrel.uri import normalise, same, scheme_of, with_query
 
@@ -89,7 +90,7 @@ class ProviderContract:
         return None
 
     def change(self, uri: str) -> None:
-        """Change what the URI holds, in the provider given last; raise NotImplementedError where that cannot be."""
+        """Change what the URI holds, at one stroke, in the provider given last; raise NotImplementedError if not."""
         raise NotImplementedError
 
     def variables(self) -> Mapping[str, str | Mapping[str, str]]:
@@ -353,10 +354,9 @@ class ProviderContract:
         closed = self._use_and_close()
         left = join(held().threads - before.threads, self.noticed_s)
         assert not left, f"threads of {closed[0].name} still run: {left}"
-        after = held()
-        processes, files = after.processes - before.processes, after.files - before.files
-        assert not processes, f"processes of {closed[0].name} are left: {sorted(processes)}"
-        assert not files, f"files of {closed[0].name} are open: {sorted(files)}"
+        processes, files = remaining(before, self.noticed_s)
+        assert not processes, f"processes of {closed[0].name} are left: {processes}"
+        assert not files, f"files of {closed[0].name} are open: {files}"
 
     def _use_and_close(self) -> list[Provider]:
         """Use a provider in each era, and close it twice; they are given back, so that none is merely collected."""

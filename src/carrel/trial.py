@@ -38,6 +38,7 @@ AS_CONTENT: Final = 0
 PART: Final = 65_536
 """How much is read of what does not fit one message."""
 
+_LOOK_S: Final = 0.01
 _PATH: Final = re.compile(r"(?:^|[\s\"'`(=\[])(?:/[\w.+@%~-]+){2,}|\b[A-Za-z]:\\")
 _INNARDS: Final = re.compile(r"\b[A-Z]\w*(?:Error|Exception)\b|<class |object at 0x|\[Errno|Traceback|[\n\r]")
 _TOOL_NAME: Final = re.compile(r"[A-Za-z0-9_.-]{1,128}")
@@ -63,7 +64,8 @@ class Trial:
         self.era = era
         self.catalog = Catalog([served])
         self.heard: list[tuple[bytes, str]] = []
-        self._server = Server(self.catalog, Watcher(self.catalog, poll_s))
+        self._watcher = Watcher(self.catalog, poll_s)
+        self._server = Server(self.catalog, self._watcher)
         self._deadline_s = deadline_s
         self._before = frozenset(threading.enumerate())
         self._clients: list[Client] = []
@@ -80,8 +82,10 @@ class Trial:
         """Close the clients, wait until nobody watches the provider any more, then close it."""
         for client in self._clients:
             client.close()
+        # Its own watcher, not every one: what a provider mounts may be watched in this process until it is closed.
+        self._watcher.close()
         started = frozenset(threading.enumerate()) - self._before
-        join([thread for thread in started if thread.name.startswith("carrel-watch")], self._deadline_s)
+        join([thread for thread in started if thread.name == "carrel-watch-one"], self._deadline_s)
         self.catalog.close()
 
     @property
@@ -301,6 +305,18 @@ def join(threads: Iterable[threading.Thread], timeout_s: float) -> list[str]:
         with contextlib.suppress(RuntimeError):
             thread.join(max(0.0, deadline - monotonic()))
     return sorted(thread.name for thread in waited if thread.is_alive())
+
+
+def remaining(before: Held, timeout_s: float) -> tuple[list[str], list[str]]:
+    """Give the processes and files held beyond `before`; what is given back within the time is waited for."""
+    deadline = monotonic() + timeout_s
+    pause = threading.Event()
+    while True:
+        now = held()
+        processes, files = now.processes - before.processes, now.files - before.files
+        if not (processes or files) or monotonic() >= deadline:
+            return sorted(processes), sorted(files)
+        pause.wait(_LOOK_S)
 
 
 def _children() -> Iterator[str]:

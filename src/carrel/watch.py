@@ -8,7 +8,7 @@ set bounded by what was subscribed, so a slow listener never grows anything.
 
 import logging
 import threading
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Iterator
 from functools import partial
 from time import monotonic
 from typing import Final
@@ -75,6 +75,8 @@ class Watcher:
         self._evented: set[str] = set()
         self._followed: dict[str, Following] = {}
         self._surveys: dict[str, str] = {}
+        self._early_surveys: dict[str, str] = {}
+        self._has_events = False
         self._owners: dict[str, Mounted] = {}
         self._asked: dict[str, float] = {}
         self._due: dict[tuple[Subscription, str], float] = {}
@@ -96,6 +98,8 @@ class Watcher:
             subscription.list_changes = list_changes
             self._subscriptions.add(subscription)
             self._run()
+        if list_changes:
+            self._survey_early()
         return subscription
 
     def add(self, subscription: Subscription, uri: str) -> None:
@@ -209,6 +213,7 @@ class Watcher:
         for mounted in self._catalog.mounted:
             if isinstance(mounted.provider, Watching):
                 _apart(partial(self._watch, mounted.provider, stops)).join()
+        self._has_events = True
         # What changed before the events began is seen by looking once; from then on they tell.
         poll = _apart(lambda: self._poll(with_evented=True))
         poll.join()
@@ -220,6 +225,8 @@ class Watcher:
                 next_poll = monotonic() + tick_s
             with self._changed:
                 if not self._subscriptions:
+                    self._has_events = False
+                    self._early_surveys.clear()
                     break
                 ready = self._take_ready()
                 if not ready:
@@ -281,6 +288,8 @@ class Watcher:
             with self._changed:
                 self._tell_of(changed, began)
                 is_wanted = any(subscription.list_changes for subscription in self._subscriptions)
+            if with_evented:
+                self._compare_early(began)
         if is_wanted and self._survey(due):
             self.list_changed()
 
@@ -311,6 +320,27 @@ class Watcher:
                     if uri in self._tokens:
                         self._tokens[uri] = now
                 changed.append(uri)
+
+    def _survey_early(self) -> None:
+        """Remember the lists' tokens of providers whose events have not begun."""
+        if not self._has_events:
+            for name, provider in self._eventful():
+                self._early_surveys.setdefault(name, provider.survey())
+
+    def _compare_early(self, began: float) -> None:
+        """Tell, once the events have begun, that a list changed before."""
+        early, self._early_surveys = self._early_surveys, {}
+        if any(name in early and provider.survey() != early[name] for name, provider in self._eventful()):
+            with self._changed:
+                for subscription in self._subscriptions:
+                    if subscription.list_changes:
+                        self._schedule_once(subscription, LIST, began)
+
+    def _eventful(self) -> Iterator[tuple[str, Surveying]]:
+        """Give the providers that tell of their lists themselves, and can be asked, too."""
+        for mounted in self._catalog.mounted:
+            if isinstance(mounted.provider, Surveying) and isinstance(mounted.provider, Watching):
+                yield mounted.provider.name, mounted.provider
 
     def _survey(self, due: set[str] | None = None) -> bool:
         """Ask the lists' tokens, of those whose turn it is; tell whether one is another than last time."""

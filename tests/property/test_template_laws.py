@@ -98,7 +98,7 @@ def test_no_value_makes_expanding_raise_anything_else(drawn: tuple[str, dict[str
 @example(",".join(["{x"] * 20_000), "a:")
 def test_no_text_makes_parsing_raise_anything_else(text: str, start: str) -> None:
     with contextlib.suppress(TemplateError):
-        UriTemplate(start + text)
+        assert UriTemplate(start + text).text == start + text
 
 
 SIZE = 65_536
@@ -141,8 +141,8 @@ def test_a_hostile_uri_is_matched_in_little_time(text: str, kind: str) -> None:
     uri = "a:///" + HOSTILE[kind]
     best = GENEROUS_S
     for _ in range(5):
-        start = time.perf_counter()
+        start = time.thread_time()
         template.match(uri)
-        best = min(best, time.perf_counter() - start)
+        best = min(best, time.thread_time() - start)
 
     assert best < GENEROUS_S

@@ -6,6 +6,7 @@ from collections.abc import Iterator
 from pathlib import Path
 from urllib.parse import unquote
 
+import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, precondition, rule
@@ -151,6 +152,7 @@ ENCODED = st.one_of(
 )
 
 
+@pytest.mark.slow
 @given(ENCODED, st.integers(1, 9))
 @settings(max_examples=60)
 def test_parts_of_any_step_join_to_the_file(data: bytes, step: int) -> None:

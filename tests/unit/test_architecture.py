@@ -13,7 +13,7 @@ import sys
 import tokenize
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass
-from functools import cached_property
+from functools import cache, cached_property
 from pathlib import Path
 
 import pytest
@@ -199,6 +199,11 @@ class Source:
         """The module, parsed."""
         return ast.parse(self.text)
 
+    @cached_property
+    def nodes(self) -> tuple[ast.AST, ...]:
+        """Everything in the tree: the rules walk it many times."""
+        return tuple(ast.walk(self.tree))
+
     @property
     def room(self) -> str | None:
         """The room it stands in; None for a module that is not on the plan."""
@@ -210,15 +215,15 @@ class Source:
         """Name a place in it as a reader would look for it."""
         return f"{self.name or '__init__'}:{line}"
 
-    def comments(self) -> Iterator[tuple[int, str]]:
-        """Yield each comment with its line; text inside strings is none."""
-        for token in tokenize.generate_tokens(io.StringIO(self.text).readline):
-            if token.type == tokenize.COMMENT:
-                yield token.start[0], token.string
+    @cached_property
+    def comments(self) -> tuple[tuple[int, str], ...]:
+        """Each comment with its line; text inside strings is none."""
+        tokens = tokenize.generate_tokens(io.StringIO(self.text).readline)
+        return tuple((token.start[0], token.string) for token in tokens if token.type == tokenize.COMMENT)
 
     def functions(self) -> Iterator[ast.FunctionDef | ast.AsyncFunctionDef]:
         """Yield every function, nested ones too."""
-        for node in ast.walk(self.tree):
+        for node in self.nodes:
             if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef):
                 yield node
 
@@ -226,8 +231,9 @@ class Source:
 Rule = Callable[[tuple[Source, ...]], Iterable[str]]
 
 
+@cache
 def house() -> tuple[Source, ...]:
-    """Read every module that exists now."""
+    """Read every module there is, once."""
     return tuple(
         Source(_dotted(path), path.read_text(encoding="utf-8"), path.name == "__init__.py")
         for path in sorted(PACKAGE.rglob("*.py"))
@@ -247,7 +253,7 @@ def _is_in(name: str, places: Iterable[str]) -> bool:
 
 def _imports(source: Source, known: frozenset[str]) -> Iterator[tuple[int, str]]:
     """Yield each module that is imported anywhere in `source`, inside functions and for types alone too."""
-    for node in ast.walk(source.tree):
+    for node in source.nodes:
         if isinstance(node, ast.Import):
             yield from ((node.lineno, alias.name) for alias in node.names)
         elif isinstance(node, ast.ImportFrom):
@@ -330,7 +336,7 @@ def the_protocol_knows_no_outside_world(sources: tuple[Source, ...]) -> Iterator
 def _spelling_lines(source: Source) -> frozenset[int]:
     return frozenset(
         node.lineno
-        for node in ast.walk(source.tree)
+        for node in source.nodes
         if isinstance(node, ast.ImportFrom) and node.module == "time" and {a.name for a in node.names} <= NO_CLOCK
     )
 
@@ -365,7 +371,7 @@ def every_module_says_what_it_is(sources: tuple[Source, ...]) -> Iterator[str]:
 
 def names_mean_something(sources: tuple[Source, ...]) -> Iterator[str]:
     for source in sources:
-        classes = (node for node in ast.walk(source.tree) if isinstance(node, ast.ClassDef))
+        classes = (node for node in source.nodes if isinstance(node, ast.ClassDef))
         names = [(1, source.name), *((node.lineno, node.name) for node in (*classes, *source.functions()))]
         for line, name in names:
             words = {word.lower().removesuffix("s") for word in re.findall(WORD, name)}
@@ -378,7 +384,7 @@ def names_mean_something(sources: tuple[Source, ...]) -> Iterator[str]:
 
 def nothing_is_ignored_by_the_type_checker(sources: tuple[Source, ...]) -> Iterator[str]:
     for source in sources:
-        for line, comment in source.comments():
+        for line, comment in source.comments:
             if re.match(r"#\s*((type|pyright|ty)\s*:\s*ignore|mypy\s*:)", comment):
                 yield f"{source.at(line)}: {comment}"
 
@@ -387,7 +393,7 @@ def noqas_are_few_and_have_reasons(sources: tuple[Source, ...]) -> Iterator[str]
     found = [
         (source.at(line), comment)
         for source in sources
-        for line, comment in source.comments()
+        for line, comment in source.comments
         if re.search(r"\bnoqa\b", comment)
     ]
     for place, comment in found:
@@ -412,7 +418,7 @@ def everything_is_caught_only_at_the_boundaries(sources: tuple[Source, ...]) -> 
 
 def _catch_alls(source: Source) -> Iterator[int]:
     """Yield where everything is caught; who tidies up and raises it again has caught nothing."""
-    for node in ast.walk(source.tree):
+    for node in source.nodes:
         if isinstance(node, ast.ExceptHandler):
             passed_on = isinstance(node.body[-1], ast.Raise) and node.body[-1].exc is None
             caught = [] if passed_on else [node.type or ast.Name("BaseException")]

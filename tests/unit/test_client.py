@@ -647,9 +647,16 @@ def test_a_servers_own_questions_are_answered() -> None:
 
 def test_messages_of_kinds_we_do_not_know_are_no_noise() -> None:
     odd = [notice("notifications/odd", {"uri": None}), notice("notifications/resources/updated", {"uri": 7})] * 100
-    with Client.over(old(lambda request: [*odd, result(request, {})])) as client:
+    assert len(odd) > MAX_NOISE
+    with (
+        Client.over(old(lambda request: [*odd, result(request, {})])) as client,
+        client.listen(["x:///7"], list_changes=True) as told,
+    ):
         client.ping()
         client.ping()
+        told.close()
+
+        assert told.wait(0) is None
 
 
 def test_noise_is_borne_up_to_a_bound() -> None:

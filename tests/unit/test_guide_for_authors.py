@@ -29,6 +29,7 @@ def followed_guide(tmp_path: Path) -> Path:
     return tmp_path
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("test", ["test_garden.py", "test_greenhouse.py"])
 def test_the_providers_of_the_guide_pass_the_contract(folder: Path, test: str) -> None:
     ran = subprocess.run(

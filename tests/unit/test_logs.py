@@ -2,6 +2,7 @@
 
 import json
 import re
+import threading
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -14,10 +15,12 @@ from carrel.errors import BadArgument, Denied, NotFound, RemoteError
 from carrel.model import Completion, Text
 from carrel.provider import Provider
 from carrel.providers.logs import Logs
+from carrel.providers.logs.log import Bounds
+from carrel.providers.logs.shelf import Shelf
 from carrel.providers.logs.spool import Writer
 from carrel.server import Server
 from carrel.testing import ProviderContract
-from tests.logging_project import answer, call, command, ended, logs, meta, text, until, writer
+from tests.logging_project import DEADLINE_S, answer, call, command, ended, logs, meta, text, until, writer
 from tests.schemas import check
 
 RUN = "logs://run/{id}{?start,length,tail,since,stream,format}"
@@ -392,6 +395,64 @@ def test_a_log_of_another_process_is_told_as_it_grows_and_when_its_writer_dies(t
     provider.close()
 
 
+def test_what_happens_as_soon_as_a_log_is_watched_is_told(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    go = threading.Event()
+
+    class Late(threading.Thread):
+        """A thread that a busy machine lets run late."""
+
+        def run(self) -> None:
+            go.wait(DEADLINE_S)
+            super().run()
+
+    changes = Heard()
+    log = writer(tmp_path)
+    with monkeypatch.context() as patched:
+        patched.setattr(threading, "Thread", Late)
+        stop = Shelf(str(tmp_path), Bounds(), 64).watch(changes)
+    log.feed("out", b"one\n")
+    new = writer(tmp_path, "new")
+    go.set()
+    until(changes.list.is_set)
+    stop()
+    log.close()
+    new.close()
+
+    assert changes.uris == {log.uri, new.uri, "logs://run"}
+
+
+class Heard:
+    """Takes what is reported."""
+
+    def __init__(self) -> None:
+        self.uris: set[str] = set()
+        self.list = threading.Event()
+
+    def updated(self, uri: str) -> None:
+        self.uris.add(uri)
+
+    def list_changed(self) -> None:
+        self.list.set()
+
+
+def test_the_survey_is_another_when_a_log_comes_or_goes_and_the_same_when_one_grows(tmp_path: Path) -> None:
+    provider = logs(tmp_path, {"go": command("echo one")}, max_logs=1)
+    surveys = [provider.survey()]
+    log = writer(tmp_path)
+    surveys.append(provider.survey())
+    finished(provider, "go")
+    surveys.append(provider.survey())
+    finished(provider, "go")
+    surveys.append(provider.survey())
+    log.feed("out", b"one\n")
+    log.close()
+    grown = provider.survey()
+    provider.close()
+
+    assert len(set(surveys)) == 4
+    assert grown == surveys[-1]
+
+
 # The laws of every provider
 
 
@@ -434,6 +495,7 @@ class TestLogs(ProviderContract):
 # Whatever a process prints
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("script", "entries", "size", "last"),
     [
@@ -455,6 +517,7 @@ def test_a_log_is_bounded_exactly(tmp_path: Path, script: str, entries: int, siz
     assert text(provider, f"{uri}?tail=1") == last
 
 
+@pytest.mark.slow
 def test_noise_without_end_is_bounded_while_it_runs(tmp_path: Path) -> None:
     provider = logs(tmp_path, {"noise": command("exec cat /dev/urandom")})
     uri = str(answer(call(provider, "process.start", name="noise"))["logResourceUri"])

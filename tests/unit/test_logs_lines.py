@@ -84,6 +84,7 @@ def test_a_line_is_cut_between_characters() -> None:
     assert line == Line("a" + "€" * 22 + "…[cut 54 bytes]", 67 + 18, 54)
 
 
+@pytest.mark.slow
 def test_memory_is_bounded_whatever_is_written() -> None:
     noise = os.urandom(1 << 16)
     ring = Ring(MAX_BYTES, 1_000)

@@ -149,6 +149,7 @@ def test_a_flag_sets_a_section_of_a_provider(project: Path, environment: dict[st
 # Calls that take their time
 
 
+@pytest.mark.slow
 def test_a_build_outlives_the_deadline_of_requests_and_takes_no_thread_from_others(tmp_path: Path) -> None:
     builds = {f"b{number}": command("while ! test -e go; do sleep 0.02; done", kind="build") for number in range(9)}
     provider = logs(tmp_path, builds)
@@ -173,6 +174,7 @@ def test_a_build_outlives_the_deadline_of_requests_and_takes_no_thread_from_othe
     assert [answer(result)["exitCode"] for result in results] == [0] * 9
 
 
+@pytest.mark.slow
 def test_a_client_that_gives_up_ends_the_build(tmp_path: Path) -> None:
     provider = logs(tmp_path, {"make": command("echo $$; exec sleep 60", kind="build")})
     with Client.over(Memory(Server(Catalog([provider]))), timeout_s=1) as client, pytest.raises(ProviderError):
@@ -237,6 +239,7 @@ def served(project: Path, environment: dict[str, str]) -> Iterator[Served]:
     server.close()
 
 
+@pytest.mark.slow
 def test_a_killed_server_leaves_nobody_behind(served: Served) -> None:
     pids = served.start("web") + served.start("stubborn")
     assert [is_alive(pid) for pid in pids] == [True] * 3
@@ -248,6 +251,7 @@ def test_a_killed_server_leaves_nobody_behind(served: Served) -> None:
     assert monotonic() - killed < 1.0
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("how", ["end of input", "SIGTERM", "SIGINT"])
 def test_a_server_that_ends_takes_everybody_along_in_time(served: Served, how: str) -> None:
     pids = served.start("web") + served.start("stubborn")

@@ -588,6 +588,7 @@ def test_a_program_that_is_not_there_leaves_the_mount_down_with_the_reason(proje
     assert caught.value.message == "Mount is unavailable: gone"
 
 
+@pytest.mark.slow
 def test_closing_leaves_no_process_and_takes_all_mounts_at_once(project: Path) -> None:
     stubborn = (
         "import signal\nsignal.signal(signal.SIGTERM, signal.SIG_IGN)\n" + SERVER + "\nthreading.Event().wait(60)\n"

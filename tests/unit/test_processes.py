@@ -145,6 +145,7 @@ def test_output_of_surviving_grandchildren_is_read_for_a_while(processes: Proces
     assert kept.ends == [("exited", 0, "")]
 
 
+@pytest.mark.slow
 def test_a_grandchild_that_keeps_the_pipe_does_not_keep_the_log_open(processes: Processes) -> None:
     began = monotonic()
     process, kept = shell(processes, "sleep 60 & echo $!")
@@ -213,6 +214,8 @@ def test_a_silence_is_told(processes: Processes) -> None:
 def test_a_killed_supervisor_takes_its_group_along_and_the_end_is_lost(processes: Processes) -> None:
     process, kept = shell(processes, "sleep 60 & echo $!; wait")
     kept.wait_for(lambda: b"\n" in kept.written["out"])
+    # A program may write before its supervisor has told its group, by which it could be ended.
+    assert process.wait_until_started(DEADLINE_S)
     assert process.supervisor is not None
 
     os.kill(process.supervisor.pid, signal.SIGKILL)
@@ -237,6 +240,7 @@ def test_closed_nothing_is_left_and_nothing_starts_any_more(processes: Processes
     assert late.is_over
 
 
+@pytest.mark.slow
 def test_no_child_outlives_a_parent_that_was_killed(tmp_path: Path) -> None:
     """The parent is killed with SIGKILL; a child, one that ignores SIGTERM, and a grandchild are gone in a second."""
     script = (
@@ -267,6 +271,7 @@ def test_no_child_outlives_a_parent_that_was_killed(tmp_path: Path) -> None:
     parent.stdout.close()
 
 
+@pytest.mark.slow
 def test_ten_children_at_full_speed_are_captured_without_a_torn_line(processes: Processes) -> None:
     count = 20_000
     script = f"i=0; while [ $i -lt {count} ]; do echo line-NAME-$i-NAME; i=$((i+1)); done"

@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+import yaml
 
 from carrel.model import ResourceLink, ToolResult
 from carrel.providers.sage import Sage, ledger, saving
@@ -175,7 +176,8 @@ def test_git_is_told_where_it_answers(sage: Sage, tmp_path: Path) -> None:
 
     lines = f"## Git Context\nBranch: `main` @ `{commit}`\nRecent commits:\n- {commit} First: thing\n"
     assert lines in read(sage, saved["uri"])
-    assert f"saved_at_commit: {commit}\n" in (tmp_path / ".sage/knowledge/index.yaml").read_text()
+    [item] = yaml.safe_load((tmp_path / ".sage/knowledge/index.yaml").read_text())["items"]
+    assert item["metadata"]["saved_at_commit"] == commit  # quoted where it happens to be all digits
     assert "- `a.py::a` (related): a.py:1, ok\n" in read(sage, "sage://knowledge/k")
 
 

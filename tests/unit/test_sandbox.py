@@ -16,19 +16,15 @@ import pytest
 
 from carrel import openat2, sandbox
 from carrel.sandbox import Missing, Opened, Outside, Root, Special, Unreadable, Walk
+from tests.workspaces import handles
 
 SOURCES = Path(sandbox.__file__).parents[1]
 
 
-def handles() -> set[Path]:
-    return set(Path("/dev/fd").iterdir())
-
-
 @pytest.fixture(autouse=True)
-def _every_handle_is_given_back() -> Iterator[None]:
-    before = handles()
+def _every_handle_is_given_back(tmp_path: Path) -> Iterator[None]:
     yield
-    assert handles() == before
+    assert handles(tmp_path) == []
 
 
 @pytest.fixture
@@ -257,10 +253,10 @@ def test_what_the_system_refuses_is_unreadable_and_a_folder_that_may_only_be_ent
 @pytest.mark.parametrize("spare", range(5))
 def test_running_out_of_handles_at_any_step_gives_them_all_back(root: Root, folder: Path, spare: int) -> None:
     (folder / "link").symlink_to("lib/deep/er/x.txt")
-    before = handles()
+    before = handles(folder)
     soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
     # Handles that others left open further up leave holes, which would be handed out first.
-    highest = max(int(path.name) for path in before)
+    highest = max(int(path.name) for path in Path("/dev/fd").iterdir())
     held = []
     while (free := os.dup(0)) <= highest:
         held.append(free)
@@ -277,7 +273,7 @@ def test_running_out_of_handles_at_any_step_gives_them_all_back(root: Root, fold
             os.close(handle)
 
     assert outcome == (b"deep" if spare >= 4 else errno.EMFILE)
-    assert handles() == before
+    assert handles(folder) == before
 
 
 # The root itself

@@ -20,19 +20,15 @@ from hypothesis import strategies as st
 
 from carrel import openat2
 from carrel.sandbox import Missing, Root, SandboxError
+from tests.workspaces import handles
 
 WAYS = pytest.mark.parametrize("fast", [True, False], ids=["openat2", "walk"])
 
 
-def handles() -> set[Path]:
-    return set(Path("/dev/fd").iterdir())
-
-
 @pytest.fixture(autouse=True)
-def _every_handle_is_given_back() -> Iterator[None]:
-    before = handles()
+def _every_handle_is_given_back(tmp_path: Path) -> Iterator[None]:
     yield
-    assert handles() == before
+    assert handles(tmp_path) == []
 
 
 @pytest.fixture

@@ -100,6 +100,7 @@ def outcomes(root: Root) -> Counter[tuple[str, str]]:
     return counts
 
 
+@pytest.mark.slow
 @pytest.mark.usefixtures("_swapping")
 @pytest.mark.parametrize("fast", [True, False], ids=["openat2", "walk"])
 def test_what_is_swapped_for_a_link_to_outside_while_it_is_read_is_never_read_from_there(

@@ -163,6 +163,8 @@ def test_a_taken_name_is_refused(store: Store) -> None:
 def test_equal_titles_elsewhere_and_in_another_case_are_fine(store: Store) -> None:
     plant(store, (("one", "Write tests", "TODO", "feature-y"), ("two", "write tests", "TODO", "feature-x")))
 
+    assert [get(store, alias).title for alias in ("one", "two")] == ["Write tests", "write tests"]
+
 
 def test_a_made_up_alias_that_is_taken_is_made_up_again_twenty_times(store: Store) -> None:
     tries = iter(["task-1"] * 19 + ["free-one-abc"])

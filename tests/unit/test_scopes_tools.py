@@ -359,6 +359,7 @@ print(json.dumps(result.structured, sort_keys=True))
 """
 
 
+@pytest.mark.slow
 def test_processes_that_make_one_call_at_once_get_one_result(tmp_path: Path) -> None:
     store = store_in(tmp_path)
     plant(store, (("first", "First", "TODO", None),))

@@ -316,6 +316,7 @@ def test_notifications_interleave_with_answers(child: Child) -> None:
     assert (code, took < PROMPT_S, [message["id"] for message in last]) == (0, True, ["s"])
 
 
+@pytest.mark.slow
 def test_many_large_answers_to_one_small_chunk_are_not_held_in_memory(child: Child) -> None:
     count = 120
     child.write(child.read("before", "levers:///memory"))
@@ -347,6 +348,7 @@ def test_the_end_of_input_lets_running_work_finish(child: Child) -> None:
     assert (code, took < PROMPT_S, sorted(message["id"] for message in last)) == (0, True, [1, 2])
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("way", ["end", signal.SIGTERM, signal.SIGINT])
 def test_work_that_does_not_end_is_given_up(child: Child, way: str | signal.Signals) -> None:
     child.write(child.read(1, "gated:///gate/1") + child.request(2, "tools/call", {"name": "wait"}))

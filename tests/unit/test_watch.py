@@ -285,6 +285,46 @@ def test_a_change_before_the_events_begin_is_not_lost(listen: Listen) -> None:
     assert ear.next() == "a:///1"
 
 
+class Beginning(Eventful):
+    """A Shelf whose events begin when they are let, and that can tell cheaply whether its list changed."""
+
+    def __init__(self, name: str, texts: dict[str, str]) -> None:
+        self.begin = threading.Event()
+        super().__init__(name, texts)
+
+    def watch(self, changes: Changes) -> Callable[[], None]:
+        self.begin.wait(PATIENCE_S)
+        return super().watch(changes)
+
+    def survey(self) -> str:
+        return " ".join(self._sorted)
+
+
+def test_a_list_change_before_the_events_begin_is_not_lost(listen: Listen) -> None:
+    shelf = Beginning("a", {"1": "one"})
+    ear = listen(watcher_of(shelf), list_changes=True)
+    shelf.put("2", "new")
+    shelf.begin.set()
+
+    assert ear.next() == LIST
+
+
+def test_a_list_that_was_the_same_when_the_events_began_is_not_told(listen: Listen) -> None:
+    shelf = Beginning("a", {"1": "one"})
+    watcher = watcher_of(shelf)
+    shelf.put("2", "before anybody listened")
+    first = listen(watcher, "a:///1", list_changes=True)
+    shelf.begin.set()
+    assert shelf.watched.acquire(timeout=PATIENCE_S)
+    shelf.put("3", "new")
+    assert first.next() == LIST
+    second = listen(watcher, "a:///1", list_changes=True)
+    shelf.put("1", "changed")
+
+    assert (first.next(), second.next()) == ("a:///1", "a:///1")
+    assert (first.is_silent(), second.is_silent()) == (True, True)
+
+
 def test_an_event_is_not_told_again_by_a_poll(listen: Listen) -> None:
     shelf = Eventful("a", {"1": "one"})
     other = Counted("b", {"2": "two"})

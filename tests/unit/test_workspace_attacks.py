@@ -282,6 +282,7 @@ def swapped(tmp_path: Path) -> Iterator[Path]:
     assert still_swapping
 
 
+@pytest.mark.slow
 def test_what_is_swapped_during_reads_is_inside_or_refused(swapped: Path) -> None:
     seen: Counter[tuple[str, str]] = Counter()
     wanted = {(uri, outcome) for uri, outcomes in RACED.items() for outcome in outcomes}
@@ -295,9 +296,10 @@ def test_what_is_swapped_during_reads_is_inside_or_refused(swapped: Path) -> Non
     assert {pair for pair in seen if pair[1] != MISSING} == wanted
 
 
+@pytest.mark.slow
 def test_what_is_swapped_during_lists_and_folder_reads_shows_nothing_of_the_outside(swapped: Path) -> None:
     sizes: set[tuple[str, object]] = set()
-    before, until = handles(), monotonic() + SOME_S / 2
+    before, until = handles(swapped), monotonic() + SOME_S / 2
     with Served(swapped, preset="code") as served:
         while monotonic() < until:
             sizes.update((entry.name, entry.size) for entry in served.catalog.entries())
@@ -306,4 +308,4 @@ def test_what_is_swapped_during_lists_and_folder_reads_shows_nothing_of_the_outs
 
     assert {size for _, size in sizes} <= {len("inside"), None}
     assert {name for name, _ in sizes if "env" in name.replace("to-env.md", "")} == set()
-    assert handles() == before
+    assert handles(swapped) == before

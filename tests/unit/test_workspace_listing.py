@@ -202,6 +202,7 @@ def deep(tmp_path: Path) -> Iterator[Path]:
     subprocess.run(["rm", "-rf", tmp_path / "deep"], check=True)
 
 
+@pytest.mark.slow
 def test_a_tree_deeper_than_handles_and_recursion_allow_is_listed_and_read(deep: Path) -> None:
     depth = 1_500
     deep.mkdir()

@@ -156,6 +156,7 @@ def test_lines_of_a_binary_file_are_refused(served: Served, tmp_path: Path) -> N
     assert served.outcome("workspace:///x.md?lines=1") == "BADARGUMENT lines"
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("encoding", ["utf-8", "utf-16le"])
 def test_lines_far_down_are_found_without_holding_the_file(served: Served, tmp_path: Path, encoding: str) -> None:
     bom = b"\xff\xfe" if encoding == "utf-16le" else b""

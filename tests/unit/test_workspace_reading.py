@@ -346,7 +346,7 @@ def test_no_handle_is_left_open(served: Served, tmp_path: Path) -> None:
     fill(tmp_path, {"x.md": SAMPLE, "raw": b"\0", "big.md": "x" * 3_000_000, ".env": SECRET, "sub/y.md": "y"})
     (tmp_path / "link.md").symlink_to(".env")
     uris = ["x.md", "x.md?lines=2", "x.md?foo=1", "raw?lines=1", "big.md", ".env", "link.md", "sub", "sub?x=1", "x.md/"]
-    before = handles()
+    before = handles(tmp_path)
 
     outcomes = [re.sub(" .*", "", served.outcome(f"workspace:///{uri}")) for uri in uris]
     served.uris()
@@ -361,4 +361,4 @@ def test_no_handle_is_left_open(served: Served, tmp_path: Path) -> None:
         "BADARGUMENT",
         "NOTFOUND",
     ]
-    assert handles() == before
+    assert handles(tmp_path) == before

@@ -1,5 +1,6 @@
 """Watching files: who is told what, as it was spelled; and what must cause nothing."""
 
+import os
 import queue
 import threading
 from collections.abc import Callable, Iterator, Sequence
@@ -11,7 +12,7 @@ from carrel.errors import Denied, RequestError
 from carrel.providers.workspace import watching
 from carrel.watch import LIST, Subscription
 from tests.schemas import PATIENCE_S
-from tests.workspaces import SECRET, Served, fill
+from tests.workspaces import NOON_NS, SECRET, Served, fill
 
 BELL = "workspace:///zz-bell.yaml"
 """Changed last: what was not told before it is not told."""
@@ -37,21 +38,25 @@ class Ear:
         self._root = root
         self._heard: queue.SimpleQueue[str] = queue.SimpleQueue()
         self._subscription: Subscription | None = None
-        self._rings = 0
 
     def listen(self, *uris: str, list_changes: bool = False) -> list[str]:
+        """Begin to listen, and wait until events come; give what is honoured."""
+        honoured = self.begin(*uris, list_changes=list_changes)
+        self.heard()
+        return honoured
+
+    def begin(self, *uris: str, list_changes: bool = False) -> list[str]:
         """Begin to listen; give what is honoured."""
         watcher = self._served.server.watcher
         self._subscription = watcher.subscribe(self._heard.put, [*uris, BELL], list_changes=list_changes)
         self._subscription.start()
-        self.heard()
         return sorted(self._subscription.uris - {BELL})
 
     def heard(self) -> list[str]:
         """Ring the bell, and give what was told until it is heard; each once."""
-        self._rings += 1
         told: list[str] = []
-        (self._root / "zz-bell.yaml").write_text("x" * self._rings)
+        with (self._root / "zz-bell.yaml").open("ab", buffering=0) as bell:
+            bell.write(b"x")  # one event: to empty it and write it anew would be two
         while True:
             what = self._heard.get(timeout=PATIENCE_S)
             if what == BELL:
@@ -67,9 +72,18 @@ class Ear:
             self._subscription.close()
 
 
+@pytest.fixture(autouse=True)
+def _events_come_quickly(monkeypatch: pytest.MonkeyPatch) -> None:
+    for name, ms in {"WAKE_MS": 10, "DEBOUNCE_MS": 10, "STEP_MS": 5}.items():
+        monkeypatch.setattr(watching, name, ms)
+
+
 @pytest.fixture
 def root(tmp_path: Path) -> Path:
-    return fill(tmp_path / "app", FILES)
+    root = fill(tmp_path / "app", FILES)
+    for folder in (root, *root.rglob("*/")):
+        os.utime(folder, ns=(NOON_NS, NOON_NS))
+    return root
 
 
 @pytest.fixture
@@ -261,6 +275,30 @@ def test_where_events_fail_files_are_looked_at(root: Path, monkeypatch: pytest.M
         (root / "lib/main.dart").write_text("changed")
 
         assert (ear.next(), ways) == (MAIN, [False, True])
+        ear.close()
+        served.server.watcher.close()
+
+
+@pytest.mark.parametrize("is_changed", [True, False])
+def test_a_list_change_before_the_events_begin_is_told(
+    root: Path, monkeypatch: pytest.MonkeyPatch, is_changed: bool
+) -> None:
+    go = threading.Event()
+    really: Callable[..., None] = watching._follow
+
+    def late(*given: object, **more: object) -> None:
+        go.wait(PATIENCE_S)
+        really(*given, **more)
+
+    monkeypatch.setattr(watching, "_follow", late)
+    with Served(root, preset="flutter") as served:
+        ear = Ear(served, root)
+        ear.begin(list_changes=True)
+        if is_changed:
+            (root / "lib/new.dart").write_text("new")
+        go.set()
+
+        assert ear.heard() == [LIST] * is_changed
         ear.close()
         served.server.watcher.close()
 

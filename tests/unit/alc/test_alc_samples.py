@@ -81,6 +81,7 @@ def test_lines_are_kept_only_as_far_as_wanted(tmp_path: Path) -> None:
     ]
 
 
+@pytest.mark.slow
 def test_the_index_knows_every_thousandth_row_and_goes_on_later(tmp_path: Path) -> None:
     rows = b"".join(b"\n" * (number % 3 == 0) + b"%06d\n" % number for number in range(400_000))
     (tmp_path / "file").write_bytes(rows)
@@ -142,6 +143,7 @@ def test_a_page_that_is_too_large_says_how_many_rows_fit(full: Home) -> None:
     assert read(catalog, f"{URI}?offset=11") == "[]"
 
 
+@pytest.mark.slow
 def test_a_row_of_hundreds_of_megabytes_is_never_held(full: Home) -> None:
     path = full.write(FILE, "1\n")
     with path.open("r+b") as file:

@@ -137,6 +137,10 @@ class Logs:
         fitting = tuple(one for one in offered if one.startswith(value))
         return Completion(fitting, total=len(fitting), has_more=False)
 
+    def survey(self) -> str:
+        """Give a token that changes when a log comes or goes."""
+        return self._shelf.survey()
+
     def watch(self, changes: Changes) -> Callable[[], None]:
         """Report lines and logs as they come, until stopped."""
         return self._shelf.watch(changes)

@@ -21,6 +21,7 @@ POLL_S: Final = 0.2
 _TRIES: Final = 3
 
 Snapshot = tuple[Facts, tuple[Entry, ...]]
+States = dict[tuple[Kind, str], spool.Token | None]
 
 
 class Shelf:
@@ -79,6 +80,11 @@ class Shelf:
         known = {facts.uri: facts for facts in self._spooled(kind)}
         known.update((facts.uri, facts) for facts in (log.facts for log in logs) if kind in (None, facts.kind))
         return [known[uri] for uri in sorted(known)]
+
+    def survey(self) -> str:
+        """Give a token that changes when a log comes or goes."""
+        own = {f"{kind}/{name}" for kind, name in tuple(self._logs)}
+        return " ".join(sorted(own.union(f"{kind}/{name}" for kind in KINDS for name in self._names(kind))))
 
     def snapshot(self, kind: Kind, name: str) -> Snapshot | None:
         """Give a log as it is now, if there is one."""
@@ -148,9 +154,11 @@ class Shelf:
     def watch(self, changes: Changes) -> Callable[[], None]:
         """Report changes until stopped: of our own logs as they happen, of those on disk by looking."""
         stop = threading.Event()
-        thread = threading.Thread(target=self._look, args=(changes, stop), name="carrel-spool", daemon=True)
         with self._lock:
             self._listeners.append(changes)
+        # Taken now, not by the thread: what changes before that gets to run is told, too.
+        known = self._states()
+        thread = threading.Thread(target=self._look, args=(known, changes, stop), name="carrel-spool", daemon=True)
         thread.start()
 
         def end() -> None:
@@ -161,8 +169,7 @@ class Shelf:
 
         return end
 
-    def _look(self, changes: Changes, stop: threading.Event) -> None:
-        before = self._states()
+    def _look(self, before: States, changes: Changes, stop: threading.Event) -> None:
         while not stop.wait(POLL_S):
             now = self._states()
             for kind, name in before.keys() | now.keys():
@@ -173,6 +180,6 @@ class Shelf:
                 changes.list_changed()
             before = now
 
-    def _states(self) -> dict[tuple[Kind, str], spool.Token | None]:
+    def _states(self) -> States:
         """Give a token for each log on disk that changes when it does."""
         return {(kind, name): spool.token(self._root, kind, name) for kind in KINDS for name in self._names(kind)}

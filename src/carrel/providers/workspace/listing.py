@@ -104,14 +104,14 @@ class Listing:
                     yield entry
         return None
 
-    def folders(self, top: Segments) -> Iterator[Segments]:
-        """Yield a folder, and those below it in which anything may be listed."""
+    def folders(self, top: Segments) -> Iterator[tuple[Segments, int]]:
+        """Yield a folder, and those below it in which anything may be listed, each with when a name in it changed."""
         waiting = [self._ground(top)]
         while waiting:
             ground = waiting.pop()
             opened = self._open(ground.segments)
             if opened is not None:
-                yield ground.segments
+                yield ground.segments, opened.stat.st_mtime_ns
                 with opened:
                     names = [name for _, name, kind in self._names(opened, ground.segments) if kind == "folder"]
                 waiting.extend(self._tree.policy.enter(ground, name) for name in names if self._may_enter(ground, name))

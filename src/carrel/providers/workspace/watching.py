@@ -7,6 +7,7 @@ are none, it looks at the files itself. Nobody relies on them: reads always look
 import logging
 import threading
 from collections.abc import Callable, Mapping, Sequence
+from time import time_ns
 from typing import Final
 
 from carrel.errors import NotFound, RequestError
@@ -24,6 +25,8 @@ STOP_S: Final = 5.0
 WAKE_MS: Final = 100
 DEBOUNCE_MS: Final = 100
 STEP_MS: Final = 50
+EARLY_NS: Final = 10**9
+"""Names that changed so shortly before somebody was heard to listen may have changed after he began to."""
 
 Watched = tuple[Tree, Listing]
 
@@ -32,7 +35,8 @@ def watch_trees(watched: Sequence[Watched], changes: Changes) -> Callable[[], No
     """Report to `changes` from a thread of its own; the result ends it."""
     stop = threading.Event()
     ready = threading.Event()
-    reports = [Report(tree, listing, changes) for tree, listing in watched]
+    since_ns = time_ns() - EARLY_NS
+    reports = [Report(tree, listing, changes, since_ns) for tree, listing in watched]
     thread = threading.Thread(target=_watch, args=(reports, stop, ready), name="carrel-files", daemon=True)
     thread.start()
     ready.wait(STOP_S)
@@ -71,29 +75,36 @@ def _follow(reports: "Sequence[Report]", stop: threading.Event, ready: threading
         ignore_permission_denied=True,
         raise_interrupt=False,
     )
-    is_first = True
     for batch in events:
-        ready.set()
+        if not ready.is_set():
+            for report in reports:
+                report.begin()
+            ready.set()
         for report in reports:
-            if is_first:
-                report.learn(())
             report.take({path: change is not Change.modified for change, path in sorted(batch, reverse=True)})
-        is_first = False
 
 
 class Report:
     """What the events of one root mean. It remembers which folders there are: a name that is gone tells no kind."""
 
-    def __init__(self, tree: Tree, listing: Listing, changes: Changes) -> None:
+    def __init__(self, tree: Tree, listing: Listing, changes: Changes, since_ns: int) -> None:
         self.place = tree.root.path
         self._tree = tree
         self._listing = listing
         self._changes = changes
+        self._since_ns = since_ns
         self._folders: set[Segments] = set()
 
-    def learn(self, top: Segments) -> None:
-        """Remember a folder and those below it, as far as anything in them may be listed."""
-        self._folders.update(self._listing.folders(top))
+    def begin(self) -> None:
+        """Learn which folders there are, now that events come; tell if names changed before."""
+        if self._learn(()) >= self._since_ns:
+            self._changes.list_changed()
+
+    def _learn(self, top: Segments) -> int:
+        """Remember a folder and those below it, as far as anything in them may be listed; give the last change."""
+        found = dict(self._listing.folders(top))
+        self._folders.update(found)
+        return max(found.values(), default=0)
 
     def take(self, events: Mapping[str, bool]) -> None:
         """Tell of events: paths, each with whether its name came or went."""
@@ -115,7 +126,7 @@ class Report:
         if not is_folder:
             self._tell(segments, is_listed=is_named and self._listing.listed(segments) is not None)
         elif is_named and self._tree.policy.judge(segments, is_folder=True).is_listed:
-            self.learn(segments)
+            self._learn(segments)
             self._tell(segments, is_listed=True, holds_files=any(self._listing.files(folder=segments)))
 
     def _lose(self, segments: Segments) -> None:
