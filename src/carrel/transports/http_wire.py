@@ -5,6 +5,7 @@ bound on all of them is closed at once, one whose reader takes nothing is cut of
 """
 
 import asyncio
+from functools import lru_cache
 from typing import Final, Protocol, cast
 
 from uvicorn.protocols.http.httptools_impl import STATUS_LINE, HttpToolsProtocol, RequestResponseCycle
@@ -17,6 +18,7 @@ _LARGE: Final = b"HTTP/1.1 431 Request Header Fields Too Large\r\nconnection: cl
 
 
 _POSTED: Final = {"method": "POST", "raw_path": MCP_PATH, "query_string": b""}
+_HEAD: Final = b"%s%scontent-type: application/json\r\ncontent-length: %d\r\n\r\n"
 _SMALL_DIGITS: Final = 6
 
 
@@ -137,8 +139,12 @@ class Wire(HttpToolsProtocol):
         """Begin to hold a small call back until it is all there: it may be answered then, without a task of its own."""
         if self.url != MCP_PATH or self.expect_100_continue or self.parser.get_method() != b"POST":
             return None
-        is_small = any(name == b"content-length" and len(value) < _SMALL_DIGITS for name, value in self.headers)
-        return b"" if is_small and self._is_between and self.parser.should_keep_alive() else None
+        if not self._is_between or not self.parser.should_keep_alive():
+            return None
+        for name, value in self.headers:
+            if name == b"content-length":
+                return b"" if len(value) < _SMALL_DIGITS else None
+        return None
 
     @property
     def _is_between(self) -> bool:
@@ -154,11 +160,8 @@ class Wire(HttpToolsProtocol):
         if given is None:
             return False
         status, answer = given
-        head = [STATUS_LINE[status]]
-        for name, value in self.server_state.default_headers:
-            head += (name, b": ", value, b"\r\n")
-        head.append(b"content-type: application/json\r\ncontent-length: %d\r\n\r\n" % len(answer))
-        self.transport.write(b"".join((*head, answer)))
+        common = _spelled(tuple(self.server_state.default_headers))
+        self.transport.write(_HEAD % (STATUS_LINE[status], common, len(answer)) + answer)
         self.on_response_complete()
         return True
 
@@ -220,6 +223,11 @@ class Wire(HttpToolsProtocol):
             if answer:
                 self.transport.write(answer)
             self.transport.close()
+
+
+@lru_cache(maxsize=4)
+def _spelled(headers: tuple[tuple[bytes, bytes], ...]) -> bytes:
+    return b"".join([b"%s: %s\r\n" % header for header in headers])
 
 
 async def _never() -> Event:
