@@ -22,6 +22,7 @@ from carrel.errors import (
     NotFound,
     ProviderError,
     RemoteError,
+    Unreachable,
     echo,
 )
 from carrel.model import Completion, Meta, Reading, Resource, Template
@@ -45,9 +46,6 @@ SEEN_S: Final = 5.0
 """How long after a look showed a change the server's own word of it is held against another look."""
 
 _NOT_FOUND: Final = frozenset({-32002, -32602, -32601})
-
-_OUT_OF_REACH: Final = frozenset({"unavailable", "denied"})
-"""What HTTP says of a server that cannot be asked."""
 
 TakenSchemes = Callable[[], frozenset[str]]
 """Gives the schemes that belong to built-ins, objects and earlier mounts."""
@@ -215,8 +213,8 @@ class Mount:
             here = naming.out(uri)
             try:
                 token = _token(naming.reading(self._ask(client, uri), uri))
-            except Disconnected:
-                raise
+            except (Disconnected, Unreachable) as error:
+                raise Disconnected(str(error)) from None
             except CarrelError as error:
                 token = str(error)
             with self._lock:
@@ -287,20 +285,20 @@ class Mount:
             try:
                 return self._ask(client, there, condition)
             except Disconnected:
+                self._link.lose(client)
                 again = self._link.wait_for_client(deadline - monotonic(), other_than=client)
                 if again is None:
                     raise
                 return self._ask(again, there, condition)
         except Disconnected:
             raise unavailable(self.name, self._link.retry_after_ms) from None
+        except Unreachable:
+            # Over HTTP each request is its own connection: nothing else tells that the server is gone.
+            self._link.lose(client)
+            raise unavailable(self.name, self._link.retry_after_ms) from None
         except RemoteError as error:
             if error.code in _NOT_FOUND:
                 raise NotFound(uri) from None
-            if error.word in _OUT_OF_REACH:
-                if self._options.url:
-                    # Each request is its own connection there: nothing else tells that the server is gone.
-                    self._link.lose()
-                raise unavailable(self.name, self._link.retry_after_ms) from None
             raise self._failed("Mount failed", "failed", uri, error) from None
         except ProviderError as error:
             if error.word == "unavailable":
