@@ -16,6 +16,7 @@ import pytest
 
 from carrel import config
 from carrel.catalog import Catalog
+from carrel.cli.serve_http import is_own
 from carrel.client import Client, EraName
 from carrel.desk import Desk, open_desk
 from carrel.errors import BadArgument, ConfigError, NotFound, ProviderError, RemoteError
@@ -640,6 +641,8 @@ def test_a_slow_server_joins_later_and_the_first_list_says_that_it_is_stale(
         ("command = ['x']\ncwd = 'nowhere'", "cwd: there is no folder"),
         ("url = 'http://example.com/mcp'", "is plain http to another machine; use https, or say insecure = true"),
         ("url = 'ftp://x'", "url: expected https://…"),
+        ("url = 'http://localhost:none/mcp'", "url: expected https://…"),
+        ("url = 'http://[::1/mcp'", "url: expected https://…"),
         ("command = ['x']\nera = 'new'", "era: expected one of 'auto', 'modern', 'legacy'"),
         ("command = ['x']\nprefix = 'no'", "prefix: expected one of 'auto' or true or false"),
         ("command = ['x']\ntimeout_s = 0", "timeout_s: expected a number from 0.1 to 300, got 0"),
@@ -683,6 +686,38 @@ def test_a_carrel_that_mounts_itself_does_so_once(project: Path) -> None:
     desk.close()
 
     assert below["problems"] == ["me: the mount is down: this server runs under the same mount already"]
+
+
+@pytest.mark.parametrize(
+    ("address", "url"),
+    [
+        ("8123", "http://127.0.0.1:8123/mcp"),
+        ("8123", "http://localhost:8123"),
+        ("8123", "http://[::1]:8123/mcp"),
+        ("8123", "http://127.1.2.3:8123/mcp"),
+        ("0.0.0.0:8123", "http://LOCALHOST:8123/mcp"),
+        ("10.0.0.9:8123", "https://10.0.0.9:8123/mcp"),
+        ("8123", "https://desk.example/mcp"),
+        ("80", "http://localhost/mcp"),
+    ],
+)
+def test_carrel_s_own_address_is_an_error_at_the_start(project: Path, address: str, url: str) -> None:
+    user_file = project.parent / ".config/carrel/config.toml"
+    user_file.parent.mkdir(parents=True)
+    user_file.write_text(f"[http]\nhosts = ['desk.example']\n[mounts.me]\nurl = '{url}'\ninsecure = true\n")
+    command = [sys.executable, "-m", "carrel", "serve", "--http", address, "--project", str(project)]
+    environment = {**os.environ, "HOME": str(project.parent), "XDG_CONFIG_HOME": ""}
+    ran = subprocess.run(command, capture_output=True, text=True, timeout=30, env=environment, check=False)
+
+    assert (ran.returncode, ran.stdout) == (2, "")
+    assert ran.stderr == f"carrel: [mounts.me] url: {url} is the address of this server itself\n"
+
+
+@pytest.mark.parametrize(
+    "url", ["http://127.0.0.1:8124/mcp", "https://desk.example:8123/mcp", "https://10.0.0.9:8123", "http://["]
+)
+def test_another_address_is_none_of_ours(url: str) -> None:
+    assert not is_own(url, "127.0.0.1", 8123, frozenset({"desk.example"}))
 
 
 def test_a_mounted_carrel_leaves_the_user_s_own_mounts_to_the_one_above(project: Path) -> None:

@@ -62,9 +62,11 @@ def run(words: Sequence[str]) -> int:
 
         logging.basicConfig(level=logging.DEBUG, stream=sys.stderr)
     if parsed.http is not None:
-        from carrel.cli.serve_http import run_http  # an event loop and more; stdio needs none of it
+        from carrel.cli.serve_http import refuse_own_address, run_http  # an event loop and more; stdio needs none of it
 
-        desk = open_desk(load(parsed.project, os.environ, parsed.flags))
+        config = load(parsed.project, os.environ, parsed.flags)
+        refuse_own_address(config, parsed.http)
+        desk = open_desk(config)
         told = None if parsed.is_quiet else announcement(desk)
         return run_http(desk, parsed.http, told, has_token=parsed.has_token)
     from carrel.transports import stdio  # other faces do not need it

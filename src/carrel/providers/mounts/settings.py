@@ -96,8 +96,12 @@ def fill(text: str, where: str, ours: Mapping[str, str]) -> str:
 def _check_url(url: str, *, is_insecure: bool) -> None:
     if not url:
         return
-    parts = urlsplit(url)
-    if parts.scheme not in ("http", "https") or not parts.hostname:
+    try:
+        parts = urlsplit(url)
+        is_sound = parts.scheme in ("http", "https") and bool(parts.hostname) and parts.port != 0
+    except ValueError:
+        is_sound = False
+    if not is_sound:
         raise ConfigError(f"url: expected https://…, got {url!r}")
     if parts.scheme == "http" and parts.hostname not in _LOOPBACK and not is_insecure:
         raise ConfigError(f"url: {url} is plain http to another machine; use https, or say insecure = true")
