@@ -123,6 +123,6 @@ def _build(known: detect.Known, config: Config, catalog: Catalog, *, is_named: b
     for section in known.sections:
         if section in config.sections:
             kind = settings.schema_of(provider)[section].kind
-            values[section] = settings.build_section(kind, config.values(section))
+            values[section] = settings.build_section(kind, section, config.values(section))
     built: Provider = provider(project, **values)
     return built

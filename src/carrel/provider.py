@@ -31,9 +31,10 @@ A provider may be called from several threads at once. A read has no side effect
 """
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from math import inf
 from typing import Literal, NewType, Protocol, runtime_checkable
 
-from carrel.errors import RequestError
+from carrel.errors import ConfigError, RequestError
 from carrel.model import Blob, Completion, Meta, Reading, Resource, Stored, Template, Text, Tool, ToolResult
 from carrel.value import Value
 
@@ -59,12 +60,21 @@ ToolLevel = Literal["off", "read", "write"]
 """Which of a provider's tools exist; above `read` needs trust."""
 
 
-class Section:
-    """Settings that stand in a section of their own beside the provider's.
+class Section(Value, frozen=True):
+    """Settings that stand in a section of their own beside the provider's: its fields are the keys.
 
     A constructor's parameter `flutter: FlutterSettings | None`, of a subclass of this, is the section
     `[flutter]`; one `commands: dict[str, Command] | None` is any number of `[commands.<name>]`.
+    What a value's kind does not say is checked in `__post_init__`, which raises `ConfigError`.
     """
+
+    def check(self, least: float, most: float, *names: str) -> None:
+        """Refuse numbers that are too small or too large."""
+        for name in names:
+            value = getattr(self, name)
+            if not least <= value <= most or value == inf:
+                bounds = f", {least} or more" if most == inf else f" from {least} to {most}"
+                raise ConfigError(f"{name}: expected a number{bounds}, got {value}")
 
 
 class Project(Value, frozen=True):
