@@ -17,6 +17,7 @@ provider is mounted.
     Browsing        a part of the list by folder or prefix, as the Fly documents ask
     Explaining      why a URI is or is not served
     Completing      values for its templates' variables
+    Referring       completion of what is no template of its routes
     Fingerprinting  a cheap token per URI, for watching by polling
     Surveying       a cheap token for the whole list, for noticing that it changed
     Watching        events of its own instead of polling
@@ -206,6 +207,14 @@ class Explaining(Protocol):
 
     def explain(self, uri: str) -> Sequence[str]:
         """Give the reasons, a sentence each."""
+
+
+@runtime_checkable
+class Referring(Protocol):
+    """Completes more than the templates of its routes: listed URIs, templates that nothing here can match."""
+
+    def refers(self, reference: str) -> str | None:
+        """Give the reference as `complete` is to get it, with whatever argument; None if it is none of these."""
 
 
 @runtime_checkable

@@ -22,6 +22,7 @@ from carrel.provider import (
     Given,
     Ordering,
     Provider,
+    Referring,
     Refusing,
     Route,
 )
@@ -149,6 +150,7 @@ class Routes:
         self._owners: dict[str, tuple[Mounted, ...]] = {}
         self._claims: dict[str, Found] = {}
         self._adopting: list[Mounted] = []
+        self._referring: list[Mounted] = []
         self.clashes: list[Clash] = []
         # Those who claim single URIs come after those whose scheme it is.
         for mounted in sorted(providers, key=lambda one: one.claims is not None):
@@ -156,6 +158,8 @@ class Routes:
             self._take_schemes(mounted)
             if isinstance(mounted.provider, Adopting):
                 self._adopting.append(mounted)
+            if isinstance(mounted.provider, Referring):
+                self._referring.append(mounted)
         self._lost = frozenset((clash.other, clash.what) for clash in self.clashes)
         for table in self._templates.values():
             table.sort(key=lambda row: -len(row[0].literal_start))
@@ -226,8 +230,21 @@ class Routes:
         """Give the provider a URI belongs to."""
         return self.find(uri).mounted
 
-    def template(self, reference: str) -> tuple[UriTemplate, Mounted] | None:
-        """Give the template a completion reference means: its own text, a URI it matches, or one begun like it."""
+    def reference(self, reference: str) -> tuple[str, tuple[str, ...] | None, Mounted] | None:
+        """Give what a completion reference means, its variables (None: the provider knows), and whose it is.
+
+        It may be a template's own text, what a provider has beside its routes, a URI that a
+        template matches, or one begun like it.
+        """
+        found = self._template(reference)
+        if found is None or found[0].text != reference:
+            for mounted in self._referring:
+                meant = mounted.provider.refers(reference) if isinstance(mounted.provider, Referring) else None
+                if meant is not None:
+                    return meant, None, mounted
+        return None if found is None else (found[0].text, found[0].variables, found[1])
+
+    def _template(self, reference: str) -> tuple[UriTemplate, Mounted] | None:
         for table in self._templates.values():
             for template, _, mounted in table:
                 if template.text == reference:

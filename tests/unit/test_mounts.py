@@ -10,7 +10,7 @@ import sys
 import threading
 from collections.abc import Callable, Iterator
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 import pytest
 
@@ -112,6 +112,13 @@ class TestLegacyMount(MountContract):
 # A server that is played
 
 
+class Refusal(NamedTuple):
+    """An error as a Carrel gives it."""
+
+    code: int
+    word: str
+
+
 class Played:
     """A transport whose other end answers as `play` says: a result, an error, or nothing."""
 
@@ -127,7 +134,10 @@ class Played:
         if "id" not in request:
             return
         given = self._opening(request["method"]) or self.play(request["method"], request.get("params", {}))
-        if isinstance(given, int):
+        if isinstance(given, Refusal):
+            data = {"dev.carrel/error": given.word}
+            self.say({"id": request["id"], "error": {"code": given.code, "message": "its own words", "data": data}})
+        elif isinstance(given, int):
             self.say({"id": request["id"], "error": {"code": given, "message": "its own words"}})
         elif given is not None:
             self.say({"id": request["id"], "result": given})
@@ -261,6 +271,76 @@ def test_a_read_in_its_scheme_is_passed_on_even_if_unlisted() -> None:
     assert [params["uri"] for method, params in played.asked if method == "resources/read"] == [
         "played://elsewhere?x=1"
     ]
+
+
+# Templates and completion
+
+ODD = ("played://a/{x}{?q*}", "played://find?word={word}", "played://{y}{.kind}", "played://{a,b}/c", "played://fixed")
+
+
+def test_templates_that_cannot_be_matched_here_are_listed_completed_and_read() -> None:
+    asked: list[Any] = []
+
+    def complete(params: dict[str, Any]) -> Any:
+        asked.append((params["ref"]["uri"], params["argument"]["name"]))
+        return {"completion": {"values": ["one"], "total": 1, "hasMore": False}}
+
+    templates = {"resourceTemplates": [{"uriTemplate": text, "name": text} for text in (*ODD, "played://a/{z}")]}
+    play = playing(
+        resources_templates_list=templates,
+        completion_complete=complete,
+        resources_read=lambda params: contents({"uri": params["uri"], "text": params["uri"]}),
+    )
+    with mounted(Played(play), prefix=True) as (_, client):
+        told = [template.uri_template for template in client.templates()]
+        values = [client.complete(f"birds+{text}", "word", "o").values for text in ODD]
+        texts = [
+            text_of(client, f"birds+{uri}") for uri in ("played://a/1?q=2", "played://find?word=x", "played://y.txt")
+        ]
+
+    assert told == sorted(f"birds+{text}" for text in (*ODD, "played://a/{z}"))
+    assert values == [("one",)] * len(ODD)
+    assert asked == [(text, "word") for text in ODD]
+    assert texts == ["played://a/1?q=2", "played://find?word=x", "played://y.txt"]
+
+
+def test_a_completion_may_name_a_uri_instead_of_its_template() -> None:
+    """Who names a listed URI has it passed on; one that a template matches means that template."""
+    asked: list[Any] = []
+
+    def complete(params: dict[str, Any]) -> Any:
+        asked.append((params["ref"]["uri"], params["argument"]["name"]))
+        return {"completion": {"values": []}}
+
+    templates = {"resourceTemplates": [{"uriTemplate": "played://b/{x}", "name": "b"}]}
+    play = playing(resources_templates_list=templates, completion_complete=complete)
+    with mounted(Played(play)) as (_, client):
+        client.complete("played://a", "anything", "")
+        client.complete("played://b/1", "x", "")
+        for reference, name in (("played://b/1", "y"), ("played://c/1", "x"), ("nobody://c", "x")):
+            with pytest.raises(RemoteError) as caught:
+                client.complete(reference, name, "")
+            assert (caught.value.code, caught.value.word) == (-32602, "invalid")
+
+    assert asked == [("played://a", "anything"), ("played://b/{x}", "x")]
+
+
+def test_a_server_s_own_refusal_is_no_reason_to_leave_it() -> None:
+    """A read that a mounted Carrel denies, or cannot give now, is a failed read and nothing else."""
+    dialled: list[Played] = []
+
+    def dial() -> Transport:
+        dialled.append(Played(playing(resources_read=lambda params: Refusal(-32803, "denied"))))
+        return dialled[-1]
+
+    with mounted(dial) as (mount, client):
+        for _ in range(2):
+            with pytest.raises(RemoteError, match="Mount failed: birds") as caught:
+                client.read("played://a")
+            assert caught.value.word == "failed"
+        assert mount.health()["restarts"] == 0
+
+    assert len(dialled) == 1
 
 
 # Prefixes

@@ -558,6 +558,23 @@ def test_a_completion_that_breaks_is_told(given: Any) -> None:
     assert facts(caught.value) == (-32603, "Completion failed", "failed")
 
 
+@pytest.mark.parametrize(
+    ("reference", "handed", "name"),
+    [
+        ("greenhouse://house/summary", "greenhouse://house/summary", "below"),
+        ("GREENHOUSE://house/summary", "greenhouse://house/summary", "below"),
+        ("greenhouse://house/beds/north", BED, "bed"),
+    ],
+)
+def test_a_completion_may_name_a_uri(reference: str, handed: str, name: str) -> None:
+    """A listed URI is handed over as declared, with whatever argument; another means the template it matches."""
+    given = Completing(["20"])
+    with served(given) as client:
+        assert client.complete(reference, name, "2").values == ("20",)
+
+    assert given.asked == [(handed, (name, "2"), [])]
+
+
 @pytest.mark.parametrize(("reference", "variable"), [("x://{y}", "y"), (BED, "row")])
 def test_an_unknown_reference_or_argument_is_invalid(reference: str, variable: str) -> None:
     with served(Completing([])) as client, pytest.raises(RemoteError) as caught:

@@ -307,6 +307,10 @@ class ObjectProvider:
 
     # Completions and tools
 
+    def refers(self, reference: str) -> str | None:
+        """Know the listed URIs: the object may complete what their queries take."""
+        return self._lists.declared(reference)
+
     def complete(self, template: str, variable: str, value: str, context: Mapping[str, str]) -> Completion:
         if "completions" not in self._facets:
             return Completion((), total=0, has_more=False)
