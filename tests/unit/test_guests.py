@@ -291,12 +291,20 @@ def test_neither_door_is_imported_where_none_is_configured(project: Path) -> Non
     assert ran.stdout == "[]\n"
 
 
-def test_what_an_object_prints_is_not_heard_by_the_client(project: Path) -> None:
-    noisy = "import os\nprint('noise at import')\nos.write(1, b'raw noise\\n')\n"
-    noisy += OBJECT.format(name="Noisy", uri="noisy://a").replace(
-        "return Contents", "print('noise while reading'); return Contents"
+NOISY = (
+    "import os, threading\nprint('noise at import')\nos.write(1, b'raw noise\\n')\n"
+    "def shout():\n    print('noise of a thread')\n"
+    + OBJECT.format(name="Noisy", uri="noisy://a").replace(
+        "return Contents",
+        "print('noise while reading'); thread = threading.Thread(target=shout); thread.start(); thread.join()\n"
+        "        return Contents",
     )
-    write(project / "noisy.py", noisy)
+)
+NOISE = {"noise at import", "raw noise", "noise while reading", "noise of a thread"}
+
+
+def test_what_an_object_prints_is_not_heard_by_the_client(project: Path) -> None:
+    write(project / "noisy.py", NOISY)
     said: list[str] = []
     command = [sys.executable, "-m", "carrel", "serve", "--object", "noisy:Noisy", "--without", "workspace"]
     environment = {**os.environ, "HOME": str(project.parent)}
@@ -305,4 +313,56 @@ def test_what_an_object_prints_is_not_heard_by_the_client(project: Path) -> None
 
     assert isinstance(item, Text)
     assert item.text == "Noisy"
-    assert {"noise at import", "raw noise", "noise while reading"} <= set(said)
+    assert set(said) >= NOISE
+
+
+def test_what_an_object_prints_is_not_part_of_a_command_s_output(project: Path) -> None:
+    write(project / "noisy.py", NOISY)
+    write(project.parent / ".config/carrel/config.toml", "[objects.noisy]\nimport = 'noisy:Noisy'\n")
+    environment = {**os.environ, "HOME": str(project.parent), "XDG_CONFIG_HOME": "", "PYTHONPATH": str(project)}
+    for words, told in ((["cat", "noisy://a"], "Noisy"), (["ls", "noisy:"], "noisy://a\n")):
+        command = [sys.executable, "-m", "carrel", *words]
+        ran = subprocess.run(
+            command, cwd=project, env=environment, capture_output=True, text=True, timeout=60, check=True
+        )
+        assert ran.stdout == told
+        assert set(ran.stderr.splitlines()) >= {"noise at import", "raw noise"}
+
+
+def test_what_an_object_prints_at_an_address_goes_to_stderr(project: Path) -> None:
+    write(project / "noisy.py", NOISY)
+    command = [sys.executable, "-m", "carrel", "serve", "--http", "0", "--no-token", "--object", "noisy:Noisy"]
+    environment = {**os.environ, "HOME": str(project.parent)}
+    pipe = subprocess.PIPE
+    with subprocess.Popen(command, cwd=project, env=environment, text=True, stdout=pipe, stderr=pipe) as process:
+        assert process.stderr is not None
+        said: list[str] = []
+        for line in process.stderr:
+            said.append(line.strip())
+            if "no token" in line:
+                break
+        [url] = [line.split()[-1] for line in said if "listening on" in line]
+        with Client.at(url) as client:
+            assert client.read("noisy://a").items
+        process.terminate()
+        printed, rest = process.communicate(timeout=30)
+
+    assert printed == ""
+    assert {*said, *rest.splitlines()} >= NOISE
+
+
+def test_what_an_object_prints_in_this_process_goes_to_stderr(
+    project: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    write(project / "noisy.py", NOISY.replace("os.write(1, b'raw noise\\n')", ""))
+    desk = desk_of(project, "--object", "noisy:Noisy")
+    before = sys.stdout
+    with Client.to(desk.server) as client:
+        assert client.read("noisy://a").items
+        sys.stdout.write("our own\n")
+    desk.close()
+
+    told = capsys.readouterr()
+    assert told.out.replace("noise of a thread\n", "") == "our own\n"
+    assert {"noise at import", "noise while reading"} <= set(told.err.splitlines())
+    assert sys.stdout is before
