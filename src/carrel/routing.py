@@ -1,7 +1,8 @@
 """Which route reads a URI: the table that is listed is the one that dispatches.
 
 A route without variables goes before templates; then the longer literal start; then
-the order of configuration. Single URIs that a provider claims go before all of these.
+the order of configuration. Single URIs that a provider claims go before all of these,
+unless somebody who claims none serves them already: then they stay his.
 What no route matches goes, as sent, to the `unmatched` of the provider that owns the scheme.
 """
 
@@ -190,11 +191,24 @@ class Routes:
                 self._owners[scheme] = (*owners, mounted)
         for route in mounted.claims or ():
             normal = normalise(route.template)
-            taken = self._normal.get(normal) or self._claims.get(normal)
-            if taken is None:
+            same = self._normal.get(normal) or self._claims.get(normal)
+            keeper = self._server_of(route.template) if same is None else same.mounted
+            if keeper is None:
                 self._claims[normal] = Found(mounted, route, route.template, {})
-            elif taken.mounted is not mounted:
-                self.clashes.append(Clash(route.template, taken.mounted.provider.name, mounted.provider.name))
+            elif keeper is not mounted:
+                self.clashes.append(Clash(route.template, keeper.provider.name, mounted.provider.name))
+
+    def _server_of(self, uri: str) -> Mounted | None:
+        """Give who serves a URI by a template or takes its whole scheme, of those who claim no single URIs."""
+        scheme = scheme_of(uri)
+        owner = next(iter(self._owners.get(scheme, ())), None)
+        if owner is not None and owner.literal:
+            return owner
+        for template, route, mounted in self._templates.get(scheme, ()):
+            asked = split_query(uri)[0] if route.open_query else uri
+            if mounted.claims is None and template.match(asked) is not None:
+                return mounted
+        return None
 
     def has_lost(self, mounted: Mounted, what: str) -> bool:
         """Tell whether a URI or template that a provider has is another's."""

@@ -242,6 +242,46 @@ def test_a_clash_that_appears_later_leaves_the_first_its_own_and_is_told(project
     assert read == (Text("One", "text/plain"),)
 
 
+@pytest.mark.parametrize(
+    ("uri", "owner", "name"),
+    [
+        ("logs://run/web_1", "logs", "logs"),
+        ("LOGS://run/web_1", "logs", "logs"),
+        ("workspace:///README.md", "workspace", "workspace"),
+        ("carrel://guide", "guide", "guide"),
+    ],
+)
+def test_a_uri_that_a_built_in_provider_serves_is_claimed_twice(project: Path, uri: str, owner: str, name: str) -> None:
+    write(project / "one.py", OBJECT.format(name="One", uri=uri))
+    with pytest.raises(ConfigError, match=f"{uri} is claimed by both {owner} and one"):
+        open_all(project, "--object", "one:One")
+    desk = open_all(project, "--object", "one:One", "--without", name)
+    desk.close()
+
+
+def open_all(project: Path, *flags: str) -> Desk:
+    environment = {"HOME": str(project.parent)}
+    return open_desk(config.load(str(project), environment, parse([*flags, "--project", str(project)]).flags), 10.0)
+
+
+def test_a_uri_of_a_built_in_provider_that_an_object_lists_later_stays_where_it_was(project: Path) -> None:
+    write(project / "README.md", "the file")
+    write(project / "one.py", OBJECT.format(name="One", uri="x://a") + "\none = One()\n")
+    write(project / "carrel.toml", "[objects.one]\nimport = 'one:one'\nlist_ttl_s = 0\n")
+    TrustStore({"HOME": str(project.parent)}).add(str(project / "carrel.toml"))
+    desk = open_all(project)
+    sys.modules["one"].one.uri = "workspace:///README.md"
+    list(desk.catalog.entries())
+    listed = uris(desk)
+    reading = desk.catalog.read("workspace:///README.md")
+    problems = health(desk)["problems"]
+    desk.close()
+
+    assert listed.count("workspace:///README.md") == 1
+    assert [item.text for item in reading.items if isinstance(item, Text)] == ["the file"]
+    assert problems == ["workspace:///README.md is claimed by workspace and by one; workspace keeps it"]
+
+
 def test_objects_may_share_a_scheme(project: Path) -> None:
     write(project / "one.py", OBJECT.format(name="One", uri="x://a"))
     write(project / "two.py", OBJECT.format(name="Two", uri="x://b"))
