@@ -2,7 +2,7 @@
 
 import logging
 import os
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from typing import Final
 
@@ -15,7 +15,7 @@ _MISSING: Final = frozenset({-32002, -32602, -32601})
 
 
 @contextmanager
-def translated(name: str, about: str, link: Link, missing: RequestError) -> Iterator[None]:
+def translated(name: str, about: str, link: Link, missing: Callable[[], RequestError]) -> Iterator[None]:
     """Raise what a client is told; `missing` where the server does not know what it was asked for."""
     try:
         yield
@@ -23,7 +23,7 @@ def translated(name: str, about: str, link: Link, missing: RequestError) -> Iter
         raise unavailable(name, link.retry_after_ms) from None
     except RemoteError as error:
         if error.code in _MISSING:
-            raise missing from None
+            raise missing() from None
         raise _failed(name, about, "Mount failed", "failed", error) from None
     except ProviderError as error:
         if error.word == "unavailable":

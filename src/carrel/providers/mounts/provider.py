@@ -277,7 +277,7 @@ class Mount:
     def _attempt(self, client: Client, uri: str, there: str, condition: str | None) -> Reading:
         """Ask; once more, if the connection is lost meanwhile and comes back in time."""
         deadline = monotonic() + self._options.timeout_s
-        with translated(self.name, uri, self._link, NotFound(uri)):
+        with translated(self.name, uri, self._link, partial(NotFound, uri)):
             try:
                 return self._ask(client, there, condition)
             except (Disconnected, Unreachable) as error:
@@ -308,7 +308,7 @@ class Mount:
             raise unavailable(self.name, self._link.retry_after_ms)
         if "completions" not in client.capabilities:
             return Completion((), total=0, has_more=False)
-        unknown = BadArgument("Unknown reference or argument", data={"parameter": "ref"})
+        unknown = partial(BadArgument, "Unknown reference or argument", data={"parameter": "ref"})
         with translated(self.name, template, self._link, unknown):
             return client.complete(self._naming.back(template), variable, value, context)
 
