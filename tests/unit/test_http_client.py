@@ -35,6 +35,7 @@ class Legacy(ThreadingHTTPServer):
         self.opened = 0
         self.unknown_session = 404
         self.refusal = 0
+        self.moved: dict[str, str] = {}
         self.text = "first"
         self.asked: Counter[str] = Counter()
         self.news: queue.SimpleQueue[bytes] = queue.SimpleQueue()
@@ -69,6 +70,10 @@ class Asked(BaseHTTPRequestHandler):
     server: Legacy
 
     def do_POST(self) -> None:
+        if self.path in self.server.moved:
+            self.rfile.read(int(self.headers["Content-Length"]))
+            self._reply(307, "text/plain", b"moved", {"Location": self.server.moved[self.path]})
+            return
         request = json.loads(self.rfile.read(int(self.headers["Content-Length"])))
         method = request["method"]
         self.server.asked[method] += 1
@@ -165,6 +170,19 @@ def test_a_refusal_that_names_no_request_is_the_answer_to_the_one_that_was_sent(
         Client.at(foreign.url, timeout_s=PATIENCE_S)
 
     assert caught.value.word == "denied"
+
+
+def test_a_redirect_is_followed_on_the_same_server_and_nowhere_else(foreign: Legacy) -> None:
+    foreign.moved = {"/mcp": "/mcp/", "/loop": "/loop"}
+    with Client.at(foreign.url, timeout_s=PATIENCE_S) as client:
+        assert text_of(client, "foreign://a") == "first"
+    with pytest.raises(Unreachable, match="The server answered 307: it redirects"):
+        Client.at(foreign.url.replace("/mcp", "/loop"), timeout_s=PATIENCE_S)
+    with Legacy() as other:
+        foreign.moved = {"/mcp": other.url}
+        with pytest.raises(Unreachable, match="307: it redirects to another server"):
+            Client.at(foreign.url, headers={"Authorization": "Bearer secret"}, timeout_s=PATIENCE_S)
+        assert other.asked == Counter()
 
 
 @pytest.mark.parametrize("status", [404, 400])

@@ -13,7 +13,7 @@ import socket
 import threading
 from collections.abc import Mapping
 from typing import Final
-from urllib.parse import urlsplit
+from urllib.parse import urljoin, urlsplit
 
 from carrel.errors import ConfigError, Disconnected, Unreachable
 from carrel.limits import ID_WINDOW_BYTES
@@ -33,6 +33,13 @@ _MAX_IDLE: Final = 4
 _LOOPBACK: Final = frozenset({"localhost", "127.0.0.1", "::1"})
 _SESSION: Final = "Mcp-Session-Id"
 _WORDS: Final = {401: "denied", 403: "denied", 404: "unavailable", 413: "too_large", 429: "busy", 504: "timeout"}
+_TOLD: Final = {
+    401: "it wants another token",
+    403: "it refuses us",
+    307: "it redirects to another server",
+    308: "it redirects to another server",
+}
+_MAX_MOVES: Final = 3
 
 _Failed = (OSError, http.client.HTTPException, ValueError)
 
@@ -111,7 +118,14 @@ class Http:
         """Post a request and pass on all that comes back."""
         assert outline.key is not None
         try:
+            path = self._path
             response, connection = self._post(message, outline)
+            for _ in range(_MAX_MOVES):
+                if not self._has_moved(response, path):
+                    break
+                connection.close()
+                path = self._path
+                response, connection = self._post(message, outline)
         except _Failed as error:
             self._fail(outline.key, f"Cannot reach {self._host}: {type(error).__name__}", "unavailable")
             return
@@ -147,6 +161,21 @@ class Http:
                 if not is_old or self._closed.is_set():
                     raise
 
+    def _has_moved(self, response: http.client.HTTPResponse, asked: str) -> bool:
+        """Go where a redirect says, on the same server; another one would be shown our headers."""
+        place = response.getheader("Location") if response.status in (307, 308) else None
+        if place is None:
+            return False
+        scheme = "https" if self._is_secure else "http"
+        netloc = f"[{self._host}]" if ":" in self._host else self._host
+        here = f"{scheme}://{netloc}" + (f":{self._port}" if self._port else "")
+        parts = urlsplit(urljoin(here + asked, place))
+        if (parts.scheme, parts.hostname, parts.port) != (scheme, self._host, self._port):
+            return False
+        path = (parts.path or "/") + (f"?{parts.query}" if parts.query else "")
+        self._path = path
+        return path != asked
+
     def _take(self, response: http.client.HTTPResponse, outline: Outline) -> None:
         assert outline.key is not None
         kind = response.headers.get_content_type()
@@ -169,7 +198,7 @@ class Http:
             self._pass_on(answer, outline)
         else:
             word = _WORDS.get(response.status, "unavailable")
-            told = {401: "it wants another token", 403: "it refuses us"}.get(response.status, "")
+            told = _TOLD.get(response.status, "")
             problem = f"The server answered {response.status}"
             self._fail(outline.key, f"{problem}: {told}" if told else problem, word)
 
