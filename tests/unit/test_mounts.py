@@ -415,6 +415,29 @@ def test_lists_are_taken_page_by_page_within_bounds_and_unsound_entries_are_drop
     assert few == ["played://0", "played://1"]
 
 
+def test_templates_without_end_are_taken_within_the_same_bounds() -> None:
+    def page(params: dict[str, Any]) -> Any:
+        number = int(params.get("cursor", "0"))
+        templates = [{"uriTemplate": f"played://{number}/{{x}}", "name": "x"}]
+        return {"resourceTemplates": templates, "nextCursor": str(number + 1)}
+
+    endless, few = Played(playing(resources_templates_list=page)), Played(playing(resources_templates_list=page))
+    with mounted(endless) as (mount, _):
+        assert len(mount.templates()) == 200
+    with mounted(few, max_entries=3) as (mount, _):
+        assert len(mount.templates()) == 3
+
+    asked = [[method for method, _ in one.asked].count("resources/templates/list") for one in (endless, few)]
+    assert asked == [200, 3]
+
+
+def test_a_server_that_has_no_list_of_resources_is_up_and_its_templates_are_served() -> None:
+    templates = {"resourceTemplates": [{"uriTemplate": "played://b/{x}", "name": "b"}]}
+    with mounted(Played(playing(resources_list=-32601, resources_templates_list=templates))) as (mount, client):
+        assert (mount.health()["state"], client.page().entries) == ("up", ())
+        assert [one.uri_template for one in client.templates()] == ["played://b/{x}"]
+
+
 def test_a_server_without_resources_is_up_and_empty() -> None:
     played = Played(playing())
     played._opening = lambda method: (  # type: ignore[method-assign]
