@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 
 from carrel import config
-from carrel.cli.serve import parse
+from carrel.cli.serve import announcement, parse
 from carrel.client import Client
 from carrel.desk import Desk, open_desk
 from carrel.errors import ConfigError, RemoteError
@@ -140,6 +140,9 @@ def test_what_does_not_load_is_left_out_and_the_others_are_served(
     desk.close()
 
     assert uris(desk) == ["thing://a"]
+    assert [choice.state for choice in desk.choices[:2]] == ["left out", "served"]
+    assert told in desk.choices[0].why
+    assert f" {name} (" not in announcement(desk)[0]
     assert [problem for problem in found["problems"] if problem.startswith(f"{name}: not served: {told}")] != []
     assert isinstance(guide, Text)
     assert f"- {name}: not served: {told}" in guide.text
@@ -240,6 +243,25 @@ def test_a_clash_that_appears_later_leaves_the_first_its_own_and_is_told(project
 
     assert found == (["x://a"], ["x://a is claimed by one and by two; one keeps it"])
     assert read == (Text("One", "text/plain"),)
+
+
+def test_the_doctor_tells_of_an_object_that_does_not_load_and_of_a_clash(project: Path) -> None:
+    write(project / "one.py", OBJECT.format(name="One", uri="logs://run/1"))
+    own = project.parent / ".config/carrel/config.toml"
+    environment = {**os.environ, "HOME": str(project.parent), "XDG_CONFIG_HOME": "", "PYTHONPATH": str(project)}
+    command = [sys.executable, "-m", "carrel", "doctor", "--json"]
+    for target, told in (
+        ("one:Two", {"what": "one", "state": "problem", "told": f"object one:Two, from {own}; not served: {LACKS}"}),
+        ("one:One", {"what": "providers", "state": "problem", "told": CLASH}),
+    ):
+        write(own, f"[objects.one]\nimport = '{target}'\n")
+        ran = subprocess.run(command, cwd=project, env=environment, capture_output=True, text=True, check=False)
+        assert ran.returncode == 1
+        assert told in json.loads(ran.stdout)
+
+
+LACKS = "one has no attribute Two"
+CLASH = "logs://run/1 is claimed by both logs and one; leave one of them out, or rename it"
 
 
 @pytest.mark.parametrize(
