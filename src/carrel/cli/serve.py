@@ -56,7 +56,7 @@ class Parsed:
 def run(words: Sequence[str]) -> int:
     """Serve until input ends; give the exit code."""
     parsed = parse(words)
-    is_terminal = sys.stdin.isatty()
+    is_terminal = sys.stdin is not None and sys.stdin.isatty()
     if parsed.is_debug:
         import logging  # every module has it; only this one sets it up
 
@@ -64,11 +64,11 @@ def run(words: Sequence[str]) -> int:
     from carrel.transports import stdio  # not before the flags are known to be right
 
     # The streams are taken first: an object that prints while it loads must not be heard by the client.
+    if parsed.http is not None:
+        with stdio.taken_stdout():
+            return _serve_http(load(parsed.project, os.environ, parsed.flags), parsed.http, parsed)
     with stdio.taken_streams() as streams:
-        config = load(parsed.project, os.environ, parsed.flags)
-        if parsed.http is not None:
-            return _serve_http(config, parsed.http, parsed)
-        desk = open_desk(config)
+        desk = open_desk(load(parsed.project, os.environ, parsed.flags))
         if not parsed.is_quiet:
             print("\n".join(announcement(desk, is_terminal=is_terminal)), file=sys.stderr, flush=True)
         stdio.serve(desk.server, streams)

@@ -170,7 +170,8 @@ class Http:
         netloc = f"[{self._host}]" if ":" in self._host else self._host
         here = f"{scheme}://{netloc}" + (f":{self._port}" if self._port else "")
         parts = urlsplit(urljoin(here + asked, place))
-        if (parts.scheme, parts.hostname, parts.port) != (scheme, self._host, self._port):
+        usual = 443 if self._is_secure else 80
+        if (parts.scheme, parts.hostname, parts.port or usual) != (scheme, self._host, self._port or usual):
             return False
         path = (parts.path or "/") + (f"?{parts.query}" if parts.query else "")
         self._path = path
