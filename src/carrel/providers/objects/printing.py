@@ -30,7 +30,7 @@ class Diverting:
     def __enter__(self) -> None:
         with self._lock:
             self._inside.add(threading.get_ident())
-            if not isinstance(sys.stdout, Diverted):
+            if sys.stdout is not None and not isinstance(sys.stdout, Diverted):
                 self._put = Diverted(sys.stdout, lambda: threading.get_ident() in self._inside)
                 sys.stdout = cast("TextIO", self._put)
 
@@ -48,6 +48,9 @@ diverting = Diverting()
 def only_this_thread() -> Iterator[None]:
     """Leave stdout to this thread alone, for a process of our own; what others write there goes to stderr."""
     before, me = sys.stdout, threading.get_ident()
+    if before is None:  # so it is where it was closed
+        yield
+        return
     before.flush()
     with contextlib.ExitStack() as undone:
         own = before
