@@ -18,6 +18,7 @@ from carrel.model import Text
 from carrel.providers.mounts import Mount, MountSettings
 from carrel.providers.mounts.dialling import address_of
 from carrel.server import Server
+from carrel.trial import join
 
 PATIENCE_S = 10.0
 PRIMING = b"id: 1\nretry: 10\ndata: \n\n"
@@ -137,13 +138,17 @@ class Asked(BaseHTTPRequestHandler):
 
 @pytest.fixture(name="foreign")
 def foreign_server() -> Iterator[Legacy]:
+    before = set(threading.enumerate())
     with Legacy() as server:
         thread = threading.Thread(target=server.serve_forever, kwargs={"poll_interval": 0.01}, daemon=True)
         thread.start()
         yield server
+        ours = [one for one in set(threading.enumerate()) - before if one.name.startswith("carrel-")]
+        left = join((one for one in ours if one.name not in {"carrel-worker", "carrel-clock"}), PATIENCE_S)
         server.news.put(b"")
         server.shutdown()
         thread.join(PATIENCE_S)
+    assert left == []
 
 
 def text_of(client: Client, uri: str) -> str:

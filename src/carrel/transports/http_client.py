@@ -64,7 +64,7 @@ class Http:
         self._inbox: queue.SimpleQueue[bytes | OverLong | Unanswered | None] = queue.SimpleQueue()
         self._lock = threading.Lock()
         self._idle: list[http.client.HTTPConnection] = []
-        self._open: dict[object, http.client.HTTPConnection] = {}
+        self._open: dict[object, socket.socket] = {}
         self._session: str | None = None
         self._version: str | None = None
         self._has_stream = False
@@ -98,8 +98,8 @@ class Http:
                 return
             self._closed.set()
             waiting = list(self._open.values())
-        for connection in waiting:
-            _cut(connection)
+        for held in waiting:
+            _cut(held)
         if self._session is not None:
             with contextlib.suppress(*_Failed):
                 connection = self._connect(NOTICE_S / 5)
@@ -152,7 +152,7 @@ class Http:
             is_old = connection is not None
             connection = connection or self._connect()
             with self._lock:
-                self._open[outline.key] = connection
+                self._open[outline.key] = connection.sock
             try:
                 connection.request("POST", self._path, message, self._headers(outline))
                 return connection.getresponse(), connection
@@ -240,10 +240,10 @@ class Http:
     def _abandon(self, key: Key | None) -> bool:
         """Close the connection of a modern request; in the legacy era cancelling is a message."""
         with self._lock:
-            connection = None if key is None or self._session or self._version else self._open.get(key)
-        if connection is None:
+            held = None if key is None or self._session or self._version else self._open.get(key)
+        if held is None:
             return self._session is None and self._version is None
-        _cut(connection)
+        _cut(held)
         return True
 
     def _listen(self) -> None:
@@ -259,9 +259,9 @@ class Http:
         except _Failed:
             return failures + 1
         with self._lock:
-            self._open[_SESSION] = connection
+            self._open[_SESSION] = connection.sock
             if self._closed.is_set():
-                _cut(connection)
+                _cut(connection.sock)
         try:
             connection.request("GET", self._path, headers={**self._headers(None), "Accept": "text/event-stream"})
             with connection.getresponse() as response:
@@ -321,7 +321,7 @@ class Http:
         self._inbox.put(Unanswered(key, Disconnected(problem)))
 
 
-def _cut(connection: http.client.HTTPConnection) -> None:
-    """End a connection that another thread reads from."""
-    with contextlib.suppress(OSError, AttributeError):
-        connection.sock.shutdown(socket.SHUT_RDWR)
+def _cut(connection: socket.socket) -> None:
+    """End a connection that another thread reads from; also one that its answer has taken over."""
+    with contextlib.suppress(OSError):
+        connection.shutdown(socket.SHUT_RDWR)
