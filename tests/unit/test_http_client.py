@@ -170,6 +170,9 @@ def test_a_refusal_that_names_no_request_is_the_answer_to_the_one_that_was_sent(
     foreign.refusal = 400
     with pytest.raises(RemoteError, match="no such session"):
         Client.at(foreign.url, timeout_s=PATIENCE_S)
+    foreign.refusal = 503
+    with pytest.raises(Unreachable, match="The server answered 503"):
+        Client.at(foreign.url, timeout_s=PATIENCE_S)
     foreign.refusal = 401
     with pytest.raises(Unreachable, match="401: it wants another token") as caught:
         Client.at(foreign.url, timeout_s=PATIENCE_S)

@@ -32,7 +32,18 @@ _CHUNK: Final = 1 << 16
 _MAX_IDLE: Final = 4
 _LOOPBACK: Final = frozenset({"localhost", "127.0.0.1", "::1"})
 _SESSION: Final = "Mcp-Session-Id"
-_WORDS: Final = {401: "denied", 403: "denied", 404: "unavailable", 413: "too_large", 429: "busy", 504: "timeout"}
+_WORDS: Final = {
+    401: "denied",
+    403: "denied",
+    404: "unavailable",
+    413: "too_large",
+    429: "busy",
+    502: "unavailable",
+    503: "unavailable",
+    504: "timeout",
+}
+"""What a status means that does not come with the answer to the request: it is HTTP's own."""
+
 _TOLD: Final = {
     401: "it wants another token",
     403: "it refuses us",
