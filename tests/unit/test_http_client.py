@@ -205,6 +205,17 @@ def test_a_session_that_the_server_forgot_ends_the_conversation(foreign: Legacy,
     assert foreign.asked["DELETE"] == 0
 
 
+def test_a_server_that_wants_us_to_be_slower_is_not_left(foreign: Legacy) -> None:
+    with mounted(foreign.url) as client:
+        foreign.refusal = 429
+        with pytest.raises(RemoteError, match="Mount failed: foreign"):
+            client.read("foreign://a")
+        foreign.refusal = 0
+        assert text_of(client, "foreign://a") == "first"
+
+    assert foreign.opened == 1
+
+
 @contextmanager
 def mounted(url: str) -> Iterator[Client]:
     options = MountSettings(url=url, timeout_s=PATIENCE_S)

@@ -15,7 +15,7 @@ from collections.abc import Mapping
 from typing import Final
 from urllib.parse import urljoin, urlsplit
 
-from carrel.errors import ConfigError, Disconnected, Unreachable
+from carrel.errors import ConfigError, Disconnected, RemoteError, Unreachable
 from carrel.limits import ID_WINDOW_BYTES
 from carrel.peer import Unanswered
 from carrel.protocol import asking, eras, headers, jsonrpc
@@ -326,7 +326,8 @@ class Http:
 
     def _fail(self, key: Key, problem: str, word: str) -> None:
         code = eras.DENIED if word == "denied" else jsonrpc.INTERNAL_ERROR
-        self._inbox.put(Unanswered(key, Unreachable(code, problem, {ERROR_KEY: word})))
+        kind = Unreachable if word in ("denied", "unavailable") else RemoteError
+        self._inbox.put(Unanswered(key, kind(code, problem, {ERROR_KEY: word})))
 
     def _break_off(self, key: Key, problem: str) -> None:
         self._inbox.put(Unanswered(key, Disconnected(problem)))
