@@ -244,16 +244,16 @@ class Catalog:
     def complete(self, reference: str, variable: str, value: str, context: Mapping[str, str]) -> Completion:
         """Give values for a template's variable, at most a hundred, with an honest `has_more`."""
         permissions.check_read(reference)
-        found = self._routes.template(reference)
+        found = self._routes.reference(reference)
         if found is None:
             raise BadArgument(f"Unknown reference: {echo(reference)}", data={"parameter": "ref"})
-        template, mounted = found
-        if variable not in template.variables:
-            message = f"Unknown argument: {echo(variable)} (known: {', '.join(template.variables)})"
+        meant, variables, mounted = found
+        if variables is not None and variable not in variables:
+            message = f"Unknown argument: {echo(variable)} (known: {', '.join(variables)})"
             raise BadArgument(message, data={"parameter": "argument"})
         if mounted.completing is None:
             return Completion((), total=0, has_more=False)
-        offered = mounted.completing.complete(template.text, variable, value, context)
+        offered = mounted.completing.complete(meant, variable, value, context)
         if isinstance(offered, Completion):
             values, total, has_more = offered.values, offered.total, offered.has_more
         else:

@@ -166,6 +166,10 @@ class Client:
 
         return self._pages("resources/list", decode)
 
+    def template_page(self, cursor: str | None = None) -> tuple[tuple[Template, ...], str | None]:
+        """Give one page of the templates, and the cursor of the next."""
+        return answers.templates(self._ask("resources/templates/list", asking.listing(cursor)))
+
     def templates(self) -> list[Template]:
         """Give all templates."""
         return list(self._pages("resources/templates/list", answers.templates))

@@ -60,7 +60,6 @@ def open_desk(config: Config, patience_s: float = FIRST_ANSWER_S, *, waits_for_a
         providers.append(Guide(catalog, os.path.basename(config.root) or config.root, notes))
     invited = [guest for guest in guests.invite(config, catalog) if _is_wanted(guest.provider.name, chosen)]
     providers += [guest.provider for guest in invited]
-    choices += [Choice(guest.provider.name, "served", guest.told) for guest in invited]
     for known in detect.BUILT_IN:
         choice = _choose(known, config, chosen)
         choices.append(choice)
@@ -72,7 +71,13 @@ def open_desk(config: Config, patience_s: float = FIRST_ANSWER_S, *, waits_for_a
         providers.append(Mirror(catalog))
     catalog.mount(*providers)
     guests.begin(invited, catalog, patience_s, waits_for_all=waits_for_all)
-    return Desk(config, Server(catalog), tuple(choices), notes)
+    return Desk(config, Server(catalog), (*map(_choose_guest, invited), *choices), notes)
+
+
+def _choose_guest(guest: guests.Guest) -> Choice:
+    """Say of an object that is known not to load that it is not served; others may still join."""
+    problem: str = getattr(guest.provider, "problem", "")
+    return Choice(guest.provider.name, "left out" if problem else "served", f"{guest.told}; {problem}".rstrip("; "))
 
 
 def _choose(known: detect.Known, config: Config, chosen: ServerSettings) -> Choice:
@@ -123,6 +128,6 @@ def _build(known: detect.Known, config: Config, catalog: Catalog, *, is_named: b
     for section in known.sections:
         if section in config.sections:
             kind = settings.schema_of(provider)[section].kind
-            values[section] = settings.build_section(kind, config.values(section))
+            values[section] = settings.build_section(kind, section, config.values(section))
     built: Provider = provider(project, **values)
     return built

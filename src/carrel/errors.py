@@ -12,6 +12,7 @@ CarrelError
 ├── TemplateError            a provider's URI template cannot be matched; says where
 ├── ConfigError              the operator's file is wrong; says where
 ├── RemoteError              another server answered with an error
+│   └── Unreachable          or cannot be asked: nobody is there, or HTTP itself refuses us
 └── Disconnected             the other end of a connection is gone
 
 The message of a RequestError or a ProviderError reaches the client as it is: one
@@ -196,6 +197,10 @@ class RemoteError(CarrelError):
         self.data = dict(data or {})
         word = self.data.get("dev.carrel/error")
         self.word = word if isinstance(word, str) else None
+
+
+class Unreachable(RemoteError):
+    """Another server cannot be asked: nobody is there, or HTTP refuses us before the server itself is asked."""
 
 
 class Disconnected(CarrelError):

@@ -117,7 +117,7 @@ def _object(name: str, options: "ObjectSettings", config: Config, catalog: Catal
     key = config.sections[f"objects.{name}"].get("import")
     # What the user's own file names is installed; what the project or the command line names may lie in the project.
     path = config.root if key is not None and key.layer in ("project", "flag") else None
-    make = partial(loading.build, options.target, options.entry_point, options.args, project, path)
+    make = partial(loading.build, options.import_, options.provider, options.args or {}, project, path)
 
     def give_way(native: Provider) -> None:
         if any(one.provider.name == native.name and one.provider is not made for one in catalog.mounted):

@@ -38,7 +38,10 @@ REQUEST_DEADLINE_S: Final = 30.0
 """Time any request has. Hosts give up after 60 s; a provider's own deadline is shorter."""
 
 WORKER_THREADS: Final = 8
-"""Blocking reads at once; a stuck provider must not take all of a small machine."""
+"""Blocking reads of one provider at once: one that is stuck holds these, and not those of others."""
+
+MAX_WORKER_THREADS: Final = 64
+"""Blocking requests of one connection at once, whoever they are for: eight providers may be stuck."""
 
 MAX_PENDING: Final = 1_024
 """Blocking requests of one connection that wait for a thread; more are told `busy`."""

@@ -18,6 +18,7 @@ from carrel.limits import ID_WINDOW_BYTES, MAX_PENDING
 from carrel.protocol import answers, asking, jsonrpc
 from carrel.protocol.asking import Answer, Notice, Params, Question
 from carrel.protocol.framing import OverLong
+from carrel.value import Value
 
 log = logging.getLogger(__name__)
 
@@ -35,14 +36,21 @@ Hear = Callable[[Notice | CarrelError], None]
 OnProgress = Callable[[float, float | None, str | None], None]
 
 
+class Unanswered(Value, frozen=True):
+    """What a transport says of a request that gets no answer."""
+
+    key: jsonrpc.Key
+    error: CarrelError
+
+
 class Transport(Protocol):
     """Carries whole messages both ways. `send` raises OSError when nobody takes them any more."""
 
     def send(self, message: bytes) -> None:
         """Give one message to the other end."""
 
-    def receive(self) -> bytes | OverLong | None:
-        """Wait for a message; None at the end."""
+    def receive(self) -> bytes | OverLong | Unanswered | None:
+        """Wait for a message, or for word that there will be none; None at the end."""
 
     def close(self) -> None:
         """End it from any thread; a second call does nothing. `receive` then comes to its end."""
@@ -162,6 +170,8 @@ class Peer:
         while (message := self._transport.receive()) is not None:
             if isinstance(message, OverLong):
                 self._take_over_long(message.head)
+            elif isinstance(message, Unanswered):
+                self._settle(message.key, message.error)
             elif len(message) > self._max_bytes:
                 self._take_over_long(message[:ID_WINDOW_BYTES])
             elif not self._take(message):

@@ -17,6 +17,7 @@ provider is mounted.
     Browsing        a part of the list by folder or prefix, as the Fly documents ask
     Explaining      why a URI is or is not served
     Completing      values for its templates' variables
+    Referring       completion of what is no template of its routes
     Fingerprinting  a cheap token per URI, for watching by polling
     Surveying       a cheap token for the whole list, for noticing that it changed
     Watching        events of its own instead of polling
@@ -31,9 +32,10 @@ A provider may be called from several threads at once. A read has no side effect
 """
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from math import inf
 from typing import Literal, NewType, Protocol, runtime_checkable
 
-from carrel.errors import RequestError
+from carrel.errors import ConfigError, RequestError
 from carrel.model import Blob, Completion, Meta, Reading, Resource, Stored, Template, Text, Tool, ToolResult
 from carrel.value import Value
 
@@ -59,12 +61,21 @@ ToolLevel = Literal["off", "read", "write"]
 """Which of a provider's tools exist; above `read` needs trust."""
 
 
-class Section:
-    """Settings that stand in a section of their own beside the provider's.
+class Section(Value, frozen=True):
+    """Settings that stand in a section of their own beside the provider's: its fields are the keys.
 
     A constructor's parameter `flutter: FlutterSettings | None`, of a subclass of this, is the section
     `[flutter]`; one `commands: dict[str, Command] | None` is any number of `[commands.<name>]`.
+    What a value's kind does not say is checked in `__post_init__`, which raises `ConfigError`.
     """
+
+    def check(self, least: float, most: float, *names: str) -> None:
+        """Refuse numbers that are too small or too large."""
+        for name in names:
+            value = getattr(self, name)
+            if not least <= value <= most or value == inf:
+                bounds = f", {least} or more" if most == inf else f" from {least} to {most}"
+                raise ConfigError(f"{name}: expected a number{bounds}, got {value}")
 
 
 class Project(Value, frozen=True):
@@ -196,6 +207,14 @@ class Explaining(Protocol):
 
     def explain(self, uri: str) -> Sequence[str]:
         """Give the reasons, a sentence each."""
+
+
+@runtime_checkable
+class Referring(Protocol):
+    """Completes more than the templates of its routes: listed URIs, templates that nothing here can match."""
+
+    def refers(self, reference: str) -> str | None:
+        """Give the reference as `complete` is to get it, with whatever argument; None if it is none of these."""
 
 
 @runtime_checkable

@@ -1,7 +1,8 @@
 """Which route reads a URI: the table that is listed is the one that dispatches.
 
 A route without variables goes before templates; then the longer literal start; then
-the order of configuration. Single URIs that a provider claims go before all of these.
+the order of configuration. Single URIs that a provider claims go before all of these,
+unless somebody who claims none serves them already: then they stay his.
 What no route matches goes, as sent, to the `unmatched` of the provider that owns the scheme.
 """
 
@@ -22,6 +23,7 @@ from carrel.provider import (
     Given,
     Ordering,
     Provider,
+    Referring,
     Refusing,
     Route,
 )
@@ -149,6 +151,7 @@ class Routes:
         self._owners: dict[str, tuple[Mounted, ...]] = {}
         self._claims: dict[str, Found] = {}
         self._adopting: list[Mounted] = []
+        self._referring: list[Mounted] = []
         self.clashes: list[Clash] = []
         # Those who claim single URIs come after those whose scheme it is.
         for mounted in sorted(providers, key=lambda one: one.claims is not None):
@@ -156,6 +159,8 @@ class Routes:
             self._take_schemes(mounted)
             if isinstance(mounted.provider, Adopting):
                 self._adopting.append(mounted)
+            if isinstance(mounted.provider, Referring):
+                self._referring.append(mounted)
         self._lost = frozenset((clash.other, clash.what) for clash in self.clashes)
         for table in self._templates.values():
             table.sort(key=lambda row: -len(row[0].literal_start))
@@ -186,11 +191,24 @@ class Routes:
                 self._owners[scheme] = (*owners, mounted)
         for route in mounted.claims or ():
             normal = normalise(route.template)
-            taken = self._normal.get(normal) or self._claims.get(normal)
-            if taken is None:
+            same = self._normal.get(normal) or self._claims.get(normal)
+            keeper = self._server_of(route.template) if same is None else same.mounted
+            if keeper is None:
                 self._claims[normal] = Found(mounted, route, route.template, {})
-            elif taken.mounted is not mounted:
-                self.clashes.append(Clash(route.template, taken.mounted.provider.name, mounted.provider.name))
+            elif keeper is not mounted:
+                self.clashes.append(Clash(route.template, keeper.provider.name, mounted.provider.name))
+
+    def _server_of(self, uri: str) -> Mounted | None:
+        """Give who serves a URI by a template or takes its whole scheme, of those who claim no single URIs."""
+        scheme = scheme_of(uri)
+        owner = next(iter(self._owners.get(scheme, ())), None)
+        if owner is not None and owner.literal:
+            return owner
+        for template, route, mounted in self._templates.get(scheme, ()):
+            asked = split_query(uri)[0] if route.open_query else uri
+            if mounted.claims is None and template.match(asked) is not None:
+                return mounted
+        return None
 
     @property
     def has_clashes(self) -> bool:
@@ -231,8 +249,21 @@ class Routes:
         """Give the provider a URI belongs to."""
         return self.find(uri).mounted
 
-    def template(self, reference: str) -> tuple[UriTemplate, Mounted] | None:
-        """Give the template a completion reference means: its own text, a URI it matches, or one begun like it."""
+    def reference(self, reference: str) -> tuple[str, tuple[str, ...] | None, Mounted] | None:
+        """Give what a completion reference means, its variables (None: the provider knows), and whose it is.
+
+        It may be a template's own text, what a provider has beside its routes, a URI that a
+        template matches, or one begun like it.
+        """
+        found = self._template(reference)
+        if found is None or found[0].text != reference:
+            for mounted in self._referring:
+                meant = mounted.provider.refers(reference) if isinstance(mounted.provider, Referring) else None
+                if meant is not None:
+                    return meant, None, mounted
+        return None if found is None else (found[0].text, found[0].variables, found[1])
+
+    def _template(self, reference: str) -> tuple[UriTemplate, Mounted] | None:
         for table in self._templates.values():
             for template, _, mounted in table:
                 if template.text == reference:

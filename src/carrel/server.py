@@ -5,6 +5,7 @@ transport may run on another thread. It is synchronous, does no input or output 
 own, and may be used from several threads. No fault of a provider gets past it (`boundary`).
 """
 
+import contextlib
 import threading
 from collections.abc import Callable, Mapping, Sequence
 from typing import Final
@@ -168,6 +169,7 @@ class Connection:
             busy=lambda: self._fail(job, ProviderError("Server is busy: too many requests wait", word="busy")),
             deadline_s=self._server.deadline_s,
             is_patient=call.method == "tools/call" and self._catalog.is_patient(call.params.name),
+            owner=self._owner(call, found),
         )
 
     def at_once(self, call: methods.Call) -> bytes | None:
@@ -187,6 +189,16 @@ class Connection:
     def _find(self, call: methods.Call) -> Found | None:
         """Give the way to what is read, for a call that reads."""
         return self._catalog.find(call.params.uri) if call.method == "resources/read" else None
+
+    def _owner(self, call: methods.Call, found: Found | None) -> str:
+        """Say for whom a call waits: the provider it reads from, also by a tool, else those with the same name."""
+        if found is None and call.method == "tools/call":
+            uri = call.params.arguments.get("uri")
+            with contextlib.suppress(RequestError), ActingAs(self._access):
+                found = self._catalog.find(uri) if isinstance(uri, str) else None
+            if found is None:
+                return f"{call.method} {call.params.name}"
+        return call.method if found is None else found.mounted.provider.name
 
     def _is_blocking(self, method: str, found: Found | None) -> bool:
         if found is not None:

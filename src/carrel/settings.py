@@ -30,7 +30,7 @@ Schema = Mapping[str, Key]
 
 def schema_of(built: type) -> Schema:
     """Give the keys of a class's section."""
-    hints = get_type_hints(vars(built)["__init__"])
+    hints = get_type_hints(built if issubclass(built, Section) else vars(built)["__init__"])
     keys = {}
     for name, parameter in signature(built).parameters.items():
         if hints.get(name) is not Project:
@@ -68,10 +68,12 @@ def section_schema(kind: Any) -> Schema:
     return AnyName(inner) if is_many else schema_of(inner)
 
 
-def build_section(kind: Any, values: Mapping[str, Any]) -> object:
+def build_section(kind: Any, section: str, values: Mapping[str, Any]) -> object:
     """Make what the provider is given of a section's checked values."""
     inner, is_many = _section_in(kind)
-    return {name: inner(**given) for name, given in values.items()} if is_many else inner(**values)
+    if not is_many:
+        return build(inner, section, values)
+    return {name: build(inner, f"{section}.{name}", given) for name, given in values.items()}
 
 
 def _section_in(kind: Any) -> tuple[type[Section], bool]:

@@ -17,7 +17,7 @@ from carrel.errors import BadArgument, CarrelError, RemoteError
 from carrel.facets import Capable
 from carrel.limits import MAX_URI_LENGTH
 from carrel.model import Blob, Range, Reading, Text, Tool
-from carrel.peer import Transport
+from carrel.peer import Transport, Unanswered
 from carrel.protocol.eras import DENIED, LATEST_LEGACY, LEGACY_NOT_FOUND, MODERN_VERSION, TOO_LARGE
 from carrel.protocol.framing import OverLong
 from carrel.protocol.jsonrpc import INVALID_PARAMS
@@ -186,7 +186,7 @@ class _Tap:
         self._asked[spelled.get("id")] = spelled["method"]
         self._inner.send(message)
 
-    def receive(self) -> bytes | OverLong | None:
+    def receive(self) -> bytes | OverLong | Unanswered | None:
         message = self._inner.receive()
         if isinstance(message, bytes):
             spelled = json.loads(message)

@@ -72,7 +72,7 @@ class Running:
 class Work:
     """A call that may wait: `run` it on a thread that can; one that `is_patient` gets a thread of its own, and time."""
 
-    __slots__ = ("_busy", "_late", "_run", "_running", "deadline_s", "is_patient")
+    __slots__ = ("_busy", "_late", "_run", "_running", "deadline_s", "is_patient", "owner")
 
     def __init__(
         self,
@@ -83,8 +83,10 @@ class Work:
         *,
         deadline_s: float = 0.0,
         is_patient: bool = False,
+        owner: str = "",
     ) -> None:
-        """Make it. `deadline_s` is the time it may take where that is more than usual."""
+        """Make it. `deadline_s` is the time it may take where that is more than usual; `owner` is who is waited for."""
+        self.owner = owner
         self.deadline_s = deadline_s
         self.is_patient = is_patient
         self._running = running

@@ -6,10 +6,12 @@ import signal
 import socket
 import subprocess
 import sys
+import threading
 from collections import Counter
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import contextmanager
+from contextlib import AbstractContextManager, contextmanager
+from functools import partial
 from pathlib import Path
 from time import monotonic
 
@@ -24,6 +26,8 @@ EVERYTHING = Path(__file__).resolve().parents[2] / ".node/node_modules/.bin/mcp-
 SDK = [sys.executable, str(Path(__file__).with_name("sdk_server.py"))]
 PATIENCE_S = 30.0
 ERAS = ("auto", "legacy")
+DOORS = ("stdio", "http")
+Start = Callable[[int], AbstractContextManager["subprocess.Popen[str]"]]
 
 
 def _toml(value: object) -> str:
@@ -64,11 +68,65 @@ def text_of(client: Client, uri: str) -> str:
     return item.text
 
 
+@contextmanager
+def listening(command: Sequence[str], said: str, port: int, **variables: str) -> Iterator[subprocess.Popen[str]]:
+    """Start a server that serves an address; wait until it says so."""
+    environment = {**os.environ, **variables}
+    with subprocess.Popen(command, stderr=subprocess.PIPE, stdout=subprocess.DEVNULL, text=True, env=environment) as it:
+        assert it.stderr is not None
+        assert any(said in line for line in it.stderr), f"{command[0]} does not serve port {port}"
+        draining = threading.Thread(target=it.stderr.read, daemon=True)
+        draining.start()
+        try:
+            yield it
+        finally:
+            it.kill()
+            it.wait()
+            draining.join(PATIENCE_S)
+
+
+def sdk_at(port: int) -> AbstractContextManager[subprocess.Popen[str]]:
+    return listening([*SDK, str(port)], "Uvicorn running", port)
+
+
+def everything_at(port: int) -> AbstractContextManager[subprocess.Popen[str]]:
+    assert EVERYTHING.exists(), "run make e2e: it fetches the server"
+    return listening([str(EVERYTHING), "streamableHttp"], "listening on port", port, PORT=str(port))
+
+
+def free_port() -> int:
+    with socket.socket() as free:
+        free.bind(("127.0.0.1", 0))
+        port: int = free.getsockname()[1]
+        return port
+
+
+@contextmanager
+def library(carrel: str, folder: Path, door: str, era: str) -> Iterator[Client]:
+    """Mount the server on the official SDK, by one door or the other."""
+    if door == "stdio":
+        with serving(carrel, folder, "library", SDK, era=era, poll_s=0.2) as client:
+            yield client
+        return
+    port = free_port()
+    url = f"http://127.0.0.1:{port}/mcp"
+    with sdk_at(port), serving(carrel, folder, "library", url=url, era=era, poll_s=0.2) as client:
+        yield client
+
+
 @pytest.mark.parametrize("era", ERAS)
-def test_a_server_on_the_official_sdk_is_mounted(carrel: str, tmp_path: Path, era: str) -> None:
-    with serving(carrel, tmp_path, "library", SDK, era=era) as client:
-        assert wait_for(client, "library:") == ["library://motto"]
+@pytest.mark.parametrize("door", DOORS)
+def test_a_server_on_the_official_sdk_is_mounted(carrel: str, tmp_path: Path, door: str, era: str) -> None:
+    with library(carrel, tmp_path, door, era) as client:
+        assert wait_for(client, "library:") == ["library://motto", "library://slate"]
         assert "library://shelf/{number}" in [template.uri_template for template in client.templates()]
+        assert client.complete("library://shelf/{number}", "number", "1").values == ("12", "13")
+        with client.listen(["library://slate"]) as news:
+            assert news.honoured == ("library://slate",)
+            assert text_of(client, "library://slate") == "clean"
+            assert text_of(client, "library://chalk/wet") == "wet"
+            assert news.wait(PATIENCE_S) == "library://slate"
+        assert text_of(client, "library://slate") == "wet"
         assert text_of(client, "library://motto") == "Sapere aude — ☀"
         assert text_of(client, "library://shelf/7") == "shelf 7"
         reading = client.read("library://motto")
@@ -81,11 +139,25 @@ def test_a_server_on_the_official_sdk_is_mounted(carrel: str, tmp_path: Path, er
         assert (caught.value.code, caught.value.word) == (-32602, "not_found")
 
 
-@pytest.mark.parametrize("era", ERAS)
-def test_the_reference_server_is_mounted(carrel: str, tmp_path: Path, era: str) -> None:
-    assert EVERYTHING.exists(), "run make e2e: it fetches the server"
+@contextmanager
+def everything(carrel: str, folder: Path, door: str, era: str) -> Iterator[Client]:
+    """Mount the reference server, by one door or the other."""
+    if door == "stdio":
+        assert EVERYTHING.exists(), "run make e2e: it fetches the server"
+        command = [str(EVERYTHING), "stdio"]
+        with serving(carrel, folder, "everything", command, era=era, inherit_env=True, poll_s=0.5) as client:
+            yield client
+        return
+    port = free_port()
+    url = f"http://127.0.0.1:{port}/mcp"
+    with everything_at(port), serving(carrel, folder, "everything", url=url, era=era, poll_s=0.5) as client:
+        yield client
 
-    with serving(carrel, tmp_path, "everything", [str(EVERYTHING), "stdio"], era=era, inherit_env=True) as client:
+
+@pytest.mark.parametrize("era", ERAS)
+@pytest.mark.parametrize("door", DOORS)
+def test_the_reference_server_is_mounted(carrel: str, tmp_path: Path, door: str, era: str) -> None:
+    with everything(carrel, tmp_path, door, era) as client:
         listed = wait_for(client, "demo:")
         assert len(listed) > 1
         for uri in listed:
@@ -97,6 +169,10 @@ def test_the_reference_server_is_mounted(carrel: str, tmp_path: Path, era: str) 
         assert "1" in text_of(client, "demo://resource/dynamic/text/1")
         [blob] = client.read("demo://resource/dynamic/blob/1").items
         assert isinstance(blob, Blob)
+        assert client.complete("demo://resource/dynamic/text/{resourceId}", "resourceId", "7").values == ("7",)
+        assert client.complete("demo://resource/dynamic/text/{resourceId}", "resourceId", "x").values == ()
+        with client.listen(listed[:1]) as listening:
+            assert listening.honoured == (listed[0],)
 
 
 @pytest.mark.parametrize("era", ERAS)
@@ -133,72 +209,99 @@ def test_another_carrel_is_mounted_by_its_address(carrel: str, tmp_path: Path, p
             client.read(uri)
 
 
-def test_a_server_on_the_official_sdk_is_mounted_by_its_address(carrel: str, tmp_path: Path) -> None:
-    with socket.socket() as free:
-        free.bind(("127.0.0.1", 0))
-        port = free.getsockname()[1]
-    with subprocess.Popen([*SDK, str(port)], stderr=subprocess.DEVNULL) as library:
-        try:
-            with serving(carrel, tmp_path, "library", url=f"http://127.0.0.1:{port}/mcp") as client:
-                assert wait_for(client, "library:") == ["library://motto"]
-                assert text_of(client, "library://shelf/7") == "shelf 7"
-                library.kill()
-                library.wait()
-                with pytest.raises(RemoteError, match="Mount is unavailable: library"):
-                    client.read("library://shelf/8")
-                with subprocess.Popen([*SDK, str(port)], stderr=subprocess.DEVNULL) as again:
-                    try:
-                        deadline = monotonic() + PATIENCE_S
-                        while not _is_back(client) and monotonic() < deadline:
-                            client.page()
-                        assert text_of(client, "library://shelf/9") == "shelf 9"
-                    finally:
-                        again.kill()
-        finally:
-            library.kill()
-
-
-def _is_back(client: Client) -> bool:
-    try:
-        return text_of(client, "library://shelf/9") == "shelf 9"
-    except RemoteError:
-        return False
-
-
-def pid_of(command: str) -> int:
+def pid_of(word: str) -> int:
     """Find the process that was started with this word among its arguments."""
     for place in Path("/proc").glob("[0-9]*/cmdline"):
         try:
             words = place.read_bytes().split(b"\0")
         except OSError:
             continue
-        if command.encode() in words and b"sdk_server.py" in words[1]:
+        if word.encode() in words:
             return int(place.parent.name)
     raise AssertionError("the mounted server does not run")
+
+
+def read_and_kill(client: Client, template: str, kill: Callable[[], None]) -> Counter[str]:
+    """Read a thousand URIs on eight threads, kill the server amid them; give what was told how often."""
+
+    def read(number: int) -> str:
+        if number == 300:
+            kill()
+        try:
+            return "right" if f"{number}" in text_of(client, template.format(number)) else "wrong"
+        except RemoteError as error:
+            return f"{error.code} {error.message} {error.word} {sorted(error.data)}"
+
+    with ThreadPoolExecutor(8) as pool:
+        return Counter(pool.map(read, range(1, 1_001)))
+
+
+def expect_recovery(client: Client, told: Counter[str], name: str, uri: str) -> None:
+    """Nothing but clean errors; others are answered; the server comes back after one restart."""
+    data = ["dev.carrel/error", "retryAfterMs", "uri"]
+    assert set(told) <= {"right", f"-32603 Mount is unavailable: {name} unavailable {data}"}
+    assert told["right"] >= 250
+    assert text_of(client, "carrel://guide")
+    deadline = monotonic() + PATIENCE_S
+    while not is_back(client, uri):
+        assert monotonic() < deadline, "it did not come back"
+    health = json.loads(text_of(client, "carrel://health"))
+    [mount] = [one for one in health["providers"] if one["name"] == name]
+    assert mount["state"] == "up"
+    assert mount["restarts"] >= 1
+
+
+def is_back(client: Client, uri: str) -> bool:
+    try:
+        return bool(client.read(uri).items)
+    except RemoteError:
+        return False
 
 
 def test_a_server_killed_amid_a_thousand_reads_gives_clean_errors_and_comes_back(carrel: str, tmp_path: Path) -> None:
     mark = f"--{tmp_path.name}"
     with serving(carrel, tmp_path, "library", [*SDK, mark], timeout_s=10) as client:
-        assert wait_for(client, "library:") == ["library://motto"]
+        assert wait_for(client, "library:")
+        told = read_and_kill(client, "library://shelf/{}", lambda: os.kill(pid_of(mark), signal.SIGKILL))
+        expect_recovery(client, told, "library", "library://shelf/1")
 
-        def read(number: int) -> str:
-            if number == 300:
-                os.kill(pid_of(mark), signal.SIGKILL)
-            try:
-                return "right" if text_of(client, f"library://shelf/{number}") == f"shelf {number}" else "wrong"
-            except RemoteError as error:
-                return f"{error.code} {error.message} {error.word} {sorted(error.data)}"
 
-        with ThreadPoolExecutor(8) as pool:
-            told = Counter(pool.map(read, range(1_000)))
-        data = ["dev.carrel/error", "retryAfterMs", "uri"]
-        assert set(told) <= {"right", f"-32603 Mount is unavailable: library unavailable {data}"}
-        assert told["right"] >= 250
-        assert text_of(client, "carrel://guide")
-        deadline = monotonic() + PATIENCE_S
-        while read(1_001) != "right":
-            assert monotonic() < deadline, "it did not come back"
-        health = json.loads(text_of(client, "carrel://health"))
-        [mount] = [one for one in health["providers"] if one["name"] == "library"]
-        assert (mount["state"], mount["restarts"]) == ("up", 1)
+@pytest.mark.parametrize(
+    ("start", "template"), [(sdk_at, "library://shelf/{}"), (everything_at, "demo://resource/dynamic/text/{}")]
+)
+@pytest.mark.parametrize("era", ERAS)
+def test_a_server_at_an_address_killed_amid_a_thousand_reads_gives_clean_errors_and_comes_back(
+    carrel: str, tmp_path: Path, start: Start, template: str, era: str
+) -> None:
+    port = free_port()
+    url = f"http://127.0.0.1:{port}/mcp"
+    with start(port) as first, serving(carrel, tmp_path, "foreign", url=url, timeout_s=3, era=era) as client:
+        assert wait_for(client, template.partition(":")[0])
+        told = read_and_kill(client, template, first.kill)
+        with pytest.raises(RemoteError, match="Mount is unavailable: foreign"):
+            client.read(template.format(1_001))
+        with start(port):
+            expect_recovery(client, told, "foreign", template.format(1))
+
+
+def test_another_carrel_killed_amid_a_thousand_reads_gives_clean_errors_and_comes_back(
+    carrel: str, tmp_path: Path, project: Path
+) -> None:
+    (project / "lib/many").mkdir()
+    for number in range(1, 1_001):
+        (project / f"lib/many/{number}.dart").write_text(f"{number}", encoding="utf-8")
+    uri = "weather+workspace:///lib/many/{}.dart"
+    port = free_port()
+    command = [carrel, "serve", "--project", str(project), "--http", str(port), "--no-token"]
+    url = f"http://127.0.0.1:{port}/mcp"
+    start = partial(listening, command, "no token", port)
+    with start() as first, serving(carrel, tmp_path, "weather", url=url, timeout_s=3) as client:
+        assert wait_for(client, "weather+")
+        told = read_and_kill(client, uri, first.kill)
+        with start():
+            expect_recovery(client, told, "weather", uri.format(1))
+    command = [carrel, "serve", "--quiet", "--project", str(project)]
+    with serving(carrel, tmp_path, "weather", command, timeout_s=10) as client:
+        assert wait_for(client, "weather+")
+        told = read_and_kill(client, uri, lambda: os.kill(pid_of(str(project)), signal.SIGKILL))
+        expect_recovery(client, told, "weather", uri.format(1))

@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 
 from carrel import config
-from carrel.cli.serve import parse
+from carrel.cli.serve import announcement, parse
 from carrel.client import Client
 from carrel.desk import Desk, open_desk
 from carrel.errors import ConfigError, RemoteError
@@ -140,6 +140,9 @@ def test_what_does_not_load_is_left_out_and_the_others_are_served(
     desk.close()
 
     assert uris(desk) == ["thing://a"]
+    assert [choice.state for choice in desk.choices[:2]] == ["left out", "served"]
+    assert told in desk.choices[0].why
+    assert f" {name} (" not in announcement(desk)[0]
     assert [problem for problem in found["problems"] if problem.startswith(f"{name}: not served: {told}")] != []
     assert isinstance(guide, Text)
     assert f"- {name}: not served: {told}" in guide.text
@@ -242,6 +245,65 @@ def test_a_clash_that_appears_later_leaves_the_first_its_own_and_is_told(project
     assert read == (Text("One", "text/plain"),)
 
 
+def test_the_doctor_tells_of_an_object_that_does_not_load_and_of_a_clash(project: Path) -> None:
+    write(project / "one.py", OBJECT.format(name="One", uri="logs://run/1"))
+    own = project.parent / ".config/carrel/config.toml"
+    environment = {**os.environ, "HOME": str(project.parent), "XDG_CONFIG_HOME": "", "PYTHONPATH": str(project)}
+    command = [sys.executable, "-m", "carrel", "doctor", "--json"]
+    for target, told in (
+        ("one:Two", {"what": "one", "state": "problem", "told": f"object one:Two, from {own}; not served: {LACKS}"}),
+        ("one:One", {"what": "providers", "state": "problem", "told": CLASH}),
+    ):
+        write(own, f"[objects.one]\nimport = '{target}'\n")
+        ran = subprocess.run(command, cwd=project, env=environment, capture_output=True, text=True, check=False)
+        assert ran.returncode == 1
+        assert told in json.loads(ran.stdout)
+
+
+LACKS = "one has no attribute Two"
+CLASH = "logs://run/1 is claimed by both logs and one; leave one of them out, or rename it"
+
+
+@pytest.mark.parametrize(
+    ("uri", "owner", "name"),
+    [
+        ("logs://run/web_1", "logs", "logs"),
+        ("LOGS://run/web_1", "logs", "logs"),
+        ("workspace:///README.md", "workspace", "workspace"),
+        ("carrel://guide", "guide", "guide"),
+    ],
+)
+def test_a_uri_that_a_built_in_provider_serves_is_claimed_twice(project: Path, uri: str, owner: str, name: str) -> None:
+    write(project / "one.py", OBJECT.format(name="One", uri=uri))
+    with pytest.raises(ConfigError, match=f"{uri} is claimed by both {owner} and one"):
+        open_all(project, "--object", "one:One")
+    desk = open_all(project, "--object", "one:One", "--without", name)
+    desk.close()
+
+
+def open_all(project: Path, *flags: str) -> Desk:
+    environment = {"HOME": str(project.parent)}
+    return open_desk(config.load(str(project), environment, parse([*flags, "--project", str(project)]).flags), 10.0)
+
+
+def test_a_uri_of_a_built_in_provider_that_an_object_lists_later_stays_where_it_was(project: Path) -> None:
+    write(project / "README.md", "the file")
+    write(project / "one.py", OBJECT.format(name="One", uri="x://a") + "\none = One()\n")
+    write(project / "carrel.toml", "[objects.one]\nimport = 'one:one'\nlist_ttl_s = 0\n")
+    TrustStore({"HOME": str(project.parent)}).add(str(project / "carrel.toml"))
+    desk = open_all(project)
+    sys.modules["one"].one.uri = "workspace:///README.md"
+    list(desk.catalog.entries())
+    listed = uris(desk)
+    reading = desk.catalog.read("workspace:///README.md")
+    problems = health(desk)["problems"]
+    desk.close()
+
+    assert listed.count("workspace:///README.md") == 1
+    assert [item.text for item in reading.items if isinstance(item, Text)] == ["the file"]
+    assert problems == ["workspace:///README.md is claimed by workspace and by one; workspace keeps it"]
+
+
 def test_objects_may_share_a_scheme(project: Path) -> None:
     write(project / "one.py", OBJECT.format(name="One", uri="x://a"))
     write(project / "two.py", OBJECT.format(name="Two", uri="x://b"))
@@ -291,12 +353,20 @@ def test_neither_door_is_imported_where_none_is_configured(project: Path) -> Non
     assert ran.stdout == "[]\n"
 
 
-def test_what_an_object_prints_is_not_heard_by_the_client(project: Path) -> None:
-    noisy = "import os\nprint('noise at import')\nos.write(1, b'raw noise\\n')\n"
-    noisy += OBJECT.format(name="Noisy", uri="noisy://a").replace(
-        "return Contents", "print('noise while reading'); return Contents"
+NOISY = (
+    "import os, threading\nprint('noise at import')\nos.write(1, b'raw noise\\n')\n"
+    "def shout():\n    print('noise of a thread')\n"
+    + OBJECT.format(name="Noisy", uri="noisy://a").replace(
+        "return Contents",
+        "print('noise while reading'); thread = threading.Thread(target=shout); thread.start(); thread.join()\n"
+        "        return Contents",
     )
-    write(project / "noisy.py", noisy)
+)
+NOISE = {"noise at import", "raw noise", "noise while reading", "noise of a thread"}
+
+
+def test_what_an_object_prints_is_not_heard_by_the_client(project: Path) -> None:
+    write(project / "noisy.py", NOISY)
     said: list[str] = []
     command = [sys.executable, "-m", "carrel", "serve", "--object", "noisy:Noisy", "--without", "workspace"]
     environment = {**os.environ, "HOME": str(project.parent)}
@@ -305,4 +375,56 @@ def test_what_an_object_prints_is_not_heard_by_the_client(project: Path) -> None
 
     assert isinstance(item, Text)
     assert item.text == "Noisy"
-    assert {"noise at import", "raw noise", "noise while reading"} <= set(said)
+    assert set(said) >= NOISE
+
+
+def test_what_an_object_prints_is_not_part_of_a_command_s_output(project: Path) -> None:
+    write(project / "noisy.py", NOISY)
+    write(project.parent / ".config/carrel/config.toml", "[objects.noisy]\nimport = 'noisy:Noisy'\n")
+    environment = {**os.environ, "HOME": str(project.parent), "XDG_CONFIG_HOME": "", "PYTHONPATH": str(project)}
+    for words, told in ((["cat", "noisy://a"], "Noisy"), (["ls", "noisy:"], "noisy://a\n")):
+        command = [sys.executable, "-m", "carrel", *words]
+        ran = subprocess.run(
+            command, cwd=project, env=environment, capture_output=True, text=True, timeout=60, check=True
+        )
+        assert ran.stdout == told
+        assert set(ran.stderr.splitlines()) >= {"noise at import", "raw noise"}
+
+
+def test_what_an_object_prints_at_an_address_goes_to_stderr(project: Path) -> None:
+    write(project / "noisy.py", NOISY)
+    command = [sys.executable, "-m", "carrel", "serve", "--http", "0", "--no-token", "--object", "noisy:Noisy"]
+    environment = {**os.environ, "HOME": str(project.parent)}
+    pipe = subprocess.PIPE
+    with subprocess.Popen(command, cwd=project, env=environment, text=True, stdout=pipe, stderr=pipe) as process:
+        assert process.stderr is not None
+        said: list[str] = []
+        for line in process.stderr:
+            said.append(line.strip())
+            if "no token" in line:
+                break
+        [url] = [line.split()[-1] for line in said if "listening on" in line]
+        with Client.at(url) as client:
+            assert client.read("noisy://a").items
+        process.terminate()
+        printed, rest = process.communicate(timeout=30)
+
+    assert printed == ""
+    assert {*said, *rest.splitlines()} >= NOISE
+
+
+def test_what_an_object_prints_in_this_process_goes_to_stderr(
+    project: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    write(project / "noisy.py", NOISY.replace("os.write(1, b'raw noise\\n')", ""))
+    desk = desk_of(project, "--object", "noisy:Noisy")
+    before = sys.stdout
+    with Client.to(desk.server) as client:
+        assert client.read("noisy://a").items
+        sys.stdout.write("our own\n")
+    desk.close()
+
+    told = capsys.readouterr()
+    assert told.out.replace("noise of a thread\n", "") == "our own\n"
+    assert {"noise at import", "noise while reading"} <= set(told.err.splitlines())
+    assert sys.stdout is before

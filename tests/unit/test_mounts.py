@@ -10,12 +10,13 @@ import sys
 import threading
 from collections.abc import Callable, Iterator
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 import pytest
 
 from carrel import config
 from carrel.catalog import Catalog
+from carrel.cli.serve_http import is_own
 from carrel.client import Client, EraName
 from carrel.desk import Desk, open_desk
 from carrel.errors import BadArgument, ConfigError, NotFound, ProviderError, RemoteError
@@ -111,6 +112,13 @@ class TestLegacyMount(MountContract):
 # A server that is played
 
 
+class Refusal(NamedTuple):
+    """An error as a Carrel gives it."""
+
+    code: int
+    word: str
+
+
 class Played:
     """A transport whose other end answers as `play` says: a result, an error, or nothing."""
 
@@ -126,7 +134,10 @@ class Played:
         if "id" not in request:
             return
         given = self._opening(request["method"]) or self.play(request["method"], request.get("params", {}))
-        if isinstance(given, int):
+        if isinstance(given, Refusal):
+            data = {"dev.carrel/error": given.word}
+            self.say({"id": request["id"], "error": {"code": given.code, "message": "its own words", "data": data}})
+        elif isinstance(given, int):
             self.say({"id": request["id"], "error": {"code": given, "message": "its own words"}})
         elif given is not None:
             self.say({"id": request["id"], "result": given})
@@ -262,6 +273,76 @@ def test_a_read_in_its_scheme_is_passed_on_even_if_unlisted() -> None:
     ]
 
 
+# Templates and completion
+
+ODD = ("played://a/{x}{?q*}", "played://find?word={word}", "played://{y}{.kind}", "played://{a,b}/c", "played://fixed")
+
+
+def test_templates_that_cannot_be_matched_here_are_listed_completed_and_read() -> None:
+    asked: list[Any] = []
+
+    def complete(params: dict[str, Any]) -> Any:
+        asked.append((params["ref"]["uri"], params["argument"]["name"]))
+        return {"completion": {"values": ["one"], "total": 1, "hasMore": False}}
+
+    templates = {"resourceTemplates": [{"uriTemplate": text, "name": text} for text in (*ODD, "played://a/{z}")]}
+    play = playing(
+        resources_templates_list=templates,
+        completion_complete=complete,
+        resources_read=lambda params: contents({"uri": params["uri"], "text": params["uri"]}),
+    )
+    with mounted(Played(play), prefix=True) as (_, client):
+        told = [template.uri_template for template in client.templates()]
+        values = [client.complete(f"birds+{text}", "word", "o").values for text in ODD]
+        texts = [
+            text_of(client, f"birds+{uri}") for uri in ("played://a/1?q=2", "played://find?word=x", "played://y.txt")
+        ]
+
+    assert told == sorted(f"birds+{text}" for text in (*ODD, "played://a/{z}"))
+    assert values == [("one",)] * len(ODD)
+    assert asked == [(text, "word") for text in ODD]
+    assert texts == ["played://a/1?q=2", "played://find?word=x", "played://y.txt"]
+
+
+def test_a_completion_may_name_a_uri_instead_of_its_template() -> None:
+    """Who names a listed URI has it passed on; one that a template matches means that template."""
+    asked: list[Any] = []
+
+    def complete(params: dict[str, Any]) -> Any:
+        asked.append((params["ref"]["uri"], params["argument"]["name"]))
+        return {"completion": {"values": []}}
+
+    templates = {"resourceTemplates": [{"uriTemplate": "played://b/{x}", "name": "b"}]}
+    play = playing(resources_templates_list=templates, completion_complete=complete)
+    with mounted(Played(play)) as (_, client):
+        client.complete("played://a", "anything", "")
+        client.complete("played://b/1", "x", "")
+        for reference, name in (("played://b/1", "y"), ("played://c/1", "x"), ("nobody://c", "x")):
+            with pytest.raises(RemoteError) as caught:
+                client.complete(reference, name, "")
+            assert (caught.value.code, caught.value.word) == (-32602, "invalid")
+
+    assert asked == [("played://a", "anything"), ("played://b/{x}", "x")]
+
+
+def test_a_server_s_own_refusal_is_no_reason_to_leave_it() -> None:
+    """A read that a mounted Carrel denies, or cannot give now, is a failed read and nothing else."""
+    dialled: list[Played] = []
+
+    def dial() -> Transport:
+        dialled.append(Played(playing(resources_read=lambda params: Refusal(-32803, "denied"))))
+        return dialled[-1]
+
+    with mounted(dial) as (mount, client):
+        for _ in range(2):
+            with pytest.raises(RemoteError, match="Mount failed: birds") as caught:
+                client.read("played://a")
+            assert caught.value.word == "failed"
+        assert mount.health()["restarts"] == 0
+
+    assert len(dialled) == 1
+
+
 # Prefixes
 
 
@@ -332,6 +413,29 @@ def test_lists_are_taken_page_by_page_within_bounds_and_unsound_entries_are_drop
     assert [entry.uri for entry in entries] == [f"played://{number}" for number in range(5)]
     assert {len(entry.name) for entry in entries} == {4_096}
     assert few == ["played://0", "played://1"]
+
+
+def test_templates_without_end_are_taken_within_the_same_bounds() -> None:
+    def page(params: dict[str, Any]) -> Any:
+        number = int(params.get("cursor", "0"))
+        templates = [{"uriTemplate": f"played://{number}/{{x}}", "name": "x"}]
+        return {"resourceTemplates": templates, "nextCursor": str(number + 1)}
+
+    endless, few = Played(playing(resources_templates_list=page)), Played(playing(resources_templates_list=page))
+    with mounted(endless) as (mount, _):
+        assert len(mount.templates()) == 200
+    with mounted(few, max_entries=3) as (mount, _):
+        assert len(mount.templates()) == 3
+
+    asked = [[method for method, _ in one.asked].count("resources/templates/list") for one in (endless, few)]
+    assert asked == [200, 3]
+
+
+def test_a_server_that_has_no_list_of_resources_is_up_and_its_templates_are_served() -> None:
+    templates = {"resourceTemplates": [{"uriTemplate": "played://b/{x}", "name": "b"}]}
+    with mounted(Played(playing(resources_list=-32601, resources_templates_list=templates))) as (mount, client):
+        assert (mount.health()["state"], client.page().entries) == ("up", ())
+        assert [one.uri_template for one in client.templates()] == ["played://b/{x}"]
 
 
 def test_a_server_without_resources_is_up_and_empty() -> None:
@@ -641,6 +745,8 @@ def test_a_slow_server_joins_later_and_the_first_list_says_that_it_is_stale(
         ("command = ['x']\ncwd = 'nowhere'", "cwd: there is no folder"),
         ("url = 'http://example.com/mcp'", "is plain http to another machine; use https, or say insecure = true"),
         ("url = 'ftp://x'", "url: expected https://…"),
+        ("url = 'http://localhost:none/mcp'", "url: expected https://…"),
+        ("url = 'http://[::1/mcp'", "url: expected https://…"),
         ("command = ['x']\nera = 'new'", "era: expected one of 'auto', 'modern', 'legacy'"),
         ("command = ['x']\nprefix = 'no'", "prefix: expected one of 'auto' or true or false"),
         ("command = ['x']\ntimeout_s = 0", "timeout_s: expected a number from 0.1 to 300, got 0"),
@@ -684,6 +790,38 @@ def test_a_carrel_that_mounts_itself_does_so_once(project: Path) -> None:
     desk.close()
 
     assert below["problems"] == ["me: the mount is down: this server runs under the same mount already"]
+
+
+@pytest.mark.parametrize(
+    ("address", "url"),
+    [
+        ("8123", "http://127.0.0.1:8123/mcp"),
+        ("8123", "http://localhost:8123"),
+        ("8123", "http://[::1]:8123/mcp"),
+        ("8123", "http://127.1.2.3:8123/mcp"),
+        ("0.0.0.0:8123", "http://LOCALHOST:8123/mcp"),
+        ("10.0.0.9:8123", "https://10.0.0.9:8123/mcp"),
+        ("8123", "https://desk.example/mcp"),
+        ("80", "http://localhost/mcp"),
+    ],
+)
+def test_carrel_s_own_address_is_an_error_at_the_start(project: Path, address: str, url: str) -> None:
+    user_file = project.parent / ".config/carrel/config.toml"
+    user_file.parent.mkdir(parents=True)
+    user_file.write_text(f"[http]\nhosts = ['desk.example']\n[mounts.me]\nurl = '{url}'\ninsecure = true\n")
+    command = [sys.executable, "-m", "carrel", "serve", "--http", address, "--project", str(project)]
+    environment = {**os.environ, "HOME": str(project.parent), "XDG_CONFIG_HOME": ""}
+    ran = subprocess.run(command, capture_output=True, text=True, timeout=30, env=environment, check=False)
+
+    assert (ran.returncode, ran.stdout) == (2, "")
+    assert ran.stderr == f"carrel: [mounts.me] url: {url} is the address of this server itself\n"
+
+
+@pytest.mark.parametrize(
+    "url", ["http://127.0.0.1:8124/mcp", "https://desk.example:8123/mcp", "https://10.0.0.9:8123", "http://["]
+)
+def test_another_address_is_none_of_ours(url: str) -> None:
+    assert not is_own(url, "127.0.0.1", 8123, frozenset({"desk.example"}))
 
 
 def test_a_mounted_carrel_leaves_the_user_s_own_mounts_to_the_one_above(project: Path) -> None:

@@ -16,13 +16,16 @@ from carrel import BadArgument, Contents, Failure, NotFound, Resource, Template,
 from carrel.catalog import Catalog
 from carrel.client import Client, EraName
 from carrel.errors import ConfigError, RemoteError
-from carrel.model import Blob, Text
+from carrel.limits import WORKER_THREADS
+from carrel.model import Blob, Text, ToolResult
+from carrel.providers.mirror import Mirror
 from carrel.providers.objects import serve_object
 from carrel.providers.objects.calls import Busy, Calls
 from carrel.server import Server
 from carrel.testing import ProviderContract
+from carrel.transports.http import App
 from carrel.watch import Watcher
-from tests import schemas
+from tests import http_asking, schemas
 from tests.greenhouse import Greenhouse
 
 ERAS: tuple[EraName, ...] = ("modern", "legacy")
@@ -316,6 +319,66 @@ def test_after_eight_threads_are_given_up_the_object_is_busy_until_one_comes_bac
                 break
 
 
+class Desk(Shelf):
+    """Another object, which hangs nowhere."""
+
+    def __init__(self) -> None:
+        super().__init__(None, [Resource("desk://a", "a")])
+
+    def resource_templates(self) -> list[Any]:
+        return []
+
+
+def ask(client: Client, uri: str) -> object:
+    with contextlib.suppress(RemoteError):
+        return client.read(uri)
+    return None
+
+
+def ask_mirror(client: Client, uri: str) -> ToolResult:
+    return client.call("read_resource", {"uri": uri})
+
+
+@contextlib.contextmanager
+def over_memory(server: Server) -> Iterator[Callable[[], Client]]:
+    yield lambda: Client.to(server)
+
+
+@contextlib.contextmanager
+def over_http(server: Server) -> Iterator[Callable[[], Client]]:
+    with http_asking.listening(App(server, http_asking.OPEN)) as port:
+        yield lambda: Client.at(f"http://127.0.0.1:{port}/mcp", timeout_s=PATIENCE_S)
+
+
+@pytest.mark.parametrize("door", [over_memory, over_http])
+@pytest.mark.parametrize("way", [ask, ask_mirror])
+@pytest.mark.parametrize("concurrency", [1, 64])
+def test_an_object_whose_reads_all_hang_holds_up_nobody_else(door: Any, way: Any, concurrency: int) -> None:
+    entered, released = threading.Semaphore(0), threading.Event()
+
+    def hang(_uri: str) -> Contents:
+        entered.release()
+        released.wait(PATIENCE_S)
+        return Contents([])
+
+    catalog = Catalog([serve_object(Shelf(hang), "shelf", concurrency=concurrency), serve_object(Desk(), "desk")])
+    catalog.mount(Mirror(catalog))
+    with door(Server(catalog)) as connect, connect() as client:
+        many = [threading.Thread(target=way, args=(client, "shelf://a")) for _ in range(3 * WORKER_THREADS)]
+        for thread in many:
+            thread.start()
+        for _ in range(min(concurrency, WORKER_THREADS)):
+            assert entered.acquire(timeout=PATIENCE_S)
+        client.timeout_s = 5.0
+        assert client.read("desk://a").items
+        assert not ask_mirror(client, "desk://a").is_error
+        assert not released.is_set()
+        released.set()
+        for thread in many:
+            thread.join(PATIENCE_S)
+    catalog.close()
+
+
 def test_who_finds_no_free_slot_in_time_is_told_that_the_object_is_busy() -> None:
     entered, released = threading.Event(), threading.Event()
     calls = Calls("shelf", concurrency=1)
@@ -556,6 +619,23 @@ def test_a_completion_that_breaks_is_told(given: Any) -> None:
         client.complete(BED, "bed", "x")
 
     assert facts(caught.value) == (-32603, "Completion failed", "failed")
+
+
+@pytest.mark.parametrize(
+    ("reference", "handed", "name"),
+    [
+        ("greenhouse://house/summary", "greenhouse://house/summary", "below"),
+        ("GREENHOUSE://house/summary", "greenhouse://house/summary", "below"),
+        ("greenhouse://house/beds/north", BED, "bed"),
+    ],
+)
+def test_a_completion_may_name_a_uri(reference: str, handed: str, name: str) -> None:
+    """A listed URI is handed over as declared, with whatever argument; another means the template it matches."""
+    given = Completing(["20"])
+    with served(given) as client:
+        assert client.complete(reference, name, "2").values == ("20",)
+
+    assert given.asked == [(handed, (name, "2"), [])]
 
 
 @pytest.mark.parametrize(("reference", "variable"), [("x://{y}", "y"), (BED, "row")])

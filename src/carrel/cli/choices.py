@@ -1,5 +1,6 @@
 """Which project or server a command is about, and how it prints."""
 
+import contextlib
 import os
 import shlex
 from collections.abc import Iterator
@@ -31,12 +32,16 @@ class Choices:
     @contextmanager
     def desk(self) -> Iterator[Desk]:
         """Open the project's desk in this process."""
-        # A person waits until everything is there.
-        desk = open_desk(self.config(), GUESTS_S, waits_for_all=True)
-        try:
+        config = self.config()
+        with contextlib.ExitStack() as until_closed:
+            if any(section.startswith("objects.") for section in config.sections):
+                from carrel.providers.objects.printing import only_this_thread  # only where there is one
+
+                until_closed.enter_context(only_this_thread())
+            # A person waits until everything is there.
+            desk = open_desk(config, GUESTS_S, waits_for_all=True)
+            until_closed.callback(desk.close)
             yield desk
-        finally:
-            desk.close()
 
     @contextmanager
     def client(self) -> Iterator[Client]:

@@ -5,7 +5,6 @@ import os
 from carrel import config as configuration
 from carrel.cli import output
 from carrel.cli.choices import Choices
-from carrel.desk import open_desk
 from carrel.errors import ConfigError
 from carrel.trust import TrustStore
 
@@ -41,8 +40,8 @@ def _spelled(value: object) -> str:
 
 def validate_config(choices: Choices) -> None:
     """Load and build everything; a mistake is raised on the way."""
-    config = choices.config()
-    open_desk(config).close()
+    with choices.desk() as desk:
+        config = desk.config
     if choices.is_json:
         output.print_json({"files": config.files, "withheld": [str(one) for one in config.withheld]})
         return

@@ -64,6 +64,10 @@ def _provider_findings(desk: Desk) -> Iterator[Finding]:
         if provider is None:
             yield Finding(choice.name, "ok", f"{choice.state}: {choice.why}")
             continue
+        if choice.state == "left out":
+            # It was asked for, and is not what it should be.
+            yield Finding(choice.name, "problem", choice.why)
+            continue
         try:
             first = next(provider.entries(), None)
         except CarrelError as error:

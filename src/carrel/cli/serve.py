@@ -10,7 +10,7 @@ import sys
 from collections.abc import Sequence
 from typing import Final
 
-from carrel.config import load
+from carrel.config import Config, load
 from carrel.desk import Desk, open_desk
 from carrel.errors import ConfigError
 from carrel.value import Value
@@ -56,26 +56,32 @@ class Parsed:
 def run(words: Sequence[str]) -> int:
     """Serve until input ends; give the exit code."""
     parsed = parse(words)
-    is_terminal = sys.stdin.isatty()
+    is_terminal = sys.stdin is not None and sys.stdin.isatty()
     if parsed.is_debug:
         import logging  # every module has it; only this one sets it up
 
         logging.basicConfig(level=logging.DEBUG, stream=sys.stderr)
-    if parsed.http is not None:
-        from carrel.cli.serve_http import run_http  # an event loop and more; stdio needs none of it
-
-        desk = open_desk(load(parsed.project, os.environ, parsed.flags))
-        told = None if parsed.is_quiet else announcement(desk)
-        return run_http(desk, parsed.http, told, has_token=parsed.has_token)
-    from carrel.transports import stdio  # other faces do not need it
+    from carrel.transports import stdio  # not before the flags are known to be right
 
     # The streams are taken first: an object that prints while it loads must not be heard by the client.
+    if parsed.http is not None:
+        with stdio.taken_stdout():
+            return _serve_http(load(parsed.project, os.environ, parsed.flags), parsed.http, parsed)
     with stdio.taken_streams() as streams:
         desk = open_desk(load(parsed.project, os.environ, parsed.flags))
         if not parsed.is_quiet:
             print("\n".join(announcement(desk, is_terminal=is_terminal)), file=sys.stderr, flush=True)
         stdio.serve(desk.server, streams)
     return 0
+
+
+def _serve_http(config: Config, address: str, parsed: Parsed) -> int:
+    from carrel.cli.serve_http import refuse_own_address, run_http  # an event loop and more; stdio needs none of it
+
+    refuse_own_address(config, address)
+    desk = open_desk(config)
+    told = None if parsed.is_quiet else announcement(desk)
+    return run_http(desk, address, told, has_token=parsed.has_token)
 
 
 def parse(words: Sequence[str]) -> Parsed:

@@ -3,8 +3,9 @@
 import ipaddress
 import shlex
 import sys
+from urllib.parse import urlsplit
 
-from carrel.config import HttpSettings
+from carrel.config import Config, HttpSettings
 from carrel.desk import Desk
 from carrel.errors import ConfigError
 from carrel.transports.http import App, bind, serve
@@ -28,6 +29,35 @@ def run_http(desk: Desk, address: str, told: list[str] | None, *, has_token: boo
     finally:
         desk.close()
     return 0
+
+
+def refuse_own_address(config: Config, address: str) -> None:
+    """Say which mount is this server itself: it would serve its own list again and again."""
+    host, port = parse_address(address)
+    hosts = HttpSettings(**config.values("http")).hosts
+    for section in config.sections:
+        url = config.values(section).get("url", "") if section.startswith("mounts.") else ""
+        if url and is_own(url, host, port, hosts):
+            raise ConfigError(f"[{section}] url: {url} is the address of this server itself")
+
+
+def is_own(url: str, host: str, port: int, hosts: frozenset[str]) -> bool:
+    """Tell whether a server on this host and port, also known by other names, has the URL."""
+    try:
+        parts = urlsplit(url)
+        its_port = parts.port or {"http": 80, "https": 443}.get(parts.scheme)
+    except ValueError:
+        return False  # whoever builds the mount says so
+    address = ipaddress.ip_address(host)
+    is_local = _is_loopback(parts.hostname or "") and (address.is_loopback or address.is_unspecified)
+    return parts.netloc.lower() in hosts or (its_port == port and (is_local or parts.hostname == host))
+
+
+def _is_loopback(host: str) -> bool:
+    try:
+        return ipaddress.ip_address(host).is_loopback
+    except ValueError:
+        return host == "localhost"
 
 
 def parse_address(text: str) -> tuple[str, int]:

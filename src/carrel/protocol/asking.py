@@ -111,6 +111,16 @@ def decode(message: bytes) -> Answer | Question | Notice | None:
         return None
 
 
+def answer_to(key: Key, body: bytes) -> bytes | None:
+    """Give what came back for a request as its answer: an error that names no request is this one's."""
+    message = decode(body)
+    if not isinstance(message, Answer) or message.key == key:
+        return None if message is None else body
+    if message.error is None:
+        return None
+    return b'{"jsonrpc":"2.0","id":' + spell(key) + b',"error":' + bytes(message.error) + b"}"
+
+
 def outline(message: bytes) -> Outline:
     """Read what a message of ours is, for its headers."""
     envelope = _decode_envelope(message)

@@ -31,8 +31,10 @@ class Events:
         for line in lines:
             if line:
                 self._take(line)
-            elif self._data:
+            elif self._size:
                 found.append(self._complete())
+            else:
+                self._data = []  # an event without data is a sign of life, or gives an id to come back with
         if len(self._rest) > self._limit + ID_WINDOW_BYTES:
             # Kept only as far as its id can be found in it; what follows up to the line's end is thrown away.
             self._size += len(self._rest)
@@ -43,7 +45,7 @@ class Events:
         name, _, value = line.partition(b":")
         if name == b"data":
             self._data.append(value.removeprefix(b" "))
-            self._size += len(value)
+            self._size += len(self._data[-1])
 
     def _complete(self) -> bytes | OverLong:
         data, size = b"\n".join(self._data), self._size

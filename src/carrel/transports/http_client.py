@@ -2,7 +2,8 @@
 
 A request waits for its answer on a thread of its own. A legacy session is kept, listened to
 on its GET stream, and ended when this is closed; a modern request that is cancelled has its
-connection closed. What HTTP itself refuses is told as the answer to the request.
+connection closed. A session the server no longer knows ends the conversation: whoever wants
+to go on opens another. What HTTP itself refuses is told in place of the answer.
 """
 
 import contextlib
@@ -12,10 +13,11 @@ import socket
 import threading
 from collections.abc import Mapping
 from typing import Final
-from urllib.parse import urlsplit
+from urllib.parse import urljoin, urlsplit
 
-from carrel.errors import ConfigError
+from carrel.errors import ConfigError, Disconnected, RemoteError, Unreachable
 from carrel.limits import ID_WINDOW_BYTES
+from carrel.peer import Unanswered
 from carrel.protocol import asking, eras, headers, jsonrpc
 from carrel.protocol.asking import Outline
 from carrel.protocol.events import Events
@@ -30,7 +32,25 @@ _CHUNK: Final = 1 << 16
 _MAX_IDLE: Final = 4
 _LOOPBACK: Final = frozenset({"localhost", "127.0.0.1", "::1"})
 _SESSION: Final = "Mcp-Session-Id"
-_WORDS: Final = {401: "denied", 403: "denied", 404: "unavailable", 413: "too_large", 429: "busy", 504: "timeout"}
+_WORDS: Final = {
+    401: "denied",
+    403: "denied",
+    404: "unavailable",
+    413: "too_large",
+    429: "busy",
+    502: "unavailable",
+    503: "unavailable",
+    504: "timeout",
+}
+"""What a status means that does not come with the answer to the request: it is HTTP's own."""
+
+_TOLD: Final = {
+    401: "it wants another token",
+    403: "it refuses us",
+    307: "it redirects to another server",
+    308: "it redirects to another server",
+}
+_MAX_MOVES: Final = 3
 
 _Failed = (OSError, http.client.HTTPException, ValueError)
 
@@ -52,12 +72,13 @@ class Http:
         self._path = (parts.path or "/mcp") + (f"?{parts.query}" if parts.query else "")
         self._given = dict(given or {})
         self._max_bytes = max_message_bytes
-        self._inbox: queue.SimpleQueue[bytes | OverLong | None] = queue.SimpleQueue()
+        self._inbox: queue.SimpleQueue[bytes | OverLong | Unanswered | None] = queue.SimpleQueue()
         self._lock = threading.Lock()
         self._idle: list[http.client.HTTPConnection] = []
-        self._open: dict[object, http.client.HTTPConnection] = {}
+        self._open: dict[object, socket.socket] = {}
         self._session: str | None = None
         self._version: str | None = None
+        self._has_stream = False
         self._closed = threading.Event()
 
     # What a peer uses
@@ -77,8 +98,8 @@ class Http:
             )
             thread.start()
 
-    def receive(self) -> bytes | OverLong | None:
-        """Wait for a message; None at the end."""
+    def receive(self) -> bytes | OverLong | Unanswered | None:
+        """Wait for a message, or for word that there will be none; None at the end."""
         return self._inbox.get()
 
     def close(self) -> None:
@@ -88,8 +109,8 @@ class Http:
                 return
             self._closed.set()
             waiting = list(self._open.values())
-        for connection in waiting:
-            _cut(connection)
+        for held in waiting:
+            _cut(held)
         if self._session is not None:
             with contextlib.suppress(*_Failed):
                 connection = self._connect(NOTICE_S / 5)
@@ -108,7 +129,14 @@ class Http:
         """Post a request and pass on all that comes back."""
         assert outline.key is not None
         try:
+            path = self._path
             response, connection = self._post(message, outline)
+            for _ in range(_MAX_MOVES):
+                if not self._has_moved(response, path):
+                    break
+                connection.close()
+                path = self._path
+                response, connection = self._post(message, outline)
         except _Failed as error:
             self._fail(outline.key, f"Cannot reach {self._host}: {type(error).__name__}", "unavailable")
             return
@@ -118,7 +146,7 @@ class Http:
         except _Failed:
             is_reusable = False
             if not self._closed.is_set():
-                self._fail(outline.key, "The connection broke off before the answer", "unavailable")
+                self._break_off(outline.key, "The connection broke off before the answer")
         finally:
             with self._lock:
                 self._open.pop(outline.key, None)
@@ -135,7 +163,7 @@ class Http:
             is_old = connection is not None
             connection = connection or self._connect()
             with self._lock:
-                self._open[outline.key] = connection
+                self._open[outline.key] = connection.sock
             try:
                 connection.request("POST", self._path, message, self._headers(outline))
                 return connection.getresponse(), connection
@@ -144,35 +172,71 @@ class Http:
                 if not is_old or self._closed.is_set():
                     raise
 
+    def _has_moved(self, response: http.client.HTTPResponse, asked: str) -> bool:
+        """Go where a redirect says, on the same server; another one would be shown our headers."""
+        place = response.getheader("Location") if response.status in (307, 308) else None
+        if place is None:
+            return False
+        scheme = "https" if self._is_secure else "http"
+        netloc = f"[{self._host}]" if ":" in self._host else self._host
+        here = f"{scheme}://{netloc}" + (f":{self._port}" if self._port else "")
+        parts = urlsplit(urljoin(here + asked, place))
+        usual = 443 if self._is_secure else 80
+        if (parts.scheme, parts.hostname, parts.port or usual) != (scheme, self._host, self._port or usual):
+            return False
+        path = (parts.path or "/") + (f"?{parts.query}" if parts.query else "")
+        self._path = path
+        return path != asked
+
     def _take(self, response: http.client.HTTPResponse, outline: Outline) -> None:
         assert outline.key is not None
         kind = response.headers.get_content_type()
+        if outline.method == "initialize" and response.status == 200:
+            self._session = response.getheader(_SESSION)
         if response.status == 200 and kind == "text/event-stream":
-            self._follow(response)
+            self._follow(response, outline)
             # Counts only where the stream ended without the answer: a second one is nobody's.
-            self._fail(outline.key, "The stream ended before the answer", "unavailable")
+            self._break_off(outline.key, "The stream ended before the answer")
             return
         body = response.read(self._max_bytes + 1)
         if response.status == 202:
             return
+        answer = asking.answer_to(outline.key, body) if kind == "application/json" else None
         if len(body) > self._max_bytes:
             self._inbox.put(OverLong(body[:ID_WINDOW_BYTES]))
-        elif kind == "application/json" and asking.decode(body) is not None:
-            if outline.method == "initialize":
-                self._agree(body, response.getheader(_SESSION))
-            self._inbox.put(body)
+        elif self._is_forgotten(response.status, is_answer=answer == body) and outline.method != "initialize":
+            self._lose_session()
+        elif answer is not None and (answer == body or response.status not in _WORDS):
+            self._pass_on(answer, outline)
         else:
             word = _WORDS.get(response.status, "unavailable")
-            told = {401: "it wants another token", 403: "it refuses us"}.get(response.status, "")
+            told = _TOLD.get(response.status, "")
             problem = f"The server answered {response.status}"
             self._fail(outline.key, f"{problem}: {told}" if told else problem, word)
 
-    def _follow(self, response: http.client.HTTPResponse) -> None:
+    def _follow(self, response: http.client.HTTPResponse, outline: Outline | None = None) -> None:
         """Pass on the messages of an event stream until it ends."""
         events = Events(self._max_bytes)
         while chunk := response.read1(_CHUNK):
             for message in events.feed(chunk):
-                self._inbox.put(message)
+                self._pass_on(message, outline)
+
+    def _pass_on(self, message: bytes | OverLong, outline: Outline | None) -> None:
+        if outline is not None and outline.method == "initialize" and isinstance(message, bytes):
+            self._version = asking.agreed_version(message) or self._version
+        self._inbox.put(message)
+
+    def _is_forgotten(self, status: int, *, is_answer: bool) -> bool:
+        """Tell whether a status means that our session is not known any more.
+
+        That is 404; many servers say 400 instead, which answers no request.
+        """
+        return self._session is not None and (status == 404 or (status == 400 and not is_answer))
+
+    def _lose_session(self) -> None:
+        """Come to the end of the conversation, without a session to be ended."""
+        self._session = None
+        self._inbox.put(None)
 
     def _notify(self, message: bytes, outline: Outline) -> None:
         """Post what has no answer, before anything that is sent later."""
@@ -187,46 +251,45 @@ class Http:
     def _abandon(self, key: Key | None) -> bool:
         """Close the connection of a modern request; in the legacy era cancelling is a message."""
         with self._lock:
-            connection = None if key is None or self._session or self._version else self._open.get(key)
-        if connection is None:
+            held = None if key is None or self._session or self._version else self._open.get(key)
+        if held is None:
             return self._session is None and self._version is None
-        _cut(connection)
+        _cut(held)
         return True
 
     def _listen(self) -> None:
         """Hear what a legacy server tells outside of answers; a stream that ends is opened again."""
-        for pause_s in (*RETRY_S, *[RETRY_S[-1]] * 1_000_000):
-            if not self._follow_session() or self._closed.wait(pause_s):
-                return
+        failures = 0
+        while failures >= 0 and not self._closed.wait(RETRY_S[min(failures, len(RETRY_S)) - 1] if failures else 0.0):
+            failures = self._follow_session(failures)
 
-    def _follow_session(self) -> bool:
-        """Hear a session's stream until it ends; tell whether it makes sense to ask for it again."""
+    def _follow_session(self, failures: int) -> int:
+        """Hear a session's stream until it ends; give how often it failed in a row, -1 where there is none."""
         try:
             connection = self._connect()
         except _Failed:
-            return True
+            return failures + 1
         with self._lock:
-            self._open[_SESSION] = connection
+            self._open[_SESSION] = connection.sock
             if self._closed.is_set():
-                _cut(connection)
+                _cut(connection.sock)
         try:
             connection.request("GET", self._path, headers={**self._headers(None), "Accept": "text/event-stream"})
             with connection.getresponse() as response:
+                # Who never had a stream may say so with any status.
+                if self._has_stream and self._is_forgotten(response.status, is_answer=False):
+                    self._lose_session()
                 if response.status != 200:
-                    return False
+                    return -1
+                self._has_stream, failures = True, 0
                 self._follow(response)
         except _Failed:
-            return True
+            pass
         finally:
             connection.close()
-        return True
+        return failures + 1
 
     # Pieces
-
-    def _agree(self, body: bytes, session: str | None) -> None:
-        """Remember what a legacy handshake agreed on."""
-        self._version = asking.agreed_version(body) or self._version
-        self._session = session
 
     def _headers(self, outline: Outline | None) -> dict[str, str]:
         made = {
@@ -263,10 +326,14 @@ class Http:
 
     def _fail(self, key: Key, problem: str, word: str) -> None:
         code = eras.DENIED if word == "denied" else jsonrpc.INTERNAL_ERROR
-        self._inbox.put(jsonrpc.failure(asking.spell(key), code, problem, {ERROR_KEY: word}))
+        kind = Unreachable if word in ("denied", "unavailable") else RemoteError
+        self._inbox.put(Unanswered(key, kind(code, problem, {ERROR_KEY: word})))
+
+    def _break_off(self, key: Key, problem: str) -> None:
+        self._inbox.put(Unanswered(key, Disconnected(problem)))
 
 
-def _cut(connection: http.client.HTTPConnection) -> None:
-    """End a connection that another thread reads from."""
-    with contextlib.suppress(OSError, AttributeError):
-        connection.sock.shutdown(socket.SHUT_RDWR)
+def _cut(connection: socket.socket) -> None:
+    """End a connection that another thread reads from; also one that its answer has taken over."""
+    with contextlib.suppress(OSError):
+        connection.shutdown(socket.SHUT_RDWR)

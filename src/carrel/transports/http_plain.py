@@ -89,7 +89,8 @@ class Plain:
     async def _run(self, request: Request, found: Found, read: Callable[[], Reading]) -> Reading:
         """Read where it may wait, if it may have to."""
         if found.mounted.blocking:
-            return await self._threads.call(request.access, read, lambda late: close_sources(late.items))
+            owner = found.mounted.provider.name
+            return await self._threads.call(request.access, read, lambda late: close_sources(late.items), owner=owner)
         with ActingAs(request.access):
             return attempt("a plain read", read)
 

@@ -32,18 +32,23 @@ class Threads:
         self._workers.submit(work, take)
 
     async def call(
-        self, access: Access, action: Callable[[], _Made], discard: Callable[[_Made], object] | None = None
+        self,
+        access: Access,
+        action: Callable[[], _Made],
+        discard: Callable[[_Made], object] | None = None,
+        *,
+        owner: str = "",
     ) -> _Made:
         """Run a function for somebody, and give what it gives or raise what it raises.
 
-        `discard` gets what came too late for anybody to want it.
+        `discard` gets what came too late for anybody to want it; `owner` is the provider that is waited for.
         """
         with self.waiting(access) as is_free:
             if not is_free:
                 raise ProviderError("Too many requests wait: slow down", word="busy", data={"retryAfterMs": 1_000})
             errand = _Errand(access, action, discard)
             running = Running(lambda: None)
-            self._workers.submit(Work(running, errand.run, errand.expire, errand.refuse), errand.settle)
+            self._workers.submit(Work(running, errand.run, errand.expire, errand.refuse, owner=owner), errand.settle)
             return await errand.future
 
     @contextmanager

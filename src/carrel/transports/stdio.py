@@ -120,24 +120,37 @@ def _converse(connection: Connection, source: int, output: Output, workers: Work
 @contextlib.contextmanager
 def taken_streams() -> Iterator[tuple[int, int]]:
     """Take stdin and stdout for the protocol; what others print goes to stderr, what they read is empty."""
-    sys.stdout.flush()
-    source, target = os.dup(0), os.dup(1)
+    source = os.dup(0)
     nothing = os.open(os.devnull, os.O_RDONLY)
     os.dup2(nothing, 0)
     os.close(nothing)
-    os.dup2(2, 1)
-    for descriptor in (source, target):
-        os.set_blocking(descriptor, True)
-    _widen(target)
+    try:
+        with taken_stdout() as target:
+            for descriptor in (source, target):
+                os.set_blocking(descriptor, True)
+            _widen(target)
+            yield source, target
+    finally:
+        os.dup2(source, 0)
+        os.close(source)
+
+
+@contextlib.contextmanager
+def taken_stdout() -> Iterator[int]:
+    """Take stdout alone."""
     before = sys.stdout
+    if before is not None:  # so it is where it was closed
+        before.flush()
+        target = os.dup(1)
+    else:
+        target = os.open(os.devnull, os.O_WRONLY)
+    os.dup2(2, 1)
     sys.stdout = sys.stderr
     try:
-        yield source, target
+        yield target
     finally:
         sys.stdout = before
-        os.dup2(source, 0)
         os.dup2(target, 1)
-        os.close(source)
         os.close(target)
 
 

@@ -1,17 +1,18 @@
 """A few threads for work that may wait, with a deadline for each piece.
 
-Threads are started when first needed. Work past its deadline is answered as late and
+Threads are started when first needed. So many of them may wait for one provider, and no more:
+one that is stuck holds up nobody else. Work past its deadline is answered as late and
 its thread is left to it; a thread that comes back takes the next piece. Patient work, such
 as a build that is waited for, has no deadline and takes no thread from the others.
 """
 
 import threading
-from collections import deque
+from collections import Counter, deque
 from collections.abc import Callable
 from math import inf
 from time import monotonic
 
-from carrel.limits import MAX_PATIENT, MAX_PENDING, REQUEST_DEADLINE_S, WORKER_THREADS
+from carrel.limits import MAX_PATIENT, MAX_PENDING, MAX_WORKER_THREADS, REQUEST_DEADLINE_S, WORKER_THREADS
 from carrel.work import Work
 
 Take = Callable[[bytes | None], None]
@@ -28,7 +29,10 @@ class Workers:
         self._is_needed = threading.Condition(lock)
         self._is_due = threading.Condition(lock)
         self._is_drained = threading.Condition(lock)
-        self._waiting: deque[tuple[Work, Take]] = deque()
+        self._waiting: dict[str, deque[tuple[int, Work, Take]]] = {}
+        self._running: Counter[str] = Counter()
+        self._number = 0
+        self._pending = 0
         self._deadlines: dict[Work, tuple[float, Take]] = {}
         self._threads = 0
         self._idle = 0
@@ -44,11 +48,13 @@ class Workers:
             self._submit_patient(work, given)
             return
         with self._is_needed:
-            is_full = len(self._waiting) >= MAX_PENDING
+            is_full = self._pending >= MAX_PENDING
             if not is_full:
-                self._waiting.append((work, given))
+                self._number += 1
+                self._pending += 1
+                self._waiting.setdefault(work.owner, deque()).append((self._number, work, given))
                 # A thread that was woken but has not run yet still counts as idle, and takes one piece only.
-                if len(self._waiting) > self._idle and self._threads < WORKER_THREADS:
+                if self._ready() > self._idle and self._threads < MAX_WORKER_THREADS:
                     self._threads += 1
                     threading.Thread(target=self._work, name="carrel-worker", daemon=True).start()
                 else:
@@ -96,18 +102,37 @@ class Workers:
     def _work(self) -> None:
         while True:
             with self._is_needed:
-                while not self._waiting:
+                while not self._ready():
                     if self._is_closed:
                         return
                     self._idle += 1
                     self._is_needed.wait()
                     self._idle -= 1
-                work, take = self._waiting.popleft()
+                work, take = self._next()
             take(work.run())
             with self._is_drained:
+                self._running[work.owner] -= 1
+                if not self._running[work.owner]:
+                    del self._running[work.owner]
                 self._deadlines.pop(work, None)
                 if not self._deadlines:
                     self._is_drained.notify_all()
+
+    def _ready(self) -> int:
+        """Count what could be begun now."""
+        rows = self._waiting.items()
+        return sum(min(len(queue), WORKER_THREADS - self._running[owner]) for owner, queue in rows)
+
+    def _next(self) -> tuple[Work, Take]:
+        """Take what has waited longest of what could be begun."""
+        free = (owner for owner in self._waiting if self._running[owner] < WORKER_THREADS)
+        owner = min(free, key=lambda one: self._waiting[one][0][0])
+        _, work, take = self._waiting[owner].popleft()
+        if not self._waiting[owner]:
+            del self._waiting[owner]
+        self._running[owner] += 1
+        self._pending -= 1
+        return work, take
 
     def _watch_deadlines(self) -> None:
         while not self._is_closed:

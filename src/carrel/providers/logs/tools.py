@@ -143,14 +143,14 @@ class Tools:
     def _process_start(self, asked: Asked) -> ToolResult:
         name = str(asked.given["name"])
         command = self._commands[name]
-        environment = {**self._environment(), **command.env}
+        environment = {**self._environment(), **(command.env or {})}
         cwd = os.path.join(self._project.root, command.cwd)
-        program = Program(command.argv, cwd, environment, command.timeout_s)
+        program = Program(tuple(command.argv), cwd, environment, command.time_s)
         limit = Limit(f"[commands.{name}] max_running", command.max_running, name)
         run = _begin(self._running, command.kind, limit, program, asked.call)
         if isinstance(run, str):
             return _refused(run)
-        if command.wait:
+        if command.is_waited_for:
             _wait(run, asked.call)
         else:
             run.process.wait(self._settings.start_wait_s)

@@ -37,11 +37,14 @@ class Copies:
 
     def fresh(self, uri: str) -> Reading | None:
         """Give a copy that is still fresh, with the time that is left to it."""
+        if not self._kept:
+            return None
+        key = normalise(uri)
         with self._lock:
-            kept = self._kept.get(normalise(uri))
+            kept = self._kept.get(key)
             left_ms = 0 if kept is None else int((kept[0] - monotonic()) * 1_000)
             if kept is None or left_ms <= 0:
-                self._drop(normalise(uri))
+                self._drop(key)
                 return None
             return replace(kept[2], ttl_ms=left_ms)
 

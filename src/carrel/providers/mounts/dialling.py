@@ -27,7 +27,8 @@ def child_of(name: str, options: MountSettings, root: str, ours: Mapping[str, st
     folder = os.path.realpath(os.path.join(root, os.path.expanduser(options.cwd)))
     if not os.path.isdir(folder):
         raise ConfigError(f"cwd: there is no folder {folder}")
-    mark = blake2b("\0".join((folder, *options.command)).encode(), digest_size=8).hexdigest()
+    command = options.command or ()
+    mark = blake2b("\0".join((folder, *command)).encode(), digest_size=8).hexdigest()
     above = [one for one in ours.get(MOUNTED_BY, "").split(",") if one]
     env = {**options.environment(ours), MOUNTED_BY: ",".join((*above, mark))}
 
@@ -35,7 +36,7 @@ def child_of(name: str, options: MountSettings, root: str, ours: Mapping[str, st
         if mark in above or len(above) >= MAX_DEPTH:
             raise Refused("this server runs under the same mount already")
         return Child(
-            options.command,
+            command,
             cwd=folder,
             env=env,
             stderr=lambda line: log.info("mount %s: %s", name, line),
@@ -47,7 +48,7 @@ def child_of(name: str, options: MountSettings, root: str, ours: Mapping[str, st
 
 def address_of(options: MountSettings, ours: Mapping[str, str]) -> Callable[[], Transport]:
     """Give what opens a conversation with the server at an address; its headers may hold our environment's values."""
-    headers = {name: fill(value, f"headers.{name}", ours) for name, value in options.headers.items()}
+    headers = {name: fill(value, f"headers.{name}", ours) for name, value in (options.headers or {}).items()}
 
     def dial() -> Transport:
         from carrel.transports.http_client import Http  # only where there is an address

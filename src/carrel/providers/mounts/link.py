@@ -13,7 +13,7 @@ from time import monotonic
 from typing import Final, Protocol
 
 from carrel.client import Client
-from carrel.errors import CarrelError, Disconnected, ProviderError
+from carrel.errors import CarrelError, Disconnected, ProviderError, Unreachable
 from carrel.listening import LIST, Listening
 from carrel.peer import Transport
 from carrel.providers.mounts.settings import MountSettings
@@ -26,6 +26,9 @@ STEADY_S: Final = 60.0
 
 KEPT_S: Final = 300.0
 """How long the entries of a server that is down stay listed: hosts list once."""
+
+LASTING_S: Final = 5.0
+"""A subscription that was heard so long and then broke off is worth opening again; else what it held is polled."""
 
 _GONE, _LOST, _CLOSE, _WATCH, _RELIST = "gone", "lost", "close", "watch", "relist"
 _UPDATED: Final = "updated "
@@ -91,9 +94,10 @@ class Link:
         """Listen to what is to be watched now."""
         self._events.put(_WATCH)
 
-    def lose(self) -> None:
-        """Take note that the server cannot be reached, though nothing told so: open a new conversation."""
-        self._events.put(_LOST)
+    def lose(self, client: Client) -> None:
+        """Take note that a conversation broke off, though nothing told so: open a new one."""
+        if self.client is client:
+            self._events.put(_LOST)
 
     def wait_for_client(self, timeout_s: float, other_than: Client | None = None) -> Client | None:
         """Wait until the server is up, and is not the one that was lost; None if it is not in time."""
@@ -206,7 +210,7 @@ class Link:
                 next_poll = monotonic() + self._options.poll_s
                 continue
             if event == _LOST:
-                raise Disconnected("it cannot be reached")
+                raise Disconnected("it ended" if client.is_gone else "it cannot be reached")
             if event in (_GONE, _CLOSE):
                 if self._is_closing:
                     return
@@ -229,8 +233,8 @@ class Link:
         wanted = self._told.watched() if _subscribes(client) else ()
         try:
             self._listening = client.listen(wanted, list_changes=True)
-        except Disconnected:
-            raise
+        except (Disconnected, Unreachable) as error:
+            raise Disconnected(str(error)) from None
         except CarrelError as error:
             log.info("mount %s tells of no changes: %s", self._name, error)
         else:
@@ -245,14 +249,17 @@ class Link:
             self._told.poll(client, tuple(fresh))
 
     def _hear(self, listening: Listening) -> None:
+        began = monotonic()
+        has_broken_off = False
         try:
             for what in listening:
                 self._events.put(_RELIST if what == LIST else _UPDATED + what)
         except CarrelError as error:
+            has_broken_off = isinstance(error, Disconnected)
             log.debug("mount %s: %s", self._name, error)
         if self._listening is listening:
             # What it no longer tells of is polled from now on.
-            self._events.put("")
+            self._events.put(_WATCH if has_broken_off and monotonic() - began >= LASTING_S else "")
 
     def _unheard(self) -> tuple[str, ...]:
         listening = self._listening

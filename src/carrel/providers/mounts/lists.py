@@ -1,16 +1,18 @@
 """A server's lists, taken in whole and within bounds."""
 
+from collections.abc import Callable, Iterable
 from time import monotonic
-from typing import Final
+from typing import Final, TypeVar
 
 from carrel.client import Client
 from carrel.errors import RemoteError
-from carrel.model import Page, Resource, Template
+from carrel.model import Resource
 from carrel.providers.mounts.naming import Snapshot, sound_resources, sound_templates
 from carrel.providers.mounts.settings import MountSettings
 
 MAX_PAGES: Final = 200
 _METHOD_NOT_FOUND: Final = -32601
+_Entry = TypeVar("_Entry")
 
 
 def take_lists(client: Client, options: MountSettings, timeout_s: float) -> tuple[Snapshot, float]:
@@ -18,27 +20,35 @@ def take_lists(client: Client, options: MountSettings, timeout_s: float) -> tupl
     fresh_s = options.refresh_s
     if "resources" not in client.capabilities:
         return Snapshot(), fresh_s
-    deadline = monotonic() + timeout_s
-    entries: list[Resource] = []
-    seen: set[str] = set()
-    cursor: str | None = None
-    for _ in range(MAX_PAGES):
-        page: Page = client.page(cursor)
-        entries += sound_resources(page.entries)
+
+    def resources(cursor: str | None) -> tuple[tuple[Resource, ...], str | None]:
+        nonlocal fresh_s
+        page = client.page(cursor)
         if client.era == "modern":
             fresh_s = min(fresh_s, page.ttl_ms / 1_000)
-        cursor = page.next_cursor
-        if cursor is None or cursor in seen or len(entries) >= options.max_entries or monotonic() >= deadline:
-            break
-        seen.add(cursor)
-    templates = _templates(client)[: options.max_entries]
-    return Snapshot(tuple(entries[: options.max_entries]), sound_templates(templates)), fresh_s
+        return sound_resources(page.entries), page.next_cursor
+
+    deadline = monotonic() + timeout_s
+    entries = _pages(resources, options.max_entries, deadline)
+    templates = _pages(client.template_page, options.max_entries, deadline)
+    return Snapshot(tuple(entries), sound_templates(templates)), fresh_s
 
 
-def _templates(client: Client) -> list[Template]:
+def _pages(
+    ask: Callable[[str | None], tuple[Iterable[_Entry], str | None]], most: int, deadline: float
+) -> list[_Entry]:
+    """Ask page after page, as far as there are bounds; a list that the server does not know is empty."""
+    entries: list[_Entry] = []
+    seen: set[str] = set()
+    cursor: str | None = None
     try:
-        return client.templates()
+        for _ in range(MAX_PAGES):
+            found, cursor = ask(cursor)
+            entries += found
+            if cursor is None or cursor in seen or len(entries) >= most or monotonic() >= deadline:
+                break
+            seen.add(cursor)
     except RemoteError as error:
-        if error.code == _METHOD_NOT_FOUND:
-            return []
-        raise
+        if error.code != _METHOD_NOT_FOUND:
+            raise
+    return entries[:most]

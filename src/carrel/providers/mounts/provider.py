@@ -6,7 +6,6 @@ URIs only: its entries stay listed for a while, fresh copies are still served.
 """
 
 import logging
-import os
 import threading
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from functools import partial
@@ -20,14 +19,14 @@ from carrel.errors import (
     CarrelError,
     Disconnected,
     NotFound,
-    ProviderError,
-    RemoteError,
+    Unreachable,
     echo,
 )
 from carrel.model import Completion, Meta, Reading, Resource, Template
 from carrel.peer import Transport
 from carrel.provider import Changes, Route
 from carrel.providers.mounts.copies import Copies
+from carrel.providers.mounts.faults import translated
 from carrel.providers.mounts.link import Link, Refused, unavailable
 from carrel.providers.mounts.lists import take_lists
 from carrel.providers.mounts.naming import Naming, Snapshot, can_be_matched, concerns
@@ -43,11 +42,6 @@ FIRST_LIST_S: Final = 2.0
 TOKEN_S: Final = 1.0
 SEEN_S: Final = 5.0
 """How long after a look showed a change the server's own word of it is held against another look."""
-
-_NOT_FOUND: Final = frozenset({-32002, -32602, -32601})
-
-_OUT_OF_REACH: Final = frozenset({"unavailable", "denied"})
-"""What HTTP says of a server that cannot be asked."""
 
 TakenSchemes = Callable[[], frozenset[str]]
 """Gives the schemes that belong to built-ins, objects and earlier mounts."""
@@ -215,8 +209,8 @@ class Mount:
             here = naming.out(uri)
             try:
                 token = _token(naming.reading(self._ask(client, uri), uri))
-            except Disconnected:
-                raise
+            except (Disconnected, Unreachable) as error:
+                raise Disconnected(str(error)) from None
             except CarrelError as error:
                 token = str(error)
             with self._lock:
@@ -283,41 +277,30 @@ class Mount:
     def _attempt(self, client: Client, uri: str, there: str, condition: str | None) -> Reading:
         """Ask; once more, if the connection is lost meanwhile and comes back in time."""
         deadline = monotonic() + self._options.timeout_s
-        try:
+        with translated(self.name, uri, self._link, partial(NotFound, uri)):
             try:
                 return self._ask(client, there, condition)
-            except Disconnected:
+            except (Disconnected, Unreachable) as error:
+                # Over HTTP each request is its own connection: nothing else tells that the server is gone.
+                self._link.lose(client)
+                if isinstance(error, Unreachable):
+                    raise
                 again = self._link.wait_for_client(deadline - monotonic(), other_than=client)
                 if again is None:
                     raise
                 return self._ask(again, there, condition)
-        except Disconnected:
-            raise unavailable(self.name, self._link.retry_after_ms) from None
-        except RemoteError as error:
-            if error.code in _NOT_FOUND:
-                raise NotFound(uri) from None
-            if error.word in _OUT_OF_REACH:
-                if self._options.url:
-                    # Each request is its own connection there: nothing else tells that the server is gone.
-                    self._link.lose()
-                raise unavailable(self.name, self._link.retry_after_ms) from None
-            raise self._failed("Mount failed", "failed", uri, error) from None
-        except ProviderError as error:
-            if error.word == "unavailable":
-                raise unavailable(self.name, self._link.retry_after_ms) from None
-            message = "Mount timed out" if error.word == "timeout" else "Mount failed"
-            raise self._failed(message, error.word, uri, error) from None
 
     def _ask(self, client: Client, there: str, condition: str | None = None) -> Reading:
         return client.read(there, if_none_match=condition)
 
-    def _failed(self, message: str, word: str, about: str, cause: CarrelError) -> ProviderError:
-        """Write down what the server said, and make the error that does not say it."""
-        incident = os.urandom(4).hex()
-        log.error("incident %s: mount %s, %s: %s (%s): %s", incident, self.name, about, message, word, cause)
-        return ProviderError(f"{message}: {self.name}", word=word, data={"incident": incident})
-
     # Completion, watching
+
+    def refers(self, reference: str) -> str | None:
+        """Know the listed URIs, and templates that only the server can match."""
+        is_known = normalise(reference) in self._uris or any(
+            one.uri_template == reference for one in self._listed.templates
+        )
+        return reference if is_known else None
 
     def complete(self, template: str, variable: str, value: str, context: Mapping[str, str]) -> Completion:
         client = self._link.client
@@ -325,17 +308,9 @@ class Mount:
             raise unavailable(self.name, self._link.retry_after_ms)
         if "completions" not in client.capabilities:
             return Completion((), total=0, has_more=False)
-        try:
+        unknown = partial(BadArgument, "Unknown reference or argument", data={"parameter": "ref"})
+        with translated(self.name, template, self._link, unknown):
             return client.complete(self._naming.back(template), variable, value, context)
-        except Disconnected:
-            raise unavailable(self.name, self._link.retry_after_ms) from None
-        except RemoteError as error:
-            if error.code in _NOT_FOUND:
-                raise BadArgument("Unknown reference or argument", data={"parameter": "ref"}) from None
-            raise self._failed("Mount failed", "failed", template, error) from None
-        except ProviderError as error:
-            message = "Mount timed out" if error.word == "timeout" else "Mount failed"
-            raise self._failed(message, error.word, template, error) from None
 
     def fingerprint(self, uri: str) -> str | None:
         """Give the ETag, read at most once a second; raise as a read would."""

@@ -6,6 +6,7 @@ from typing import Final, Literal
 from urllib.parse import urlsplit
 
 from carrel.errors import ConfigError
+from carrel.provider import Section
 
 _VARIABLE: Final = re.compile(r"\$\{([A-Za-z_][A-Za-z0-9_]*)\}")
 _PASSED_ON: Final = frozenset({"PATH", "HOME", "USER", "TMPDIR", "LANG"})
@@ -14,63 +15,41 @@ _LOOPBACK: Final = frozenset({"localhost", "127.0.0.1", "::1"})
 EraChoice = Literal["auto", "modern", "legacy"]
 
 
-class MountSettings:
+class MountSettings(Section, frozen=True):
     """One section `[mounts.NAME]`."""
 
-    def __init__(
-        self,
-        command: list[str] | None = None,
-        url: str = "",
-        cwd: str = ".",
-        env: dict[str, str] | None = None,
-        inherit_env: bool = False,
-        headers: dict[str, str] | None = None,
-        insecure: bool = False,
-        era: EraChoice = "auto",
-        prefix: Literal["auto"] | bool = "auto",
-        refresh_s: float = 60.0,
-        ttl_ms: int = 0,
-        poll_s: float = 30.0,
-        start_timeout_s: float = 15.0,
-        timeout_s: float = 30.0,
-        max_entries: int = 10_000,
-        max_message_bytes: int = 33_554_432,
-    ) -> None:
-        if bool(command) == bool(url):
+    command: list[str] | None = None
+    url: str = ""
+    cwd: str = "."
+    env: dict[str, str] | None = None
+    inherit_env: bool = False
+    headers: dict[str, str] | None = None
+    insecure: bool = False
+    era: EraChoice = "auto"
+    prefix: Literal["auto"] | bool = "auto"
+    refresh_s: float = 60.0
+    ttl_ms: int = 0
+    poll_s: float = 30.0
+    start_timeout_s: float = 15.0
+    timeout_s: float = 30.0
+    max_entries: int = 10_000
+    max_message_bytes: int = 33_554_432
+
+    def __post_init__(self) -> None:
+        if bool(self.command) == bool(self.url):
             raise ConfigError('give either command = ["program", "argument"] or url = "https://…"')
-        _check_url(url, is_insecure=insecure)
-        for name, value, least, most in (
-            ("refresh_s", refresh_s, 0, 86_400),
-            ("ttl_ms", ttl_ms, 0, 86_400_000),
-            ("poll_s", poll_s, 0, 86_400),
-            ("start_timeout_s", start_timeout_s, 0.1, 300),
-            ("timeout_s", timeout_s, 0.1, 300),
-            ("max_entries", max_entries, 1, 1_000_000),
-            ("max_message_bytes", max_message_bytes, 1_024, 1 << 30),
-        ):
-            if not least <= value <= most:
-                raise ConfigError(f"{name}: expected a number from {least} to {most}, got {value}")
-        self.command = tuple(command or ())
-        self.url = url
-        self.cwd = cwd
-        self.env = dict(env or {})
-        self.inherit_env = inherit_env
-        self.headers = dict(headers or {})
-        self.insecure = insecure
-        self.era: EraChoice = era
-        self.prefix = prefix
-        self.refresh_s = refresh_s
-        self.ttl_ms = ttl_ms
-        self.poll_s = poll_s
-        self.start_timeout_s = start_timeout_s
-        self.timeout_s = timeout_s
-        self.max_entries = max_entries
-        self.max_message_bytes = max_message_bytes
+        if self.url:
+            _check_url(self.url, is_insecure=self.insecure)
+        self.check(0.1, 300, "start_timeout_s", "timeout_s")
+        self.check(0, 86_400, "refresh_s", "poll_s")
+        self.check(0, 86_400_000, "ttl_ms")
+        self.check(1, 1_000_000, "max_entries")
+        self.check(1_024, 1 << 30, "max_message_bytes")
 
     @property
     def told(self) -> str:
         """Say what is served."""
-        return self.url or self.command[0]
+        return self.url or (self.command or [""])[0]
 
     def environment(self, ours: Mapping[str, str]) -> dict[str, str]:
         """Give what the child sees of our environment, and what was set for it."""
@@ -79,7 +58,7 @@ class MountSettings:
             for name, value in ours.items()
             if self.inherit_env or name in _PASSED_ON or name.startswith("LC_")
         }
-        return {**passed, **{name: fill(value, f"env.{name}", ours) for name, value in self.env.items()}}
+        return {**passed, **{name: fill(value, f"env.{name}", ours) for name, value in (self.env or {}).items()}}
 
 
 def fill(text: str, where: str, ours: Mapping[str, str]) -> str:
@@ -94,10 +73,11 @@ def fill(text: str, where: str, ours: Mapping[str, str]) -> str:
 
 
 def _check_url(url: str, *, is_insecure: bool) -> None:
-    if not url:
-        return
-    parts = urlsplit(url)
-    if parts.scheme not in ("http", "https") or not parts.hostname:
-        raise ConfigError(f"url: expected https://…, got {url!r}")
+    try:
+        parts = urlsplit(url)
+        if parts.scheme not in ("http", "https") or not parts.hostname or parts.port == 0:
+            raise ValueError
+    except ValueError:
+        raise ConfigError(f"url: expected https://…, got {url!r}") from None
     if parts.scheme == "http" and parts.hostname not in _LOOPBACK and not is_insecure:
         raise ConfigError(f"url: {url} is plain http to another machine; use https, or say insecure = true")

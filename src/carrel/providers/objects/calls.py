@@ -14,6 +14,8 @@ from queue import SimpleQueue
 from time import monotonic
 from typing import Any, Final, TypeVar
 
+from carrel.providers.objects.printing import diverting
+
 MAX_GIVEN_UP: Final = 8
 """Threads that never came back; a ninth would say that all of them are lost."""
 
@@ -167,7 +169,8 @@ class _Worker(threading.Thread):
     def run(self) -> None:
         while (task := self.inbox.get()) is not None:
             self.task = task
-            task.result, task.error = attempt(task.work)
+            with diverting:
+                task.result, task.error = attempt(task.work)
             self.task = None
             if not self._calls.came_back(self, task):
                 return
@@ -197,10 +200,11 @@ class _Loop:
         self._thread.join(GRACE_S)
 
     def _run(self) -> None:
-        while not self._is_closed:
-            # A coroutine's SystemExit ends `run_forever`; whoever waits for it is told when it goes on.
-            attempt(self._loop.run_forever)
-        attempt(lambda: self._loop.run_until_complete(self._end()))
+        with diverting:
+            while not self._is_closed:
+                # A coroutine's SystemExit ends `run_forever`; whoever waits for it is told when it goes on.
+                attempt(self._loop.run_forever)
+            attempt(lambda: self._loop.run_until_complete(self._end()))
         self._loop.close()
 
     def _stop(self) -> None:

@@ -75,6 +75,11 @@ class Lists:
         if has_changed:
             self._changed()
 
+    def declared(self, uri: str) -> str | None:
+        """Give a listed URI as it was declared."""
+        entry = self._by_uri.get(normalise(uri))
+        return None if entry is None else entry.uri
+
     def find(self, uri: str) -> Way | None:
         """Give the way to a URI: listed as a whole, listed without its query, or matched by a template."""
         entry = self._by_uri.get(normalise(uri))

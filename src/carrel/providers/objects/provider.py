@@ -132,7 +132,7 @@ class ObjectProvider:
         if unknown:
             log.warning("object %s: unknown capabilities are ignored: %s", self.name, echo(", ".join(unknown)))
         declared = frozenset(words) & set(FACETS)
-        return declared if self._options.facets is None else declared & self._options.facets
+        return declared if self._options.facets is None else declared & set(self._options.facets)
 
     def _leave_out(self, why: str, cause: BaseException | None = None) -> None:
         self._problem = f"not served: {why}"
@@ -306,6 +306,10 @@ class ObjectProvider:
         return token
 
     # Completions and tools
+
+    def refers(self, reference: str) -> str | None:
+        """Know the listed URIs: the object may complete what their queries take."""
+        return self._lists.declared(reference)
 
     def complete(self, template: str, variable: str, value: str, context: Mapping[str, str]) -> Completion:
         if "completions" not in self._facets:

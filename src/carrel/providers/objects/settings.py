@@ -4,51 +4,34 @@ from typing import Any
 
 from carrel.errors import ConfigError
 from carrel.facets import Facet
+from carrel.provider import Section
 
 
-class ObjectSettings:
+class ObjectSettings(Section, frozen=True):
     """One section `[objects.NAME]`; `import` is spelled with a closing underscore here only."""
 
-    def __init__(
-        self,
-        import_: str = "",
-        provider: str = "",
-        args: dict[str, Any] | None = None,
-        facets: list[Facet] | None = None,
-        timeout_s: float = 10.0,
-        start_timeout_s: float = 5.0,
-        concurrency: int = 1,
-        list_ttl_s: float = 2.0,
-        poll_s: float = 30.0,
-        ttl_ms: int = 0,
-    ) -> None:
-        if bool(import_) == bool(provider):
+    import_: str = ""
+    provider: str = ""
+    args: dict[str, Any] | None = None
+    facets: list[Facet] | None = None
+    timeout_s: float = 10.0
+    start_timeout_s: float = 5.0
+    concurrency: int = 1
+    list_ttl_s: float = 2.0
+    poll_s: float = 30.0
+    ttl_ms: int = 0
+
+    def __post_init__(self) -> None:
+        if bool(self.import_) == bool(self.provider):
             raise ConfigError('give either import = "module:attribute" or provider = "NAME"')
-        if import_ and not all(import_.partition(":")):
-            raise ConfigError(f"import: expected module:attribute, got {import_!r}")
-        _check("timeout_s", timeout_s, 0.1, 300)
-        _check("start_timeout_s", start_timeout_s, 0.1, 300)
-        _check("concurrency", concurrency, 1, 64)
-        _check("list_ttl_s", list_ttl_s, 0, 86_400)
-        _check("poll_s", poll_s, 0, 86_400)
-        _check("ttl_ms", ttl_ms, 0, 86_400_000)
-        self.target = import_
-        self.entry_point = provider
-        self.args = dict(args or {})
-        self.facets = None if facets is None else frozenset(facets)
-        self.timeout_s = timeout_s
-        self.start_timeout_s = start_timeout_s
-        self.concurrency = concurrency
-        self.list_ttl_s = list_ttl_s
-        self.poll_s = poll_s
-        self.ttl_ms = ttl_ms
+        if self.import_ and not all(self.import_.partition(":")):
+            raise ConfigError(f"import: expected module:attribute, got {self.import_!r}")
+        self.check(0.1, 300, "timeout_s", "start_timeout_s")
+        self.check(1, 64, "concurrency")
+        self.check(0, 86_400, "list_ttl_s", "poll_s")
+        self.check(0, 86_400_000, "ttl_ms")
 
     @property
     def told(self) -> str:
         """Say what is served."""
-        return self.target or f"the entry point {self.entry_point}"
-
-
-def _check(name: str, value: float, least: float, most: float) -> None:
-    if not least <= value <= most:
-        raise ConfigError(f"{name}: expected a number from {least} to {most}, got {value}")
+        return self.import_ or f"the entry point {self.provider}"

@@ -1,0 +1,67 @@
+"""What an object prints: it goes to stderr, since stdout may be a protocol's, or a command's."""
+
+import contextlib
+import os
+import sys
+import threading
+from collections.abc import Callable, Iterator
+from typing import Any, TextIO, cast
+
+
+class Diverted:
+    """Stands for stdout: foreign code gets stderr, everybody else what stood there before."""
+
+    def __init__(self, own: TextIO, is_foreign: Callable[[], bool]) -> None:
+        self.own = own
+        self._is_foreign = is_foreign
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(sys.stderr if self._is_foreign() else self.own, name)
+
+
+class Diverting:
+    """Diverts what its threads print, for as long as one of them is inside; safe from any thread."""
+
+    def __init__(self) -> None:
+        self._lock = threading.Lock()
+        self._inside: set[int] = set()
+        self._put: Diverted | None = None
+
+    def __enter__(self) -> None:
+        with self._lock:
+            self._inside.add(threading.get_ident())
+            if sys.stdout is not None and not isinstance(sys.stdout, Diverted):
+                self._put = Diverted(sys.stdout, lambda: threading.get_ident() in self._inside)
+                sys.stdout = cast("TextIO", self._put)
+
+    def __exit__(self, *_: object) -> None:
+        with self._lock:
+            self._inside.discard(threading.get_ident())
+            if not self._inside and self._put is not None and cast("object", sys.stdout) is self._put:
+                sys.stdout = self._put.own
+
+
+diverting = Diverting()
+
+
+@contextlib.contextmanager
+def only_this_thread() -> Iterator[None]:
+    """Leave stdout to this thread alone, for a process of our own; what others write there goes to stderr."""
+    before, me = sys.stdout, threading.get_ident()
+    if before is None:  # so it is where it was closed
+        yield
+        return
+    before.flush()
+    with contextlib.ExitStack() as undone:
+        own = before
+        with contextlib.suppress(OSError, AttributeError, ValueError):
+            if before.fileno() == 1:
+                kept = os.dup(1)
+                undone.callback(os.close, kept)
+                undone.callback(os.dup2, kept, 1)
+                os.dup2(2, 1)
+                encoding, errors = before.encoding, before.errors
+                own = undone.enter_context(open(kept, "w", encoding=encoding, errors=errors, closefd=False))
+        sys.stdout = cast("TextIO", Diverted(own, lambda: threading.get_ident() != me))
+        undone.callback(setattr, sys, "stdout", before)
+        yield
