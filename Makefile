@@ -54,7 +54,7 @@ conformance: $(READY) $(NODE_READY) ## The official conformance suite, both eras
 
 .PHONY: bench
 bench: $(READY) ## Measure Carrel beside its peers; writes bench/results/
-	$(BIN)/python -m bench.foundation --json bench/results/foundation.json
+	$(BIN)/python -m bench.run --out docs/performance
 	$(BIN)/python -m bench.workspace --json bench/results/workspace.json
 	$(BIN)/python -m bench.scopes --json bench/results/scopes.json
 	$(BIN)/python -m bench.alc --json bench/results/alc.json
@@ -64,7 +64,7 @@ bench: $(READY) ## Measure Carrel beside its peers; writes bench/results/
 
 .PHONY: bench-smoke
 bench-smoke: $(READY) ## The same in short; fails where a several-fold margin is gone
-	$(BIN)/python -m bench.foundation --smoke --check
+	$(BIN)/python -m bench.run --smoke --check
 	$(BIN)/python -m bench.workspace --smoke --check
 	$(BIN)/python -m bench.scopes --smoke --check
 	$(BIN)/python -m bench.alc --smoke --check
