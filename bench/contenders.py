@@ -1,14 +1,18 @@
 """Who takes part: how each is started, what it can be asked, and what it cannot do, with the reason."""
 
+import json
 import sys
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
+from importlib import metadata
 from pathlib import Path
 from typing import Final, Literal
 
+from bench import install
 from bench.messages import Era
 from bench.peers.served import FILES, MEMORY
-from bench.works import ENTRIES, Resources, Setup, Spelling
+from bench.spelling import Configuration, FileTools, Resources, Spelling
+from bench.works import ENTRIES, WORKS, Setup
 
 Transport = Literal["stdio", "http"]
 
@@ -29,18 +33,29 @@ class Start:
 
 @dataclass(frozen=True, slots=True)
 class Contender:
-    """A server that takes part. `unable` gives the reason by work, era or transport."""
+    """A server that takes part. `unable` gives the reason by work, era or transport; `needs` must be installed."""
 
     name: str
     title: str
     command: Callable[[Start], tuple[str, ...]]
+    version: str
     spelling: Spelling = field(default_factory=lambda: Resources(MEMORY, FILES))
     unable: Mapping[str, str] = field(default_factory=dict)
-    package: str = ""
+    needs: Path | None = None
+
+    @property
+    def is_there(self) -> bool:
+        """Whether what it needs is installed."""
+        return self.needs is None or self.needs.exists()
 
     def reason(self, transport: Transport, era: Era, work: str) -> str | None:
         """Say why it cannot do a work, or None if it can."""
         return next((self.unable[key] for key in (transport, era, work) if key in self.unable), None)
+
+
+def here(package: str) -> str:
+    """Name a package with its version in this environment."""
+    return f"{package}=={metadata.version(package)}"
 
 
 def carrel(start: Start) -> tuple[str, ...]:
@@ -61,13 +76,99 @@ def script(name: str, python: str = sys.executable) -> Callable[[Start], tuple[s
     return command
 
 
+def floor(start: Start) -> tuple[str, ...]:
+    """Start the C floor."""
+    return str(install.FLOOR), str(start.folder), str(ENTRIES[start.setup]), str(start.port)
+
+
+def typescript(start: Start) -> tuple[str, ...]:
+    """Start the TypeScript SDK's server."""
+    return str(install.NODE), str(install.TYPESCRIPT), str(start.folder), str(ENTRIES[start.setup]), str(start.port)
+
+
+def filesystem(start: Start) -> tuple[str, ...]:
+    """Start npm's file server."""
+    return str(install.NODE), str(install.FILESYSTEM), str(start.folder)
+
+
+def mise(start: Start) -> tuple[str, ...]:
+    """Start mise, with the smallest text as a setting."""
+    place = start.folder / "mise"
+    place.mkdir(exist_ok=True)
+    text = (start.folder / "1k.txt").read_text("utf-8")
+    (place / "mise.toml").write_text(f"[env]\n{MISE_KEY} = {json.dumps(text)}\n", "utf-8")
+    settings = ("MISE_EXPERIMENTAL=1", f"MISE_TRUSTED_CONFIG_PATHS={place}")
+    return "/usr/bin/env", *settings, str(install.MISE), "--cd", str(place), "mcp"
+
+
+MISE_KEY: Final = "TEXT"
+NO_CONDITION: Final = {"unchanged": "no conditional read: its contents carry no ETag"}
+NO_PAGES: Final = {"list-100000": "no pages: the whole list is one answer"}
+SLOW_TO_FILL: Final = {"list-100000": "needs hours to take in 100,000 entries: each is compared with all before it"}
+TOOLS_ONLY: Final = {
+    **{work.name: "tools only: no lists, nothing in memory" for work in WORKS.values() if work.setup != "files"},
+    "unchanged": "no conditional read",
+    "range": "no byte ranges, only lines from either end",
+    "http": "stdio only",
+    "modern": "legacy era only",
+}
+OWN_SETTINGS: Final = {
+    **{
+        name: "serves its own settings only, one of which is the 1 KB text"
+        for name in WORKS
+        if name != "read-1k-memory"
+    },
+    "http": "stdio only",
+}
+
 CONTENDERS: Final[Mapping[str, Contender]] = {
     contender.name: contender
     for contender in (
-        Contender("carrel", "Carrel", carrel, Resources(MEMORY, "workspace:///"), package="carrel"),
-        Contender("sdk", "Python SDK, low-level", script("sdk_lowlevel.py"), package="mcp"),
-        Contender("bare", "bare msgspec", script("bare.py"), package="msgspec"),
+        Contender("carrel", "Carrel", carrel, here("carrel"), Resources(MEMORY, "workspace:///")),
+        Contender("sdk", "Python SDK, low-level", script("sdk_lowlevel.py"), here("mcp")),
+        Contender(
+            "sdk-high",
+            "Python SDK, high-level",
+            script("sdk_highlevel.py"),
+            here("mcp"),
+            unable=NO_CONDITION | NO_PAGES,
+        ),
+        Contender(
+            "fastmcp",
+            "FastMCP",
+            script("fast.py", str(install.FASTMCP_PYTHON)),
+            install.FASTMCP,
+            unable=NO_CONDITION | SLOW_TO_FILL,
+            needs=install.FASTMCP_PYTHON,
+        ),
+        Contender(
+            "typescript",
+            "TypeScript SDK v2",
+            typescript,
+            install.pinned("@modelcontextprotocol/server"),
+            needs=install.NODE,
+        ),
+        Contender(
+            "filesystem",
+            "npm file server",
+            filesystem,
+            install.pinned("@modelcontextprotocol/server-filesystem"),
+            FileTools(),
+            TOOLS_ONLY,
+            install.FILESYSTEM,
+        ),
+        Contender(
+            "mise",
+            "mise (Rust)",
+            mise,
+            install.pinned("@jdxcode/mise"),
+            Configuration("mise://env", MISE_KEY),
+            OWN_SETTINGS,
+            install.MISE,
+        ),
+        Contender("bare", "bare msgspec", script("bare.py"), here("msgspec")),
+        Contender("floor", "C floor", floor, "", needs=install.FLOOR),
     )
 }
 SMALL: Final = ("carrel", "sdk", "bare")
-"""Those that need nothing but the development environment."""
+"""Those that need nothing but the development environment, and of these the ones that matter most."""

@@ -3,13 +3,12 @@
 import os
 import platform
 from collections.abc import Iterator, Mapping
-from importlib import metadata
 from itertools import groupby
 from typing import Any, Final
 
 from bench.contenders import REFERENCE, Contender
 from bench.measure import ECHO, RESIDENT, START, Cell, Effort, Results, Summary
-from bench.targets import LIMIT, OURS, Target, cpu_ratio, judged, ratio, verdict
+from bench.targets import LIMIT, OURS, TARGETS, Target, cpu_ratio, judged, ratio, verdict
 from bench.works import WORKS
 
 CORES: Final = {"one": "one core for client and server", "all": "all cores"}
@@ -134,12 +133,47 @@ def target_lines(results: Results, targets: tuple[Target, ...]) -> Iterator[str]
         yield f"| {target.title} | {told} | {verdict(target, reached)} |"
 
 
-def data(results: Results, effort: Effort, versions: Mapping[str, str]) -> dict[str, Any]:
+def summary(results: Results, table: Mapping[str, Contender], targets: tuple[Target, ...]) -> Iterator[str]:
+    """Write what a run found."""
+    yield from tables(results, table)
+    if REFERENCE in table:
+        yield from target_lines(results, targets)
+        yield ""
+    yield from client_share(results)
+    yield from notes(results, table)
+
+
+def page(results: Results, table: Mapping[str, Contender], effort: Effort) -> Iterator[str]:
+    """Write everything as a page."""
+    yield "# Results\n"
+    yield "Written by `make bench`; what the words mean stands in [performance](../performance.md). Numbers are medians of"
+    yield f"{effort.rounds} rounds of {effort.seconds:g} s ({effort.starts} starts), in brackets how many times faster than"
+    yield f"the {table[REFERENCE].title} server (of memory: its share). {machine()}.\n"
+    yield f"Versions: {', '.join(dict.fromkeys(one.version for one in table.values() if one.version))}.\n"
+    yield "![How many times faster everyone is](plot.svg)\n"
+    yield "## Targets\n"
+    yield from target_lines(results, TARGETS)
+    yield "\n## Everyone\n"
+    yield from tables(results, table)
+    yield "A dash is something that cannot be done:\n"
+    yield from notes(results, table)
+    yield "\n## The load client\n"
+    yield from client_share(results)
+    yield "\n## Spread\n"
+    yield from spreads(results, table)
+    yield ""
+
+
+def machine() -> str:
+    """Describe the machine, as far as it matters."""
+    return f"{os.cpu_count()} cores, {platform.system()} {platform.machine()}, Python {platform.python_version()}"
+
+
+def data(results: Results, effort: Effort, table: Mapping[str, Contender]) -> dict[str, Any]:
     """Give everything as data, with what is needed to compare it with another run."""
     return {
-        "system": f"{platform.system()} {platform.machine()}, Python {platform.python_version()}",
-        "cores": os.cpu_count(),
-        "versions": dict(versions),
+        "machine": machine(),
+        "versions": {contender.title: contender.version for contender in table.values() if contender.version},
         "rounds": effort.rounds,
         "seconds": effort.seconds,
         "starts": effort.starts,
@@ -167,8 +201,3 @@ def data(results: Results, effort: Effort, versions: Mapping[str, str]) -> dict[
             for name, reason in row.items()
         ],
     }
-
-
-def versions(table: Mapping[str, Contender]) -> dict[str, str]:
-    """Give the version of each contender's package in this environment."""
-    return {contender.name: metadata.version(contender.package) for contender in table.values() if contender.package}

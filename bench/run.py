@@ -1,11 +1,11 @@
 """Carrel beside its peers: everything in one go, interleaved.
 
-    python -m bench.run                                  the whole comparison; writes docs/performance/
+    python -m bench.run --out docs/performance           the whole comparison, with tables, data and plot
     python -m bench.run --smoke --check                  the same in short, with what the development environment has
     python -m bench.run --peer carrel,sdk --work read-1k-memory --transport stdio --era modern --depth 1 --cores one
 
-Any filter means a part: a table is printed, and written only where `--out` says. `--everything` measures every work at
-every depth on one core and on all; otherwise only a small read and a few others are measured in all ways.
+Tables are printed, and written only where `--out` says. `--everything` measures every work at every depth on one core
+and on all; otherwise only a small read and a few others are measured in all ways.
 """
 
 import argparse
@@ -17,8 +17,9 @@ from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Final
 
-from bench import report
+from bench import plot, report
 from bench.contenders import CONTENDERS, REFERENCE, SMALL, Contender, Transport
+from bench.floor import lay_answers
 from bench.measure import Cell, Cores, Effort, Results, measure_echo, measure_starts, measure_works
 from bench.messages import Era
 from bench.targets import SMOKE, TARGETS, judged
@@ -98,6 +99,8 @@ def arguments() -> argparse.Namespace:
         setattr(given, name, [chosen[word] for word in words])
     if given.smoke:
         given.peer = [name for name in given.peer if name in SMALL]
+    if absent := [name for name in given.peer if not CONTENDERS[name].is_there]:
+        parser.error(f"not installed: {', '.join(absent)}; `python -m bench.install` does that")
     return given
 
 
@@ -113,6 +116,8 @@ def measure(given: argparse.Namespace, table: Mapping[str, Contender], effort: E
     with tempfile.TemporaryDirectory(prefix="carrel-bench-") as name:
         folder = Path(name)
         lay_out(folder)
+        if "floor" in table:
+            lay_answers(folder)
         measure_echo(effort, folder, results)
         if START_UP in given.work:
             ways = [(transport, era) for transport in given.transport for era in given.era]
@@ -126,6 +131,16 @@ def tell(line: str) -> None:
     print(line, file=sys.stderr, flush=True)
 
 
+def write(place: Path, results: Results, table: Mapping[str, Contender], effort: Effort) -> None:
+    """Write the tables, the data and the plot."""
+    place.mkdir(parents=True, exist_ok=True)
+    data = json.dumps(report.data(results, effort, table), indent=1, ensure_ascii=False)
+    (place / "results.json").write_text(data + "\n", "utf-8")
+    (place / "results.md").write_text("\n".join(report.page(results, table, effort)), "utf-8")
+    if REFERENCE in table:
+        (place / "plot.svg").write_text(plot.draw(results, table), "utf-8")
+
+
 def main() -> int:
     """Measure, print, judge."""
     given = arguments()
@@ -133,15 +148,9 @@ def main() -> int:
     table = {name: CONTENDERS[name] for name in given.peer}
     results = measure(given, table, effort)
     targets = SMOKE if given.smoke else TARGETS
-    lines = [*report.tables(results, table)]
-    if REFERENCE in table:
-        lines += [*report.target_lines(results, targets), ""]
-    lines += [*report.client_share(results), *report.notes(results, table)]
-    print("\n".join(lines))
+    print("\n".join(report.summary(results, table, targets)))
     if given.out:
-        given.out.mkdir(parents=True, exist_ok=True)
-        found = report.data(results, effort, report.versions(table))
-        (given.out / "results.json").write_text(json.dumps(found, indent=1, ensure_ascii=False) + "\n", "utf-8")
+        write(given.out, results, table, effort)
     missed = [target for target, reached in judged(results, targets) if not target.holds(reached, target.wanted)]
     for target in missed:
         print(f"{'FAILED' if given.check else 'missed'}: {target.title}", file=sys.stderr)

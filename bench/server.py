@@ -47,7 +47,10 @@ class Process:
     def __init__(self, command: Sequence[str], folder: Path, *, has_pipes: bool) -> None:
         environment = os.environ | {"HOME": str(folder), "PYTHONPATH": str(ROOT)}
         streams = subprocess.PIPE if has_pipes else subprocess.DEVNULL
-        self.child = subprocess.Popen(command, stdin=streams, stdout=streams, bufsize=0, cwd=folder, env=environment)
+        self._told = os.memfd_create("stderr")
+        self.child = subprocess.Popen(
+            command, stdin=streams, stdout=streams, stderr=self._told, bufsize=0, cwd=folder, env=environment
+        )
 
     def resident_kib(self) -> int:
         """Give the resident memory now."""
@@ -60,8 +63,9 @@ class Process:
         return sum(int(thread.read_text(encoding="ascii").split()[0]) for thread in threads) / 1e9
 
     def gone(self) -> Never:
-        """Say that it is not there any more."""
-        raise PeerError(f"the server ended, or was ended after {PATIENCE_S:.0f} s without an answer")
+        """Say that it is not there any more, and what it said last."""
+        told = os.pread(self._told, 2_000, max(0, os.fstat(self._told).st_size - 2_000)).decode(errors="replace")
+        raise PeerError(f"the server ended, or was ended after {PATIENCE_S:.0f} s without an answer; it said: {told}")
 
     @contextmanager
     def watched(self) -> Iterator[None]:
@@ -83,3 +87,4 @@ class Process:
         except subprocess.TimeoutExpired:
             self.child.kill()
             self.child.wait()
+        os.close(self._told)

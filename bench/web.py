@@ -30,7 +30,8 @@ from bench.server import PATIENCE_S, Process, Run
 HOST: Final = "127.0.0.1"
 PATH: Final = "/mcp"
 HEAD_END: Final = b"\r\n\r\n"
-LAST_CHUNK: Final = b"\r\n0\r\n\r\n"
+LAST_CHUNK: Final = b"0\r\n\r\n"
+"""How a body in chunks ends; servers write it at once."""
 RETRY_S: Final = 0.001
 
 
@@ -244,7 +245,7 @@ def is_whole(answer: bytes) -> bool:
     if not found:
         return False
     length = header(head, "content-length")
-    return len(body) >= int(length) if length else body.endswith(LAST_CHUNK[2:]) or b" 202 " in head
+    return len(body) >= int(length) if length else body.endswith(LAST_CHUNK) or b" 202 " in head
 
 
 def chunks(body: bytes) -> list[bytes]:

@@ -3,7 +3,6 @@
 Nothing fast but wrong is compared: a contender whose first answer is not what was laid out stops the run.
 """
 
-import base64
 import random
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -12,8 +11,8 @@ from typing import Any, Final, Literal, Protocol
 
 from bench.messages import POOL, Era, PeerError, request
 from bench.peers.served import CONDITION, ETAG, PAGE, SIZES, STATUS, TEMPLATES
+from bench.spelling import Spelling
 
-Source = Literal["memory", "files"]
 Setup = Literal["memory", "files", "many"]
 """How a server is started: with a list of 1,000 in memory, with files and no list, with a list of 100,000."""
 
@@ -55,32 +54,6 @@ class Asked(Protocol):
 
     def ask_result(self, line: bytes) -> dict[str, Any]:
         """Send one request and check that its answer is a result; give that."""
-
-
-class Spelling(Protocol):
-    """How a contender is asked for a file, and where its answer holds it."""
-
-    def read(self, name: str, source: Source, query: str = "") -> tuple[str, dict[str, Any]]:
-        """Give method and parameters."""
-
-    def content(self, result: Mapping[str, Any]) -> bytes:
-        """Give the bytes in a result."""
-
-
-class Resources:
-    """Asks with `resources/read`."""
-
-    def __init__(self, memory: str, files: str) -> None:
-        self._prefix = {"memory": memory, "files": files}
-
-    def read(self, name: str, source: Source, query: str = "") -> tuple[str, dict[str, Any]]:
-        """Give method and parameters."""
-        return "resources/read", {"uri": f"{self._prefix[source]}{name}{query}"}
-
-    def content(self, result: Mapping[str, Any]) -> bytes:
-        """Give the bytes in a result."""
-        (item,) = result["contents"]
-        return base64.b64decode(item["blob"]) if "blob" in item else str(item["text"]).encode()
 
 
 @dataclass(frozen=True, slots=True)

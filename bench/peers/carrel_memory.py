@@ -28,7 +28,7 @@ class Memory:
         self._keys = [entry.uri for entry in self._entries]
 
     def routes(self) -> tuple[Route, ...]:
-        """Give a route for each template."""
+        """Give a route for each template; only the first is ever read."""
         return tuple(Route(template, self.read, name=template.split("/")[2]) for template in TEMPLATES)
 
     def entries(self, after: str = "") -> Iterator[Resource]:

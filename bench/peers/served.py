@@ -22,8 +22,9 @@ SIZES: Final = {
 }
 MEMORY: Final = "bench://memory/"
 FILES: Final = "bench://files/"
-TEMPLATES: Final = tuple(f"bench://{shelf}/{{name}}" for shelf in ("memory", "files", *"abcdefgh"))
-"""Ten, of which two can be read."""
+OTHERS: Final = tuple(f"bench://{shelf}/{{name}}" for shelf in "abcdefgh")
+TEMPLATES: Final = ("bench://memory/{name}", "bench://files/{name}{?start,length}", *OTHERS)
+"""All that are listed; `OTHERS` are there to be listed only."""
 
 PAGE: Final = 1_000
 TEXT_TYPE: Final = "text/plain"
