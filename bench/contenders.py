@@ -33,7 +33,11 @@ class Start:
 
 @dataclass(frozen=True, slots=True)
 class Contender:
-    """A server that takes part. `unable` gives the reason by work, era or transport; `needs` must be installed."""
+    """A server that takes part.
+
+    `unable` gives the reason by work, era or transport; what it `needs` must be installed; the answers of one
+    `by_the_book` are held to the official schema.
+    """
 
     name: str
     title: str
@@ -42,6 +46,7 @@ class Contender:
     spelling: Spelling = field(default_factory=lambda: Resources(MEMORY, FILES))
     unable: Mapping[str, str] = field(default_factory=dict)
     needs: Path | None = None
+    by_the_book: bool = False
 
     @property
     def is_there(self) -> bool:
@@ -124,7 +129,7 @@ OWN_SETTINGS: Final = {
 CONTENDERS: Final[Mapping[str, Contender]] = {
     contender.name: contender
     for contender in (
-        Contender("carrel", "Carrel", carrel, here("carrel"), Resources(MEMORY, "workspace:///")),
+        Contender("carrel", "Carrel", carrel, here("carrel"), Resources(MEMORY, "workspace:///"), by_the_book=True),
         Contender("sdk", "Python SDK, low-level", script("sdk_lowlevel.py"), here("mcp")),
         Contender(
             "sdk-high",
@@ -166,7 +171,14 @@ CONTENDERS: Final[Mapping[str, Contender]] = {
             OWN_SETTINGS,
             install.MISE,
         ),
-        Contender("bare", "bare msgspec", script("bare.py"), here("msgspec")),
+        Contender("bare", "bare msgspec", script("bare.py"), f"{here('msgspec')}, {here('uvicorn')}"),
+        Contender(
+            "raw",
+            "raw uvloop",
+            script("raw.py"),
+            f"{here('uvloop')}, {here('httptools')}",
+            unable={"stdio": "is the bare loop over HTTP, without uvicorn"},
+        ),
         Contender("floor", "C floor", floor, "", needs=install.FLOOR),
     )
 }

@@ -178,7 +178,7 @@ def prepare(
         peer = start(contender, setup, able[0].transport, folder)
         stack.callback(peer.close)
         peer.open(able[0].era)
-        subject = Subject(peer, able[0].era, contender.spelling, folder)
+        subject = Subject(peer, able[0].era, contender.spelling, folder, contender.by_the_book)
         for cell in able:
             try:
                 pool = peer.spell(WORKS[cell.work].prepare(subject))

@@ -25,8 +25,10 @@ COLOURS: Final = {
     "filesystem": "#b08900",
     "mise": "#c2527f",
     "bare": "#7a8b99",
+    "raw": "#5b9bd5",
     "floor": "#a9a9a9",
 }
+LIMITS: Final = (LIMIT, "raw", "floor")
 EXTRA: Final = (
     ("stdio 1 KB read from a file", Cell("stdio", "legacy", "one", "read-1k-files")),
     ("stdio 1 MB read from a file", Cell("stdio", "legacy", "one", "read-1m-files")),
@@ -63,6 +65,7 @@ def draw(results: Results, table: Mapping[str, Contender]) -> str:
         "  <title>How many times faster than the Python SDK's low-level server</title>",
         f"  <style>{STYLE}\n  </style>",
         text(16, 26, f"How many times faster (or lighter) than the {table[REFERENCE].title} server", "title"),
+        text(WIDTH - RIGHT, 26, "a stroke is what Carrel is to reach", "small", "end"),
         *legend(present, table),
         *axis(scale, height),
     ]
@@ -140,10 +143,10 @@ def row_lines(y: float, label: str, wanted: float | None, row: Mapping[str, floa
 
 
 def dot(x: float, y: float, name: str) -> str:
-    """Draw one dot; the limits are rings."""
+    """Draw one dot; those that only mark a limit are rings."""
     colour = COLOURS[name]
     radius = 6 if name == OURS else 4.5
-    paint = f'fill="none" stroke="{colour}" stroke-width="2"' if name in (LIMIT, "floor") else f'fill="{colour}"'
+    paint = f'fill="none" stroke="{colour}" stroke-width="2"' if name in LIMITS else f'fill="{colour}"'
     return f'  <circle cx="{x:.1f}" cy="{y:.1f}" r="{radius}" {paint}/>'
 
 

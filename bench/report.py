@@ -75,13 +75,16 @@ def tables(results: Results, table: Mapping[str, Contender]) -> Iterator[str]:
 
 
 def spreads(results: Results, table: Mapping[str, Contender]) -> Iterator[str]:
-    """Write the spread of every number, and what of it was server and client."""
-    yield "| | | work | median | quartiles | server CPU | client CPU |"
-    yield "| --- | --- | --- | --: | --: | --: | --: |"
+    """Write the spread of the numbers that are judged, and what of them was server and client."""
+    yield "All others' are in [the data](results.json).\n"
     for heading, cells in groups(results):
+        yield f"### {heading}: the numbers that are judged\n"
+        yield "| work | | median | quartiles | server CPU | client CPU |"
+        yield "| --- | --- | --: | --: | --: | --: |"
         for cell in cells:
-            for name, summary in results.cells[cell].items():
-                yield f"| {heading} | {table[name].title} | {title(cell)} | {spread(cell, summary)} |"
+            for name in (name for name in (OURS, REFERENCE, LIMIT) if name in results.cells[cell]):
+                yield f"| {title(cell)} | {table[name].title} | {spread(cell, results.cells[cell][name])} |"
+        yield ""
 
 
 def spread(cell: Cell, summary: Summary) -> str:
@@ -146,9 +149,9 @@ def summary(results: Results, table: Mapping[str, Contender], targets: tuple[Tar
 def page(results: Results, table: Mapping[str, Contender], effort: Effort) -> Iterator[str]:
     """Write everything as a page."""
     yield "# Results\n"
-    yield "Written by `make bench`; what the words mean stands in [performance](../performance.md). Numbers are medians of"
-    yield f"{effort.rounds} rounds of {effort.seconds:g} s ({effort.starts} starts), in brackets how many times faster than"
-    yield f"the {table[REFERENCE].title} server (of memory: its share). {machine()}.\n"
+    yield "Written by `make bench`; how it is measured stands in [performance](../performance.md). Numbers are medians"
+    yield f"of {effort.rounds} rounds of {effort.seconds:g} s ({effort.starts} starts); in brackets, how many times"
+    yield f"faster than the {table[REFERENCE].title} server it is, or of memory, its share. {machine()}.\n"
     yield f"Versions: {', '.join(dict.fromkeys(one.version for one in table.values() if one.version))}.\n"
     yield "![How many times faster everyone is](plot.svg)\n"
     yield "## Targets\n"

@@ -25,7 +25,7 @@ from bench.messages import Era
 from bench.targets import SMOKE, TARGETS, judged
 from bench.works import WORKS, lay_out
 
-FULL_EFFORT: Final = Effort(rounds=5, seconds=0.1, starts=7)
+FULL_EFFORT: Final = Effort(rounds=5, seconds=0.1, starts=5)
 SMOKE_EFFORT: Final = Effort(rounds=3, seconds=0.05, starts=3)
 TRANSPORTS: Final[tuple[Transport, ...]] = ("stdio", "http")
 ERAS: Final[tuple[Era, ...]] = ("modern", "legacy")
@@ -33,13 +33,13 @@ CORES: Final[tuple[Cores, ...]] = ("one", "all")
 DEPTHS: Final = (1, 32)
 START_UP: Final = "start-up"
 
+SMALLEST: Final = frozenset({"read-1k-memory"})
 DEEP: Final = frozenset({"read-1k-memory", "read-1k-files", "read-100k-memory"})
 """Works that are also measured with many requests under way."""
 
 SPREAD: Final = frozenset({"read-1k-memory", "read-100k-memory", "read-1m-memory", "list-1000"})
-"""Works that are also measured on all cores."""
+"""Works that are also measured on all cores, in the modern era; in the legacy one only the smallest."""
 
-SMALLEST: Final = frozenset({"read-1k-memory"})
 QUICK: Final = SMALLEST | {"read-1k-files", "read-100k-memory", "read-1m-memory", "range", "unchanged", "list-1000"}
 """What a short run measures: this on stdio in the modern era, and elsewhere only the smallest."""
 
@@ -59,7 +59,9 @@ def is_possible(cell: Cell) -> bool:
 
 def is_usual(cell: Cell) -> bool:
     """Tell whether a cell is part of an ordinary run."""
-    return (cell.depth == 1 or cell.work in DEEP) and (cell.cores == "one" or cell.work in SPREAD)
+    if cell.cores == "all" and cell.work not in (SPREAD if cell.era == "modern" else SMALLEST):
+        return False
+    return cell.depth == 1 or cell.work in DEEP
 
 
 def is_short(cell: Cell) -> bool:

@@ -9,9 +9,10 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Final, Literal, Protocol
 
-from bench.messages import POOL, Era, PeerError, request
+from bench.messages import POOL, VERSIONS, Era, PeerError, check_answer, request
 from bench.peers.served import CONDITION, ETAG, PAGE, SIZES, STATUS, TEMPLATES
 from bench.spelling import Spelling
+from tests import schemas
 
 Setup = Literal["memory", "files", "many"]
 """How a server is started: with a list of 1,000 in memory, with files and no list, with a list of 100,000."""
@@ -52,22 +53,29 @@ def blob(size: int) -> bytes:
 class Asked(Protocol):
     """A running server that can be asked."""
 
-    def ask_result(self, line: bytes) -> dict[str, Any]:
-        """Send one request and check that its answer is a result; give that."""
+    def ask(self, line: bytes) -> bytes:
+        """Send one request and wait for its answer."""
 
 
 @dataclass(frozen=True, slots=True)
 class Subject:
-    """Whom a work asks: a running server, in an era, in its spelling; and where the files are."""
+    """Whom a work asks: a running server, in an era, in its spelling; and where the files are.
+
+    What a server `by_the_book` answers is held to the official schema, of a list the first page.
+    """
 
     peer: Asked
     era: Era
     spelling: Spelling
     folder: Path
+    by_the_book: bool = False
 
     def result(self, method: str, params: dict[str, Any]) -> dict[str, Any]:
-        """Ask once."""
-        return self.peer.ask_result(request(method, params, self.era))
+        """Ask once; give the result."""
+        line = self.peer.ask(request(method, params, self.era))
+        if self.by_the_book and "cursor" not in params:
+            schemas.check(line.rstrip(), VERSIONS[self.era], method)
+        return check_answer(line, 0)
 
     def pool(self, method: str, params: dict[str, Any]) -> tuple[bytes, ...]:
         """Give the requests to send over and over."""
