@@ -1,5 +1,6 @@
 """The results as tables for people and as data for programs."""
 
+import json
 import os
 import platform
 from collections.abc import Iterator, Mapping
@@ -172,35 +173,41 @@ def machine() -> str:
     return f"{os.cpu_count()} cores, {platform.system()} {platform.machine()}, Python {platform.python_version()}"
 
 
-def data(results: Results, effort: Effort, table: Mapping[str, Contender]) -> dict[str, Any]:
-    """Give everything as data, with what is needed to compare it with another run."""
-    return {
+def data(results: Results, effort: Effort, table: Mapping[str, Contender]) -> str:
+    """Give everything as JSON, a row a line, with what is needed to compare it with another run."""
+    run: dict[str, Any] = {
         "machine": machine(),
         "versions": {contender.title: contender.version for contender in table.values() if contender.version},
         "rounds": effort.rounds,
         "seconds": effort.seconds,
         "starts": effort.starts,
+    }
+    parts = {
+        "run": [run],
         "rows": [
-            {
-                "transport": cell.transport,
-                "era": cell.era,
-                "cores": cell.cores,
-                "work": cell.work,
-                "depth": cell.depth,
+            fields(cell)
+            | {
                 "contender": name,
                 "unit": "MiB" if cell.work == RESIDENT else "µs",
-                "median": round(summary.median, 3),
-                "quartiles": [round(part, 3) for part in summary.quartiles],
-                "server_cpu_us": round(summary.server_us, 3),
-                "client_cpu_us": round(summary.client_us, 3),
-                "samples": [round(sample, 3) for sample in summary.samples],
+                "median": round(summary.median, 2),
+                "quartiles": [round(part, 2) for part in summary.quartiles],
+                "server_cpu_us": round(summary.server_us, 2),
+                "client_cpu_us": round(summary.client_us, 2),
+                "samples": [round(sample, 2) for sample in summary.samples],
             }
             for cell, row in results.cells.items()
             for name, summary in row.items()
         ],
         "missing": [
-            {**{key: getattr(cell, key) for key in cell.__slots__}, "contender": name, "reason": reason}
+            fields(cell) | {"contender": name, "reason": reason}
             for cell, row in results.missing.items()
             for name, reason in row.items()
         ],
     }
+    spelled = {key: ",\n".join(json.dumps(row, ensure_ascii=False) for row in rows) for key, rows in parts.items()}
+    return "{\n" + ",\n".join(f'"{key}": [\n{rows}\n]' for key, rows in spelled.items()) + "\n}\n"
+
+
+def fields(cell: Cell) -> dict[str, Any]:
+    """Give a cell as data."""
+    return {key: getattr(cell, key) for key in cell.__slots__}

@@ -10,7 +10,6 @@ and on all; otherwise only a small read and a few others are measured in all way
 
 import argparse
 import itertools
-import json
 import sys
 import tempfile
 from collections.abc import Iterator, Mapping, Sequence
@@ -122,10 +121,15 @@ def measure(given: argparse.Namespace, table: Mapping[str, Contender], effort: E
             lay_answers(folder)
         measure_echo(effort, folder, results)
         if START_UP in given.work:
-            ways = [(transport, era) for transport in given.transport for era in given.era]
-            measure_starts(ways[:1] if given.smoke else ways, table, effort, folder, results)
+            measure_starts(list(starts(given)), table, effort, folder, results)
         measure_works(list(plan(given)), table, effort, folder, results, tell)
     return results
+
+
+def starts(given: argparse.Namespace) -> Iterator[tuple[Transport, Era]]:
+    """Give the ways in which servers are started: over HTTP the era makes no difference to that."""
+    wanted = {("stdio", "modern")} if given.smoke else {("stdio", "modern"), ("stdio", "legacy"), ("http", "modern")}
+    return (way for way in itertools.product(given.transport, given.era) if way in wanted)
 
 
 def tell(line: str) -> None:
@@ -136,8 +140,7 @@ def tell(line: str) -> None:
 def write(place: Path, results: Results, table: Mapping[str, Contender], effort: Effort) -> None:
     """Write the tables, the data and the plot."""
     place.mkdir(parents=True, exist_ok=True)
-    data = json.dumps(report.data(results, effort, table), indent=1, ensure_ascii=False)
-    (place / "results.json").write_text(data + "\n", "utf-8")
+    (place / "results.json").write_text(report.data(results, effort, table), "utf-8")
     (place / "results.md").write_text("\n".join(report.page(results, table, effort)), "utf-8")
     if REFERENCE in table:
         (place / "plot.svg").write_text(plot.draw(results, table), "utf-8")

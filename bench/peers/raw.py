@@ -4,6 +4,7 @@ python bench/peers/raw.py FOLDER ENTRIES PORT
 """
 
 import asyncio
+from typing import cast
 
 import httptools
 import uvloop
@@ -22,8 +23,7 @@ class Connection(asyncio.Protocol):
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
         """Keep where to write."""
-        assert isinstance(transport, asyncio.WriteTransport)
-        self._write = transport.write
+        self._write = cast("asyncio.WriteTransport", transport).write
 
     def data_received(self, data: bytes) -> None:
         """Parse what came in."""
