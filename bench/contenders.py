@@ -21,6 +21,8 @@ CARREL: Final = str(Path(sys.executable).parent / "carrel")
 REFERENCE: Final = "sdk"
 """Whom all others are compared with."""
 
+REFERENCE_TITLE: Final = "the official Python SDK's low-level server"
+
 
 @dataclass(frozen=True, slots=True)
 class Start:

@@ -8,15 +8,17 @@ from collections.abc import Iterator, Mapping, Sequence
 from html import escape
 from typing import Final
 
-from bench.contenders import REFERENCE, Contender
+from bench.contenders import REFERENCE, REFERENCE_TITLE, Contender
 from bench.measure import RESIDENT, Cell, Results
 from bench.targets import LIMIT, OURS, TARGETS, ratio
 
 WIDTH: Final = 960
 LEFT: Final = 250
 RIGHT: Final = 30
-TOP: Final = 96
+TOP: Final = 118
 ROW: Final = 40
+COLUMNS: Final = 5
+"""Of the legend."""
 COLOURS: Final = {
     "carrel": "#e4572e",
     "sdk-high": "#4c78a8",
@@ -62,9 +64,9 @@ def draw(results: Results, table: Mapping[str, Contender]) -> str:
     height = TOP + ROW * len(rows) + 40
     lines = [
         f'<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 {WIDTH} {height}" role="img">',
-        "  <title>How many times faster than the Python SDK's low-level server</title>",
+        f"  <title>How many times faster than {REFERENCE_TITLE}</title>",
         f"  <style>{STYLE}\n  </style>",
-        text(16, 26, f"How many times faster (or lighter) than the {table[REFERENCE].title} server", "title"),
+        text(16, 26, f"How many times faster (or lighter) than {REFERENCE_TITLE}", "title"),
         text(WIDTH - RIGHT, 26, "a stroke is what Carrel is to reach", "small", "end"),
         *legend(present, table),
         *axis(scale, height),
@@ -111,11 +113,11 @@ def better(results: Results, cell: Cell, name: str) -> float:
 
 def legend(present: Sequence[str], table: Mapping[str, Contender]) -> Iterator[str]:
     """Name the dots."""
-    x = 24.0
-    for name in present:
-        yield dot(x, 52, name)
-        yield text(x + 12, 56, table[name].title, "ours" if name == OURS else "")
-        x += 34 + 7.1 * len(table[name].title)
+    for number, name in enumerate(present):
+        row, column = divmod(number, COLUMNS)
+        x, y = 24 + column * (WIDTH - 24) / COLUMNS, 50 + 22 * row
+        yield dot(x, y, name)
+        yield text(x + 12, y + 4, table[name].title, "ours" if name == OURS else "")
 
 
 def axis(scale: Scale, height: int) -> Iterator[str]:
@@ -134,12 +136,12 @@ def row_lines(y: float, label: str, wanted: float | None, row: Mapping[str, floa
     yield text(LEFT - 14, y + 4, label, "", "end")
     if wanted is not None:
         x = scale.x(wanted)
-        yield f'  <line class="wanted" x1="{x:.1f}" y1="{y - 11:.1f}" x2="{x:.1f}" y2="{y + 11:.1f}"/>'
+        yield f'  <line class="wanted" x1="{x:.1f}" y1="{y - 8:.1f}" x2="{x:.1f}" y2="{y + 12:.1f}"/>'
     for name in sorted(row, key=lambda name: name == OURS):
         if name != REFERENCE:
             yield dot(scale.x(row[name]), y, name)
     if OURS in row:
-        yield text(scale.x(row[OURS]), y - 9, f"{row[OURS]:.3g} ×", "ours", "middle")
+        yield text(scale.x(row[OURS]), y - 11, f"{row[OURS]:.3g} ×", "ours", "middle")
 
 
 def dot(x: float, y: float, name: str) -> str:

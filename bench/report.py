@@ -7,7 +7,7 @@ from collections.abc import Iterator, Mapping
 from itertools import groupby
 from typing import Any, Final
 
-from bench.contenders import REFERENCE, Contender
+from bench.contenders import REFERENCE, REFERENCE_TITLE, Contender
 from bench.measure import ECHO, RESIDENT, START, Cell, Effort, Results, Summary
 from bench.targets import LIMIT, OURS, TARGETS, Target, cpu_ratio, judged, ratio, verdict
 from bench.works import WORKS
@@ -152,7 +152,7 @@ def page(results: Results, table: Mapping[str, Contender], effort: Effort) -> It
     yield "# Results\n"
     yield "Written by `make bench`; how it is measured stands in [performance](../performance.md). Numbers are medians"
     yield f"of {effort.rounds} rounds of {effort.seconds:g} s ({effort.starts} starts); in brackets, how many times"
-    yield f"faster than the {table[REFERENCE].title} server it is, or of memory, its share. {machine()}.\n"
+    yield f"faster than {REFERENCE_TITLE} it is, or of memory, its share. {machine()}.\n"
     yield f"Versions: {', '.join(dict.fromkeys(one.version for one in table.values() if one.version))}.\n"
     yield "![How many times faster everyone is](plot.svg)\n"
     yield "## Targets\n"

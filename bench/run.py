@@ -31,6 +31,7 @@ ERAS: Final[tuple[Era, ...]] = ("modern", "legacy")
 CORES: Final[tuple[Cores, ...]] = ("one", "all")
 DEPTHS: Final = (1, 32)
 START_UP: Final = "start-up"
+STARTS: Final[tuple[tuple[Transport, Era], ...]] = (("stdio", "modern"), ("stdio", "legacy"), ("http", "modern"))
 
 SMALLEST: Final = frozenset({"read-1k-memory"})
 DEEP: Final = frozenset({"read-1k-memory", "read-1k-files", "read-100k-memory"})
@@ -128,8 +129,8 @@ def measure(given: argparse.Namespace, table: Mapping[str, Contender], effort: E
 
 def starts(given: argparse.Namespace) -> Iterator[tuple[Transport, Era]]:
     """Give the ways in which servers are started: over HTTP the era makes no difference to that."""
-    wanted = {("stdio", "modern")} if given.smoke else {("stdio", "modern"), ("stdio", "legacy"), ("http", "modern")}
-    return (way for way in itertools.product(given.transport, given.era) if way in wanted)
+    wanted = STARTS[:1] if given.smoke else STARTS
+    return ((transport, era) for transport, era in wanted if transport in given.transport and era in given.era)
 
 
 def tell(line: str) -> None:
