@@ -59,8 +59,14 @@ conformance: $(READY) $(NODE_READY) ## The official conformance suite, both eras
 	PATH="$(CURDIR)/$(NODE_BIN):$$PATH" $(BIN)/pytest -q tests/conformance
 
 .PHONY: bench
-bench: $(READY) ## Measure Carrel beside its peers; writes bench/results/
-	$(BIN)/python -m bench.foundation --json bench/results/foundation.json
+bench: $(READY) ## Measure Carrel beside its peers, about a quarter of an hour; writes docs/performance/
+	@command -v npm >/dev/null || { echo "The peers need npm, to be fetched into .bench" >&2; exit 1; }
+	@command -v cc >/dev/null || { echo "The floor needs a C compiler, named cc" >&2; exit 1; }
+	$(BIN)/python -m bench.install
+	$(BIN)/python -m bench.run --check --out docs/performance
+
+.PHONY: bench-providers
+bench-providers: $(READY) ## Measure the providers beside what they are made of; writes bench/results/
 	$(BIN)/python -m bench.workspace --json bench/results/workspace.json
 	$(BIN)/python -m bench.scopes --json bench/results/scopes.json
 	$(BIN)/python -m bench.alc --json bench/results/alc.json
@@ -70,7 +76,7 @@ bench: $(READY) ## Measure Carrel beside its peers; writes bench/results/
 
 .PHONY: bench-smoke
 bench-smoke: $(READY) ## The same in short; fails where a several-fold margin is gone
-	$(BIN)/python -m bench.foundation --smoke --check
+	$(BIN)/python -m bench.run --smoke --check
 	$(BIN)/python -m bench.workspace --smoke --check
 	$(BIN)/python -m bench.scopes --smoke --check
 	$(BIN)/python -m bench.alc --smoke --check
@@ -88,7 +94,7 @@ docs: $(READY) ## Write the pages that are generated
 
 .PHONY: clean
 clean: ## Remove everything that was made here
-	rm -rf $(VENV) $(NODE) build dist bench/results .hypothesis .mypy_cache .pytest_cache .ruff_cache
+	rm -rf $(VENV) $(NODE) .bench build dist bench/results .hypothesis .mypy_cache .pytest_cache .ruff_cache
 	find . -name __pycache__ -type d -prune -exec rm -rf {} +
 
 # Made again whenever pyproject.toml changes; the stamp is written last, so a broken install is repeated.

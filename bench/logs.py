@@ -17,7 +17,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Final
 
-from bench.load import ENVELOPE, Peer, PeerError, message, reads
+from bench.load import Peer
+from bench.messages import ENVELOPE, PeerError, message, reads
 from carrel.model import Text
 from carrel.providers.logs.log import Bounds, Log, now_ms
 from carrel.providers.logs.provider import _reading
@@ -116,13 +117,13 @@ def load(plan: Plan, folder: Path) -> dict[str, Any]:
         idle = latencies(peer, plan.idle_s)
         uris = {name: start(peer, name) for name in names}
         latencies(peer, min(1.0, plan.busy_s / 4))
-        first = peer.resident_kib()
+        first = peer.process.resident_kib()
         began = time.perf_counter()
         before = {name: newest(peer, uri) for name, uri in uris.items()}
         busy = latencies(peer, plan.busy_s)
         taken = sum(newest(peer, uri) - before[name] for name, uri in uris.items())
         rate = taken / (time.perf_counter() - began)
-        last = peer.resident_kib()
+        last = peer.process.resident_kib()
         for name, uri in uris.items():
             check_whole(peer, name, uri)
     return {"idle": idle, "busy": busy, "lines/s": rate, "resident, KiB": [first, last]}

@@ -18,7 +18,9 @@ from contextlib import ExitStack
 from pathlib import Path
 from typing import Final
 
-from bench.foundation import PEERS, URI, one_core
+from bench.peers.served import MEMORY
+from bench.pinning import one_core
+from bench.server import ROOT
 from carrel.catalog import Catalog
 from carrel.client import Client
 from carrel.providers.mounts import Mount, MountSettings
@@ -28,17 +30,21 @@ LIMIT: Final = 1.5
 FULL: Final = (20, 500)
 SMOKE: Final = (5, 200)
 PATIENCE_S: Final = 30.0
+NAME: Final = "text.txt"
+URI: Final = f"{MEMORY}{NAME}"
 SERVERS: Final = {"carrel": "carrel_memory.py", "sdk": "sdk_lowlevel.py"}
 
 
-def command(server: str, size: int) -> list[str]:
-    """Say how a peer is started."""
-    return [sys.executable, str(PEERS / SERVERS[server]), str(size)]
+def command(server: str, size: int, folder: Path) -> list[str]:
+    """Lay out the text and say how a peer is started that serves it and lists nothing else."""
+    (folder / NAME).write_text("x" * size, "utf-8")
+    peer = str(ROOT / "bench/peers" / SERVERS[server])
+    return ["/usr/bin/env", f"PYTHONPATH={ROOT}", sys.executable, peer, str(folder), "1", "0"]
 
 
 def ways(stack: ExitStack, server: str, size: int, folder: Path) -> dict[str, Callable[[], object]]:
     """Give the three ways to read the text, each to a server of its own."""
-    started = command(server, size)
+    started = command(server, size, folder)
     direct = stack.enter_context(Client.start(started, cwd=folder, stderr=lambda _: None))
     mount = Mount(
         "bench",
@@ -58,7 +64,7 @@ def ways(stack: ExitStack, server: str, size: int, folder: Path) -> dict[str, Ca
     served = stack.enter_context(
         Client.start(carrel, cwd=folder, env={"HOME": str(home), "PATH": ""}, stderr=lambda _: None)
     )
-    while not any(entry.uri == URI for entry in served.resources()):
+    while not any(entry.uri.startswith("bench://entry/") for entry in served.resources()):
         time.sleep(0.1)
     return {
         "direct": lambda: direct.read(URI),

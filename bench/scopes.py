@@ -18,7 +18,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
 
-from bench.foundation import one_core
+from bench.pinning import one_core
 from carrel.catalog import Catalog
 from carrel.provider import Project
 from carrel.providers.scopes import Scopes

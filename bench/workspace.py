@@ -23,8 +23,10 @@ from functools import partial
 from pathlib import Path
 from typing import Final
 
-from bench.foundation import one_core
-from bench.load import ENVELOPE, Peer, message, reads
+from bench.load import Peer
+from bench.messages import ENVELOPE, message, reads
+from bench.peers import served
+from bench.pinning import one_core
 from carrel.catalog import Catalog
 from carrel.patterns import Rules
 from carrel.provider import Project
@@ -144,7 +146,10 @@ def measure_reads(folder: Path, plan: Plan) -> Samples:
     carrel = str(Path(sys.executable).parent / "carrel")
     commands = {
         "file": ((carrel, "serve", "--only", "workspace"), "workspace:///lib/small.md"),
-        "memory": ((sys.executable, str(PEERS / "carrel_memory.py"), str(SIZE)), "bench://text"),
+        "memory": (
+            (sys.executable, str(PEERS / "carrel_memory.py"), str(folder / "lib"), "0", "0"),
+            f"{served.MEMORY}small.md",
+        ),
     }
     with ExitStack() as stack:
         peers = {}
@@ -172,7 +177,7 @@ def measure_memory(place: Path) -> Samples:
             number += 1
             params = {"_meta": ENVELOPE, **({"cursor": cursor} if cursor else {})}
             cursor = peer.ask_result(message("resources/list", params, number)).get("nextCursor")
-            sizes.append(peer.resident_kib() / 1_024)
+            sizes.append(peer.process.resident_kib() / 1_024)
     return {MEMORY: {"after page 1": sizes[:1], "at most": [max(sizes)]}}
 
 

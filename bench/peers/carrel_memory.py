@@ -1,45 +1,61 @@
-"""Carrel in the same role as its peers: one text in memory, served on the standard streams.
+"""Carrel in the role of its peers: what they serve from memory, as a provider.
 
-python bench/peers/carrel_memory.py SIZE
+python bench/peers/carrel_memory.py FOLDER ENTRIES PORT
 """
 
-import sys
+from bisect import bisect_right
 from collections.abc import Iterator
 
+from bench.peers.served import BLOB_TYPE, MEMORY, TEMPLATES, TEXT_TYPE, Folder, Options, entries, options
 from carrel.catalog import Catalog
-from carrel.model import Resource, Text
+from carrel.model import Blob, Resource, Text
 from carrel.provider import Route
 from carrel.server import Server
-from carrel.transports import stdio
-
-URI = "bench://text"
 
 
 class Memory:
-    """One text.
+    """Files that are read once and kept, and a list of any length.
 
-    bench://text   the text
+    bench://memory/{name}   a file
     """
 
     name = "memory"
     schemes: tuple[str, ...] = ("bench",)
 
-    def __init__(self, size: int) -> None:
-        self._text = "x" * size
+    def __init__(self, given: Options) -> None:
+        self._folder = Folder(given.folder)
+        self._entries = [Resource(*entry, TEXT_TYPE) for entry in entries(given.entries)]
+        self._keys = [entry.uri for entry in self._entries]
 
     def routes(self) -> tuple[Route, ...]:
-        """Give the one route."""
-        return (Route(URI, self.read, name="text", mime_type="text/plain"),)
+        """Give a route for each template; only the first is ever read."""
+        return tuple(Route(template, self.read, name=template.split("/")[2]) for template in TEMPLATES)
 
     def entries(self, after: str = "") -> Iterator[Resource]:
-        """Yield the one entry."""
-        if after < URI:
-            yield Resource(URI, "text", mime_type="text/plain")
+        """Yield the list from a place on."""
+        for number in range(bisect_right(self._keys, after), len(self._entries)):
+            yield self._entries[number]
 
-    def read(self) -> Text:
-        """Give the text."""
-        return Text(self._text)
+    def read(self, name: str) -> Text | Blob:
+        """Give a file."""
+        kept = self._folder.read(MEMORY + name)
+        return Text(kept, TEXT_TYPE) if isinstance(kept, str) else Blob(kept, BLOB_TYPE)
+
+
+def main() -> None:
+    """Serve until input ends, or on the port until the process is ended."""
+    given = options()
+    server = Server(Catalog([Memory(given)]))
+    if not given.port:
+        from carrel.transports import stdio
+
+        stdio.serve(server)
+        return
+    from carrel.transports.http import App, bind, serve
+    from carrel.transports.http_guard import Doors, Guard
+
+    serve(App(server, Guard(Doors(is_loopback=True))), bind("127.0.0.1", given.port))
 
 
 if __name__ == "__main__":
-    stdio.serve(Server(Catalog([Memory(int(sys.argv[1]))])))
+    main()
