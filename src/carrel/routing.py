@@ -41,6 +41,7 @@ class Mounted:
     """A provider, and the facets it was found to have."""
 
     __slots__ = (
+        "_templates",
         "asks_others",
         "blocking",
         "calling",
@@ -49,6 +50,7 @@ class Mounted:
         "completing",
         "conditioning",
         "deadline_s",
+        "describing",
         "fronting",
         "literal",
         "mirrors",
@@ -63,6 +65,11 @@ class Mounted:
     def __init__(self, provider: Provider) -> None:
         self.provider = provider
         self.routes = tuple((route, UriTemplate(route.template)) for route in provider.routes())
+        self._templates = tuple(
+            Template(route.template, route.name, route.description, route.mime_type, title=route.title)
+            for route, template in self.routes
+            if not template.is_fixed
+        )
         self.claims = tuple(provider.claims()) if isinstance(provider, Claiming) else None
         self.blocking: bool = getattr(provider, "blocking", False)
         self.asks_others: bool = getattr(provider, "asks_others", False)
@@ -74,6 +81,7 @@ class Mounted:
         self.speaks_fly: bool = getattr(provider, "speaks_fly", False)
         self.fronting = provider if isinstance(provider, Fronting) else None
         self.ordering = provider if isinstance(provider, Ordering) else None
+        self.describing = provider if isinstance(provider, Describing) else None
         self.catching = provider if isinstance(provider, Catching) else None
         self.conditioning = provider if isinstance(provider, Conditioning) else None
         self.completing = (
@@ -87,12 +95,7 @@ class Mounted:
 
     def templates(self) -> Iterable[Template]:
         """Give what clients are told of the routes that have variables."""
-        if isinstance(self.provider, Describing):
-            yield from self.provider.templates()
-            return
-        for route, template in self.routes:
-            if not template.is_fixed:
-                yield Template(route.template, route.name, route.description, route.mime_type, title=route.title)
+        return self._templates if self.describing is None else self.describing.templates()
 
 
 class Found(Value, frozen=True):
