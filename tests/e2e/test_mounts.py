@@ -288,7 +288,7 @@ def test_another_carrel_killed_amid_a_thousand_reads_gives_clean_errors_and_come
     carrel: str, tmp_path: Path, project: Path
 ) -> None:
     (project / "lib/many").mkdir()
-    for number in range(1, 1_001):
+    for number in range(1_001):
         (project / f"lib/many/{number}.dart").write_text(f"{number}", encoding="utf-8")
     uri = "weather+workspace:///lib/many/{}.dart"
     port = free_port()
@@ -299,7 +299,8 @@ def test_another_carrel_killed_amid_a_thousand_reads_gives_clean_errors_and_come
         assert wait_for(client, "weather+")
         told = read_and_kill(client, uri, first.kill)
         with start():
-            expect_recovery(client, told, "weather", uri.format(1))
+            # One that was not read before: of others there may still be fresh copies.
+            expect_recovery(client, told, "weather", uri.format(0))
     command = [carrel, "serve", "--quiet", "--project", str(project)]
     with serving(carrel, tmp_path, "weather", command, timeout_s=10) as client:
         assert wait_for(client, "weather+")
