@@ -19,6 +19,7 @@ _LARGE: Final = b"HTTP/1.1 431 Request Header Fields Too Large\r\nconnection: cl
 
 _POSTED: Final = {"method": "POST", "raw_path": MCP_PATH, "query_string": b""}
 _HEAD: Final = b"%s%scontent-type: application/json\r\ncontent-length: %d\r\n\r\n"
+_MUCH: Final = 65_536
 _SMALL_DIGITS: Final = 6
 
 
@@ -44,6 +45,7 @@ class Wire(HttpToolsProtocol):
     _header_bytes = 0
     _bytes_at_most = 0
     _held: bytes | None = None
+    _said = b""
     _earlier: tuple[RequestResponseCycle, ...] = ()
     _deadline: asyncio.TimerHandle | None = None
     _stall: asyncio.TimerHandle | None = None
@@ -110,6 +112,7 @@ class Wire(HttpToolsProtocol):
 
     def _start(self) -> None:
         """Let the application see the request."""
+        self._flush()
         before = self.cycle
         super().on_headers_complete()
         if self.pipeline:
@@ -161,9 +164,35 @@ class Wire(HttpToolsProtocol):
             return False
         status, answer = given
         common = _spelled(tuple(self.server_state.default_headers))
-        self.transport.write(_HEAD % (STATUS_LINE[status], common, len(answer)) + answer)
+        self._say(_HEAD % (STATUS_LINE[status], common, len(answer)) + answer)
         self.on_response_complete()
         return True
+
+    def _say(self, answer: bytes) -> None:
+        """Write an answer soon: when all that came in together, on other connections too, has been answered.
+
+        A write wakes its reader. Where that comes between two answers, both sides are switched to and fro for each.
+        """
+        if not self._said:
+            self.loop.call_soon(self._flush)
+        self._said += answer
+        if len(self._said) > _MUCH:
+            self._flush()
+
+    def _flush(self) -> None:
+        said, self._said = self._said, b""
+        if said and not self.transport.is_closing():
+            self.transport.write(said)
+
+    def shutdown(self) -> None:
+        """End in good order, as soon as nothing is under way."""
+        self._flush()
+        super().shutdown()
+
+    def send_400_response(self, msg: str) -> None:
+        """Refuse what is no HTTP, after the answers to what came before it."""
+        self._flush()
+        super().send_400_response(msg)
 
     # Readers who take nothing
 
@@ -219,6 +248,7 @@ class Wire(HttpToolsProtocol):
 
     def _refuse(self, answer: bytes) -> None:
         self._is_refused = True
+        self._flush()
         if not self.transport.is_closing():
             if answer:
                 self.transport.write(answer)
