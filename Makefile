@@ -1,8 +1,8 @@
 # Everything happens inside this checkout: Python packages in .venv, Node packages in .node.
 
 PYTHON ?= python3
-# Worker processes for the unit and property tests; one more than two cores, since many tests wait for somebody.
-JOBS ?= 3
+# Worker processes for the unit and property tests: two for each of two cores, since many tests wait for somebody.
+JOBS ?= 4
 # Compiled files are kept, whatever the environment says: the tests start Carrel hundreds of times.
 export PYTHONDONTWRITEBYTECODE :=
 VENV := .venv
@@ -43,8 +43,9 @@ check: $(READY) ## The fast loop: format, lint, types, unit and property tests
 	$(call tested,$(BIN)/pytest -q -n $(JOBS) --hypothesis-profile=dev -m "not slow" tests/unit tests/property)
 
 .PHONY: slow
-slow: $(READY) ## The unit and property tests that take long by their nature
-	$(call tested,$(BIN)/pytest -q -n $(JOBS) --hypothesis-profile=dev -m slow tests/unit tests/property)
+slow: $(READY) ## The tests that take long by their nature, and the laws with many more examples
+	$(call tested,$(BIN)/pytest -q -n $(JOBS) --hypothesis-profile=dev -m slow tests/unit)
+	$(call tested,$(BIN)/pytest -q -n $(JOBS) --hypothesis-profile=ci tests/property)
 
 .PHONY: fuzz
 fuzz: $(READY) ## Hostile messages and byte streams; LONG=1 for many more

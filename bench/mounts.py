@@ -27,6 +27,8 @@ from carrel.providers.mounts import Mount, MountSettings
 from carrel.transports.child import Child
 
 LIMIT: Final = 1.5
+SMOKE_LIMIT: Final = 4.0
+"""A short run on a busy machine says only that it is not another order."""
 FULL: Final = (20, 500)
 SMOKE: Final = (5, 200)
 PATIENCE_S: Final = 30.0
@@ -92,20 +94,21 @@ def measure(server: str, size: int, plan: tuple[int, int], folder: Path) -> dict
 def main() -> int:
     """Measure, print, judge."""
     parser = argparse.ArgumentParser(prog="python -m bench.mounts", description="What a mount adds to a read.")
-    parser.add_argument("--smoke", action="store_true", help="in a few seconds")
+    parser.add_argument("--smoke", action="store_true", help="in a few seconds, with a looser limit")
     parser.add_argument("--check", action="store_true", help=f"exit 1 where a mount costs over {LIMIT} times")
     parser.add_argument("--size", type=int, default=1_024, help="bytes of the text that is read")
     given = parser.parse_args()
+    limit = SMOKE_LIMIT if given.smoke else LIMIT
     failed = False
     for server in ("carrel",) if given.smoke else SERVERS:
         with tempfile.TemporaryDirectory(prefix="carrel-bench-") as name, one_core() as pinned:
             costs = measure(server, given.size, SMOKE if given.smoke else FULL, Path(name))
         ratio = costs["mount"] / costs["direct"]
-        failed = failed or ratio > LIMIT
+        failed = failed or ratio > limit
         told = ", ".join(f"{way} {cost:,.0f} µs" for way, cost in costs.items())
         print(f"{server}, {given.size:,} bytes, {pinned}: {told}; mount to direct {ratio:.2f}")
     if given.check and failed:
-        print(f"FAILED: a read through a mount costs more than {LIMIT} times the direct one", file=sys.stderr)
+        print(f"FAILED: a read through a mount costs more than {limit} times the direct one", file=sys.stderr)
         return 1
     return 0
 

@@ -13,7 +13,7 @@ from hypothesis import HealthCheck, settings
 
 SLOW_MACHINES = (HealthCheck.too_slow,)
 
-settings.register_profile("dev", max_examples=50, deadline=None, suppress_health_check=SLOW_MACHINES)
+settings.register_profile("dev", max_examples=20, deadline=None, suppress_health_check=SLOW_MACHINES)
 settings.register_profile(
     "ci", max_examples=200, deadline=None, derandomize=True, print_blob=True, suppress_health_check=SLOW_MACHINES
 )

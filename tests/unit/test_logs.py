@@ -456,6 +456,7 @@ def test_the_survey_is_another_when_a_log_comes_or_goes_and_the_same_when_one_gr
 # The laws of every provider
 
 
+@pytest.mark.slow
 class TestLogs(ProviderContract):
     """A log that has ended, in memory, and one that somebody else is writing."""
 

@@ -99,10 +99,12 @@ class Below(Mount):
         self.below.close()
 
 
+@pytest.mark.slow
 class TestModernMount(MountContract):
     """By listening."""
 
 
+@pytest.mark.slow
 class TestLegacyMount(MountContract):
     """By the handshake, and subscriptions."""
 

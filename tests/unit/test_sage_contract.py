@@ -69,6 +69,7 @@ class TestSage(ProviderContract):
         }
 
 
+@pytest.mark.slow
 class TestSageWithProtocolErrors(TestSage):
     """With errors as protocol errors and no tools at all."""
 

@@ -11,6 +11,7 @@ from tests import schemas
 from tests.unit.alc.homes import SKETCH, Home
 
 
+@pytest.mark.slow
 class TestAlc(ProviderContract):
     """A home with one of everything, and a log that is stored as it is sent."""
 
