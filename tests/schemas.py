@@ -90,7 +90,7 @@ def check(message: bytes, version: str, method: str | None) -> Any:
     assert value.get("jsonrpc") == "2.0", message
     # The laws ask the same things over and over: what differs from a checked message in nothing but its id is sound.
     alike = json.dumps({**value, "id": type(value["id"]).__name__} if "id" in value else value)
-    known = sha256(alike.encode(errors="surrogatepass")).digest(), version, method
+    known = sha256(alike.encode(errors="surrogatepass")).digest(), version, repr(method)
     if known not in _SOUND:
         _check_value(value, version, method)
         _SOUND.add(known)
