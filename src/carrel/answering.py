@@ -5,11 +5,10 @@ from collections.abc import Callable, Mapping
 from carrel.browsing import PAGE_SIZE, Asked
 from carrel.catalog import Catalog
 from carrel.errors import BadArgument, BadCursor, TooLarge
-from carrel.limits import LIST_TTL_MS, MAX_KEPT_PAGE_BYTES
+from carrel.limits import LIST_TTL_MS
 from carrel.model import Page, Range
 from carrel.protocol import jsonrpc, methods, results
 from carrel.protocol.eras import Era
-from carrel.remembering import Remembered
 from carrel.routing import Found
 from carrel.value import Value
 from carrel.work import Running
@@ -40,7 +39,7 @@ class Answers:
 
     def __init__(self, catalog: Catalog) -> None:
         self.catalog = catalog
-        self._pages: Remembered[tuple[str | None, Era], tuple[Page, jsonrpc.Spelled]] = Remembered(MAX_KEPT_PAGE_BYTES)
+        self._first_pages: dict[Era, tuple[Page, jsonrpc.Spelled]] = {}
         self.by_method: Mapping[str, Callable[[Job], bytes | None]] = {
             "resources/read": self.read,
             "resources/list": self.list,
@@ -84,13 +83,17 @@ class Answers:
             limit = len(page.entries) // 2
 
     def _spelled(self, page: Page, call: methods.Call) -> object:
-        """Spell a page of the list; one that is as it was the last time is not spelled again."""
-        place = call.params.cursor, call.era
-        known = self._pages.get(place)
+        """Spell a page of the list; the first one, while it is as it was the last time, is not spelled again."""
+        if call.params.cursor:
+            return results.list_result(page, call.era)
+        known = self._first_pages.get(call.era)
         if known is not None and known[0] == page:
             return known[1]
-        spelled = jsonrpc.spelled(results.list_result(page, call.era))
-        self._pages.put(place, (page, spelled), len(spelled))
+        result = results.list_result(page, call.era)
+        if any(entry.meta for entry in page.entries):
+            return result  # what a `meta` holds may change without being replaced
+        spelled = jsonrpc.spelled(result)
+        self._first_pages[call.era] = page, spelled
         return spelled
 
     def _browse(self, job: Job) -> bytes:

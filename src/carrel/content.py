@@ -32,7 +32,7 @@ def etag_of(items: Sequence[Item]) -> str:
     """Make an ETag of the content itself, for readings that bring none."""
     if len(items) == 1 and type(items[0]) is Text and items[0].uri is None:
         return _etag_of_text(items[0].text)
-    if len(items) == 1 and type(items[0]) is Blob and items[0].uri is None:
+    if len(items) == 1 and type(items[0]) is Blob and type(items[0].data) is bytes and items[0].uri is None:
         return _etag_of_bytes(items[0].data)
     state = blake2b(digest_size=_ETAG_BYTES)
     for item in items:

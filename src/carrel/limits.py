@@ -86,8 +86,5 @@ MAX_SESSIONS: Final = 10_000
 MAX_SESSIONS_PER_CLIENT: Final = 2_500
 """So that one client's sessions do not push out the others'."""
 
-MAX_KEPT_PAGE_BYTES: Final = 16 * 1024 * 1024
-"""Pages of the list, spelled, that are kept in case they are asked for again."""
-
 MAX_KEPT_TEXT_BYTES: Final = 4 * 1024 * 1024
 """Contents in memory that were read lately, whose checksums are known."""

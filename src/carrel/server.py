@@ -8,6 +8,7 @@ own, and may be used from several threads. No fault of a provider gets past it (
 import contextlib
 import threading
 from collections.abc import Callable, Mapping, Sequence
+from functools import partial
 from typing import Final
 
 from carrel.allowance import Allowance
@@ -16,7 +17,7 @@ from carrel.boundary import attempt
 from carrel.catalog import Catalog
 from carrel.content import too_large
 from carrel.errors import ProtocolError, ProviderError, RequestError, TooLarge
-from carrel.limits import ID_WINDOW_BYTES, MAX_BATCH, MAX_SUBSCRIBED_URIS
+from carrel.limits import MAX_BATCH, MAX_SUBSCRIBED_URIS
 from carrel.permissions import EVERYTHING, Access, ActingAs
 from carrel.protocol import eras, failures, jsonrpc, methods, results
 from carrel.protocol.eras import Era
@@ -243,26 +244,31 @@ class Connection:
                 raise ProtocolError(jsonrpc.INVALID_REQUEST, message)
         except ProtocolError as error:
             return failures.encode(error, Era.LEGACY, error.request_id)
-        return together([self._accept_one(element) for element in lines], self._fit)
+        return together([self._accept_one(element) for element in lines], partial(self._fit, lines))
 
-    def _fit(self, answers: Sequence[bytes]) -> Sequence[bytes]:
+    def _fit(self, lines: Sequence[bytes], answers: Sequence[bytes | None]) -> Sequence[bytes]:
         """Give a batch's answers as one message holds them; those that no longer fit are to be asked for singly."""
-        left = self._catalog.max_bytes
+        present = [(line, answer) for line, answer in zip(lines, answers, strict=True) if answer is not None]
+        left = self._catalog.max_bytes - len(present) - 1
+        if sum(len(answer) for _, answer in present) <= left:
+            return [answer for _, answer in present]
+        message = "Too large: the answers of this batch do not fit one message; ask for this one by itself"
+        refusals = [min(answer, self._too_large(jsonrpc.id_of(line), message), key=len) for line, answer in present]
+        left -= sum(map(len, refusals))
         fitting = []
-        for answer in answers:
-            is_over = len(answer) > left
-            message = "Too large: the answers of this batch do not fit one message; ask for this one by itself"
-            fitting.append(self._too_large(answer[:ID_WINDOW_BYTES], message) if is_over else answer)
-            left -= len(fitting[-1])
+        for (_, answer), refusal in zip(present, refusals, strict=True):
+            more = len(answer) - len(refusal)
+            fitting.append(answer if more <= left else refusal)
+            left -= more if more <= left else 0
         return fitting
 
     def _refuse_over_long(self, line: OverLong) -> bytes:
-        return self._too_large(line.head, f"Message too large: one message holds {self._catalog.max_bytes} bytes")
+        message = f"Message too large: one message holds {self._catalog.max_bytes} bytes"
+        return self._too_large(jsonrpc.find_id(line.head), message)
 
-    def _too_large(self, head: bytes, message: str) -> bytes:
-        """Refuse what begins with these bytes, and has its id in them."""
+    def _too_large(self, request_id: bytes | None, message: str) -> bytes:
         data = {"limit": self._catalog.max_bytes, failures.ERROR_KEY: "too_large"}
-        return jsonrpc.failure(jsonrpc.find_id(head), eras.TOO_LARGE, message, data)
+        return jsonrpc.failure(request_id, eras.TOO_LARGE, message, data)
 
     def notice(self, message: Message) -> None:
         """Take a notification; unknown ones are ignored."""

@@ -111,7 +111,7 @@ class Work:
 
 
 def together(
-    given: Sequence[bytes | Work | None], fit: Callable[[Sequence[bytes]], Sequence[bytes]]
+    given: Sequence[bytes | Work | None], fit: Callable[[Sequence[bytes | None]], Sequence[bytes]]
 ) -> bytes | Work | None:
     """Make one JSON array of a batch's answers: now, or as work of its own where one of them may wait.
 
@@ -123,8 +123,8 @@ def together(
         for at, one in enumerate(given):
             if isinstance(one, Work) and answers[at] is None:
                 answers[at] = way(one)
-        present = [answer for answer in answers if answer is not None]
-        return b"[" + b",".join(fit(present)) + b"]" if present else None
+        fitting = fit(answers)
+        return b"[" + b",".join(fitting) + b"]" if fitting else None
 
     if not any(isinstance(one, Work) for one in given):
         return settle(Work.run)

@@ -8,8 +8,9 @@ import struct
 import threading
 import weakref
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager
 from http.client import HTTPConnection
+from time import monotonic
 from typing import Any
 
 import pytest
@@ -249,10 +250,104 @@ def test_a_call_in_small_parts_is_answered_as_one_in_one_part() -> None:
     assert first[1] == second[1]
 
 
-def test_a_connection_that_rests_too_long_is_closed() -> None:
-    class Hasty(Wire):
-        idle_s = 0.05
+class Hasty(Wire):
+    """As the real one, but does not keep a connection for long."""
 
+    idle_s = 0.05
+
+
+def test_a_connection_on_which_nothing_but_line_ends_come_is_closed() -> None:
+    with listening(application(Memory()), Hasty) as port:
+        assert raw(port, b"\r\n") == b""
+
+
+def test_a_call_of_http_1_0_is_answered_and_the_connection_closed() -> None:
+    call = posted("resources/read", {"uri": "test:///plain"}, 1, "Connection: keep-alive")
+    with listening(application(Memory())) as port:
+        assert statuses(raw(port, call.replace(b"HTTP/1.1", b"HTTP/1.0", 1))) == [200]
+
+
+def test_the_time_to_arrive_is_that_of_each_request() -> None:
+    call = posted("resources/read", {"uri": "test:///plain"}, 1)
+    with (
+        listening(application(Memory()), Strict) as port,
+        socket.create_connection(("127.0.0.1", port), timeout=PATIENCE_S) as connection,
+        connection.makefile("rb") as answers,
+    ):
+        ends = monotonic() + 3 * Strict.read_s
+        connection.sendall(call[:50])
+        while monotonic() < ends:
+            # The end of one request and the beginning of the next always come together.
+            connection.sendall(call[50:] + call[:50])
+            assert answers.readline() == b"HTTP/1.1 200 OK\r\n"
+            length = 0
+            while (line := answers.readline()) != b"\r\n":
+                length = int(line.partition(b":")[2]) if line.startswith(b"content-length") else length
+            assert len(answers.read(length)) == length
+
+
+def test_a_burst_on_one_connection_leaves_the_others_their_turn() -> None:
+    class Patient(Wire):
+        burst_s = 0.0
+
+    call = posted("resources/read", {"uri": "test:///plain"}, 1)
+    end = posted("resources/read", {"uri": "test:///plain"}, 1, "Connection: close")
+    with listening(application(Memory()), Patient) as port:
+        answers = raw(port, call * 20 + end)
+    assert answers.count(b"HTTP/1.1 200 OK") == 21
+
+
+def test_who_may_not_ask_is_refused_before_the_body_is_there() -> None:
+    call = posted("resources/read", {"uri": "test:///plain"}, 1).replace(b"Host: localhost", b"Host: elsewhere")
+    with (
+        listening(application(Memory())) as port,
+        socket.create_connection(("127.0.0.1", port), timeout=PATIENCE_S) as connection,
+    ):
+        connection.sendall(call[:-5])
+        assert statuses(connection.recv(10_000)) == [421]
+
+
+def test_a_fault_nobody_planned_does_not_cost_the_answer(
+    monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    app = application(Memory())
+    call = posted("resources/read", {"uri": "test:///plain"}, 1)
+    end = posted("resources/read", {"uri": "test:///plain"}, 1, "Connection: close")
+
+    def fail(*_: object) -> None:
+        raise RuntimeError("nobody planned this")
+
+    monkeypatch.setattr(app, "at_once", fail)
+    with listening(app) as port:
+        answers = raw(port, call + end)
+    assert answers.count(b"HTTP/1.1 200 OK") == 2
+    assert "nobody planned this" in caplog.text
+
+
+def test_a_call_that_is_arriving_when_the_server_stops_is_answered() -> None:
+    call = posted("resources/read", {"uri": "test:///plain"}, 1)
+    arrived = threading.Event()
+
+    class Noticing(Wire):
+        def data_received(self, data: bytes) -> None:
+            super().data_received(data)
+            arrived.set()
+
+    with ExitStack() as stack:
+        served = ExitStack()
+        port = served.enter_context(listening(application(Memory()), Noticing))
+        connection = stack.enter_context(socket.create_connection(("127.0.0.1", port), timeout=PATIENCE_S))
+        connection.sendall(call[:-5])
+        assert arrived.wait(PATIENCE_S)
+        stopping = threading.Thread(target=served.close)
+        stopping.start()
+        connection.sendall(call[-5:])
+        answer = stack.enter_context(connection.makefile("rb")).read()
+        stopping.join(PATIENCE_S)
+    assert statuses(answer) == [200]
+
+
+def test_a_connection_that_rests_too_long_is_closed() -> None:
     for call in (posted("resources/read", {"uri": "test:///plain"}, 1), b"GET /-/health HTTP/1.1\r\n" + HOST + b"\r\n"):
         with listening(application(Memory()), Hasty) as port:
             assert statuses(raw(port, call)) == [200]

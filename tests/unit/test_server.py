@@ -440,6 +440,25 @@ def test_answers_of_a_batch_that_do_not_fit_one_message_are_refused_each() -> No
     client.close()
 
 
+def test_a_batch_of_answers_is_no_longer_than_a_message_and_has_every_id() -> None:
+    client = talk(Memory(), max_bytes=20_000)
+    client.open("2025-03-26")
+    uris = ["test:///big/19000"] * 48 + ["test:///" + "x" * 7_000, "test:///plain"]
+    reads = [
+        {"jsonrpc": "2.0", "id": f"call-{number}", "method": "resources/read", "params": {"uri": uri}}
+        for number, uri in enumerate(uris)
+    ]
+
+    answer = client.say(json.dumps(reads).encode())
+
+    assert answer is not None
+    assert len(answer) <= 20_000
+    answers = parse(answer)
+    assert [one["id"] for one in answers] == [f"call-{number}" for number in range(50)]
+    assert answers[-1]["result"]["contents"][0]["text"] == SAMPLE
+    client.close()
+
+
 def test_a_batch_of_notifications_is_not_answered(batching: Conversation) -> None:
     assert batch(batching, DONE, DONE) is None
 

@@ -114,6 +114,15 @@ def decode_batch(text: bytes) -> list[bytes]:
         raise ProtocolError(PARSE_ERROR, "Parse error: not valid JSON") from None
 
 
+def id_of(text: bytes) -> bytes | None:
+    """Give the id to repeat for a message, however wrong the rest of it is."""
+    try:
+        message = decode(text)
+    except ProtocolError as error:
+        return error.request_id
+    return message.id if isinstance(message, Message) else None
+
+
 def find_id(head: bytes) -> bytes | None:
     """Find the id in the first bytes of a message that was too long to keep: its own, not one further inside."""
     import re  # only for messages that are refused

@@ -41,15 +41,15 @@ class _Wire(Struct, gc=False, rename="camel"):
     pass
 
 
-class _Resource(_Wire, gc=False):
+class _Resource(_Wire, gc=False, omit_defaults=True):
     uri: str
     name: str
-    title: str | UnsetType = UNSET
-    description: str | UnsetType = UNSET
-    mime_type: str | UnsetType = UNSET
-    size: int | UnsetType = UNSET
-    annotations: dict[str, Any] | UnsetType = UNSET
-    meta: Any = msgspec.field(default=UNSET, name="_meta")
+    title: str = ""
+    description: str = ""
+    mime_type: str = ""
+    size: int | None = None
+    annotations: dict[str, Any] | None = None
+    meta: Any = msgspec.field(default=None, name="_meta")
 
 
 class _Template(_Wire, gc=False):
@@ -181,26 +181,26 @@ def _item(entry: Resource) -> dict[str, Any]:
 
 def _list_result(page: Page, era: Era) -> _ListResult:
     result = _ListResult(
-        resources=[_resource(entry) for entry in page.entries],
+        resources=[
+            # One expression for all: a call for each would take half as long again.
+            _Resource(
+                entry.uri,
+                entry.name,
+                entry.title,
+                entry.description,
+                entry.mime_type,
+                entry.size,
+                None if entry.annotations is None else _annotations(entry.annotations),
+                dict(entry.meta) if entry.meta else None,
+            )
+            for entry in page.entries
+        ],
         next_cursor=UNSET if page.next_cursor is None else page.next_cursor,
     )
     if era is Era.MODERN:
         result.result_type, result.meta = "complete", _RAW_META
         result.ttl_ms, result.cache_scope = page.ttl_ms, page.cache_scope
     return result
-
-
-def _resource(entry: Resource) -> _Resource:
-    return _Resource(
-        entry.uri,
-        entry.name,
-        entry.title or UNSET,
-        entry.description or UNSET,
-        entry.mime_type or UNSET,
-        UNSET if entry.size is None else entry.size,
-        UNSET if entry.annotations is None else _annotations(entry.annotations),
-        dict(entry.meta) if entry.meta else UNSET,
-    )
 
 
 def _annotations(annotations: Annotations) -> dict[str, Any]:

@@ -5,7 +5,7 @@ framework needs to wrap the request (`docs/decisions/0010-http.md` has the measu
 """
 
 from collections.abc import Awaitable, Callable, Iterable, MutableMapping
-from typing import Any, Final
+from typing import Any, Final, NamedTuple
 
 from carrel.allowance import Allowance
 from carrel.permissions import EVERYTHING, Access
@@ -18,6 +18,14 @@ HeaderList = Iterable[tuple[bytes, bytes]]
 
 MCP_PATH: Final = b"/mcp"
 JSON: Final = (b"content-type", b"application/json")
+
+
+class Answered(NamedTuple):
+    """A whole answer in JSON: its status, headers beside the usual ones, and its body."""
+
+    status: int
+    headers: tuple[tuple[bytes, bytes], ...]
+    body: bytes
 
 
 class Gone(Exception):

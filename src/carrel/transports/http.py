@@ -18,7 +18,7 @@ from carrel.allowance import Allowance
 from carrel.errors import ConfigError, ProtocolError, ProviderError, RequestError
 from carrel.permissions import Access, ActingAs
 from carrel.server import Server
-from carrel.transports.asgi import MCP_PATH, Event, Gone, Receive, Request, Send
+from carrel.transports.asgi import MCP_PATH, Answered, Event, Gone, Receive, Request, Send
 from carrel.transports.http_guard import METADATA_PATH, Guard, Refusal
 from carrel.transports.http_mcp import Endpoint
 from carrel.transports.http_plain import Plain, refuse
@@ -60,14 +60,16 @@ class App:
         except Gone:
             return
 
-    def at_once(self, request: Request, body: bytes) -> tuple[int, bytes] | None:
-        """Give status and answer of a POST to `/mcp` that nothing has to be waited for; None for any other."""
-        if self._guard.refusal(request) is not None:
-            return None
-        access = self._guard.known(request)
+    def lets_in(self, request: Request) -> bool:
+        """Let somebody in of whom it is known, without waiting, who it is; nobody is refused here."""
+        access = None if self._guard.refusal(request) is not None else self._guard.known(request)
         if not isinstance(access, Access):
-            return None
+            return False
         self._let_in(request, access)
+        return True
+
+    def at_once(self, request: Request, body: bytes) -> Answered | None:
+        """Answer a POST to `/mcp` of somebody let in, if nothing has to be waited for; None for any other."""
         return self._endpoint.at_once(request, body)
 
     def end(self) -> None:

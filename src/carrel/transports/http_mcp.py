@@ -19,7 +19,7 @@ from carrel.protocol.eras import Era
 from carrel.protocol.headers import Headers
 from carrel.protocol.jsonrpc import Message, Response
 from carrel.server import NOTICES, Connection, Server
-from carrel.transports.asgi import JSON, Request, TooLong
+from carrel.transports.asgi import JSON, Answered, Request, TooLong
 from carrel.transports.http_sessions import Session, Sessions
 from carrel.transports.http_threads import Threads, aside
 from carrel.transports.sse import Outbox, stream
@@ -128,8 +128,8 @@ class Endpoint:
                 aside(partial(session.connection.notice, message))
         await request.reply(202)
 
-    def at_once(self, request: Request, body: bytes) -> tuple[int, bytes] | None:
-        """Give status and answer of a call that nothing has to be waited or told for; None for any other."""
+    def at_once(self, request: Request, body: bytes) -> Answered | None:
+        """Answer a call that nothing has to be waited or told for; None for any other."""
         problem = _problem_with(request.headers.get(b"content-type", b""), request.headers.get(b"accept", b"*/*"))
         if problem is not None or len(body) > self._server.catalog.max_bytes:
             return None
@@ -147,8 +147,7 @@ class Endpoint:
             return None
         connection = session.connection if session else self._connect(request, _nowhere)
         answer = connection.at_once(call)
-        status = 0 if answer is None else headers.status_of(answer, call.era)
-        return None if answer is None or status == 403 else (status, answer)
+        return None if answer is None else _answered(answer, call.era)
 
     # Requests
 
@@ -283,12 +282,17 @@ class Endpoint:
 
 async def _reply(request: Request, answer: bytes, era: Era) -> None:
     """Send an answer with the status that belongs to it."""
+    answered = _answered(answer, era)
+    await request.reply(answered.status, answer, JSON, *answered.headers)
+
+
+def _answered(answer: bytes, era: Era) -> Answered:
+    """Give an answer the status that belongs to it, and say what is missing where that is a scope."""
     status = headers.status_of(answer, era)
-    if status == 403:
-        challenge = f'Bearer error="insufficient_scope", scope="{headers.needed_scope(answer)}"'
-        await request.reply(403, answer, JSON, (b"www-authenticate", challenge.encode("ascii", "replace")))
-    else:
-        await request.reply(status, answer, JSON)
+    if status != 403:
+        return Answered(status, (), answer)
+    challenge = f'Bearer error="insufficient_scope", scope="{headers.needed_scope(answer)}"'
+    return Answered(403, ((b"www-authenticate", challenge.encode("ascii", "replace")),), answer)
 
 
 async def _refuse_session(request: Request, request_id: bytes | None) -> None:

@@ -2,32 +2,44 @@
 
 Headers and bodies have to arrive in time, headers within a size. A connection past the
 bound on all of them is closed at once, one whose reader takes nothing is cut off.
+
+A small call to `/mcp` is held back until it is all there. If nothing has to be waited for, it
+is answered where its last byte arrived, without a task of its own; else the application gets
+it as it gets all others (`docs/decisions/0011-answers-at-once.md`).
 """
 
 import asyncio
 from functools import lru_cache
+from time import monotonic
 from typing import Final, Protocol, cast
 
 from uvicorn.protocols.http.httptools_impl import STATUS_LINE, HttpToolsProtocol, RequestResponseCycle
 
+from carrel.boundary import attempt
+from carrel.errors import ProtocolError, ProviderError, RequestError
 from carrel.limits import HTTP_IDLE_S, HTTP_READ_S, HTTP_STALL_S, MAX_CONNECTIONS, MAX_HEADER_BYTES
-from carrel.transports.asgi import MCP_PATH, Event, Request
+from carrel.transports.asgi import MCP_PATH, Answered, Event, Request
 
 _LATE: Final = b"HTTP/1.1 408 Request Timeout\r\nconnection: close\r\ncontent-length: 0\r\n\r\n"
 _LARGE: Final = b"HTTP/1.1 431 Request Header Fields Too Large\r\nconnection: close\r\ncontent-length: 0\r\n\r\n"
-
-
+_HEAD: Final = b"%s%s%scontent-type: application/json\r\ncontent-length: %d\r\n\r\n"
 _POSTED: Final = {"method": "POST", "raw_path": MCP_PATH, "query_string": b""}
-_HEAD: Final = b"%s%scontent-type: application/json\r\ncontent-length: %d\r\n\r\n"
-_MUCH: Final = 65_536
-_SMALL_DIGITS: Final = 6
+_SMALL_BYTES: Final = 65_536
+"""A longer call is not held back: the application reads it as it comes."""
+_MUCH_BYTES: Final = 65_536
+"""Answers that have waited for others are written when there are so many bytes, which is what a transport buffers."""
+_BURST_S: Final = 0.01
+"""How long calls that came in one piece are answered before other connections get their turn."""
 
 
 class Answering(Protocol):
     """An application that can answer some calls where they arrive."""
 
-    def at_once(self, request: Request, body: bytes) -> tuple[int, bytes] | None:
-        """Give status and answer of a POST to `/mcp` that nothing has to be waited for; None for any other."""
+    def lets_in(self, request: Request) -> bool:
+        """Tell whether it is known, without waiting, that whoever asks may; by the headers alone."""
+
+    def at_once(self, request: Request, body: bytes) -> Answered | None:
+        """Answer a call that nothing has to be waited for; None for any other."""
 
 
 class Wire(HttpToolsProtocol):
@@ -36,6 +48,7 @@ class Wire(HttpToolsProtocol):
     read_s = HTTP_READ_S
     stall_s = HTTP_STALL_S
     idle_s: float = HTTP_IDLE_S
+    burst_s = _BURST_S
     max_header_bytes = MAX_HEADER_BYTES
     max_connections = MAX_CONNECTIONS
 
@@ -44,13 +57,15 @@ class Wire(HttpToolsProtocol):
     _is_refused = False
     _header_bytes = 0
     _bytes_at_most = 0
-    _held: bytes | None = None
+    _begun_at = 0.0
+    _rests_since = 0.0
+    _answers_until = 0.0
+    _held: "tuple[Request, bytearray] | None" = None
     _said = b""
     _earlier: tuple[RequestResponseCycle, ...] = ()
     _deadline: asyncio.TimerHandle | None = None
     _stall: asyncio.TimerHandle | None = None
     _rest: asyncio.TimerHandle | None = None
-    _rests_since = 0.0
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
         """Begin, unless there are too many."""
@@ -59,7 +74,14 @@ class Wire(HttpToolsProtocol):
             self._is_refused = True
             self.transport.abort()
             return
+        self._begun_at = self._rests_since = self.loop.time()
         self._deadline = self.loop.call_later(self.read_s, self._give_up)
+        self._rest = self.loop.call_later(self.idle_s, self._look_if_idle)
+
+    def eof_received(self) -> None:
+        """The other end sends no more; what was answered it may still read."""
+        self._flush()
+        super().eof_received()
 
     def connection_lost(self, exc: Exception | None) -> None:
         """End."""
@@ -73,10 +95,17 @@ class Wire(HttpToolsProtocol):
         self.pipeline.clear()
         super().connection_lost(exc)
 
+    def shutdown(self) -> None:
+        """End in good order, as soon as nothing is under way."""
+        self._flush()
+        self._give_over()
+        super().shutdown()
+
     def data_received(self, data: bytes) -> None:
         """Take bytes, as long as they come within the bounds."""
         if self._is_refused:
             return
+        self._answers_until = monotonic() + self.burst_s
         self._bytes_at_most = len(data) + (self._bytes_at_most if self._is_in_headers else 0)
         if self._is_in_headers:
             self._header_bytes += len(data)
@@ -94,18 +123,42 @@ class Wire(HttpToolsProtocol):
     def on_message_begin(self) -> None:
         """A request begins."""
         self._is_reading = self._is_in_headers = True
+        self._begun_at = self.loop.time()
         super().on_message_begin()
 
     def on_headers_complete(self) -> None:
-        """Its headers are there: let the application see them if they are within the size."""
+        """Its headers are there: go on with it if they are within the size."""
         self._is_in_headers = False
         self._header_bytes = 0
+        if self._is_refused:
+            return
         if self._bytes_at_most > self.max_header_bytes and self._headers_size() > self.max_header_bytes:
             self._refuse(_LARGE)
             return
         self._held = self._hold()
         if self._held is None:
             self._start()
+
+    def on_body(self, body: bytes) -> None:
+        """A part of its body is there."""
+        if self._held is not None:
+            self._held[1].extend(body)
+        elif not self._is_refused:
+            super().on_body(body)
+
+    def on_message_complete(self) -> None:
+        """It is all there."""
+        self._is_reading = False
+        if self._is_refused or (self._held is not None and self._answer_at_once(*self._held)):
+            self._held = None
+            return
+        self._give_over()
+        super().on_message_complete()
+
+    def send_400_response(self, msg: str) -> None:
+        """Refuse what is no HTTP, after the answers to what came before it."""
+        self._flush()
+        super().send_400_response(msg)
 
     def _headers_size(self) -> int:
         return len(self.url) + sum([len(name) + len(value) + 4 for name, value in self.headers])
@@ -118,55 +171,50 @@ class Wire(HttpToolsProtocol):
         if self.pipeline:
             self._earlier = (*(cycle for cycle in self._earlier if not cycle.response_complete), before)
 
-    def on_body(self, body: bytes) -> None:
-        """A part of its body is there."""
-        if self._held is not None:
-            self._held += body
-        elif not self._is_refused:
-            super().on_body(body)
-
-    def on_message_complete(self) -> None:
-        """It is all there."""
-        self._is_reading = False
-        held, self._held = self._held, None
-        if self._is_refused or (held is not None and self._answer_at_once(held)):
-            return
-        if held is not None:
-            self._start()
-            super().on_body(held)
-        super().on_message_complete()
-
-    # Calls that need not wait
-
-    def _hold(self) -> bytes | None:
-        """Begin to hold a small call back until it is all there: it may be answered then, without a task of its own."""
-        if self.url != MCP_PATH or self.expect_100_continue or self.parser.get_method() != b"POST":
-            return None
-        if not self._is_between or not self.parser.should_keep_alive():
-            return None
-        for name, value in self.headers:
-            if name == b"content-length":
-                return b"" if len(value) < _SMALL_DIGITS else None
-        return None
-
     @property
     def _is_between(self) -> bool:
         """Whether no request is under way in the application."""
         latest: RequestResponseCycle | None = self.cycle
         return latest is None or latest.response_complete
 
-    def _answer_at_once(self, body: bytes) -> bool:
-        if self.flow.write_paused or self.transport.is_closing():
-            return False
+    # Calls that need not wait
+
+    def _hold(self) -> tuple[Request, bytearray] | None:
+        """Begin to hold a small call back, if it may be answered when it is all there."""
+        parser = self.parser
+        if self.url != MCP_PATH or self.expect_100_continue or parser.get_method() != b"POST" or not self._is_between:
+            return None
+        if parser.get_http_version() != "1.1" or not parser.should_keep_alive():
+            return None
         request = Request(_POSTED | {"headers": self.headers}, _never, _nowhere)
-        given = cast("Answering", self.config.app).at_once(request, body)
+        length = request.headers.get(b"content-length", b"")
+        is_small = 0 < len(length) <= 5 and int(length) <= _SMALL_BYTES
+        return (request, bytearray()) if is_small and self._application.lets_in(request) else None
+
+    def _give_over(self) -> None:
+        """Let the application have what was held back."""
+        held, self._held = self._held, None
+        if held is not None:
+            self._start()
+            super().on_body(bytes(held[1]))
+
+    def _answer_at_once(self, request: Request, body: bytearray) -> bool:
+        if self.flow.write_paused or self.transport.is_closing() or monotonic() > self._answers_until:
+            return False
+        try:
+            given = attempt("HTTP", self._application.at_once, request, bytes(body))
+        except (RequestError, ProviderError, ProtocolError):
+            return False  # the application says so, in its way
         if given is None:
             return False
-        status, answer = given
         common = _spelled(tuple(self.server_state.default_headers))
-        self._say(_HEAD % (STATUS_LINE[status], common, len(answer)) + answer)
+        self._say(_HEAD % (STATUS_LINE[given.status], common, _spelled(given.headers), len(given.body)) + given.body)
         self.on_response_complete()
         return True
+
+    @property
+    def _application(self) -> Answering:
+        return cast("Answering", self.config.app)
 
     def _say(self, answer: bytes) -> None:
         """Write an answer soon: when all that came in together, on other connections too, has been answered.
@@ -176,7 +224,7 @@ class Wire(HttpToolsProtocol):
         if not self._said:
             self.loop.call_soon(self._flush)
         self._said += answer
-        if len(self._said) > _MUCH:
+        if len(self._said) > _MUCH_BYTES:
             self._flush()
 
     def _flush(self) -> None:
@@ -184,17 +232,29 @@ class Wire(HttpToolsProtocol):
         if said and not self.transport.is_closing():
             self.transport.write(said)
 
-    def shutdown(self) -> None:
-        """End in good order, as soon as nothing is under way."""
-        self._flush()
-        super().shutdown()
+    # Between requests
 
-    def send_400_response(self, msg: str) -> None:
-        """Refuse what is no HTTP, after the answers to what came before it."""
-        self._flush()
-        super().send_400_response(msg)
+    def on_response_complete(self) -> None:
+        """Go on with what came meanwhile, or rest."""
+        if self.pipeline:
+            super().on_response_complete()
+            return
+        self.server_state.total_requests += 1
+        self.flow.resume_reading()
+        self._rests_since = self.loop.time()
 
-    # Readers who take nothing
+    def _look_if_idle(self) -> None:
+        """Close a connection on which nothing happened for long. One timer does for all of its requests."""
+        left = self._rests_since + self.idle_s - self.loop.time()
+        if left > 0 or self._is_reading or not self._is_between:
+            self._rest = self.loop.call_later(max(left, self.idle_s / 16), self._look_if_idle)
+        elif self.transport.get_write_buffer_size():
+            # One that never took our last answer is not waited for.
+            self.transport.abort()
+        elif not self.transport.is_closing():
+            self.transport.close()
+
+    # Who sends too slowly, or takes nothing
 
     def pause_writing(self) -> None:
         """The other end is slower than we are: see that it moves at all."""
@@ -210,30 +270,6 @@ class Wire(HttpToolsProtocol):
             self._stall.cancel()
             self._stall = None
 
-    def on_response_complete(self) -> None:
-        """Go on with what came meanwhile, or rest."""
-        if self.pipeline:
-            super().on_response_complete()
-            return
-        self.server_state.total_requests += 1
-        self.flow.resume_reading()
-        self._rests_since = self.loop.time()
-        if self._rest is None and not self.transport.is_closing():
-            self._rest = self.loop.call_later(self.idle_s, self._look_if_idle)
-
-    def _look_if_idle(self) -> None:
-        """Close a connection on which nothing happened for long. One timer does for all of its requests."""
-        is_busy = self._is_reading or not self._is_between
-        left = self._rests_since + self.idle_s - self.loop.time()
-        self._rest = None
-        if is_busy or left > 0:
-            self._rest = self.loop.call_later(max(left, 1.0), self._look_if_idle)
-        elif self.transport.get_write_buffer_size():
-            # One that never took our last answer is not waited for.
-            self.transport.abort()
-        elif not self.transport.is_closing():
-            self.transport.close()
-
     def _look_if_stalled(self, before: int) -> None:
         left = self.transport.get_write_buffer_size()
         if left >= before:
@@ -242,12 +278,19 @@ class Wire(HttpToolsProtocol):
             self._stall = self.loop.call_later(self.stall_s, self._look_if_stalled, left)
 
     def _give_up(self) -> None:
-        cycle = getattr(self, "cycle", None)
-        has_begun = cycle is not None and cycle.response_started and not cycle.response_complete
+        """End a connection whose request does not arrive. The time is that of the request that is arriving now."""
+        left = self._begun_at + self.read_s - self.loop.time()
+        if left > 0:
+            self._deadline = self.loop.call_later(left, self._give_up)
+            return
+        latest: RequestResponseCycle | None = self.cycle
+        cycles = self._earlier if latest is None else (*self._earlier, latest)
+        has_begun = any(cycle.response_started and not cycle.response_complete for cycle in cycles)
         self._refuse(b"" if has_begun or not self._is_reading else _LATE)
 
     def _refuse(self, answer: bytes) -> None:
         self._is_refused = True
+        self._held = None
         self._flush()
         if not self.transport.is_closing():
             if answer:
@@ -255,7 +298,7 @@ class Wire(HttpToolsProtocol):
             self.transport.close()
 
 
-@lru_cache(maxsize=4)
+@lru_cache(maxsize=64)
 def _spelled(headers: tuple[tuple[bytes, bytes], ...]) -> bytes:
     return b"".join([b"%s: %s\r\n" % header for header in headers])
 
