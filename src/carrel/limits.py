@@ -44,7 +44,10 @@ MAX_WORKER_THREADS: Final = 64
 """Blocking requests of one connection at once, whoever they are for: eight providers may be stuck."""
 
 MAX_PENDING: Final = 1_024
-"""Blocking requests of one connection that wait for a thread; more are told `busy`."""
+"""Blocking requests of one connection that wait for a thread for one provider; more are told `busy`."""
+
+MAX_PENDING_IN_ALL: Final = 4_096
+"""The same for all providers together, so that one that is flooded leaves room for the others."""
 
 MAX_PATIENT: Final = 64
 """Tool calls of one connection that wait for something long, such as a build; each has a thread, which sleeps."""

@@ -92,14 +92,18 @@ class Watcher:
                 self.add(subscription, uri)
             except CarrelError as error:
                 log.debug("not subscribed: %s", error)
-        if list_changes and self._survey():
-            self.list_changed()
+        try:
+            if list_changes and self._survey():
+                self.list_changed()
+            if list_changes:
+                self._survey_early()
+        except BaseException:
+            self.remove(subscription)
+            raise
         with self._changed:
             subscription.list_changes = list_changes
             self._subscriptions.add(subscription)
             self._run()
-        if list_changes:
-            self._survey_early()
         return subscription
 
     def add(self, subscription: Subscription, uri: str) -> None:
@@ -325,7 +329,8 @@ class Watcher:
         """Remember the lists' tokens of providers whose events have not begun."""
         if not self._has_events:
             for name, provider in self._eventful():
-                self._early_surveys.setdefault(name, provider.survey())
+                if name not in self._early_surveys:
+                    self._early_surveys[name] = provider.survey()
 
     def _compare_early(self, began: float) -> None:
         """Tell, once the events have begun, that a list changed before."""

@@ -135,4 +135,5 @@ def together(
         busy=lambda: settle(Work.refuse),
         deadline_s=max(one.deadline_s for one in given if isinstance(one, Work)),
         is_patient=any(isinstance(one, Work) and one.is_patient for one in given),
+        owner=next(one.owner for one in given if isinstance(one, Work)),
     )

@@ -87,7 +87,7 @@ class Guard:
         known = self.known(request)
         if known is None and self._issuer is not None:
             verify = partial(self._issuer.verify, _token_of(request))
-            known = await threads.call(EVERYTHING, verify)
+            known = await threads.call(EVERYTHING, verify, owner="tokens")
         return known or Refusal(401, "The token is not valid", self._challenge(request, "invalid_token"))
 
     def known(self, request: Request) -> Access | Refusal | None:

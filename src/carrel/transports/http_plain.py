@@ -137,7 +137,8 @@ class Plain:
             return
         await request.begin(status, [*headers, (b"content-length", b"%d" % length)])
         while start < end and request.method != "HEAD":
-            part = await self._threads.call(request.access, partial(source.read, start, min(CHUNK, end - start)))
+            read = partial(source.read, start, min(CHUNK, end - start))
+            part = await self._threads.call(request.access, read, owner="parts")
             if not part:
                 break
             start += len(part)

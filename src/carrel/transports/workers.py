@@ -7,12 +7,19 @@ as a build that is waited for, has no deadline and takes no thread from the othe
 """
 
 import threading
-from collections import Counter, deque
+from collections import Counter
 from collections.abc import Callable
 from math import inf
 from time import monotonic
 
-from carrel.limits import MAX_PATIENT, MAX_PENDING, MAX_WORKER_THREADS, REQUEST_DEADLINE_S, WORKER_THREADS
+from carrel.limits import (
+    MAX_PATIENT,
+    MAX_PENDING,
+    MAX_PENDING_IN_ALL,
+    MAX_WORKER_THREADS,
+    REQUEST_DEADLINE_S,
+    WORKER_THREADS,
+)
 from carrel.work import Work
 
 Take = Callable[[bytes | None], None]
@@ -29,7 +36,7 @@ class Workers:
         self._is_needed = threading.Condition(lock)
         self._is_due = threading.Condition(lock)
         self._is_drained = threading.Condition(lock)
-        self._waiting: dict[str, deque[tuple[int, Work, Take]]] = {}
+        self._waiting: dict[str, dict[Work, tuple[int, Take]]] = {}
         self._running: Counter[str] = Counter()
         self._number = 0
         self._pending = 0
@@ -48,20 +55,23 @@ class Workers:
             self._submit_patient(work, given)
             return
         with self._is_needed:
-            is_full = self._pending >= MAX_PENDING
+            is_full = len(self._waiting.get(work.owner, ())) >= MAX_PENDING or self._pending >= MAX_PENDING_IN_ALL
             if not is_full:
                 self._number += 1
                 self._pending += 1
-                self._waiting.setdefault(work.owner, deque()).append((self._number, work, given))
+                self._waiting.setdefault(work.owner, {})[work] = self._number, given
                 # A thread that was woken but has not run yet still counts as idle, and takes one piece only.
                 if self._ready() > self._idle and self._threads < MAX_WORKER_THREADS:
-                    self._threads += 1
-                    threading.Thread(target=self._work, name="carrel-worker", daemon=True).start()
+                    self._start_thread()
                 else:
                     self._is_needed.notify()
                 self._set_deadline(work, given)
         if is_full:
             given(work.refuse())
+
+    def _start_thread(self) -> None:
+        self._threads += 1
+        threading.Thread(target=self._serve, name="carrel-worker", daemon=True).start()
 
     def _set_deadline(self, work: Work, take: Take) -> None:
         deadline = monotonic() + max(self._deadline_s, work.deadline_s)
@@ -99,6 +109,16 @@ class Workers:
             self._is_needed.notify_all()
             self._is_due.notify()
 
+    def _serve(self) -> None:
+        """Be one of the threads. Whatever ends it, even what is no mere error, costs nobody a place."""
+        try:
+            self._work()
+        finally:
+            with self._is_needed:
+                self._threads -= 1
+                if not self._is_closed and self._ready() > self._idle:
+                    self._start_thread()
+
     def _work(self) -> None:
         while True:
             with self._is_needed:
@@ -109,14 +129,19 @@ class Workers:
                     self._is_needed.wait()
                     self._idle -= 1
                 work, take = self._next()
-            take(work.run())
-            with self._is_drained:
-                self._running[work.owner] -= 1
-                if not self._running[work.owner]:
-                    del self._running[work.owner]
-                self._deadlines.pop(work, None)
-                if not self._deadlines:
-                    self._is_drained.notify_all()
+            is_done = False
+            try:
+                take(work.run())
+                is_done = True
+            finally:
+                with self._is_drained:
+                    self._running[work.owner] -= 1
+                    if not self._running[work.owner]:
+                        del self._running[work.owner]
+                    if is_done:
+                        self._deadlines.pop(work, None)
+                    if not self._deadlines:
+                        self._is_drained.notify_all()
 
     def _ready(self) -> int:
         """Count what could be begun now."""
@@ -125,14 +150,20 @@ class Workers:
 
     def _next(self) -> tuple[Work, Take]:
         """Take what has waited longest of what could be begun."""
-        free = (owner for owner in self._waiting if self._running[owner] < WORKER_THREADS)
-        owner = min(free, key=lambda one: self._waiting[one][0][0])
-        _, work, take = self._waiting[owner].popleft()
-        if not self._waiting[owner]:
-            del self._waiting[owner]
-        self._running[owner] += 1
-        self._pending -= 1
+        rows = self._waiting.items()
+        first = (next(iter(queue.items())) for owner, queue in rows if self._running[owner] < WORKER_THREADS)
+        work, (_, take) = min(first, key=lambda one: one[1][0])
+        self._leave(work)
+        self._running[work.owner] += 1
         return work, take
+
+    def _leave(self, work: Work) -> None:
+        """Take a piece of work out of its queue, if it still waits."""
+        queue = self._waiting.get(work.owner, {})
+        if queue.pop(work, None) is not None:
+            self._pending -= 1
+            if not queue:
+                del self._waiting[work.owner]
 
     def _watch_deadlines(self) -> None:
         while not self._is_closed:
@@ -141,6 +172,7 @@ class Workers:
                 late = [(work, take) for work, (deadline, take) in self._deadlines.items() if deadline <= now]
                 for work, _ in late:
                     del self._deadlines[work]
+                    self._leave(work)
                 if late and not self._deadlines:
                     self._is_drained.notify_all()
                 if not late and not self._is_closed:

@@ -1,0 +1,99 @@
+"""Threads for work that may wait: whose turn it is, what is late, and what a stuck provider costs the others."""
+
+import threading
+from collections.abc import Callable, Iterator
+
+import pytest
+
+from carrel.limits import MAX_PENDING, WORKER_THREADS
+from carrel.transports.workers import Workers
+from carrel.work import Running, Work
+from tests.memory_provider import PATIENCE_S
+
+
+class Answers:
+    """Takes what becomes of work, and waits until so much of it is there."""
+
+    def __init__(self) -> None:
+        self.given: list[bytes | None] = []
+        self._changed = threading.Condition()
+
+    def take(self, answer: bytes | None) -> None:
+        with self._changed:
+            self.given.append(answer)
+            self._changed.notify_all()
+
+    def wait_for(self, count: int) -> None:
+        with self._changed:
+            assert self._changed.wait_for(lambda: len(self.given) >= count, PATIENCE_S), self.given[-3:]
+
+
+def work(owner: str, run: Callable[[], bytes] = lambda: b"done") -> Work:
+    return Work(Running(lambda: None), run, lambda: b"late", lambda: b"busy", owner=owner)
+
+
+@pytest.fixture
+def gate() -> Iterator[threading.Event]:
+    opened = threading.Event()
+    yield opened
+    opened.set()
+
+
+def stuck(gate: threading.Event) -> Callable[[], bytes]:
+    def wait() -> bytes:
+        gate.wait(PATIENCE_S)
+        return b"through"
+
+    return wait
+
+
+def test_calls_that_are_late_leave_their_queue_so_that_others_are_answered(gate: threading.Event) -> None:
+    workers, late, others = Workers(lambda _: None, deadline_s=0.01), Answers(), Answers()
+    count = 0
+    while count < 3 * MAX_PENDING:
+        for _ in range(MAX_PENDING // 2):
+            workers.submit(work("stuck", stuck(gate)), late.take)
+            count += 1
+        late.wait_for(count)
+    assert set(late.given) == {b"late"}
+
+    workers.submit(work("other"), others.take)
+    others.wait_for(1)
+
+    assert others.given == [b"done"]
+    workers.close()
+
+
+def test_a_flood_for_one_provider_leaves_room_for_the_others(gate: threading.Event) -> None:
+    workers, flood, others = Workers(lambda _: None), Answers(), Answers()
+    for _ in range(2 * MAX_PENDING):
+        workers.submit(work("stuck", stuck(gate)), flood.take)
+    flood.wait_for(1)
+    assert set(flood.given) == {b"busy"}
+
+    workers.submit(work("other"), others.take)
+    others.wait_for(1)
+
+    assert others.given == [b"done"]
+    gate.set()
+    workers.close()
+
+
+@pytest.mark.filterwarnings("ignore::pytest.PytestUnhandledThreadExceptionWarning")
+def test_work_that_ends_its_thread_costs_its_provider_no_place() -> None:
+    workers, ended, others = Workers(lambda _: None, deadline_s=0.05), Answers(), Answers()
+
+    def leave() -> bytes:
+        raise SystemExit
+
+    for _ in range(3 * WORKER_THREADS):
+        workers.submit(work("leaving", leave), ended.take)
+    ended.wait_for(3 * WORKER_THREADS)
+    assert set(ended.given) == {b"late"}
+
+    for _ in range(3 * WORKER_THREADS):
+        workers.submit(work("leaving"), others.take)
+    others.wait_for(3 * WORKER_THREADS)
+
+    assert set(others.given) == {b"done"}
+    workers.close()
