@@ -2,10 +2,12 @@
 
 import json
 import queue
+import socket
 import threading
 from collections import Counter
 from collections.abc import Iterator
 from contextlib import contextmanager
+from http.client import HTTPConnection
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from typing import Any
 
@@ -15,9 +17,11 @@ from carrel.catalog import Catalog
 from carrel.client import Client
 from carrel.errors import Disconnected, RemoteError, Unreachable
 from carrel.model import Text
+from carrel.peer import Unanswered
 from carrel.providers.mounts import Mount, MountSettings
 from carrel.providers.mounts.dialling import address_of
 from carrel.server import Server
+from carrel.transports.http_client import Http
 from carrel.trial import join
 
 PATIENCE_S = 10.0
@@ -37,6 +41,8 @@ class Legacy(ThreadingHTTPServer):
         self.unknown_session = 404
         self.refusal = 0
         self.moved: dict[str, str] = {}
+        self.moved_status = 307
+        self.posted: Counter[str] = Counter()
         self.text = "first"
         self.asked: Counter[str] = Counter()
         self.news: queue.SimpleQueue[bytes] = queue.SimpleQueue()
@@ -71,9 +77,8 @@ class Asked(BaseHTTPRequestHandler):
     server: Legacy
 
     def do_POST(self) -> None:
-        if self.path in self.server.moved:
-            self.rfile.read(int(self.headers["Content-Length"]))
-            self._reply(307, "text/plain", b"moved", {"Location": self.server.moved[self.path]})
+        self.server.posted[self.path] += 1
+        if self._has_moved():
             return
         request = json.loads(self.rfile.read(int(self.headers["Content-Length"])))
         method = request["method"]
@@ -96,6 +101,8 @@ class Asked(BaseHTTPRequestHandler):
             self._stream(request["id"], self.server.result(method, request.get("params", {})), session)
 
     def do_GET(self) -> None:
+        if self._has_moved():
+            return
         if self.headers.get("Mcp-Session-Id") not in self.server.sessions:
             self._refuse(self.server.unknown_session)
             return
@@ -112,9 +119,18 @@ class Asked(BaseHTTPRequestHandler):
         self.close_connection = True
 
     def do_DELETE(self) -> None:
+        if self._has_moved():
+            return
         self.server.asked["DELETE"] += 1
         self.server.sessions.discard(self.headers["Mcp-Session-Id"])
         self._reply(200, "application/json", b"")
+
+    def _has_moved(self) -> bool:
+        if self.path not in self.server.moved:
+            return False
+        self.rfile.read(int(self.headers.get("Content-Length", 0)))
+        self._reply(self.server.moved_status, "text/plain", b"moved", {"Location": self.server.moved[self.path]})
+        return True
 
     def _stream(self, number: int, result: Any, session: str) -> None:
         answer = json.dumps({"jsonrpc": "2.0", "id": number, "result": result}).encode()
@@ -264,3 +280,74 @@ def test_a_mount_that_listens_learns_of_a_forgotten_session_by_itself_and_subscr
 
 
 UPDATED = {"jsonrpc": "2.0", "method": "notifications/resources/updated", "params": {"uri": "foreign://a"}}
+
+
+# Redirects, and connections that fail
+
+
+def test_a_temporary_redirect_is_asked_for_each_time_and_a_lasting_one_is_kept(foreign: Legacy) -> None:
+    foreign.moved = {"/mcp": "/mcp/"}
+    for status, reads_at in ((307, {"/mcp": 2, "/mcp/": 2}), (308, {"/mcp/": 2})):
+        foreign.moved_status = status
+        with Client.at(foreign.url, timeout_s=PATIENCE_S) as client:
+            assert foreign.has_stream.wait(PATIENCE_S)  # by then all that opens the session is said
+            foreign.posted.clear()
+            assert [text_of(client, "foreign://a") for _ in range(2)] == ["first", "first"]
+            assert foreign.posted == reads_at
+        foreign.has_stream.clear()
+
+
+def test_what_has_no_answer_goes_where_a_temporary_redirect_says_too(foreign: Legacy) -> None:
+    foreign.moved = {"/mcp": "/mcp/"}
+    with Client.at(foreign.url, timeout_s=PATIENCE_S):
+        assert foreign.has_stream.wait(PATIENCE_S)
+    assert (foreign.asked["notifications/initialized"], foreign.asked["DELETE"], foreign.sessions) == (1, 1, set())
+
+
+def test_a_server_that_redirects_without_end_is_not_said_to_be_another(foreign: Legacy) -> None:
+    foreign.moved = {f"/{number}": f"/{number + 1}" for number in range(9)}
+    with pytest.raises(Unreachable, match="The server answered 307: it redirects again and again"):
+        Client.at(foreign.url.replace("/mcp", "/0"), timeout_s=PATIENCE_S)
+
+
+def http_at(port: int, kind: type[Http] = Http) -> Http:
+    return kind(f"http://127.0.0.1:{port}/mcp", max_message_bytes=1 << 20)
+
+
+PING = b'{"jsonrpc":"2.0","id":1,"method":"ping"}'
+
+
+def test_a_connection_whose_answer_is_no_http_is_closed_and_forgotten() -> None:
+    with socket.create_server(("127.0.0.1", 0)) as listener:
+        http = http_at(listener.getsockname()[1])
+        http.send(PING)
+        taken, _ = listener.accept()
+        with taken:
+            taken.settimeout(PATIENCE_S)
+            assert taken.recv(1 << 16)
+            taken.sendall(b"nonsense\r\n\r\n")
+            assert isinstance(http.receive(), Unanswered)
+            while taken.recv(1 << 16):
+                pass
+        assert http._open == {}
+        http.close()
+
+
+class ClosedMeanwhile(Http):
+    """Is closed as soon as it has connected, before anybody knows of the connection."""
+
+    def _connect(self, timeout_s: float | None = None) -> HTTPConnection:
+        connection = super()._connect(timeout_s)
+        self.close()
+        return connection
+
+
+def test_closing_while_a_request_connects_ends_that_request() -> None:
+    before = set(threading.enumerate())
+    with socket.create_server(("127.0.0.1", 0)) as listener:
+        http = http_at(listener.getsockname()[1], ClosedMeanwhile)
+        http.send(PING)
+        assert http.receive() is None
+        asking = (one for one in set(threading.enumerate()) - before if one.name == "carrel-http-request")
+        assert join(asking, PATIENCE_S) == []
+    assert http._open == {}

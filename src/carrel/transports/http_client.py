@@ -11,7 +11,7 @@ import http.client
 import queue
 import socket
 import threading
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from typing import Final
 from urllib.parse import urljoin, urlsplit
 
@@ -47,12 +47,12 @@ _WORDS: Final = {
 _TOLD: Final = {
     401: "it wants another token",
     403: "it refuses us",
-    307: "it redirects to another server",
-    308: "it redirects to another server",
 }
+_MOVED: Final = (307, 308)
 _MAX_MOVES: Final = 3
 
 _Failed = (OSError, http.client.HTTPException, ValueError)
+_Asked = tuple[http.client.HTTPResponse, http.client.HTTPConnection]
 
 
 class Http:
@@ -113,10 +113,7 @@ class Http:
             _cut(held)
         if self._session is not None:
             with contextlib.suppress(*_Failed):
-                connection = self._connect(NOTICE_S / 5)
-                connection.request("DELETE", self._path, headers=self._headers(None))
-                connection.getresponse().read(_CHUNK)
-                connection.close()
+                self._tell("DELETE", None, self._headers(None), NOTICE_S / 5)
         with self._lock:
             for connection in self._idle:
                 connection.close()
@@ -129,15 +126,9 @@ class Http:
         """Post a request and pass on all that comes back."""
         assert outline.key is not None
         try:
-            path = self._path
-            response, connection = self._post(message, outline)
-            for _ in range(_MAX_MOVES):
-                if not self._has_moved(response, path):
-                    break
-                connection.close()
-                path = self._path
-                response, connection = self._post(message, outline)
+            response, connection = self._follow_moves(lambda path: self._post(path, message, outline))
         except _Failed as error:
+            self._let_go(outline.key)
             self._fail(outline.key, f"Cannot reach {self._host}: {type(error).__name__}", "unavailable")
             return
         try:
@@ -148,45 +139,84 @@ class Http:
             if not self._closed.is_set():
                 self._break_off(outline.key, "The connection broke off before the answer")
         finally:
-            with self._lock:
-                self._open.pop(outline.key, None)
+            self._let_go(outline.key)
         if not is_reusable:
             response.close()
         self._put_back(connection, is_reusable=is_reusable)
 
-    def _post(self, message: bytes, outline: Outline) -> tuple[http.client.HTTPResponse, http.client.HTTPConnection]:
+    def _post(self, path: str, message: bytes, outline: Outline) -> _Asked:
         """Send on a connection that is idle, or on a new one; an idle one may have died of age."""
         is_safe = outline.method not in ("tools/call", "initialize")
         while True:
             with self._lock:
                 connection = self._idle.pop() if self._idle and is_safe else None
             is_old = connection is not None
-            connection = connection or self._connect()
-            with self._lock:
-                self._open[outline.key] = connection.sock
             try:
-                connection.request("POST", self._path, message, self._headers(outline))
-                return connection.getresponse(), connection
+                return self._ask(
+                    connection or self._connect(), "POST", path, message, self._headers(outline), outline.key
+                )
             except (http.client.RemoteDisconnected, ConnectionError):
-                connection.close()
                 if not is_old or self._closed.is_set():
                     raise
 
-    def _has_moved(self, response: http.client.HTTPResponse, asked: str) -> bool:
-        """Go where a redirect says, on the same server; another one would be shown our headers."""
-        place = response.getheader("Location") if response.status in (307, 308) else None
+    def _ask(
+        self,
+        connection: http.client.HTTPConnection,
+        method: str,
+        path: str,
+        message: bytes | None,
+        made: dict[str, str],
+        key: object = None,
+    ) -> _Asked:
+        """Send a request and wait for its status. With a key, closing cuts the connection; one that fails is closed."""
+        try:
+            if key is not None:
+                self._hold(key, connection.sock)
+            connection.request(method, path, message, made)
+            return connection.getresponse(), connection
+        except _Failed:
+            connection.close()
+            raise
+
+    def _hold(self, key: object, connection: socket.socket) -> None:
+        """Keep a connection where `close` finds it; what was opened while all was closed is not used."""
+        with self._lock:
+            if self._closed.is_set():
+                raise BrokenPipeError("the conversation is over")
+            self._open[key] = connection
+
+    def _let_go(self, key: object) -> None:
+        with self._lock:
+            self._open.pop(key, None)
+
+    def _follow_moves(self, ask: Callable[[str], _Asked]) -> _Asked:
+        """Ask where redirects say; the next request begins there too only if they are said to last."""
+        path, is_lasting = self._path, True
+        for _ in range(_MAX_MOVES):
+            response, connection = ask(path)
+            moved = self._moved(response, path)
+            if moved is None or moved == path:
+                return response, connection
+            response.close()
+            connection.close()
+            path, is_lasting = moved, is_lasting and response.status == 308
+            if is_lasting:
+                self._path = path
+        return ask(path)
+
+    def _moved(self, response: http.client.HTTPResponse, asked: str) -> str | None:
+        """Give where a redirect says, on the same server; another one would be shown our headers."""
+        place = response.getheader("Location") if response.status in _MOVED else None
         if place is None:
-            return False
+            return None
         scheme = "https" if self._is_secure else "http"
         netloc = f"[{self._host}]" if ":" in self._host else self._host
         here = f"{scheme}://{netloc}" + (f":{self._port}" if self._port else "")
         parts = urlsplit(urljoin(here + asked, place))
         usual = 443 if self._is_secure else 80
         if (parts.scheme, parts.hostname, parts.port or usual) != (scheme, self._host, self._port or usual):
-            return False
-        path = (parts.path or "/") + (f"?{parts.query}" if parts.query else "")
-        self._path = path
-        return path != asked
+            return None
+        return (parts.path or "/") + (f"?{parts.query}" if parts.query else "")
 
     def _take(self, response: http.client.HTTPResponse, outline: Outline) -> None:
         assert outline.key is not None
@@ -210,9 +240,14 @@ class Http:
             self._pass_on(answer, outline)
         else:
             word = _WORDS.get(response.status, "unavailable")
-            told = _TOLD.get(response.status, "")
+            told = self._why_moved(response) if response.status in _MOVED else _TOLD.get(response.status, "")
             problem = f"The server answered {response.status}"
             self._fail(outline.key, f"{problem}: {told}" if told else problem, word)
+
+    def _why_moved(self, response: http.client.HTTPResponse) -> str:
+        """Say why a redirect was not followed."""
+        is_here = self._moved(response, self._path) is not None
+        return "it redirects again and again" if is_here else "it redirects to another server"
 
     def _follow(self, response: http.client.HTTPResponse, outline: Outline | None = None) -> None:
         """Pass on the messages of an event stream until it ends."""
@@ -241,12 +276,17 @@ class Http:
     def _notify(self, message: bytes, outline: Outline) -> None:
         """Post what has no answer, before anything that is sent later."""
         with contextlib.suppress(*_Failed):
-            connection = self._connect(NOTICE_S)
-            connection.request("POST", self._path, message, self._headers(outline))
-            connection.getresponse().read(_CHUNK)
-            connection.close()
+            self._tell("POST", message, self._headers(outline), NOTICE_S)
         if outline.method == "notifications/initialized" and self._session is not None:
             threading.Thread(target=self._listen, name="carrel-http-listen", daemon=True).start()
+
+    def _tell(self, method: str, message: bytes | None, made: dict[str, str], timeout_s: float) -> None:
+        """Send what is only acknowledged."""
+        response, connection = self._follow_moves(
+            lambda path: self._ask(self._connect(timeout_s), method, path, message, made)
+        )
+        with contextlib.closing(connection), response:
+            response.read(_CHUNK)
 
     def _abandon(self, key: Key | None) -> bool:
         """Close the connection of a modern request; in the legacy era cancelling is a message."""
@@ -265,17 +305,12 @@ class Http:
 
     def _follow_session(self, failures: int) -> int:
         """Hear a session's stream until it ends; give how often it failed in a row, -1 where there is none."""
+        made = {**self._headers(None), "Accept": "text/event-stream"}
         try:
-            connection = self._connect()
-        except _Failed:
-            return failures + 1
-        with self._lock:
-            self._open[_SESSION] = connection.sock
-            if self._closed.is_set():
-                _cut(connection.sock)
-        try:
-            connection.request("GET", self._path, headers={**self._headers(None), "Accept": "text/event-stream"})
-            with connection.getresponse() as response:
+            response, connection = self._follow_moves(
+                lambda path: self._ask(self._connect(), "GET", path, None, made, _SESSION)
+            )
+            with contextlib.closing(connection), response:
                 # Who never had a stream may say so with any status.
                 if self._has_stream and self._is_forgotten(response.status, is_answer=False):
                     self._lose_session()
@@ -286,7 +321,7 @@ class Http:
         except _Failed:
             pass
         finally:
-            connection.close()
+            self._let_go(_SESSION)
         return failures + 1
 
     # Pieces
