@@ -95,15 +95,16 @@ class Watcher:
         try:
             if list_changes and self._survey():
                 self.list_changed()
+            with self._changed:
+                subscription.list_changes = list_changes
+                self._subscriptions.add(subscription)
+                self._run()
             if list_changes:
+                # Only now: while nobody listened, the events may just have been ending.
                 self._survey_early()
         except BaseException:
             self.remove(subscription)
             raise
-        with self._changed:
-            subscription.list_changes = list_changes
-            self._subscriptions.add(subscription)
-            self._run()
         return subscription
 
     def add(self, subscription: Subscription, uri: str) -> None:

@@ -425,3 +425,18 @@ def test_a_poll_that_hangs_does_not_hold_up_events(listen: Listen) -> None:
 
     assert ear.next() == "b:///1"
     go_on.set()
+
+
+def test_a_subscription_whose_list_cannot_be_surveyed_leaves_nothing_behind() -> None:
+    class Unknown(Beginning):
+        def survey(self) -> str:
+            raise OSError("nobody knows")
+
+    shelf = Unknown("a", {"1": "one"})
+    shelf.begin.set()
+    watcher = watcher_of(shelf)
+    with pytest.raises(OSError, match="nobody knows"):
+        watcher.subscribe(Ear(), ["a:///1"], list_changes=True)
+
+    assert not watcher._subscriptions
+    watcher.close()
