@@ -433,10 +433,10 @@ def test_a_subscription_whose_list_cannot_be_surveyed_leaves_nothing_behind() ->
             raise OSError("nobody knows")
 
     shelf = Unknown("a", {"1": "one"})
-    shelf.begin.set()
     watcher = watcher_of(shelf)
     with pytest.raises(OSError, match="nobody knows"):
         watcher.subscribe(Ear(), ["a:///1"], list_changes=True)
 
     assert not watcher._subscriptions
+    shelf.begin.set()
     watcher.close()
