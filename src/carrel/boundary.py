@@ -21,6 +21,6 @@ def attempt(what: str, action: Callable[_Given, _Made], *given: _Given.args, **n
         return action(*given, **named)
     except (RequestError, ProviderError, ProtocolError):
         raise
-    except Exception:
+    except (Exception, SystemExit):  # who calls `sys.exit` in a request ends that, and not the server
         log.exception("unexpected fault in %s", what)
         raise ProviderError("Internal error", word="internal") from None

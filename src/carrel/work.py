@@ -6,7 +6,10 @@ A transport runs `Work` on a thread of its choice and may give it up with `expir
 
 import threading
 from collections.abc import Callable, Sequence
-from contextlib import ExitStack
+from contextlib import suppress
+
+from carrel.boundary import attempt
+from carrel.errors import ProtocolError, ProviderError, RequestError
 
 
 class Running:
@@ -63,9 +66,9 @@ class Running:
         with self._lock:
             self._is_cancelled = True
             stops, self._stops = self._stops, []
-        with ExitStack() as every:  # also those after one that fails
-            for stop in reversed(stops):
-                every.callback(stop)
+        for stop in reversed(stops):
+            with suppress(RequestError, ProviderError, ProtocolError):  # the others are to stop as well
+                attempt("stopping", stop)
         return True
 
 

@@ -126,7 +126,7 @@ MAY_IMPORT: Mapping[str, frozenset[str]] = {
     "peer": VALUES | PROTOCOL,
     "processes": VALUES,
     "supervisor": NOTHING,
-    "work": VALUES,
+    "work": VALUES | {"boundary"},
     "transports": NOTHING,
     **dict.fromkeys(TRANSPORTS, VALUES | DOMAIN | PROTOCOL | JOINING | {"transports.workers"}),
     **dict.fromkeys(HTTP_ROOMS, VALUES | DOMAIN | PROTOCOL | JOINING | HTTP_ROOMS | {"transports.workers"}),

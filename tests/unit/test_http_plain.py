@@ -1,18 +1,20 @@
 """Every resource by its path: types, conditions, ranges, errors, and paths that try to be something else."""
 
 import json
+import threading
 from email.utils import formatdate
 from pathlib import Path
 
 import pytest
 
+from carrel.model import Reading, Stored
 from carrel.provider import Project
 from carrel.providers.guide import Guide
 from carrel.providers.workspace import Workspace
 from carrel.transports.http import App
 from carrel.transports.http_plain import CHUNK
 from tests.http_asking import application, get
-from tests.memory_provider import NOON_MS, PNG, SAMPLE, Gated, Memory, Shelf
+from tests.memory_provider import NOON_MS, PNG, SAMPLE, Gated, Kept, Memory, Shelf
 
 
 @pytest.fixture(name="app")
@@ -167,6 +169,27 @@ def test_a_folder_tells_its_children(app: App) -> None:
 
 def test_a_provider_that_waits_is_read_elsewhere() -> None:
     assert get(application(Gated("gated", {"a": "text"})), "/gated/a").body == b"text"
+
+
+def test_what_may_wait_is_never_read_by_the_thread_that_serves_everybody() -> None:
+    readers = set()
+
+    class Slow(Kept):
+        def read(self, start: int, length: int) -> bytes:
+            readers.add(threading.current_thread())
+            return super().read(start, length)
+
+    class Blocking(Shelf):
+        blocking = True
+
+        def read(self, path: str) -> Reading:
+            return Reading((Stored(Slow(b"x" * int(path)), "utf-8", "text/plain"),))
+
+    app = application(Blocking("slow"))
+
+    assert get(app, "/slow/10").body == b"x" * 10
+    assert get(app, f"/slow/{2 * CHUNK}").body == b"x" * 2 * CHUNK
+    assert threading.current_thread() not in readers
 
 
 def test_only_reading_is_offered(app: App) -> None:

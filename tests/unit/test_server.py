@@ -994,6 +994,16 @@ def test_no_fault_of_a_provider_gets_past_the_server(caplog: pytest.LogCaptureFi
     client.close()
 
 
+def test_a_read_that_wants_to_end_the_process_ends_only_itself() -> None:
+    class Leaving(Shelf):
+        def read(self, path: str) -> Reading | Text:
+            raise SystemExit(path)
+
+    client = talk(Leaving("leaving", {"a": ""}))
+
+    assert client.ask("resources/read", {"uri": "leaving:///a"})["code"] == -32603
+
+
 def test_a_fault_while_cancelling_gets_past_nobody(caplog: pytest.LogCaptureFixture) -> None:
     class Stubborn(Memory):
         def call(self, name: str, arguments: Any, call: Any) -> Any:
@@ -1012,7 +1022,7 @@ def test_a_fault_while_cancelling_gets_past_nobody(caplog: pytest.LogCaptureFixt
         client.tell("notifications/cancelled", {"requestId": 5})
         assert running.result(PATIENCE_S) is None
 
-    assert caplog.messages == ["unexpected fault in notifications/cancelled"]
+    assert caplog.messages == ["unexpected fault in stopping"]
 
 
 def test_many_threads_may_ask_one_connection_at_once() -> None:

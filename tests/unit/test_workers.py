@@ -97,3 +97,20 @@ def test_work_that_ends_its_thread_costs_its_provider_no_place() -> None:
 
     assert set(others.given) == {b"done"}
     workers.close()
+
+
+def test_a_stop_that_fails_keeps_nobody_from_being_told_that_it_is_late(gate: threading.Event) -> None:
+    workers, late = Workers(lambda _: None, deadline_s=0.01), Answers()
+
+    def refuse() -> None:
+        raise RuntimeError("will not stop")
+
+    stubborn = Running(lambda: None)
+    stubborn.on_cancel(refuse)
+    workers.submit(Work(stubborn, stuck(gate), lambda: b"late", lambda: b"busy", owner="stuck"), late.take)
+    late.wait_for(1)
+    workers.submit(work("stuck", stuck(gate)), late.take)
+    late.wait_for(2)
+
+    assert late.given == [b"late", b"late"]
+    workers.close()

@@ -5,7 +5,7 @@ workspace, gets its empty one: `/workspace/x` is `workspace:///x`. The path is t
 was sent and decoded once, by whoever decodes URIs. Bodies are sent in parts, never held.
 """
 
-from collections.abc import Callable
+from collections.abc import Awaitable, Callable
 from email.utils import formatdate
 from functools import partial
 from typing import Final
@@ -25,7 +25,7 @@ from carrel.uri import decode, pairs
 
 CHUNK: Final = 1 << 18
 SMALL: Final = 1 << 16
-"""What is no larger is read where it is asked for: a hop to another thread costs more."""
+"""What is no larger is sent in one piece, and read where it is asked for: a hop to another thread costs more."""
 
 _SAFETY: Final = (
     (b"cache-control", b"private, no-cache"),
@@ -36,6 +36,8 @@ _SAFETY: Final = (
 """What a browser must not do with a resource: guess its type, run it as a page of ours, or show it to another site."""
 
 Header = tuple[bytes, bytes]
+Part = Callable[[int, int], Awaitable[bytes]]
+"""Gives the bytes from a place on, at most so many."""
 
 
 class Plain:
@@ -108,7 +110,7 @@ class Plain:
         assert isinstance(item, Stored)
         size = item.source.size
         if reading.error is not None:
-            told = attempt("a plain read", item.source.read, 0, size).decode(errors="replace")
+            told = (await self._part(request, found, item.source, 0, size)).decode(errors="replace")
             status = failures.plain_status(reading.error)
             await request.reply(status, jsonrpc.plain({"error": told}), _JSON, *facts)
             return
@@ -122,27 +124,34 @@ class Plain:
         if isinstance(wanted, tuple):
             status, (start, end) = 206, wanted
             facts = [*facts, (b"content-range", b"bytes %d-%d/%d" % (start, end - 1, size))]
-        await self._send_bytes(request, status, item.source, start, end, [kind, (b"accept-ranges", b"bytes"), *facts])
+        part = partial(self._part, request, found, item.source)
+        await self._send_bytes(request, status, part, start, end, [kind, (b"accept-ranges", b"bytes"), *facts])
+
+    async def _part(self, request: Request, found: Found, source: Source, start: int, length: int) -> bytes:
+        """Read a part of a source: on another thread where it may take a while."""
+        read = partial(source.read, start, length)
+        if length <= SMALL and not found.mounted.blocking:
+            return attempt("a plain read", read)
+        return await self._threads.call(request.access, read, owner=found.mounted.provider.name)
 
     async def _send_bytes(
-        self, request: Request, status: int, source: Source, start: int, end: int, headers: list[Header]
+        self, request: Request, status: int, part: Part, start: int, end: int, headers: list[Header]
     ) -> None:
-        """Send a range of a source: at once if it is small, else part by part, each read on another thread."""
+        """Send a range of a source: in one piece if it is small, else part by part."""
         length = end - start
         if length <= SMALL and request.method != "HEAD":
-            body = attempt("a plain read", source.read, start, length)
+            body = await part(start, length)
             if len(body) != length:
                 raise ProviderError("The resource changed while it was read", word="unavailable")
             await request.reply(status, body, *headers)
             return
         await request.begin(status, [*headers, (b"content-length", b"%d" % length)])
         while start < end and request.method != "HEAD":
-            read = partial(source.read, start, min(CHUNK, end - start))
-            part = await self._threads.call(request.access, read, owner="parts")
-            if not part:
+            sent = await part(start, min(CHUNK, end - start))
+            if not sent:
                 break
-            start += len(part)
-            await request.write(part, is_last=start >= end)
+            start += len(sent)
+            await request.write(sent, is_last=start >= end)
         if start < end and request.method != "HEAD":
             raise ConnectionAbortedError("a resource became shorter while it was sent")
         if request.method == "HEAD" or not length:
