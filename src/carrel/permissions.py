@@ -37,6 +37,11 @@ class Access(Value, frozen=True):
         """Tell whether a right is given for a scheme."""
         return self.scopes is None or f"{scheme}:{right}" in self.scopes or f"*:{right}" in self.scopes
 
+    def concerns(self, schemes: Iterable[str]) -> bool:
+        """Tell whether any right is given for one of these schemes."""
+        named = {"*", *schemes}
+        return self.scopes is None or any(scope.rpartition(":")[0] in named for scope in self.scopes)
+
 
 EVERYTHING: Final = Access("local")
 
@@ -60,6 +65,11 @@ class ActingAs:
         """End."""
         if self._before is not None:
             _current.reset(self._before)
+
+
+def whoever_asks() -> Access:
+    """Give who asks now, for what is answered later."""
+    return _current.get()
 
 
 def is_unlimited() -> bool:

@@ -13,10 +13,11 @@ from functools import partial
 from time import monotonic
 from typing import Final
 
+from carrel import permissions
 from carrel.catalog import Catalog
 from carrel.errors import CarrelError
 from carrel.limits import LIST_CHANGES_PER_SECOND, SHUTDOWN_GRACE_S, UPDATES_PER_SECOND
-from carrel.provider import Following, Surveying, Tracing, Watching
+from carrel.provider import Following, Provider, Surveying, Tracing, Watching
 from carrel.routing import Mounted
 from carrel.uri import normalise, split_query
 
@@ -38,6 +39,7 @@ class Subscription:
     def __init__(self, watcher: "Watcher", tell: Tell) -> None:
         self._watcher = watcher
         self.tell = tell
+        self.access = permissions.whoever_asks()
         self.uris: set[str] = set()
         self.list_changes = False
         self.started = False
@@ -93,8 +95,8 @@ class Watcher:
             except CarrelError as error:
                 log.debug("not subscribed: %s", error)
         try:
-            if list_changes and self._survey():
-                self.list_changed()
+            if list_changes:
+                self._survey()
             with self._changed:
                 subscription.list_changes = list_changes
                 self._subscriptions.add(subscription)
@@ -174,12 +176,11 @@ class Watcher:
                 self._schedule(subscription, spelled, 1 / UPDATES_PER_SECOND)
             self._changed.notify()
 
-    def list_changed(self) -> None:
-        """Take note that the list changed."""
+    def list_changed(self, provider: Provider) -> None:
+        """Take note that a provider's part of the list changed."""
         with self._changed:
-            for subscription in self._subscriptions:
-                if subscription.list_changes:
-                    self._schedule(subscription, LIST, 1 / LIST_CHANGES_PER_SECOND)
+            for subscription in self._listening_for(provider):
+                self._schedule(subscription, LIST, 1 / LIST_CHANGES_PER_SECOND)
             self._changed.notify()
 
     def wake(self) -> None:
@@ -188,6 +189,12 @@ class Watcher:
             self._changed.notify()
 
     # The thread
+
+    def _listening_for(self, provider: Provider) -> Iterator[Subscription]:
+        """Give who hears of a provider's part of the list: not those whom it does not concern."""
+        for subscription in self._subscriptions:
+            if subscription.list_changes and subscription.access.concerns(provider.schemes):
+                yield subscription
 
     def _schedule(self, subscription: Subscription, what: str, pause_s: float) -> None:
         earliest = subscription.told.get(what, -pause_s) + pause_s
@@ -217,7 +224,7 @@ class Watcher:
         stops: list[Callable[[], None]] = []
         for mounted in self._catalog.mounted:
             if isinstance(mounted.provider, Watching):
-                _apart(partial(self._watch, mounted.provider, stops)).join()
+                _apart(partial(self._watch, mounted.provider, _Reports(self, mounted.provider), stops)).join()
         self._has_events = True
         # What changed before the events began is seen by looking once; from then on they tell.
         poll = _apart(lambda: self._poll(with_evented=True))
@@ -242,8 +249,8 @@ class Watcher:
         for stop in stops:
             _apart(stop).join()
 
-    def _watch(self, provider: Watching, stops: list[Callable[[], None]]) -> None:
-        stops.append(provider.watch(self))
+    def _watch(self, provider: Watching, reports: "_Reports", stops: list[Callable[[], None]]) -> None:
+        stops.append(provider.watch(reports))
 
     def _take_ready(self) -> list[tuple[Subscription, str]]:
         now = monotonic()
@@ -295,8 +302,8 @@ class Watcher:
                 is_wanted = any(subscription.list_changes for subscription in self._subscriptions)
             if with_evented:
                 self._compare_early(began)
-        if is_wanted and self._survey(due):
-            self.list_changed()
+        if is_wanted:
+            self._survey(due)
 
     def _tell_of(self, changed: list[str], began: float) -> None:
         """Take note of URIs that were found changed. Variants are looked at each by itself, so each is told alone."""
@@ -329,37 +336,50 @@ class Watcher:
     def _survey_early(self) -> None:
         """Remember the lists' tokens of providers whose events have not begun."""
         if not self._has_events:
-            for name, provider in self._eventful():
-                if name not in self._early_surveys:
-                    self._early_surveys[name] = provider.survey()
+            for provider, surveying in self._eventful():
+                if provider.name not in self._early_surveys:
+                    self._early_surveys[provider.name] = surveying.survey()
 
     def _compare_early(self, began: float) -> None:
         """Tell, once the events have begun, that a list changed before."""
         early, self._early_surveys = self._early_surveys, {}
-        if any(name in early and provider.survey() != early[name] for name, provider in self._eventful()):
-            with self._changed:
-                for subscription in self._subscriptions:
-                    if subscription.list_changes:
+        for provider, surveying in self._eventful():
+            if provider.name in early and surveying.survey() != early[provider.name]:
+                with self._changed:
+                    for subscription in self._listening_for(provider):
                         self._schedule_once(subscription, LIST, began)
 
-    def _eventful(self) -> Iterator[tuple[str, Surveying]]:
+    def _eventful(self) -> Iterator[tuple[Provider, Surveying]]:
         """Give the providers that tell of their lists themselves, and can be asked, too."""
         for mounted in self._catalog.mounted:
             if isinstance(mounted.provider, Surveying) and isinstance(mounted.provider, Watching):
-                yield mounted.provider.name, mounted.provider
+                yield mounted.provider, mounted.provider
 
-    def _survey(self, due: set[str] | None = None) -> bool:
-        """Ask the lists' tokens, of those whose turn it is; tell whether one is another than last time."""
-        changed = False
+    def _survey(self, due: set[str] | None = None) -> None:
+        """Ask the lists' tokens, of those whose turn it is, and tell of those that are others than last time."""
         for mounted in self._catalog.mounted:
             if due is not None and mounted.provider.name not in due:
                 continue
             if isinstance(mounted.provider, Surveying) and not isinstance(mounted.provider, Watching):
                 token = mounted.provider.survey()
-                before = self._surveys.setdefault(mounted.provider.name, token)
-                changed = changed or before != token
+                before = self._surveys.get(mounted.provider.name, token)
                 self._surveys[mounted.provider.name] = token
-        return changed
+                if before != token:
+                    self.list_changed(mounted.provider)
+
+
+class _Reports:
+    """Where one provider reports its changes."""
+
+    def __init__(self, watcher: Watcher, provider: Provider) -> None:
+        self._watcher = watcher
+        self._provider = provider
+
+    def updated(self, uri: str) -> None:
+        self._watcher.updated(uri)
+
+    def list_changed(self) -> None:
+        self._watcher.list_changed(self._provider)
 
 
 def _apart(work: Callable[[], object]) -> threading.Thread:

@@ -9,6 +9,7 @@ import pytest
 
 from carrel.catalog import Catalog
 from carrel.errors import BadArgument, NotFound
+from carrel.permissions import Access, ActingAs
 from carrel.provider import Changes
 from carrel.watch import LIST, Subscription, Watcher
 from tests.memory_provider import Counted, Eventful, Shelf
@@ -177,12 +178,13 @@ def test_adding_what_cannot_be_read_raises_what_a_read_would(made: list[Subscrip
 
 def test_what_happens_before_the_start_is_told_once_after_it(made: list[Subscription], listen: Listen) -> None:
     ear = Ear()
-    watcher = watcher_of(Eventful("a", {"1": "one", "2": "two"}))
+    shelf = Eventful("a", {"1": "one", "2": "two"})
+    watcher = watcher_of(shelf)
     made.append(watcher.subscribe(ear, ["a:///1", "a:///2"], list_changes=True))
     other = listen(watcher, "a:///1", list_changes=True)
     for _ in range(100):
         watcher.updated("a:///1")
-        watcher.list_changed()
+        watcher.list_changed(shelf)
     assert {other.next(), other.next()} == {"a:///1", LIST}
     assert ear.is_silent()
     made[0].start()
@@ -227,7 +229,8 @@ def test_what_a_slow_listener_has_pending_is_bounded(made: list[Subscription]) -
         heard.release()
         go_on.wait(PATIENCE_S)
 
-    watcher = watcher_of(Eventful("a", {"1": "one", "2": "two"}))
+    shelf = Eventful("a", {"1": "one", "2": "two"})
+    watcher = watcher_of(shelf)
     made.append(watcher.subscribe(tell, ["a:///1", "a:///2"], list_changes=True))
     made[0].start()
     watcher.updated("a:///1")
@@ -235,7 +238,7 @@ def test_what_a_slow_listener_has_pending_is_bounded(made: list[Subscription]) -
     for _ in range(1_000):
         watcher.updated("a:///1")
         watcher.updated("a:///2")
-        watcher.list_changed()
+        watcher.list_changed(shelf)
 
     assert len(watcher._due) <= 3
     go_on.set()
@@ -300,6 +303,23 @@ class Beginning(Eventful):
         return " ".join(self._sorted)
 
 
+def test_a_list_change_before_the_events_begin_is_heard_only_by_those_whom_it_concerns(
+    made: list[Subscription],
+) -> None:
+    mine, other = Beginning("mine", {"1": "one"}), Eventful("other")
+    watcher = watcher_of(mine, other)
+    ears = {scope: Ear() for scope in ("mine:read", "other:read")}
+    for scope, ear in ears.items():
+        with ActingAs(Access("one", frozenset([scope]))):
+            made.append(watcher.subscribe(ear, list_changes=True))
+        made[-1].start()
+    mine.put("2", "new")
+    mine.begin.set()
+
+    assert ears["mine:read"].next() == LIST
+    assert ears["other:read"].is_silent()
+
+
 def test_a_list_change_before_the_events_begin_is_not_lost(listen: Listen) -> None:
     shelf = Beginning("a", {"1": "one"})
     ear = listen(watcher_of(shelf), list_changes=True)
@@ -339,14 +359,37 @@ def test_an_event_is_not_told_again_by_a_poll(listen: Listen) -> None:
     assert ear.is_silent()
 
 
+@pytest.mark.parametrize("kind", [Eventful, Counted])
+def test_only_those_hear_that_a_list_changed_whom_it_concerns(
+    made: list[Subscription], kind: type[Eventful] | type[Counted]
+) -> None:
+    mine, other = kind("mine", {"1": "one"}), kind("other", {"1": "one"})
+    watcher = watcher_of(mine, other)
+    ears = {scope: Ear() for scope in ("mine:read", "mine:tools", "*:read", "other:read")}
+    for scope, ear in ears.items():
+        with ActingAs(Access("one", frozenset([scope]))):
+            made.append(watcher.subscribe(ear, list_changes=True))
+        made[-1].start()
+    for shelf in (mine, other):
+        assert not isinstance(shelf, Eventful) or shelf.watched.acquire(timeout=PATIENCE_S)
+    mine.put("2", "new")
+    for scope in ("mine:read", "mine:tools", "*:read"):
+        assert ears[scope].next() == LIST
+
+    assert ears["other:read"].is_silent()
+    other.put("2", "new")
+    assert ears["other:read"].next() == LIST
+
+
 def test_nothing_is_told_after_the_end(listen: Listen, made: list[Subscription]) -> None:
-    watcher = watcher_of(Eventful("a", {"1": "one"}))
+    shelf = Eventful("a", {"1": "one"})
+    watcher = watcher_of(shelf)
     closed, discarded, kept = (listen(watcher, "a:///1") for _ in range(3))
     made[0].close()
     made[1].discard("a:///1")
     made[1].discard("a:///never")
     watcher.updated("a:///1")
-    watcher.list_changed()
+    watcher.list_changed(shelf)
 
     assert kept.next() == "a:///1"
     assert (closed.is_silent(), discarded.is_silent()) == (True, True)
