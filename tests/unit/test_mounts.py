@@ -241,7 +241,6 @@ def test_a_request_past_its_time_is_cancelled() -> None:
 
 
 def test_an_answer_too_long_is_a_bad_result() -> None:
-    read = contents({"uri": "played://a", "text": "x" * 5_000})
     below = Catalog([serve_object(Greenhouse({"n" * 3_000: 1.0}))])
     server = Server(below)
     with mounted(lambda: Memory(server), max_message_bytes=2_500) as (_, client), pytest.raises(RemoteError) as caught:
@@ -249,7 +248,6 @@ def test_an_answer_too_long_is_a_bad_result() -> None:
     below.close()
 
     assert (caught.value.message, caught.value.word) == ("Mount failed: birds", "bad_result")
-    assert read
 
 
 @pytest.mark.parametrize("uri", ["played://b", "played://"])
@@ -456,6 +454,17 @@ def test_a_list_without_a_hint_is_kept_for_its_time_and_one_with_a_hint_for_that
             for _ in range(2):
                 list(mount.entries())
         assert [method for method, _ in played.asked].count("resources/list") == count
+
+
+def test_only_lists_that_are_others_than_before_have_another_token() -> None:
+    entries = [ENTRY]
+    with mounted(Played(playing(resources_list=lambda _: {"resources": entries}))) as (mount, client):
+        at_first = mount.survey()
+        assert [entry.uri for entry in client.resources()] == ["played://a"]
+        assert mount.survey() == at_first
+        entries.append({"uri": "played://b", "name": "b"})
+        assert [entry.uri for entry in client.resources()] == ["played://a", "played://b"]
+        assert mount.survey() != at_first
 
 
 # Copies

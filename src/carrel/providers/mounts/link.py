@@ -56,7 +56,7 @@ class Told(Protocol):
     def poll(self, client: Client, uris: tuple[str, ...]) -> None:
         """Look at URIs of which the server does not tell."""
 
-    def listing_ended(self) -> None:
+    def list_changed(self) -> None:
         """Take note that the entries of a server long down are listed no more."""
 
 
@@ -285,7 +285,7 @@ class Link:
         while not self._events.empty():
             self._events.get_nowait()
         if was_listed and self.is_long_gone:
-            self._told.listing_ended()
+            self._told.list_changed()
 
 
 def _subscribes(client: Client) -> bool:

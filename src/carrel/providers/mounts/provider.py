@@ -70,6 +70,7 @@ class Mount:
         self._relisting = threading.Lock()
         self._naming: Naming | None = None
         self._listed = Snapshot()
+        self._turn = 0
         self._uris: frozenset[str] = frozenset()
         self._schemes: tuple[str, ...] = ()
         self._stale_at = 0.0
@@ -130,6 +131,10 @@ class Mount:
         if not self._link.is_long_gone:
             yield from (entry for entry in self._listed.resources if entry.uri > after)
 
+    def survey(self) -> str:
+        """Count how often the lists became others."""
+        return str(self._turn)
+
     # What the link tells
 
     def opened(self, client: Client) -> None:
@@ -174,7 +179,7 @@ class Mount:
         self._uris = frozenset(normalise(one.uri) for one in listed.resources)
         self._schemes = tuple(sorted(listed.schemes | set(self._schemes)))
         self._again()
-        self._tell(lambda changes: changes.list_changed())
+        self.list_changed()
 
     def watched(self) -> tuple[str, ...]:
         """Give the URIs somebody listens to, as the server spells them."""
@@ -221,8 +226,9 @@ class Mount:
                 self._seen[here] = monotonic()
                 self._tell_updated(here)
 
-    def listing_ended(self) -> None:
-        """Tell that the entries are listed no more."""
+    def list_changed(self) -> None:
+        """Tell that the entries are others, or are listed no more."""
+        self._turn += 1
         self._tell(lambda changes: changes.list_changed())
 
     def _tell(self, tell: Callable[[Changes], None]) -> None:
