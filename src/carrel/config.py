@@ -3,21 +3,22 @@
 user file < project file < environment < flags. The project file is `carrel.toml`, or
 `[tool.carrel]` in `pyproject.toml`, found upwards from the working folder. Its folder
 is the project's root; without one, the nearest folder with `.git`, else the working folder.
+A stranger's project file may not start programs, nor reach outside: that needs trust.
 """
 
 import os
-from collections.abc import Iterator, Mapping, Sequence
+import re
+from collections.abc import Mapping, Sequence
 from functools import partial
 from typing import Any, Final, Literal
 
-from carrel import detect, settings
+from carrel import detect, finding, settings
 from carrel.errors import ConfigError
 from carrel.limits import MAX_MESSAGE_BYTES, PAGE_SIZE
 from carrel.settings import Schema
 from carrel.trust import TrustStore, config_folder
 from carrel.value import Value
 
-FILE_NAME: Final = "carrel.toml"
 MEGABYTE: Final = 1_048_576
 
 NAMED: Final = {
@@ -25,6 +26,12 @@ NAMED: Final = {
     "mounts": "carrel.providers.mounts.settings:MountSettings",
 }
 """Sections of sections, as `[objects.NAME]`: what each may hold. From a project file they count only with trust."""
+
+_TOO_MUCH: Final = (
+    "the files here are not served: this is a whole home, or the whole machine; "
+    "start Carrel in a project, or name the folder with --project"
+)
+_AT_FAULT: Final = re.compile(r"\[([\w.-]+)\] ?(\w*)")
 
 Layer = Literal["user", "project", "environment", "flag"]
 
@@ -83,9 +90,14 @@ class Withheld(Value, frozen=True):
     """A setting of a project file that counts only when the file is trusted."""
 
     section: str
-    key: str
+    settings: Mapping[str, object]
     why: str
     file: str
+
+    @property
+    def key(self) -> str:
+        """The key, where it is one; a section that runs code is withheld as a whole."""
+        return "" if "." in self.section else next(iter(self.settings))
 
     def __str__(self) -> str:
         name = f"[{self.section}] {self.key}".rstrip()
@@ -95,18 +107,38 @@ class Withheld(Value, frozen=True):
 class Config:
     """Everything that was set for one project."""
 
-    def __init__(self, root: str, environment: Mapping[str, str], project_file: str | None = None) -> None:
-        self.root = root
+    def __init__(self, place: finding.Place, environment: Mapping[str, str]) -> None:
+        self.place = place
+        self.root = place.root
         self.environment = environment
-        self.project_file = project_file
         self.is_trusted = False
         self.files: list[str] = []
         self.sections: dict[str, dict[str, Setting]] = {}
         self.withheld: list[Withheld] = []
 
+    @property
+    def notes(self) -> tuple[str, ...]:
+        """Everything that is not in effect, and why."""
+        passed_over = (f"{path} is passed over: it belongs to another user" for path in self.place.passed_over)
+        return (*((_TOO_MUCH,) if self.place.is_too_much else ()), *passed_over, *map(str, self.withheld))
+
+    def http(self) -> HttpSettings:
+        """Give who may connect."""
+        try:
+            return HttpSettings(**self.values("http"))
+        except ConfigError as error:
+            raise self.located(error) from None
+
     def values(self, section: str) -> dict[str, Any]:
         """Give a section's keys and values."""
         return {key: setting.value for key, setting in self.sections.get(section, {}).items()}
+
+    def located(self, error: ConfigError) -> ConfigError:
+        """Say of a mistake in a section, as `[section] key: …`, where that was set."""
+        found = _AT_FAULT.match(str(error))
+        keys = self.sections.get(found[1], {}) if found else {}
+        origins = {keys[found[2]].origin} if found and found[2] in keys else {one.origin for one in keys.values()}
+        return ConfigError(f"{origins.pop()}: {error}") if len(origins) == 1 else error
 
     def put(self, section: str, key: str, setting: Setting) -> None:
         """Set a key; a later layer covers an earlier one."""
@@ -144,70 +176,18 @@ def schema(section: str, where: str) -> Schema:
 
 def load(start: str, environment: Mapping[str, str], flags: Sequence[tuple[str, str, str]] = ()) -> Config:
     """Gather the settings for the project around `start`. `flags` are (section, key, text)."""
-    folder = os.path.realpath(start)
-    project_file, table = _find_project_file(folder)
-    root = os.path.dirname(project_file) if project_file else _git_root(folder) or folder
-    config = Config(root, environment, project_file=project_file)
+    config = Config(finding.find(start, environment), environment)
     user_file = os.path.join(config_folder(environment), "config.toml")
     if os.path.isfile(user_file):
-        _take_file(config, "user", user_file, _read(user_file))
-    if project_file is not None:
-        config.is_trusted = TrustStore(environment).is_trusted(project_file)
-        _take_file(config, "project", project_file, table)
+        _take_file(config, "user", user_file, finding.read_table(user_file))
+    file = config.place.file
+    if file is not None:
+        config.is_trusted = TrustStore(environment).is_trusted(file.path, file.digest)
+        _take_file(config, "project", file.path, file.table)
     _take_environment(config)
     for section, key, text in flags:
         _take_text(config, "flag", section, key, text, f"--set {section}.{key}")
     return config
-
-
-def _find_project_file(folder: str) -> tuple[str | None, dict[str, object]]:
-    for place in _upwards(folder):
-        own, shared = os.path.join(place, FILE_NAME), os.path.join(place, "pyproject.toml")
-        table = _tool_table(shared) if os.path.isfile(shared) else None
-        if os.path.isfile(own):
-            if table is not None:
-                raise ConfigError(f"{own}: pyproject.toml beside it has [tool.carrel] too; keep one of them")
-            return own, _read(own)
-        if table is not None:
-            return shared, table
-    return None, {}
-
-
-def _upwards(folder: str) -> Iterator[str]:
-    """Give the folder and those above it, as far as they belong to this user or the system."""
-    owners = {0, os.getuid()} if hasattr(os, "getuid") else None
-    while True:
-        if owners is None or os.stat(folder).st_uid in owners:
-            yield folder
-        parent = os.path.dirname(folder)
-        if parent == folder:
-            return
-        folder = parent
-
-
-def _git_root(folder: str) -> str | None:
-    return next((place for place in _upwards(folder) if os.path.exists(os.path.join(place, ".git"))), None)
-
-
-def _tool_table(path: str) -> dict[str, object] | None:
-    with open(path, "rb") as file:
-        if b"tool.carrel" not in file.read():
-            return None
-    tool = _read(path).get("tool")
-    table = tool.get("carrel") if isinstance(tool, dict) else None
-    return table if isinstance(table, dict) else None
-
-
-def _read(path: str) -> dict[str, object]:
-    import tomllib  # only where there is a file to read
-
-    try:
-        with open(path, "rb") as file:
-            return tomllib.load(file)
-    except tomllib.TOMLDecodeError as error:
-        raise ConfigError(f"{path}: not valid TOML: {error}") from None
-    except OSError as error:
-        raise ConfigError(f"{path}: cannot be read: {error.strerror}") from None
 
 
 def _take_file(config: Config, layer: Layer, path: str, table: Mapping[str, object]) -> None:
@@ -222,11 +202,11 @@ def _take_file(config: Config, layer: Layer, path: str, table: Mapping[str, obje
 
 def _take_named(config: Config, layer: Layer, path: str, section: str, keys: object) -> None:
     """Take a section that runs code: all of it, or nothing."""
-    checked = Config(config.root, config.environment)
+    checked = Config(config.place, config.environment)
     checked.is_trusted = True
     _take_section(checked, layer, path, section, keys)
     if layer == "project" and not config.is_trusted:
-        config.withheld.append(Withheld(section, "", "it runs code", path))
+        config.withheld.append(Withheld(section, checked.values(section), "it runs code", path))
         return
     config.sections.setdefault(section, {}).update(checked.sections.get(section, {}))
 
@@ -244,7 +224,7 @@ def _take_section(config: Config, layer: Layer, path: str, section: str, keys: o
         if section == "http":
             why = "it says who may connect"
         if why and not is_free:
-            config.withheld.append(Withheld(section, name, why, path))
+            config.withheld.append(Withheld(section, {name: setting.value}, why, path))
         else:
             config.put(section, name, setting)
 

@@ -50,10 +50,17 @@ class Desk(Value, frozen=True):
 
 def open_desk(config: Config, patience_s: float = FIRST_ANSWER_S, *, waits_for_all: bool = False) -> Desk:
     """Build what the configuration and the folder call for; wait so long for objects, and for mounts if told to."""
+    try:
+        return _open(config, patience_s, waits_for_all=waits_for_all)
+    except ConfigError as error:
+        raise config.located(error) from None
+
+
+def _open(config: Config, patience_s: float, *, waits_for_all: bool) -> Desk:
     chosen = ServerSettings(**config.values("server"))
     _check_names(chosen, guests.names(config))
     catalog = Catalog(page_size=chosen.page_size, max_bytes=chosen.max_bytes)
-    notes = tuple(str(one) for one in config.withheld)
+    notes = config.notes
     choices: list[Choice] = []
     providers: list[Provider] = []
     if _is_wanted("guide", chosen):
@@ -87,6 +94,8 @@ def _choose(known: detect.Known, config: Config, chosen: ServerSettings) -> Choi
         return Choice(known.name, "left out", f"by [{known.name}] enabled = false")
     if _is_named(known, config, chosen):
         return Choice(known.name, "served", "asked for by name")
+    if known.needs_project and config.place.is_too_much:
+        return Choice(known.name, "left out", "this is no project")
     reason = known.reason(Project(config.root, config.environment))
     if reason is None:
         return Choice(known.name, "not called for", "nothing of it in this folder")

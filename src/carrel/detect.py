@@ -19,7 +19,7 @@ class Known(Value, frozen=True):
 
     One that nothing calls for is not imported. Its URIs are answered all the same, and it
     joins the list when its data appears. `sections` are those it has beside the one of its name:
-    parameters of its constructor that are a `Section`.
+    parameters of its constructor that are a `Section`. One that `needs_project` serves a folder whole.
     """
 
     name: str
@@ -27,6 +27,7 @@ class Known(Value, frozen=True):
     target: str
     reason: Callable[[Project], str | None]
     sections: tuple[str, ...] = ()
+    needs_project: bool = False
 
     def load(self) -> type:
         """Import the provider's class."""
@@ -81,7 +82,13 @@ BUILT_IN: Final[tuple[Known, ...]] = (
         _always("every folder may have runs and builds"),
         sections=("flutter", "processes", "commands"),
     ),
-    Known("workspace", ("workspace",), "carrel.providers.workspace:Workspace", _always("every folder has files")),
+    Known(
+        "workspace",
+        ("workspace",),
+        "carrel.providers.workspace:Workspace",
+        _always("every folder has files"),
+        needs_project=True,
+    ),
 )
 
 

@@ -26,16 +26,13 @@ class TrustStore:
     def __init__(self, environment: Mapping[str, str]) -> None:
         self._path = os.path.join(state_folder(environment), "trust.json")
 
-    def is_trusted(self, path: str) -> bool:
-        """Tell whether the file is trusted just as it is now."""
-        try:
-            return self._load().get(os.path.realpath(path)) == digest_of(path)
-        except OSError:
-            return False
+    def is_trusted(self, path: str, digest: str) -> bool:
+        """Tell whether the file is trusted just as it was read."""
+        return self._load().get(os.path.realpath(path)) == digest
 
-    def add(self, path: str) -> Trusted:
-        """Trust a file as it is now."""
-        trusted = Trusted(os.path.realpath(path), digest_of(path))
+    def add(self, path: str, digest: str) -> Trusted:
+        """Trust a file as it was read."""
+        trusted = Trusted(os.path.realpath(path), digest)
         self._save({**self._load(), trusted.path: trusted.digest})
         return trusted
 
@@ -69,14 +66,6 @@ class TrustStore:
             target.flush()
             os.fsync(target.fileno())
         os.replace(written, self._path)
-
-
-def digest_of(path: str) -> str:
-    """Give the hash by which a file is remembered."""
-    from hashlib import sha256  # loads OpenSSL; only where there is a project file
-
-    with open(path, "rb") as file:
-        return sha256(file.read()).hexdigest()
 
 
 def state_folder(environment: Mapping[str, str]) -> str:

@@ -6,8 +6,10 @@ from pathlib import Path
 import pytest
 
 from carrel import config
+from carrel.desk import open_desk
 from carrel.errors import ConfigError
 from carrel.trust import TrustStore
+from tests.trusting import trust
 
 
 @pytest.fixture(name="home")
@@ -160,10 +162,9 @@ OUTSIDE = "[workspace]\nroot = '..'\n"
 
 def test_a_place_outside_the_project_is_withheld_until_the_file_is_trusted(project: Path, home: Path) -> None:
     file = write(project / "carrel.toml", OUTSIDE)
-    store = TrustStore({"HOME": str(home)})
 
     before = load(project, home)
-    store.add(str(file))
+    trust(file, {"HOME": str(home)})
     after = load(project, home)
 
     assert before.values("workspace") == {}
@@ -177,7 +178,7 @@ def test_a_place_outside_the_project_is_withheld_until_the_file_is_trusted(proje
 
 def test_a_changed_file_must_be_trusted_again(project: Path, home: Path) -> None:
     file = write(project / "carrel.toml", OUTSIDE)
-    TrustStore({"HOME": str(home)}).add(str(file))
+    trust(file, {"HOME": str(home)})
     write(file, OUTSIDE + "# changed\n")
 
     assert load(project, home).values("workspace") == {}
@@ -186,7 +187,7 @@ def test_a_changed_file_must_be_trusted_again(project: Path, home: Path) -> None
 def test_trust_can_be_taken_back(project: Path, home: Path) -> None:
     file = write(project / "carrel.toml", OUTSIDE)
     store = TrustStore({"HOME": str(home)})
-    store.add(str(file))
+    trust(file, {"HOME": str(home)})
 
     assert [one.path for one in store.all()] == [str(file)]
     assert store.revoke(str(file)) is True
@@ -227,7 +228,7 @@ def test_the_user_and_the_command_line_are_trusted(project: Path, home: Path) ->
 
 def test_what_is_trusted_is_readable_by_the_user_only(project: Path, home: Path) -> None:
     file = write(project / "carrel.toml", "")
-    TrustStore({"HOME": str(home)}).add(str(file))
+    trust(file, {"HOME": str(home)})
 
     stored = home / ".local/state/carrel/trust.json"
 
@@ -244,4 +245,157 @@ def test_a_file_of_another_user_is_not_found_upwards(
     else:
         monkeypatch.setattr(os, "getuid", lambda: 65534)
 
-    assert load(project / "mine", home).files == []
+    loaded = load(project / "mine", home)
+
+    assert (loaded.files, loaded.root) == ([], str(project / "mine"))
+
+
+def give_away(path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Make a file another user's, and all else stay this one's."""
+    if os.getuid() == 0:
+        os.chown(path, 65534, 65534, follow_symlinks=False)
+        return
+    given, fstat, lstat = os.lstat(path).st_ino, os.fstat, os.lstat
+
+    def as_other(found: os.stat_result) -> os.stat_result:
+        parts = list(found)
+        parts[4] += found.st_ino == given
+        return os.stat_result(parts)
+
+    monkeypatch.setattr(os, "fstat", lambda one: as_other(fstat(one)))
+    monkeypatch.setattr(os, "lstat", lambda one, **how: as_other(lstat(one, **how)))
+
+
+@pytest.mark.parametrize("name", ["carrel.toml", "pyproject.toml"])
+def test_a_file_that_another_user_put_into_a_shared_folder_is_passed_over_and_named(
+    project: Path, home: Path, monkeypatch: pytest.MonkeyPatch, name: str
+) -> None:
+    heading = "server" if name == "carrel.toml" else "tool.carrel.server"
+    placed = write(project / name, f"[{heading}]\npage_size = 1\n")
+    (project / "mine").mkdir()
+    give_away(placed, monkeypatch)
+
+    loaded = load(project / "mine", home)
+
+    assert (loaded.files, loaded.root) == ([], str(project / "mine"))
+    assert loaded.notes == (f"{placed} is passed over: it belongs to another user",)
+
+
+def test_a_git_folder_of_another_user_makes_no_root(project: Path, home: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    (project / ".git").mkdir()
+    (project / "mine").mkdir()
+    give_away(project / ".git", monkeypatch)
+
+    assert load(project / "mine", home).root == str(project / "mine")
+
+
+def test_what_is_trusted_is_what_was_read(project: Path, home: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    harmless, harmful = "[workspace]\nhidden = true\n", "[commands.evil]\nargv = ['evil']\n"
+    file = write(project / "carrel.toml", harmless)
+    trust(file, {"HOME": str(home)})
+    write(file, harmful)
+    asked = TrustStore.is_trusted
+
+    def swapped(store: TrustStore, path: str, digest: str) -> bool:
+        write(file, harmless)
+        return asked(store, path, digest)
+
+    monkeypatch.setattr(TrustStore, "is_trusted", swapped)
+    loaded = load(project, home)
+
+    assert (loaded.is_trusted, loaded.values("commands")) == (False, {})
+
+
+@pytest.mark.parametrize(
+    ("content", "told"),
+    [
+        (b"[server]\n# \xff\n", "carrel.toml: not UTF-8 at byte 11; save it as UTF-8"),
+        (b"#" * 1_048_577, "carrel.toml: is larger than 1048576 bytes, which no settings need"),
+    ],
+)
+def test_a_file_that_cannot_be_settings_is_named(project: Path, home: Path, content: bytes, told: str) -> None:
+    (project / "carrel.toml").write_bytes(content)
+    with pytest.raises(ConfigError) as caught:
+        load(project, home)
+
+    assert str(caught.value) == f"{project}/{told}"
+
+
+def test_a_byte_order_mark_is_no_mistake(project: Path, home: Path) -> None:
+    (project / "carrel.toml").write_bytes(b"\xef\xbb\xbf[server]\npage_size = 7\n")
+
+    assert load(project, home).values("server") == {"page_size": 7}
+
+
+def test_a_pyproject_that_cannot_be_read_is_nobodys_settings(project: Path, home: Path) -> None:
+    (project / "pyproject.toml").mkdir()
+    (project / "carrel.toml").mkdir()
+
+    assert load(project, home).files == []
+
+
+# A whole home
+
+
+def working_in(folder: Path, home: Path, monkeypatch: pytest.MonkeyPatch) -> config.Config:
+    monkeypatch.chdir(folder)
+    return config.load(".", {"HOME": str(home)})
+
+
+def test_a_home_is_no_project_unless_somebody_says_so(home: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    by_chance = working_in(home, home, monkeypatch)
+    named = load(home, home)
+    write(home / "carrel.toml", "")
+    written = working_in(home, home, monkeypatch)
+
+    assert [one.place.is_too_much for one in (by_chance, named, written)] == [True, False, False]
+    assert "start Carrel in a project" in by_chance.notes[0]
+
+
+def test_the_whole_machine_is_no_project(home: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    assert working_in(Path("/"), home, monkeypatch).place.is_too_much
+
+
+def test_a_home_under_version_control_does_not_become_the_root_of_what_is_in_it(
+    home: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (home / ".git").mkdir()
+    (home / "notes").mkdir()
+
+    loaded = working_in(home / "notes", home, monkeypatch)
+
+    assert (loaded.root, loaded.place.is_too_much) == (str(home / "notes"), False)
+
+
+# Where a mistake was made
+
+
+@pytest.mark.parametrize(
+    ("text", "told"),
+    [
+        ("[server]\npage_size = 0\n", "[server] page_size: expected a whole number from 1 to 100000, got 0"),
+        ("[logs]\nmax_logs = 0\n", "[logs] max_logs: expected a whole number, 1 or more"),
+        ("[logs]\nmax_bytes = 1\n", "[logs]: max_bytes is at least 64, max_entries at least 1"),
+    ],
+)
+def test_a_value_out_of_bounds_is_told_with_its_file(project: Path, home: Path, text: str, told: str) -> None:
+    write(project / "carrel.toml", text)
+    with pytest.raises(ConfigError) as caught:
+        open_desk(load(project, home))
+
+    assert str(caught.value) == f"{project}/carrel.toml: {told}"
+
+
+def test_a_value_out_of_bounds_is_told_with_its_variable(project: Path, home: Path) -> None:
+    with pytest.raises(ConfigError) as caught:
+        open_desk(load(project, home, CARREL_SERVER_PAGE_SIZE="0"))
+
+    assert str(caught.value).startswith("CARREL_SERVER_PAGE_SIZE: [server] page_size: ")
+
+
+def test_who_may_connect_is_told_with_its_file(project: Path, home: Path) -> None:
+    write(home / ".config/carrel/config.toml", "[http]\nissuer = 'https://issuer.example'\n")
+    with pytest.raises(ConfigError) as caught:
+        load(project, home).http()
+
+    assert str(caught.value).startswith(f"{home}/.config/carrel/config.toml: [http] issuer, audience and jwks: ")

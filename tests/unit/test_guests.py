@@ -16,7 +16,7 @@ from carrel.client import Client
 from carrel.desk import Desk, open_desk
 from carrel.errors import ConfigError, RemoteError
 from carrel.model import Text
-from carrel.trust import TrustStore
+from tests.trusting import trust
 
 PATIENCE_S = 10.0
 GARDEN = (Path(__file__).parents[1] / "greenhouse.py").read_text(encoding="utf-8")
@@ -54,7 +54,7 @@ def write(path: Path, text: str) -> Path:
 def desk_of(project: Path, *flags: str, patience_s: float = PATIENCE_S, is_trusted: bool = True) -> Desk:
     environment = {"HOME": str(project.parent)}
     if is_trusted and (project / "carrel.toml").exists():
-        TrustStore(environment).add(str(project / "carrel.toml"))
+        trust(project / "carrel.toml", environment)
     parsed = parse([*flags, "--project", str(project), "--without", "workspace"])
     return open_desk(config.load(str(project), environment, parsed.flags), patience_s)
 
@@ -290,7 +290,7 @@ def test_a_uri_of_a_built_in_provider_that_an_object_lists_later_stays_where_it_
     write(project / "README.md", "the file")
     write(project / "one.py", OBJECT.format(name="One", uri="x://a") + "\none = One()\n")
     write(project / "carrel.toml", "[objects.one]\nimport = 'one:one'\nlist_ttl_s = 0\n")
-    TrustStore({"HOME": str(project.parent)}).add(str(project / "carrel.toml"))
+    trust(project / "carrel.toml", {"HOME": str(project.parent)})
     desk = open_all(project)
     sys.modules["one"].one.uri = "workspace:///README.md"
     list(desk.catalog.entries())

@@ -21,9 +21,9 @@ from carrel.desk import open_desk
 from carrel.errors import ConfigError, ProviderError
 from carrel.server import Server
 from carrel.transports.memory import Memory
-from carrel.trust import TrustStore
 from tests.logging_project import answer, call, command, logs, until
 from tests.schemas import with_meta
+from tests.trusting import trust
 
 COMMANDS = """\
 [logs]
@@ -77,7 +77,7 @@ def test_commands_count_only_from_a_trusted_file(project: Path, environment: dic
     assert "process.start" not in [tool.name for tool in desk.catalog.tools()]
     desk.close()
 
-    TrustStore(environment).add(str(project / "carrel.toml"))
+    trust(project / "carrel.toml", environment)
     desk = open_desk(load(str(project), environment))
     [start] = [tool for tool in desk.catalog.tools() if tool.name == "process.start"]
     desk.close()
@@ -121,7 +121,7 @@ def test_a_mistake_names_the_file_and_the_key(project: Path, environment: dict[s
 )
 def test_a_value_that_cannot_work_is_refused(project: Path, environment: dict[str, str], text: str, said: str) -> None:
     (project / "carrel.toml").write_text(text)
-    TrustStore(environment).add(str(project / "carrel.toml"))
+    trust(project / "carrel.toml", environment)
     with pytest.raises(ConfigError) as caught:
         open_desk(load(str(project), environment))
 
@@ -233,7 +233,7 @@ class Served:
 
 @pytest.fixture
 def served(project: Path, environment: dict[str, str]) -> Iterator[Served]:
-    TrustStore(environment).add(str(project / "carrel.toml"))
+    trust(project / "carrel.toml", environment)
     server = Served(project, environment)
     yield server
     server.close()
@@ -269,7 +269,7 @@ def test_a_server_that_ends_takes_everybody_along_in_time(served: Served, how: s
 
 
 def test_a_call_just_before_the_end_of_input_is_answered(project: Path, environment: dict[str, str]) -> None:
-    TrustStore(environment).add(str(project / "carrel.toml"))
+    trust(project / "carrel.toml", environment)
     message = {
         "jsonrpc": "2.0",
         "id": 1,

@@ -29,10 +29,10 @@ from carrel.providers.objects import serve_object
 from carrel.server import Server
 from carrel.testing import ProviderContract
 from carrel.transports.memory import Memory
-from carrel.trust import TrustStore
 from carrel.watch import Watcher
 from tests import schemas
 from tests.greenhouse import Greenhouse
+from tests.trusting import trust
 
 ERAS: tuple[EraName, ...] = ("modern", "legacy")
 NOT_FOUND = {"modern": -32602, "legacy": -32002}
@@ -604,7 +604,7 @@ def project_folder(tmp_path: Path) -> Path:
 def desk_of(project: Path, *lines: str, **variables: str) -> Desk:
     (project / "carrel.toml").write_text("\n".join(lines), encoding="utf-8")
     environment = {"HOME": str(project.parent), "PATH": os.environ["PATH"], **variables}
-    TrustStore(environment).add(str(project / "carrel.toml"))
+    trust(project / "carrel.toml", environment)
     loaded = config.load(str(project), environment, [("server", "without", "workspace")])
     return open_desk(loaded, PATIENCE_S, waits_for_all=True)
 
@@ -731,7 +731,7 @@ def test_a_slow_server_joins_later_and_the_first_list_says_that_it_is_stale(
     slow = f"open({str(gate)!r}).read()\n" + SERVER
     (project / "carrel.toml").write_text(f"[mounts.slow]\n{command(slow)}\nera = 'legacy'\n", encoding="utf-8")
     environment = {"HOME": str(project.parent), "PATH": os.environ["PATH"]}
-    TrustStore(environment).add(str(project / "carrel.toml"))
+    trust(project / "carrel.toml", environment)
     desk = open_desk(config.load(str(project), environment, [("server", "without", "workspace")]))
     with Client.to(desk.server) as client, client.listen(list_changes=True) as listening:
         first = client.request("resources/list")
@@ -794,7 +794,7 @@ def test_a_carrel_that_mounts_itself_does_so_once(project: Path) -> None:
     own = json.dumps([sys.executable, "-m", "carrel", "serve", "--project", str(project), "--without", "workspace"])
     environment = {"HOME": str(project.parent)}
     (project / "carrel.toml").write_text(f"[mounts.me]\ncommand = {own}\n", encoding="utf-8")
-    TrustStore(environment).add(str(project / "carrel.toml"))
+    trust(project / "carrel.toml", environment)
     desk = desk_of(project, "[mounts.me]", f"command = {own}")
     with Client.to(desk.server) as client:
         below = json.loads(text_of(client, "me+carrel://health"))

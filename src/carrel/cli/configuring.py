@@ -1,5 +1,6 @@
 """`config show`, `config validate`, `trust`."""
 
+import json
 import os
 
 from carrel import config as configuration
@@ -23,15 +24,15 @@ def show_config(choices: Choices, *, with_origin: bool) -> None:
             rows.append((section, name, value, origin))
     if choices.is_json:
         told = [{"section": row[0], "key": row[1], "value": row[2], "origin": row[3]} for row in rows]
-        output.print_json({"root": config.root, "settings": told, "withheld": [str(one) for one in config.withheld]})
+        output.print_json({"root": config.root, "settings": told, "withheld": list(config.notes)})
         return
     table = [(f"{section}.{name}", _spelled(value), origin) for section, name, value, origin in rows]
     if with_origin:
         output.print_table(("setting", "value", "from"), table, plain_columns=3)
     else:
         output.print_table(("setting", "value"), [row[:2] for row in table], plain_columns=2)
-    for withheld in config.withheld:
-        output.print_lines(f"[yellow]![/] {output.escape(str(withheld))}")
+    for note in config.notes:
+        output.print_lines(f"[yellow]![/] {output.escape(note)}")
 
 
 def _spelled(value: object) -> str:
@@ -43,11 +44,11 @@ def validate_config(choices: Choices) -> None:
     with choices.desk() as desk:
         config = desk.config
     if choices.is_json:
-        output.print_json({"files": config.files, "withheld": [str(one) for one in config.withheld]})
+        output.print_json({"files": config.files, "withheld": list(config.notes)})
         return
     output.print_lines(f"{len(config.files)} file(s) read, no mistake found.")
     output.print_lines(*(f"  {output.escape(file)}" for file in config.files))
-    output.print_lines(*(f"[yellow]![/] {output.escape(str(one))}" for one in config.withheld))
+    output.print_lines(*(f"[yellow]![/] {output.escape(note)}" for note in config.notes))
 
 
 def change_trust(choices: Choices, *, is_list: bool, is_revoked: bool) -> None:
@@ -61,16 +62,21 @@ def change_trust(choices: Choices, *, is_list: bool, is_revoked: bool) -> None:
             output.print_table(("trusted file", "as it was"), [(one.path, one.digest[:12]) for one in trusted])
         return
     config = choices.config()
-    if config.project_file is None:
+    file = config.place.file
+    if file is None:
         raise ConfigError("there is no carrel.toml, and no [tool.carrel] in a pyproject.toml, here or above")
     if is_revoked:
-        was_trusted = store.revoke(config.project_file)
+        was_trusted = store.revoke(file.path)
         told = "No longer trusted" if was_trusted else "Was not trusted"
-        output.print_lines(f"{told}: {output.escape(config.project_file)}")
+        output.print_lines(f"{told}: {output.escape(file.path)}")
         return
-    store.add(config.project_file)
-    output.print_lines(f"Trusted as it is now: {output.escape(config.project_file)}")
     for withheld in config.withheld:
-        output.print_lines(
-            f"  now in effect: [{withheld.section}] {output.escape(withheld.key)}".replace("[", "\\[", 1)
-        )
+        output.print_lines(f"{withheld.why.capitalize()}, which is now allowed:", *_toml_lines(withheld))
+    store.add(file.path, file.digest)
+    output.print_lines(f"Trusted as it was just read: {output.escape(file.path)}")
+
+
+def _toml_lines(withheld: configuration.Withheld) -> list[str]:
+    """Spell what becomes allowed as the file has it."""
+    lines = [f"[{withheld.section}]", *(f"{key} = {json.dumps(one)}" for key, one in withheld.settings.items())]
+    return [f"  {output.escape(line)}" for line in lines]

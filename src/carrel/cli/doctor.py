@@ -45,8 +45,8 @@ def _findings(choices: Choices) -> Iterator[Finding]:
     files = ", ".join(config.files) or "none found; the defaults are in effect"
     yield Finding("configuration", "ok", files)
     yield Finding("project", "ok", config.root)
-    for withheld in config.withheld:
-        yield Finding("trust", "note", str(withheld))
+    for note in config.notes:
+        yield Finding("configuration", "note", note)
     try:
         with choices.desk() as desk:
             yield from _provider_findings(desk)

@@ -17,7 +17,7 @@ DEFAULT_HOST = "127.0.0.1"
 def run_http(desk: Desk, address: str, told: list[str] | None, *, has_token: bool) -> int:
     """Serve until asked to stop; give the exit code. `told` is said on stderr, and how to connect; None: nothing."""
     host, port = parse_address(address)
-    settings = HttpSettings(**desk.config.values("http"))
+    settings = desk.config.http()
     lines, guard = admit(desk, settings, host, has_token=has_token)
     listening = bind(host, port)
     url = f"http://{f'[{host}]' if ':' in host else host}:{listening.getsockname()[1]}/mcp"
@@ -34,7 +34,7 @@ def run_http(desk: Desk, address: str, told: list[str] | None, *, has_token: boo
 def refuse_own_address(config: Config, address: str) -> None:
     """Say which mount is this server itself: it would serve its own list again and again."""
     host, port = parse_address(address)
-    hosts = HttpSettings(**config.values("http")).hosts
+    hosts = config.http().hosts
     for section in config.sections:
         url = config.values(section).get("url", "") if section.startswith("mounts.") else ""
         if url and is_own(url, host, port, hosts):

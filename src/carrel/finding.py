@@ -1,0 +1,150 @@
+"""Where a project is, and its file: looked for upwards, and read once.
+
+What belongs to another user is passed over: into many a folder above, anybody may put a file.
+"""
+
+import os
+import stat
+from collections.abc import Iterator, Mapping
+from typing import Final
+
+from carrel.digest import sha256
+from carrel.errors import ConfigError
+from carrel.value import Value
+
+FILE_NAME: Final = "carrel.toml"
+MAX_FILE_BYTES: Final = 1_048_576
+
+Table = dict[str, object]
+
+
+class ProjectFile(Value, frozen=True):
+    """A project's file as it was read: what it says, and the hash of the very same bytes."""
+
+    path: str
+    table: Table
+    digest: str
+
+
+class Place(Value, frozen=True):
+    """The root of a project, its file, and files that were passed over.
+
+    A root that `is_too_much` is a whole home, or the whole machine, that nobody asked for.
+    """
+
+    root: str
+    file: ProjectFile | None
+    passed_over: tuple[str, ...]
+    is_too_much: bool
+
+
+def find(start: str, environment: Mapping[str, str]) -> Place:
+    """Find the project around a folder; the working folder is one that nobody has named."""
+    folder = os.path.realpath(start)
+    home = os.path.realpath(environment.get("HOME") or os.path.expanduser("~"))
+    passed_over: list[str] = []
+    file = next(_project_files(folder, passed_over), None)
+    if file is not None:
+        return Place(os.path.dirname(file.path), file, tuple(passed_over), is_too_much=False)
+    roots = (one for one in _upwards(folder) if not _is_all(one, home) and _is_own(os.path.join(one, ".git")))
+    root = next(roots, folder)
+    return Place(root, None, tuple(passed_over), is_too_much=start == os.curdir and _is_all(root, home))
+
+
+def read_table(path: str) -> Table:
+    """Read a file of settings that is the user's own."""
+    try:
+        with open(path, "rb") as file:
+            return _parse(path, file.read())
+    except OSError as error:
+        raise ConfigError(f"{path}: cannot be read: {error.strerror}") from None
+
+
+def _is_all(folder: str, home: str) -> bool:
+    return folder in (home, os.path.dirname(folder))
+
+
+def _project_files(folder: str, passed_over: list[str]) -> Iterator[ProjectFile]:
+    for place in _upwards(folder):
+        own, shared = os.path.join(place, FILE_NAME), os.path.join(place, "pyproject.toml")
+        content, table = _read_own(own, passed_over), None
+        part = _read_own(shared, passed_over, only_with=b"tool.carrel")
+        if part is not None:
+            table = _tool_table(shared, part)
+        if content is not None and table is not None:
+            raise ConfigError(f"{own}: pyproject.toml beside it has [tool.carrel] too; keep one of them")
+        if content is not None:
+            yield ProjectFile(own, _parse(own, content), sha256(content).hexdigest())
+        elif table is not None and part is not None:
+            yield ProjectFile(shared, table, sha256(part).hexdigest())
+
+
+def _upwards(folder: str) -> Iterator[str]:
+    """Give the folder and those above it, as far as they belong to this user or the system."""
+    while True:
+        if _is_own(folder):
+            yield folder
+        parent = os.path.dirname(folder)
+        if parent == folder:
+            return
+        folder = parent
+
+
+def _is_own(path: str) -> bool:
+    try:
+        return _belongs_here(os.lstat(path))
+    except OSError:
+        return False
+
+
+def _belongs_here(found: os.stat_result) -> bool:
+    return not hasattr(os, "getuid") or found.st_uid in (0, os.getuid())
+
+
+def _read_own(path: str, passed_over: list[str], only_with: bytes = b"") -> bytes | None:
+    """Read a file, if there is one that holds this and is the user's own."""
+    try:
+        descriptor = os.open(path, os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC)
+    except FileNotFoundError:
+        return None
+    except OSError as error:
+        if only_with:
+            return None
+        raise ConfigError(f"{path}: cannot be read: {error.strerror}") from None
+    try:
+        found = os.fstat(descriptor)
+        content = _whole(descriptor) if stat.S_ISREG(found.st_mode) else None
+    finally:
+        os.close(descriptor)
+    if content is None or only_with not in content:
+        return None
+    if not _belongs_here(found):
+        passed_over.append(path)
+        return None
+    if len(content) > MAX_FILE_BYTES:
+        raise ConfigError(f"{path}: is larger than {MAX_FILE_BYTES} bytes, which no settings need")
+    return content
+
+
+def _whole(descriptor: int) -> bytes:
+    content = b""
+    while len(content) <= MAX_FILE_BYTES and (part := os.read(descriptor, MAX_FILE_BYTES + 1)):
+        content += part
+    return content
+
+
+def _tool_table(path: str, content: bytes) -> Table | None:
+    tool = _parse(path, content).get("tool")
+    table = tool.get("carrel") if isinstance(tool, dict) else None
+    return table if isinstance(table, dict) else None
+
+
+def _parse(path: str, content: bytes) -> Table:
+    import tomllib  # only where there is a file to read
+
+    try:
+        return tomllib.loads(content.decode("utf-8-sig"))
+    except tomllib.TOMLDecodeError as error:
+        raise ConfigError(f"{path}: not valid TOML: {error}") from None
+    except UnicodeDecodeError as error:
+        raise ConfigError(f"{path}: not UTF-8 at byte {error.start}; save it as UTF-8") from None
