@@ -291,8 +291,8 @@ class Catalog:
         return any(tool.name == name for calling in patient for tool in calling.tools())
 
     def instructions(self) -> str:
-        """Give what the providers want an assistant to know from the start."""
-        parts = (m.provider.instructions() for m in self.mounted if isinstance(m.provider, Instructing))
+        """Give what the providers that whoever asks may read want an assistant to know from the start."""
+        parts = (m.provider.instructions() for m in self.visible() if isinstance(m.provider, Instructing))
         return "\n\n".join(part for part in parts if part)
 
 

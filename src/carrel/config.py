@@ -136,8 +136,13 @@ class Config:
     def located(self, error: ConfigError) -> ConfigError:
         """Say of a mistake in a section, as `[section] key: …`, where that was set."""
         found = _AT_FAULT.match(str(error))
-        keys = self.sections.get(found[1], {}) if found else {}
-        origins = {keys[found[2]].origin} if found and found[2] in keys else {one.origin for one in keys.values()}
+        if found is None:
+            return error
+        section, key = found.groups()
+        if section not in self.sections:  # a table in a section, as [commands.test]
+            section, _, key = section.partition(".")
+        keys = self.sections.get(section, {})
+        origins = {keys[key].origin} if key in keys else {one.origin for one in keys.values()}
         return ConfigError(f"{origins.pop()}: {error}") if len(origins) == 1 else error
 
     def put(self, section: str, key: str, setting: Setting) -> None:

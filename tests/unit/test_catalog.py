@@ -9,6 +9,7 @@ from carrel.catalog import Catalog
 from carrel.cursor import seal
 from carrel.errors import BadArgument, BadCursor, ConfigError, NotFound, ProviderError, RequestError, TooLarge
 from carrel.model import Blob, Completion, Range, Reading, Resource, Stored, Text
+from carrel.permissions import Access, ActingAs
 from carrel.provider import Reader, Route
 from tests.memory_provider import NOTES, SAMPLE, Kept, Memory, Newest, Shelf
 
@@ -563,6 +564,14 @@ def test_instructions_are_joined() -> None:
             return ""
 
     assert Catalog([Memory(), Silent("s"), Shelf("t")]).instructions() == "Read test:///a-guide first."
+
+
+def test_instructions_are_those_of_what_may_be_read() -> None:
+    catalog = Catalog([Memory()])
+    with ActingAs(Access("restricted", frozenset(["shelf:read", "test:tools"]))):
+        assert catalog.instructions() == ""
+    with ActingAs(Access("restricted", frozenset(["test:read"]))):
+        assert catalog.instructions() == "Read test:///a-guide first."
 
 
 def test_what_a_part_shows_is_bytes_of_the_same_text() -> None:

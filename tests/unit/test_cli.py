@@ -206,7 +206,7 @@ def test_trust_lists_and_revokes(run: Any, project: Path) -> None:
     file = project.resolve() / "carrel.toml"
     file.write_text("[workspace]\nroot = '..'\n", encoding="utf-8")
 
-    allowed = "It names a place outside the project, which is now allowed:\n  [workspace]\n  root = \"..\"\n"
+    allowed = 'It names a place outside the project, which is now allowed:\n  [workspace]\n  root = ".."\n'
     assert run("trust") == Ran(0, f"{allowed}Trusted as it was just read: {file}\n", "")
     assert [one["path"] for one in json.loads(run("trust", "--list", "--json").out)] == [str(file)]
     assert run("trust", "--revoke") == Ran(0, f"No longer trusted: {file}\n", "")

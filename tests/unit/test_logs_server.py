@@ -125,7 +125,7 @@ def test_a_value_that_cannot_work_is_refused(project: Path, environment: dict[st
     with pytest.raises(ConfigError) as caught:
         open_desk(load(str(project), environment))
 
-    assert str(caught.value) == said
+    assert str(caught.value) == f"{project}/carrel.toml: {said}"
 
 
 def test_remote_tools_and_a_program_need_trust(project: Path, environment: dict[str, str]) -> None:
