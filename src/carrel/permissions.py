@@ -37,6 +37,10 @@ class Access(Value, frozen=True):
         """Tell whether a right is given for a scheme."""
         return self.scopes is None or f"{scheme}:{right}" in self.scopes or f"*:{right}" in self.scopes
 
+    def is_like(self, other: "Access") -> bool:
+        """Tell whether it is the same one's, with the same rights; it may end at another time."""
+        return (self.name, self.scopes) == (other.name, other.scopes)
+
     def concerns(self, schemes: Iterable[str]) -> bool:
         """Tell whether any right is given for one of these schemes."""
         named = {"*", *schemes}

@@ -103,6 +103,7 @@ class Connection:
         self._listens: dict[Key, tuple[bytes, Subscription]] = {}
         self._subscription: Subscription | None = None
         self._opening = threading.Lock()
+        self._is_closed = False
 
     def accept(self, line: bytes | OverLong) -> bytes | Work | None:
         """Take a message, or a batch; give its answer, or work that may wait, or nothing."""
@@ -112,7 +113,7 @@ class Connection:
             return self._accept_batch(line)
         return self._accept_one(line)
 
-    def _accept_one(self, line: bytes) -> bytes | Work | None:
+    def _accept_one(self, line: bytes, *, in_batch: bool = False) -> bytes | Work | None:
         try:
             message = jsonrpc.decode(line)
         except ProtocolError as error:
@@ -123,6 +124,8 @@ class Connection:
             self.notice(message)
             return None
         try:
+            if in_batch and (message.method == "initialize" or methods.era_of(message) is Era.MODERN):
+                raise ProtocolError(jsonrpc.INVALID_REQUEST, "Invalid request: this one may not be in a batch")
             call = methods.parse(message, self._server.served)
         except ProtocolError as error:
             return failures.encode(error, Era.LEGACY, message.id)
@@ -137,8 +140,10 @@ class Connection:
         """End the conversation; give the results that end its open subscriptions."""
         for key in tuple(self._running):
             self._run_unasked("notifications/cancelled", key)
-        if self._subscription is not None:
-            self._subscription.close()
+        with self._opening:
+            self._is_closed = True
+            if self._subscription is not None:
+                self._subscription.close()
         endings = []
         while self._listens:
             key, (request_id, subscription) = self._listens.popitem()
@@ -244,7 +249,7 @@ class Connection:
                 raise ProtocolError(jsonrpc.INVALID_REQUEST, message)
         except ProtocolError as error:
             return failures.encode(error, Era.LEGACY, error.request_id)
-        return together([self._accept_one(element) for element in lines], partial(self._fit, lines))
+        return together([self._accept_one(element, in_batch=True) for element in lines], partial(self._fit, lines))
 
     def _fit(self, lines: Sequence[bytes], answers: Sequence[bytes | None]) -> Sequence[bytes]:
         """Give a batch's answers as one message holds them; those that no longer fit are to be asked for singly."""
@@ -350,6 +355,8 @@ class Connection:
     def _subscription_of_client(self) -> Subscription:
         """Give the one subscription of a legacy client: its URIs, and the lists."""
         with self._opening:
+            if self._is_closed:
+                raise ProviderError("The conversation has ended", word="unavailable")
             if self._subscription is None:
                 news = News(self._catalog, self._access, self._send, lists=True, tools=self._catalog.calls)
                 self._subscription = self._server.watcher.subscribe(news, list_changes=True)

@@ -17,8 +17,9 @@ from carrel import permissions
 from carrel.catalog import Catalog
 from carrel.errors import CarrelError
 from carrel.limits import LIST_CHANGES_PER_SECOND, SHUTDOWN_GRACE_S, UPDATES_PER_SECOND
-from carrel.provider import Following, Provider, Surveying, Tracing, Watching
+from carrel.provider import Following, Provider, Tracing, Watching
 from carrel.routing import Mounted
+from carrel.surveys import Surveys
 from carrel.uri import normalise, split_query
 
 log = logging.getLogger(__name__)
@@ -43,6 +44,7 @@ class Subscription:
         self.uris: set[str] = set()
         self.list_changes = False
         self.started = False
+        self.closed = False
         self.told: dict[str, float] = {}
 
     def start(self) -> None:
@@ -76,8 +78,7 @@ class Watcher:
         self._tokens: dict[str, str | None] = {}
         self._evented: set[str] = set()
         self._followed: dict[str, Following] = {}
-        self._surveys: dict[str, str] = {}
-        self._early_surveys: dict[str, str] = {}
+        self._surveys = Surveys(catalog)
         self._has_events = False
         self._owners: dict[str, Mounted] = {}
         self._asked: dict[str, float] = {}
@@ -101,9 +102,9 @@ class Watcher:
                 subscription.list_changes = list_changes
                 self._subscriptions.add(subscription)
                 self._run()
-            if list_changes:
-                # Only now: while nobody listened, the events may just have been ending.
-                self._survey_early()
+            # Only now: while nobody listened, the events may just have been ending.
+            if list_changes and not self._has_events:
+                self._surveys.remember_early()
         except BaseException:
             self.remove(subscription)
             raise
@@ -116,6 +117,8 @@ class Watcher:
         provider = owner.provider
         places = {_place(one) for one in (uri, *(provider.traces(uri) if isinstance(provider, Tracing) else ()))}
         with self._changed:
+            if subscription.closed:
+                return
             self._tokens.setdefault(uri, token)
             self._owners[uri] = owner
             if isinstance(provider, Watching):
@@ -129,7 +132,15 @@ class Watcher:
             if isinstance(provider, Following):
                 self._followed[uri] = provider
         if isinstance(provider, Following):
-            provider.follow(uri)
+            self._follow(provider, uri)
+
+    def _follow(self, provider: Following, uri: str) -> None:
+        """Have a provider follow a URI, unless everybody left while it began to."""
+        provider.follow(uri)
+        with self._changed:
+            is_wanted = uri in self._followed
+        if not is_wanted:
+            provider.unfollow(uri)
 
     def discard(self, subscription: Subscription, uri: str) -> None:
         """Have a subscription hear of a URI no longer."""
@@ -154,6 +165,8 @@ class Watcher:
 
     def remove(self, subscription: Subscription) -> None:
         """Forget a subscription."""
+        with self._changed:
+            subscription.closed = True
         for uri in tuple(subscription.uris):
             self.discard(subscription, uri)
         with self._changed:
@@ -238,7 +251,7 @@ class Watcher:
             with self._changed:
                 if not self._subscriptions:
                     self._has_events = False
-                    self._early_surveys.clear()
+                    self._surveys.forget_early()
                     break
                 ready = self._take_ready()
                 if not ready:
@@ -333,39 +346,17 @@ class Watcher:
                         self._tokens[uri] = now
                 changed.append(uri)
 
-    def _survey_early(self) -> None:
-        """Remember the lists' tokens of providers whose events have not begun."""
-        if not self._has_events:
-            for provider, surveying in self._eventful():
-                if provider.name not in self._early_surveys:
-                    self._early_surveys[provider.name] = surveying.survey()
-
     def _compare_early(self, began: float) -> None:
         """Tell, once the events have begun, that a list changed before."""
-        early, self._early_surveys = self._early_surveys, {}
-        for provider, surveying in self._eventful():
-            if provider.name in early and surveying.survey() != early[provider.name]:
-                with self._changed:
-                    for subscription in self._listening_for(provider):
-                        self._schedule_once(subscription, LIST, began)
-
-    def _eventful(self) -> Iterator[tuple[Provider, Surveying]]:
-        """Give the providers that tell of their lists themselves, and can be asked, too."""
-        for mounted in self._catalog.mounted:
-            if isinstance(mounted.provider, Surveying) and isinstance(mounted.provider, Watching):
-                yield mounted.provider, mounted.provider
+        for provider in self._surveys.changed_early():
+            with self._changed:
+                for subscription in self._listening_for(provider):
+                    self._schedule_once(subscription, LIST, began)
 
     def _survey(self, due: set[str] | None = None) -> None:
-        """Ask the lists' tokens, of those whose turn it is, and tell of those that are others than last time."""
-        for mounted in self._catalog.mounted:
-            if due is not None and mounted.provider.name not in due:
-                continue
-            if isinstance(mounted.provider, Surveying) and not isinstance(mounted.provider, Watching):
-                token = mounted.provider.survey()
-                before = self._surveys.get(mounted.provider.name, token)
-                self._surveys[mounted.provider.name] = token
-                if before != token:
-                    self.list_changed(mounted.provider)
+        """Tell of the lists that changed, of those whose turn it is."""
+        for provider in self._surveys.changed(due):
+            self.list_changed(provider)
 
 
 class _Reports:

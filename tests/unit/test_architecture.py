@@ -40,7 +40,7 @@ DOMAIN = frozenset(
         "provider",
         "routing",
         "sandbox",
-        "search",
+        "surveys",
         "waiting",
         "watch",
     }

@@ -384,7 +384,7 @@ def test_a_client_pushes_out_only_its_own_sessions() -> None:
     server = Server(Catalog([Memory()]))
 
     def session_of(owner: str) -> Session:
-        return Session(owner, server.connect(lambda _: None), Outbox(), "2025-11-25")
+        return Session(Access(owner), server.connect(lambda _: None), Outbox(), "2025-11-25")
 
     async def talk() -> None:
         sessions = Sessions(limit=10, limit_each=2)

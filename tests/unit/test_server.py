@@ -994,6 +994,30 @@ def test_no_fault_of_a_provider_gets_past_the_server(caplog: pytest.LogCaptureFi
     client.close()
 
 
+def test_a_subscription_that_comes_too_late_is_not_made() -> None:
+    asked, go_on = threading.Event(), threading.Event()
+
+    class Slow(Counted):
+        def fingerprint(self, uri: str) -> str | None:
+            asked.set()
+            assert go_on.wait(PATIENCE_S)
+            return super().fingerprint(uri)
+
+    server = serve(Slow("slow", {"a": ""}))
+    client = Conversation(server)
+    client.open()
+    with ThreadPoolExecutor(1) as pool:
+        subscribing = pool.submit(client.ask, "resources/subscribe", {"uri": "slow:///a"}, version=LEGACY)
+        assert asked.wait(PATIENCE_S)
+        client.close()
+        go_on.set()
+        subscribing.result(PATIENCE_S)
+
+    assert (server.watcher._tokens, server.watcher._interested) == ({}, {})
+    client.tell("notifications/initialized")
+    assert not server.watcher._subscriptions
+
+
 def test_a_read_that_wants_to_end_the_process_ends_only_itself() -> None:
     class Leaving(Shelf):
         def read(self, path: str) -> Reading | Text:

@@ -43,7 +43,7 @@ class App:
         self._guard = guard
         self.threads = Threads(deadline_s)
         self.sessions = Sessions()
-        self._endpoint = Endpoint(server, self.threads, self.sessions)
+        self._endpoint = Endpoint(server, self.threads, self.sessions, self._is_let_in)
         self._plain = Plain(server, self.threads)
         self._allowances: dict[str, Allowance] = {}
 
@@ -93,6 +93,11 @@ class App:
             await self._tell_about(request)
         else:
             await self._plain.answer(request)
+
+    def _is_let_in(self, request: Request) -> bool:
+        """Tell whether a token that was good still is; one that would have to be asked for, was."""
+        known = self._guard.known(request)
+        return known is None or (isinstance(known, Access) and known.is_like(request.access))
 
     def _let_in(self, request: Request, access: Access) -> None:
         request.access = access

@@ -11,9 +11,9 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from functools import lru_cache, partial
 from time import time
-from typing import Final
+from typing import Final, NamedTuple
 
-from carrel.errors import ProtocolError
+from carrel.errors import ProtocolError, ProviderError
 from carrel.protocol import eras, failures, headers, jsonrpc, methods
 from carrel.protocol.eras import Era
 from carrel.protocol.headers import Headers
@@ -37,11 +37,15 @@ _ALLOW_ALL: Final = (b"allow", b"POST, GET, DELETE")
 class Endpoint:
     """Answers what comes to `/mcp`."""
 
-    def __init__(self, server: Server, threads: Threads, sessions: Sessions) -> None:
+    def __init__(
+        self, server: Server, threads: Threads, sessions: Sessions, is_let_in: Callable[[Request], bool]
+    ) -> None:
+        """Make it. `is_let_in` tells of somebody who was let in whether they still would be."""
         self._server = server
         self._threads = threads
         self._sessions = sessions
-        self._streams: set[tuple[Connection, Outbox]] = set()
+        self._is_let_in = is_let_in
+        self._waiting: set[Waiting] = set()
 
     async def answer(self, request: Request) -> None:
         """Answer one request."""
@@ -54,9 +58,10 @@ class Endpoint:
 
     def close(self) -> None:
         """End every stream, each with its result, and every session."""
-        for connection, outbox in tuple(self._streams):
-            for ending in connection.close():
-                outbox.finish(ending)
+        for waiting in tuple(self._waiting):
+            for ending in waiting.connection.close():
+                waiting.outbox.finish(ending)
+            waiting.outbox.finish(waiting.stopped())
         self._sessions.close()
 
     # POST: one message
@@ -104,9 +109,9 @@ class Endpoint:
             if given is None:
                 await request.reply(202)
             elif isinstance(given, Work):
-                await self._wait(request, session.connection, given, outbox, Era.LEGACY, outbox.finish)
+                await self._wait(request, Waiting(session.connection, outbox, Era.LEGACY), given, outbox.finish)
             else:
-                await request.reply(200, given, JSON)
+                await request.reply(200 if given.startswith(b"[") else 400, given, JSON)
             return
         await request.reply(400, failures.encode(error, Era.LEGACY, error.request_id), JSON)
 
@@ -168,7 +173,7 @@ class Endpoint:
                 outbox.finish(given)
         take = outbox.finish_if if call.method == _LISTEN else outbox.finish
         try:
-            await self._wait(request, connection, given, outbox, call.era, take)
+            await self._wait(request, Waiting(connection, outbox, call.era, call.id), given, take)
         finally:
             if call.era is Era.MODERN:
                 if isinstance(given, Work) and not outbox.is_finished:
@@ -177,42 +182,39 @@ class Endpoint:
                     connection.close()
 
     async def _wait(
-        self,
-        request: Request,
-        connection: Connection,
-        given: bytes | Work | None,
-        outbox: Outbox,
-        era: Era,
-        take: Callable[[bytes | None], None],
+        self, request: Request, waiting: "Waiting", given: bytes | Work | None, take: Callable[[bytes | None], None]
     ) -> None:
         """Wait for what comes first: the answer, something to tell before it, or that the client left."""
+        outbox = waiting.outbox
         gone = asyncio.ensure_future(request.until_gone())
         gone.add_done_callback(lambda _: outbox.wake())
-        self._streams.add((connection, outbox))
+        self._waiting.add(waiting)
         try:
-            with self._threads.waiting(request.access) as is_free:
-                if isinstance(given, Work) and is_free:
-                    self._threads.submit(given, take)
-                elif isinstance(given, Work):
-                    take(given.refuse())
-                while not (outbox.is_finished or outbox.has_pending or gone.done()):
-                    await outbox.wait(None)
+            if isinstance(given, Work):
+                self._threads.submit(request.access, given, take)
+            while not (outbox.is_finished or outbox.has_pending or gone.done()):
+                await outbox.wait(None)
             if gone.done():
                 return
             if outbox.is_finished and not outbox.has_pending:
-                await (request.reply(202) if outbox.answer is None else _reply(request, outbox.answer, era))
+                await (request.reply(202) if outbox.answer is None else _reply(request, outbox.answer, waiting.era))
                 return
             await self._stream(request, outbox, gone)
         finally:
-            self._streams.discard((connection, outbox))
+            self._waiting.discard(waiting)
             gone.cancel()
 
     async def _stream(self, request: Request, outbox: Outbox, gone: asyncio.Future[None]) -> None:
-        with self._threads.streaming(request.access) as is_free, _expiring(request, outbox) as is_expired:
+        with self._threads.streaming(request.access) as is_free, _expiring(request, outbox):
             if is_free:
-                await stream(request, outbox, lambda: gone.done() or is_expired())
+                await stream(request, outbox, lambda: gone.done() or self._is_shut_out(request))
             else:
                 await request.refuse(503, "Too many open streams: close some", (b"retry-after", b"1"))
+
+    def _is_shut_out(self, request: Request) -> bool:
+        """Tell whether whoever opened a stream may be told no more: the token ended, or was taken back."""
+        ends_at = request.access.expires_at
+        return (ends_at is not None and time() >= ends_at) or not self._is_let_in(request)
 
     def _connect(self, request: Request, send: Callable[[bytes], None]) -> Connection:
         return self._server.connect(send, request.access, request.allowance)
@@ -228,7 +230,7 @@ class Endpoint:
             await _reply(request, given, Era.LEGACY)
             return
         version = eras.negotiate(call.params.protocol_version)
-        session = Session(request.access.name, connection, outbox, version)
+        session = Session(request.access, connection, outbox, version)
         self._sessions.add(session)
         await request.reply(200, given, JSON, (_SESSION, session.id.encode()))
 
@@ -265,7 +267,7 @@ class Endpoint:
         gone = asyncio.ensure_future(request.until_gone())
         gone.add_done_callback(lambda _: session.outbox.wake())
         try:
-            with self._threads.streaming(request.access) as is_free, _expiring(request, session.outbox) as is_expired:
+            with self._threads.streaming(request.access) as is_free, _expiring(request, session.outbox):
                 if not is_free:
                     await request.refuse(503, "Too many open streams: close some", (b"retry-after", b"1"))
                     return
@@ -273,11 +275,24 @@ class Endpoint:
 
                 def is_over() -> bool:
                     self._sessions.touch(session)
-                    return gone.done() or is_expired() or not session.is_read_by(reader)
+                    return gone.done() or self._is_shut_out(request) or not session.is_read_by(reader)
 
                 await stream(request, session.outbox, is_over)
         finally:
             gone.cancel()
+
+
+class Waiting(NamedTuple):
+    """A request that waits for its answer, or that is told things."""
+
+    connection: Connection
+    outbox: Outbox
+    era: Era
+    request_id: bytes | None = None
+
+    def stopped(self) -> bytes:
+        """Give the answer that says that the server stops."""
+        return failures.encode(ProviderError("Server is stopping", word="unavailable"), self.era, self.request_id)
 
 
 async def _reply(request: Request, answer: bytes, era: Era) -> None:
@@ -301,15 +316,15 @@ async def _refuse_session(request: Request, request_id: bytes | None) -> None:
 
 
 @contextmanager
-def _expiring(request: Request, outbox: Outbox) -> Iterator[Callable[[], bool]]:
-    """Tell when the right to a stream ends, and have the stream look then."""
+def _expiring(request: Request, outbox: Outbox) -> Iterator[None]:
+    """Have a stream look when the right to it ends."""
     ends_at = request.access.expires_at
     if ends_at is None:
-        yield lambda: False
+        yield
         return
     timer = asyncio.get_running_loop().call_later(max(0.0, ends_at - time()) + 0.001, outbox.wake)
     try:
-        yield lambda: time() >= ends_at
+        yield
     finally:
         timer.cancel()
 

@@ -1,6 +1,6 @@
 """Legacy sessions: what `initialize` agreed on, until it is ended, idle for too long or pushed out.
 
-Ids are 128 random bits and work only for whoever opened the session.
+Ids are 128 random bits and work only for whoever opened the session, with the same rights.
 """
 
 import asyncio
@@ -21,9 +21,10 @@ SWEEP_S: Final = 60.0
 class Session:
     """One legacy conversation. What is told outside of answers waits in its outbox for the GET stream."""
 
-    def __init__(self, owner: str, connection: Connection, outbox: Outbox, version: str) -> None:
+    def __init__(self, access: Access, connection: Connection, outbox: Outbox, version: str) -> None:
         self.id = secrets.token_hex(16)
-        self.owner = owner
+        self.access = access
+        self.owner = access.name
         self.connection = connection
         self.outbox = outbox
         self.version = version
@@ -78,10 +79,10 @@ class Sessions:
         self._watch()
 
     def find(self, session_id: str, access: Access) -> Session | None:
-        """Give a live session of whoever asks, and count that as use."""
+        """Give a live session of whoever asks, with the rights it was opened with, and count that as use."""
         self.sweep()
         session = self._live.get(session_id)
-        if session is None or session.owner != access.name:
+        if session is None or not session.access.is_like(access):
             return None
         self.touch(session)
         return session

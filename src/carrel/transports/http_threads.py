@@ -6,7 +6,7 @@ import threading
 from collections import Counter
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from typing import Generic, TypeVar
+from typing import Any, Generic, TypeVar
 
 from carrel.boundary import attempt
 from carrel.errors import ProtocolError, ProviderError, RequestError
@@ -24,12 +24,25 @@ class Threads:
 
     def __init__(self, deadline_s: float = REQUEST_DEADLINE_S) -> None:
         self._workers = Workers(lambda _: None, deadline_s)
-        self._waiting: Counter[str] = Counter()
-        self._streams: Counter[str] = Counter()
+        self._waiting = Places(MAX_WAITING_PER_CLIENT)
+        self._streams = Places(MAX_STREAMS_PER_CLIENT)
+        self._errands: set[_Errand[Any]] = set()
 
-    def submit(self, work: Work, take: Take) -> None:
-        """Have a piece of work done; `take` is called on another thread."""
-        self._workers.submit(work, take)
+    def submit(self, access: Access, work: Work, take: Take) -> None:
+        """Have a piece of work done for somebody; `take` is called, maybe on another thread.
+
+        It counts until it is done, also when whoever asked has left meanwhile.
+        """
+        leave = self._waiting.enter(access.name)
+        if leave is None:
+            take(work.refuse())
+            return
+
+        def taken(answer: bytes | None) -> None:
+            leave()
+            take(answer)
+
+        self._workers.submit(work, taken)
 
     async def call(
         self,
@@ -43,34 +56,39 @@ class Threads:
 
         `discard` gets what came too late for anybody to want it; `owner` is the provider that is waited for.
         """
-        with self.waiting(access) as is_free:
-            if not is_free:
-                raise ProviderError("Too many requests wait: slow down", word="busy", data={"retryAfterMs": 1_000})
-            errand = _Errand(access, action, discard)
+        leave = self._waiting.enter(access.name)
+        if leave is None:
+            raise ProviderError("Too many requests wait: slow down", word="busy", data={"retryAfterMs": 1_000})
+        errand = _Errand(access, action, discard)
+        self._errands.add(errand)
+        try:
             running = Running(lambda: None)
             self._workers.submit(Work(running, errand.run, errand.expire, errand.refuse, owner=owner), errand.settle)
             return await errand.future
-
-    @contextmanager
-    def waiting(self, access: Access) -> Iterator[bool]:
-        """Count a request that waits; tell whether the client may have one more."""
-        with _counted(self._waiting, access.name, MAX_WAITING_PER_CLIENT) as is_free:
-            yield is_free
+        finally:
+            self._errands.discard(errand)
+            leave()
 
     @contextmanager
     def streaming(self, access: Access) -> Iterator[bool]:
         """Count an open stream; tell whether the client may have one more."""
-        with _counted(self._streams, access.name, MAX_STREAMS_PER_CLIENT) as is_free:
-            yield is_free
+        leave = self._streams.enter(access.name)
+        try:
+            yield leave is not None
+        finally:
+            if leave is not None:
+                leave()
 
     @property
     def open_streams(self) -> int:
         """How many streams are open."""
-        return self._streams.total()
+        return self._streams.taken
 
     def close(self) -> None:
-        """Let the threads end."""
+        """Let the threads end; who waits for one is told so."""
         self._workers.close()
+        for errand in self._errands:
+            errand.stop()
 
 
 class _Errand(Generic[_Made]):
@@ -98,6 +116,11 @@ class _Errand(Generic[_Made]):
     def refuse(self) -> None:
         self._failure = ProviderError("Server is busy: too many requests wait", word="busy")
 
+    def stop(self) -> None:
+        """Have nobody wait for it any more."""
+        if not self.future.done():
+            self.future.set_exception(ProviderError("Server is stopping", word="unavailable"))
+
     def settle(self, _: bytes | None) -> None:
         # The loop may be gone: then nobody waits any more.
         with contextlib.suppress(RuntimeError):
@@ -113,18 +136,37 @@ class _Errand(Generic[_Made]):
             self.future.set_exception(self._failure)
 
 
-@contextmanager
-def _counted(counter: Counter[str], name: str, limit: int) -> Iterator[bool]:
-    if counter[name] >= limit:
-        yield False
-        return
-    counter[name] += 1
-    try:
-        yield True
-    finally:
-        counter[name] -= 1
-        if not counter[name]:
-            del counter[name]
+class Places:
+    """So many for each client, taken and left from any thread."""
+
+    def __init__(self, each: int) -> None:
+        self._each = each
+        self._taken: Counter[str] = Counter()
+        self._lock = threading.Lock()
+
+    @property
+    def taken(self) -> int:
+        """How many are taken, by all together."""
+        return self._taken.total()
+
+    def enter(self, name: str) -> Callable[[], None] | None:
+        """Take a place; give what leaves it, once however often it is called, or None if none is free."""
+        with self._lock:
+            if self._taken[name] >= self._each:
+                return None
+            self._taken[name] += 1
+        is_left = False
+
+        def leave() -> None:
+            nonlocal is_left
+            with self._lock:
+                if not is_left:
+                    is_left = True
+                    self._taken[name] -= 1
+                    if not self._taken[name]:
+                        del self._taken[name]
+
+        return leave
 
 
 def aside(action: Callable[[], object]) -> None:

@@ -1,0 +1,54 @@
+"""Whether lists changed: their providers are asked for tokens, which are held against those of the last time."""
+
+from collections.abc import Iterator
+
+from carrel.catalog import Catalog
+from carrel.provider import Provider, Surveying, Watching
+
+
+class Surveys:
+    """The tokens of every list that can be asked for one.
+
+    Providers that tell of their lists themselves are asked only about the time before their events begin.
+    """
+
+    def __init__(self, catalog: Catalog) -> None:
+        self._catalog = catalog
+        self._tokens: dict[str, str] = {}
+        self._early: dict[str, str] = {}
+
+    def __bool__(self) -> bool:
+        """Tell whether there is any list to ask about again and again."""
+        return bool(self._tokens)
+
+    def changed(self, due: set[str] | None = None) -> Iterator[Provider]:
+        """Ask those whose turn it is, or all; give those whose list is another than last time."""
+        for provider, surveying in self._surveyed():
+            if not isinstance(provider, Watching) and (due is None or provider.name in due):
+                token = surveying.survey()
+                before = self._tokens.get(provider.name, token)
+                self._tokens[provider.name] = token
+                if before != token:
+                    yield provider
+
+    def remember_early(self) -> None:
+        """Note how the lists are of which events are to tell."""
+        for provider, surveying in self._surveyed():
+            if isinstance(provider, Watching) and provider.name not in self._early:
+                self._early[provider.name] = surveying.survey()
+
+    def changed_early(self) -> Iterator[Provider]:
+        """Give, once the events have begun, those whose list changed before."""
+        early, self._early = self._early, {}
+        for provider, surveying in self._surveyed():
+            if provider.name in early and surveying.survey() != early[provider.name]:
+                yield provider
+
+    def forget_early(self) -> None:
+        """Forget what was noted: the events end."""
+        self._early.clear()
+
+    def _surveyed(self) -> Iterator[tuple[Provider, Surveying]]:
+        for mounted in self._catalog.mounted:
+            if isinstance(mounted.provider, Surveying):
+                yield mounted.provider, mounted.provider

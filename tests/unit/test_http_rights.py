@@ -1,0 +1,164 @@
+"""What outlives a request: sessions, streams and work belong to whoever opened them, as long as they may."""
+
+import asyncio
+
+from carrel.limits import MAX_BATCH
+from carrel.permissions import Access
+from carrel.transports.http import App
+from carrel.transports.http_guard import Doors, Guard
+from carrel.transports.http_threads import Places
+from tests.http_asking import INITIALIZE, JSON, application, ask, asking, legacy, modern, modern_headers, run
+from tests.memory_provider import PATIENCE_S, Eventful, Gated, Memory
+
+
+class Keys:
+    """Tokens that may be changed."""
+
+    def __init__(self, **known: Access) -> None:
+        self.known = known
+
+    def find(self, token: str) -> Access | None:
+        return self.known.get(token)
+
+
+def guarded(*providers: Memory | Eventful | Gated, keys: Keys) -> App:
+    return application(*providers, guard=Guard(Doors(is_loopback=True), keys))
+
+
+def bearing(token: str, headers: dict[str, str] = JSON) -> dict[str, str]:
+    return {**headers, "authorization": f"Bearer {token}"}
+
+
+async def open_session(app: App, headers: dict[str, str] = JSON, version: str = "2025-11-25") -> dict[str, str]:
+    opening = legacy("initialize", {**INITIALIZE, "protocolVersion": version})
+    reply = await ask(app, "POST", "/mcp", headers, opening)
+    return {**headers, "mcp-session-id": reply.headers["mcp-session-id"]}
+
+
+async def arrived(gated: Gated, count: int = 1) -> None:
+    for _ in range(count):
+        assert await asyncio.to_thread(gated.arrived.acquire, timeout=PATIENCE_S)
+
+
+# Rights
+
+
+def test_a_session_is_only_for_the_rights_it_was_opened_with() -> None:
+    keys = Keys(one=Access("one"))
+    app = guarded(Memory(), keys=keys)
+
+    async def talk() -> None:
+        session = await open_session(app, bearing("one"))
+        keys.known["one"] = Access("one", expires_at=1e12)
+        assert (await ask(app, "POST", "/mcp", session, legacy("ping"))).status == 200
+        keys.known["one"] = Access("one", frozenset(["other:read"]))
+        for method in ("POST", "GET", "DELETE"):
+            assert (await ask(app, method, "/mcp", session, legacy("ping"))).status == 404
+        app.end()
+
+    run(talk)
+
+
+def test_a_listener_whose_token_was_taken_back_is_told_nothing_more() -> None:
+    keys, shelf = Keys(one=Access("one")), Eventful("e", {"a": "1"})
+    app = guarded(shelf, keys=keys)
+
+    async def talk() -> None:
+        body = modern("subscriptions/listen", {"notifications": {"resourceSubscriptions": ["e:///a"]}})
+        headers = bearing("one", modern_headers("subscriptions/listen"))
+        async with asking(app, "POST", "/mcp", headers, body) as stream:
+            assert (await stream.message())["method"] == "notifications/subscriptions/acknowledged"
+            assert await asyncio.to_thread(shelf.watched.acquire, timeout=PATIENCE_S)
+            del keys.known["one"]
+            shelf.put("a", "2")
+            assert await stream.message() is None
+
+    run(talk)
+
+
+def test_a_session_whose_token_was_taken_back_is_told_nothing_more() -> None:
+    keys, shelf = Keys(one=Access("one")), Eventful("e", {"a": "1"})
+    app = guarded(shelf, keys=keys)
+
+    async def talk() -> None:
+        session = await open_session(app, bearing("one"))
+        async with asking(app, "GET", "/mcp", session) as stream:
+            await ask(app, "POST", "/mcp", session, legacy("resources/subscribe", {"uri": "e:///a"}))
+            assert await asyncio.to_thread(shelf.watched.acquire, timeout=PATIENCE_S)
+            del keys.known["one"]
+            shelf.put("a", "2")
+            assert await stream.message() is None
+        app.end()
+
+    run(talk)
+
+
+# Batches
+
+
+def test_a_batch_holds_no_request_that_needs_headers_or_agrees_on_a_version() -> None:
+    app = application(Memory())
+
+    async def talk() -> None:
+        session = await open_session(app, version="2025-03-26")
+        listen = modern("subscriptions/listen", {"notifications": {"resourcesListChanged": True}}, request_id=1)
+        again = legacy("initialize", INITIALIZE, request_id=2)
+        fine = legacy("ping", request_id=3)
+        reply = await ask(app, "POST", "/mcp", session, b"[" + b",".join((listen, again, fine)) + b"]")
+        codes = {one["id"]: one.get("error", {}).get("code") for one in reply.json}
+        assert (reply.status, codes) == (200, {1: -32600, 2: -32600, 3: None})
+        for wrong in (b"[]", b"[" + b",".join([fine] * (MAX_BATCH + 1)) + b"]"):
+            refused = await ask(app, "POST", "/mcp", session, wrong)
+            assert (refused.status, refused.json["error"]["code"]) == (400, -32600)
+        app.end()
+
+    run(talk)
+
+
+# Work
+
+
+def test_work_of_a_client_that_left_still_counts_as_its_own() -> None:
+    gated = Gated()
+    app = guarded(gated, keys=Keys(one=Access("one"), other=Access("other")))
+    app.threads._waiting = Places(2)
+
+    async def talk() -> None:
+        for number in range(2):
+            body = legacy("resources/read", {"uri": f"gated:///gate/{number}"})
+            async with asking(app, "POST", "/mcp", bearing("one"), body):
+                await arrived(gated)
+        third = legacy("resources/read", {"uri": "gated:///gate/3"})
+        refused = await ask(app, "POST", "/mcp", bearing("one"), third)
+        assert refused.json["error"]["data"]["dev.carrel/error"] == "busy"
+        others = asyncio.ensure_future(ask(app, "POST", "/mcp", bearing("other"), third))
+        await arrived(gated)
+        gated.open_gate()
+        assert (await others).json["result"]["contents"][0]["text"] == "through gate/3"
+
+    run(talk)
+
+
+def test_who_waits_when_the_server_stops_is_told_at_once() -> None:
+    gated = Gated()
+    app = application(gated)
+
+    async def talk() -> None:
+        uri = "gated:///gate/1"
+        read = {"uri": uri}
+        asked = [
+            ask(app, "POST", "/mcp", modern_headers("resources/read", uri), modern("resources/read", read)),
+            ask(app, "POST", "/mcp", await open_session(app), legacy("resources/read", read)),
+            ask(app, "GET", "/gated/gate/1"),
+        ]
+        waiting = [asyncio.ensure_future(one) for one in asked]
+        await arrived(gated, 3)
+        app.end()
+        new, old, plain = await asyncio.gather(*waiting)
+        for reply in (new, old):
+            assert reply.json["error"]["message"] == "Server is stopping"
+            assert (reply.json["id"], reply.json["error"]["data"]["dev.carrel/error"]) == (1, "unavailable")
+        assert (plain.status, plain.json) == (503, {"error": "Server is stopping"})
+        gated.open_gate()
+
+    run(talk)
