@@ -258,7 +258,7 @@ async def main() -> None:
             await show_log(client, project)
         await show_doors(project)
     console.print()
-    console.print("Try it on a project of yours: [bold]carrel[/], or [bold]claude mcp add carrel -- carrel serve[/]")
+    console.print("Try it on a project of yours: [bold]pipx install .[/], then [bold]carrel[/] in its folder")
 
 
 if __name__ == "__main__":

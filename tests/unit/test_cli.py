@@ -124,7 +124,7 @@ def test_the_overview_shows_the_desk_and_how_to_connect(run: Any, project: Path)
 
     assert ran.code == 0
     assert ran.out.splitlines()[0] == f"The desk of {project.resolve()}"
-    assert "claude mcp add carrel -- carrel serve" in ran.out
+    assert "claude mcp add --scope user carrel -- carrel serve" in ran.out
 
 
 def test_the_overview_in_json(run: Any, project: Path) -> None:
