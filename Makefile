@@ -93,6 +93,10 @@ test: check slow fuzz e2e bench-smoke ## Everything; a skipped test is a failure
 docs: $(READY) ## Write the pages that are generated
 	$(BIN)/python -m scripts.docs
 
+.PHONY: picture
+picture: $(READY) ## Take the picture of the demo again: docs/demo.svg
+	$(BIN)/python examples/demo.py --svg docs/demo.svg
+
 .PHONY: clean
 clean: ## Remove everything that was made here
 	rm -rf $(VENV) $(NODE) .bench build dist bench/results .hypothesis .mypy_cache .pytest_cache .ruff_cache

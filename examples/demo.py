@@ -1,13 +1,16 @@
 """Starts the real server on a sample project and reads from it through the official MCP client.
 
 `make demo` runs this. Nothing here is played: every line shown came over the wire.
-With `--svg FILE` what was shown is also kept as a picture.
+With `--svg FILE` a few steps are shown, and kept as a picture.
 """
 
 import asyncio
+import json
+import re
 import subprocess
 import sys
 import tempfile
+from itertools import count
 from pathlib import Path
 from time import perf_counter
 from typing import Any, cast
@@ -26,6 +29,7 @@ from examples.sample import BUILD, lay_out
 
 CARREL = str(Path(sys.executable).parent / "carrel")
 ETAG, CONDITION = "dev.carrel/etag", "dev.carrel/if-none-match"
+FONTS = "ui-monospace, SFMono-Regular, Menlo, Consolas, 'DejaVu Sans Mono', monospace"
 
 PICTURE = next((sys.argv[at + 1] for at, word in enumerate(sys.argv[:-1]) if word == "--svg"), None)
 
@@ -34,10 +38,15 @@ console = Console(
 )
 
 
+numbers = count(1)
+
+
 def step(title: str) -> None:
     """Announce what comes."""
-    console.print()
-    console.rule(f"[bold]{title}", align="left", style="cyan")
+    number = next(numbers)
+    if not PICTURE or number > 1:
+        console.print()
+    console.rule(f"[bold]{number}. {title}", align="left", style="cyan")
 
 
 def server(project: Path) -> StdioServerParameters:
@@ -47,7 +56,7 @@ def server(project: Path) -> StdioServerParameters:
 
 async def show_opening(project: Path) -> None:
     """Shake hands in both eras of the protocol."""
-    step("1. A host connects: both protocol eras, one server")
+    step("A host connects: both protocol eras, one server")
     for mode, told in (("auto", "modern, stateless"), ("legacy", "legacy, with a handshake")):
         began = perf_counter()
         async with Client(server(project), mode=mode) as client:
@@ -58,26 +67,32 @@ async def show_opening(project: Path) -> None:
 
 async def show_list(client: Client) -> None:
     """List what is there."""
-    step("2. What is on the desk: resources/list")
+    step("What is on the desk: resources/list")
     table = Table(box=None, pad_edge=False, padding=(0, 2), header_style="dim")
     for heading in ("URI", "bytes", "type"):
         table.add_column(heading, justify="right" if heading == "bytes" else "left")
-    for entry in (await client.list_resources()).resources:
+    entries = (await client.list_resources()).resources
+    first = {str(entry.uri).partition(":")[0]: entry for entry in reversed(entries)}
+    shown = [entry for entry in entries if not PICTURE or entry in first.values()]
+    for entry in shown:
         table.add_row(f"[cyan]{entry.uri}[/]", "" if entry.size is None else str(entry.size), entry.mime_type or "")
     console.print(table)
-    console.print("  [dim]README.md and .env are not there: a Flutter project lists what its preset allows.[/]")
+    if PICTURE:
+        console.print(f"  [dim]… and {len(entries) - len(shown)} more[/]")
+    else:
+        console.print("  [dim]README.md and .env are not there: a Flutter project lists what its preset allows.[/]")
 
 
 async def show_guide(client: Client) -> None:
     """Read what teaches a model the URIs."""
-    step("3. What a model reads first: carrel://guide")
+    step("What a model reads first: carrel://guide")
     text = text_of(await client.read_resource("carrel://guide"))
     console.print(Panel(Syntax("\n".join(text.splitlines()[:12]) + "\n…", "markdown", word_wrap=True), style="dim"))
 
 
 async def show_parts(client: Client) -> None:
     """Read a file whole, by lines, by bytes, and not at all when it has not changed."""
-    step("4. A file, and parts of it")
+    step("A file, and parts of it")
     whole = await client.read_resource("workspace:///lib/main.dart")
     console.print("[dim]workspace:///lib/main.dart?lines=5-8[/]")
     lines = await client.read_resource("workspace:///lib/main.dart?lines=5-8")
@@ -98,14 +113,14 @@ async def show_parts(client: Client) -> None:
 
 async def show_folder(client: Client) -> None:
     """Read a folder."""
-    step("5. A folder is a resource too")
+    step("A folder is a resource too")
     for item in (await client.read_resource("workspace:///")).contents:
         console.print(f"  [cyan]{item.uri}[/]  [dim]{getattr(item, 'text', '') or 'folder'}[/]")
 
 
 async def show_refusals(client: Client) -> None:
     """Ask for what is not served."""
-    step("6. What is refused, and what a client is told")
+    step("What is refused, and what a client is told")
     for uri in ("workspace:///.env", "workspace:///../etc/passwd", "workspace:///lib/missing.dart"):
         try:
             await client.read_resource(uri)
@@ -115,7 +130,7 @@ async def show_refusals(client: Client) -> None:
 
 async def show_change(client: Client, project: Path) -> None:
     """Listen, change a file, hear of it."""
-    step("7. A change is told to whoever listens")
+    step("A change is told to whoever listens")
     uri = "workspace:///lib/forecast.dart"
     async with client.listen(resource_subscriptions=[uri]) as changes:
         console.print(f"  listening to [cyan]{uri}[/] …")
@@ -133,7 +148,7 @@ async def show_change(client: Client, project: Path) -> None:
 
 async def show_scopes(client: Client, project: Path) -> None:
     """Show a hierarchy of tasks, change it on the command line, hear of it."""
-    step("8. Projects, epics and tasks: scopes://tree/project-alpha?depth=2")
+    step("Projects, epics and tasks: scopes://tree/project-alpha?depth=2")
     uri = "scopes://tree/project-alpha?depth=2"
     console.print(text_of(await client.read_resource(uri)), markup=False, highlight=False)
     async with client.listen(resource_subscriptions=[uri]) as changes:
@@ -148,7 +163,7 @@ async def show_scopes(client: Client, project: Path) -> None:
 
 async def show_algocline(client: Client) -> None:
     """Read a Lua package's metadata without Lua, rows out of a file, the newest round of a log."""
-    step("9. Packages, Cards and logs of algocline")
+    step("Packages, Cards and logs of algocline")
     for uri in (
         "alc://packages/sketch/meta",
         "alc://cards/sketch_demo_1/samples?offset=1",
@@ -157,14 +172,16 @@ async def show_algocline(client: Client) -> None:
     ):
         console.print(f"  [cyan]{uri}[/]")
         try:
-            console.print(Syntax(text_of(await client.read_resource(uri)), "json", word_wrap=True))
+            found = json.loads(text_of(await client.read_resource(uri)))
+            # With spaces, so that lines break between words.
+            console.print(Syntax(json.dumps(found, ensure_ascii=False), "json", word_wrap=True))
         except MCPError as error:
             console.print(f"  [red]{error.error.code}[/] {error.error.message}")
 
 
 async def show_memory(client: Client) -> None:
     """Search the project's memory, then read what was found by mentioning it."""
-    step("10. What was learned before: search with a tool, read by mention")
+    step("What was learned before: search with a tool, read by mention")
     found = await client.call_tool("sage_search_checkpoints", {"query": "jwt auth"})
     for block in found.content:
         if block.type == "text":
@@ -179,7 +196,7 @@ async def show_memory(client: Client) -> None:
 
 async def show_log(client: Client, project: Path) -> None:
     """Run a build in a terminal, and follow its log from the assistant's side."""
-    step("11. A build in a terminal is a log on the desk: carrel run")
+    step("A build in a terminal is a log on the desk: carrel run")
     command = (CARREL, "run", "--kind", "build", "--name", "web", "--", "sh", "-c", BUILD)
     console.print("[dim]$ carrel run --kind build --name web -- …[/]")
     nowhere = asyncio.subprocess.DEVNULL
@@ -211,7 +228,7 @@ class Station:
 
 async def show_doors(project: Path) -> None:
     """Put a plain object, and another server, on the same desk."""
-    step("12. Two more doors: a plain Python object, and another MCP server")
+    step("Two more doors: a plain Python object, and another MCP server")
     (project / "station.py").write_text(STATION, encoding="utf-8")
     other = project.parent / "other_desk"
     (other / "docs").mkdir(parents=True)
@@ -236,32 +253,55 @@ def meta_of(result: Any) -> dict[str, Any]:
     return dict(result.contents[0].meta or {})
 
 
-async def main() -> None:
-    """Show everything, on a sample project that is thrown away afterwards."""
+async def show_everything(project: Path) -> None:
+    """Show every step."""
+    console.print(
+        Panel("[bold]Carrel[/] serves a sample Flutter project, and the official MCP client reads it", expand=False)
+    )
+    await show_opening(project)
+    async with Client(server(project)) as client:
+        await show_list(client)
+        await show_guide(client)
+        await show_parts(client)
+        await show_folder(client)
+        await show_refusals(client)
+        await show_change(client, project)
+        await show_scopes(client, project)
+        await show_algocline(client)
+        await show_memory(client)
+        await show_log(client, project)
+    await show_doors(project)
+    console.print()
+    console.print("Try it on a project of yours: [bold]pipx install .[/], then [bold]carrel[/] in its folder")
+
+
+async def show_some(project: Path) -> None:
+    """Show as much as one picture holds."""
+    await show_opening(project)
+    async with Client(server(project)) as client:
+        await show_list(client)
+        await show_parts(client)
+        await show_scopes(client, project)
+        await show_log(client, project)
+    console.print()  # without it the last line's underscores are cut off
+
+
+def keep_picture(path: str) -> None:
+    """Keep what was shown as a picture that fetches nothing: it is drawn with the fonts that are there."""
+    drawn = console.export_svg(title="make demo", unique_id="demo")
+    drawn = re.sub(r"@font-face \{.*?\}\s*", "", drawn, flags=re.DOTALL).replace("Fira Code, monospace", FONTS)
+    Path(path).write_text(drawn, encoding="utf-8")
+
+
+def main() -> None:
+    """Show it on a sample project that is thrown away afterwards."""
     with tempfile.TemporaryDirectory(prefix="carrel-demo-") as folder:
         project = Path(folder) / "weather_desk"
         lay_out(project)
-        console.print(
-            Panel("[bold]Carrel[/] serves a sample Flutter project, and the official MCP client reads it", expand=False)
-        )
-        await show_opening(project)
-        async with Client(server(project)) as client:
-            await show_list(client)
-            await show_guide(client)
-            await show_parts(client)
-            await show_folder(client)
-            await show_refusals(client)
-            await show_change(client, project)
-            await show_scopes(client, project)
-            await show_algocline(client)
-            await show_memory(client)
-            await show_log(client, project)
-        await show_doors(project)
-    console.print()
-    console.print("Try it on a project of yours: [bold]carrel[/], or [bold]claude mcp add carrel -- carrel serve[/]")
+        asyncio.run(show_some(project) if PICTURE else show_everything(project))
+    if PICTURE:
+        keep_picture(PICTURE)
 
 
 if __name__ == "__main__":
-    asyncio.run(main())
-    if PICTURE:
-        console.save_svg(PICTURE, title="make demo")
+    main()

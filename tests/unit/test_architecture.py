@@ -93,7 +93,7 @@ PROVIDERS = frozenset(
 )
 SETUP = frozenset({"config", "detect", "finding", "jwts", "settings", "tokens", "trust"})
 
-FOLDERS = frozenset({"cli", "explorer"}) | PROVIDERS
+FOLDERS = frozenset({"cli"}) | PROVIDERS
 """Rooms that may be a folder; the modules in it may import one another and count as one room."""
 
 FOR_A_PROVIDER = VALUES | {
@@ -104,7 +104,6 @@ FOR_A_PROVIDER = VALUES | {
     "processes",
     "provider",
     "sandbox",
-    "search",
     "watch",
 }
 NOTHING: frozenset[str] = frozenset()
@@ -139,14 +138,13 @@ MAY_IMPORT: Mapping[str, frozenset[str]] = {
     **dict.fromkeys(SETUP, VALUES | DOMAIN | PROVIDERS | SETUP),
     "guests": VALUES | DOMAIN | PROVIDERS | SETUP,
     "desk": VALUES | DOMAIN | JOINING | PROVIDERS | SETUP | {"guests"},
-    "cli": VALUES | DOMAIN | PROTOCOL | JOINING | TRANSPORTS | PROVIDERS | SETUP | {"desk", "explorer"},
-    "explorer": VALUES | DOMAIN | PROTOCOL | JOINING | TRANSPORTS | {"desk"},
+    "cli": VALUES | DOMAIN | PROTOCOL | JOINING | TRANSPORTS | PROVIDERS | SETUP | {"desk"},
     "testing": VALUES | DOMAIN | PROTOCOL | JOINING | TRANSPORTS | {"trial"},
     "trial": VALUES | DOMAIN | PROTOCOL | JOINING | TRANSPORTS | {"providers.objects"},
 }
 """Which rooms a room may import, itself aside. Order within a layer is free; a cycle is not."""
 
-HTTP = ("transports.http", "transports.http_wire", "explorer")
+HTTP = ("transports.http", "transports.http_wire")
 HOMES: Mapping[str, tuple[str, ...]] = {
     "_sha2": ("digest",),
     "_sha256": ("digest",),
@@ -157,7 +155,6 @@ HOMES: Mapping[str, tuple[str, ...]] = {
     "numpy": ("providers.sage.semantic",),
     "pytest": ("testing",),
     "rich": ("cli",),
-    "starlette": HTTP,
     "tree_sitter": ("providers.alc.lua",),
     "tree_sitter_lua": ("providers.alc.lua",),
     "uvicorn": HTTP,

@@ -124,7 +124,7 @@ def test_the_overview_shows_the_desk_and_how_to_connect(run: Any, project: Path)
 
     assert ran.code == 0
     assert ran.out.splitlines()[0] == f"The desk of {project.resolve()}"
-    assert "claude mcp add carrel -- carrel serve" in ran.out
+    assert "claude mcp add --scope user carrel -- carrel serve" in ran.out
 
 
 def test_the_overview_in_json(run: Any, project: Path) -> None:
@@ -254,7 +254,7 @@ def test_serve_has_help_without_serving(run: Any) -> None:
     [
         (["--nope"], "serve has no option '--nope'; it has --project, --only,"),
         (["--only"], "--only needs a value: --only NAMES"),
-        (["--max-message-mb", "0"], "[server] max_message_mb: expected a number from 0.1 to 1024, got 0"),
+        (["--max-message-mb", "0"], "--set server.max_message_mb: [server] max_message_mb: expected a number from 0.1"),
         (["--max-message-mb", "x"], "--set server.max_message_mb: expected a number, got 'x'"),
         (["--set", "page_size=3"], "--set page_size=3: write it as --set section.key=value"),
         (["--project", "/no/such/folder"], "--project /no/such/folder: there is no such folder"),

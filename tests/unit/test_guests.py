@@ -119,6 +119,8 @@ def test_objects_of_the_command_line_get_names_of_their_own(project: Path) -> No
         ("broken:X", "importing broken raised SyntaxError"),
         ("leaves:X", "importing leaves raised SystemExit"),
         ("thing:fails", "thing:fails() raised ZeroDivisionError when it was called"),
+        ("thing:wants", "thing:wants needs the parameter beds; give it in args, in a section [objects.NAME]"),
+        ("thing:refuses", "thing:refuses() raised TypeError when it was called"),
         ("thing:NUMBER", "it has no method capabilities(), nor routes() and entries()"),
         ("thing:Lacking", "it declares resources and has no method resources()"),
         ("installed", "no installed package has the entry point installed in the group carrel.providers"),
@@ -129,6 +131,7 @@ def test_what_does_not_load_is_left_out_and_the_others_are_served(
 ) -> None:
     lacking = "\nclass Lacking:\n    def capabilities(self): return ['resources']\n"
     wrong = "\nNUMBER = 5\ndef fails(): 1 / 0\n"
+    wrong += "def wants(beds, wet=1, *more, dry, **rest): ...\ndef refuses(beds=None): raise TypeError('/secret')\n"
     write(project / "thing.py", OBJECT.format(name="Thing", uri="thing://a") + wrong + lacking)
     write(project / "needy.py", "import absent_module")
     write(project / "broken.py", "def")
@@ -148,6 +151,17 @@ def test_what_does_not_load_is_left_out_and_the_others_are_served(
     assert f"- {name}: not served: {told}" in guide.text
     assert len([record for record in caplog.records if told in record.getMessage()]) == 1
     assert all(record.exc_info is None for record in caplog.records)
+
+
+def test_of_a_constructor_only_what_was_not_given_is_said_to_be_missing(project: Path) -> None:
+    write(project / "thing.py", "from carrel import Project\ndef make(project: Project, beds, *, dry): ...\n")
+    write(project / "carrel.toml", "[objects.thing]\nimport = 'thing:make'\nargs = { beds = {} }\n")
+    desk = desk_of(project)
+    problems = health(desk)["problems"]
+    desk.close()
+
+    told = "thing:make needs the parameter dry; give it in args, in a section [objects.NAME]"
+    assert problems == [f"thing: not served: {told}"]
 
 
 def test_an_object_that_loads_slowly_joins_later_and_is_told(project: Path) -> None:

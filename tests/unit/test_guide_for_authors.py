@@ -57,23 +57,34 @@ def test_the_provider_of_the_guide_is_served(folder: Path) -> None:
     assert [item.text for item in read if isinstance(item, Text)] == ['{"bed": "south", "moisture": 12.0}']
 
 
-def test_the_object_of_the_guide_is_served_by_its_name(folder: Path) -> None:
-    command = [
-        sys.executable,
-        "-m",
-        "carrel",
-        "serve",
-        "--quiet",
-        "--object",
-        "garden:Garden",
-        "--without",
-        "workspace",
-    ]
+def serving_lines() -> list[list[str]]:
+    """Give the page's `carrel serve` lines that need no installed package, as words."""
+    shown = re.findall(r"^carrel serve (--object \w+:\w+)", PAGE.read_text(encoding="utf-8"), re.MULTILINE)
+    return [line.split() for line in shown]
+
+
+def test_the_objects_of_the_guide_are_served_by_the_lines_it_shows(folder: Path) -> None:
+    listed = {}
+    for words in serving_lines():
+        command = [sys.executable, "-m", "carrel", "serve", *words, "--quiet", "--without", "workspace"]
+        with Client.start(command, cwd=folder) as client:
+            listed[words[-1]] = [entry.uri for entry in client.resources()][3:]
+
+    assert listed == {
+        "garden:Garden": ["garden://house/summary"],
+        "greenhouse:Greenhouse": [
+            "greenhouse://house/beds/north",
+            "greenhouse://house/beds/south",
+            "greenhouse://house/summary",
+        ],
+    }
+
+
+def test_the_object_of_the_guide_does_what_the_page_says(folder: Path) -> None:
+    command = [sys.executable, "-m", "carrel", "serve", "--quiet", "--object", "garden:Garden"]
     with Client.start(command, cwd=folder) as client:
-        listed = [entry.uri for entry in client.resources()]
         read = client.read("garden://house/summary?below=20").items
         driest = client.call("driest").blocks
 
-    assert listed[3:] == ["garden://house/summary"]
     assert [item.text for item in read if isinstance(item, Text)] == ["south 12.0"]
     assert driest == ("south",)

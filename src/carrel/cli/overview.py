@@ -9,9 +9,9 @@ from carrel.desk import Desk
 
 COUNT_AT_MOST: Final = 10_000
 CONNECT: Final = (
-    ("Claude Code", "claude mcp add carrel -- carrel serve"),
+    ("Claude Code", "claude mcp add --scope user carrel -- carrel serve"),
     ("Codex", "codex mcp add carrel -- carrel serve"),
-    ("VS Code", """code --add-mcp '{"name":"carrel","command":"carrel","args":["serve"]}'"""),
+    ("VS Code", """.vscode/mcp.json: {"servers":{"carrel":{"type":"stdio","command":"carrel","args":["serve"]}}}"""),
 )
 
 

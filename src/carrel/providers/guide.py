@@ -27,8 +27,9 @@ _READING_PARTS: Final = """\
 ## How to read
 
 - Read a URI with `resources/read`, or with the tool `read_resource` where your host has only tools.
-- **A part:** add `?start=0&length=65536` (bytes) to any URI. What follows is told in the answer as \
-`dev.carrel/next`, or ask again from `start` + `length`. Past the end is empty, not an error.
+- **A part:** add `?start=0&length=65536` (bytes) to any URI but a folder's. What follows is told in the answer \
+as `dev.carrel/next`, or ask again from `start` + `length`. Past the end is empty, not an error.
+- **A folder** gives its children; what does not fit is told as `dev.carrel/next` too (`?after=…`).
 - **Paging:** a list that goes on has a `nextCursor`; pass it as `cursor`.
 - **Unchanged?** Each answer has an ETag in `_meta` (`dev.carrel/etag`). Send it back as \
 `dev.carrel/if-none-match` in the request's `_meta`: an unchanged resource is answered in a few bytes.

@@ -33,9 +33,13 @@ def build(target: str, entry_point: str, args: Mapping[str, object], project: Pr
             raise Unloadable(f"{named} is neither a class nor a function: it takes no args")
         return found
     made, error = attempt(lambda: found(**_with_project(found, args, project)))
-    if error is not None:
-        raise Unloadable(f"{named}({', '.join(args)}) raised {type(error).__name__} when it was called") from error
-    return made
+    if error is None:
+        return made
+    missing, _ = attempt(lambda: _missing(found, _with_project(found, args, project)))
+    if missing:
+        told = f"{named} needs the parameter {missing}; give it in args, in a section [objects.NAME]"
+        raise Unloadable(told) from error
+    raise Unloadable(f"{named}({', '.join(args)}) raised {type(error).__name__} when it was called") from error
 
 
 def find(target: str) -> Any:
@@ -75,6 +79,16 @@ def _with_project(found: Callable[..., object], args: Mapping[str, object], proj
         return dict(args)
     wanted = [name for name, one in parameters.items() if one.annotation in (Project, "Project")]
     return {**{name: project for name in wanted if name not in args}, **args}
+
+
+def _missing(found: Callable[..., object], given: Mapping[str, object]) -> str:
+    """Name the first parameter without a default that nothing is given for; empty if there is none."""
+    needed = (
+        name
+        for name, one in inspect.signature(found).parameters.items()
+        if one.default is one.empty and one.kind not in (one.VAR_POSITIONAL, one.VAR_KEYWORD)
+    )
+    return next((name for name in needed if name not in given), "")
 
 
 def is_native(made: object) -> bool:
