@@ -13,7 +13,20 @@ from carrel.cursor import unseal
 from carrel.errors import BadArgument, ConfigError, echo
 from carrel.limits import MAX_COMPLETIONS, MAX_MESSAGE_BYTES, PAGE_SIZE
 from carrel.listing import Listing
-from carrel.model import Completion, Item, Page, Range, Reading, Resource, Stored, Template, Text, Tool, ToolResult
+from carrel.model import (
+    FOLDER_TYPE,
+    Completion,
+    Item,
+    Page,
+    Range,
+    Reading,
+    Resource,
+    Stored,
+    Template,
+    Text,
+    Tool,
+    ToolResult,
+)
 from carrel.provider import Call, Closing, Fingerprinting, Given, Instructing, Provider, Rerouting
 from carrel.routing import RANGE_NAMES, Clash, Found, Mounted, Routes
 from carrel.value import replace
@@ -160,7 +173,7 @@ class Catalog:
         wanted = _query_range(found, reading.range) if found.query_range else reading.range
         items = tuple(content.stored(item) for item in reading.items)
         try:
-            if wanted is not None and len(items) == 1:
+            if wanted is not None and len(items) == 1 and reading.error is None:
                 items = (content.part(items[0], wanted),)
             etag = reading.etag or content.etag_of(reading.items)
         except BaseException:
@@ -208,18 +221,18 @@ class Catalog:
         etag = reading.etag or content.etag_of(reading.items)
         mime_type = reading.mime_type or _mime_type(found)
         if reading.unchanged or (condition is not None and reading.error is None and content.matches(condition, etag)):
-            empty = Text("", reading.items[0].mime_type if reading.items else "")
+            empty = Text("", FOLDER_TYPE if reading.is_folder else reading.items[0].mime_type if reading.items else "")
             modified = reading.last_modified_ms
             return Reading((empty,), mime_type=mime_type, etag=etag, last_modified_ms=modified, unchanged=True)
-        if wanted is None:
+        if wanted is None or reading.error is not None:
             items = tuple([content.whole(item, uri, self.max_bytes) for item in reading.items])
             if reading.more is not None:
                 items = content.fitting(items, reading.more, self.max_bytes)
-        elif len(reading.items) == 1 and reading.more is None:
+        elif len(reading.items) == 1 and not reading.is_folder:
             items = (content.cut(reading.items[0], wanted, uri, self.max_bytes),)
         else:
             raise BadArgument("Invalid parameter: start, length (not for a folder)", data={"parameter": "start"})
-        return replace(reading, items=items, mime_type=mime_type, etag=etag, range=None, more=None)
+        return replace(reading, items=items, mime_type=mime_type, etag=etag, range=None)
 
     def fingerprint(self, uri: str) -> str | None:
         """Give a token that changes when the URI's content does; raise as a read would."""

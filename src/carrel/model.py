@@ -6,7 +6,7 @@ Frozen and without behaviour. They promise nothing about the wire: its spelling
 """
 
 from collections.abc import Callable, Mapping
-from typing import Literal, Protocol
+from typing import Final, Literal, Protocol
 
 from carrel.value import Value
 
@@ -45,6 +45,9 @@ class Template(Value, frozen=True, gc=False):
     mime_type: str = ""
     title: str = ""
     annotations: Annotations | None = None
+
+
+FOLDER_TYPE: Final = "inode/directory"
 
 
 class Source(Protocol):
@@ -128,6 +131,11 @@ class Reading(Value, frozen=True, gc=False):
     unchanged: bool = False
     meta: Meta | None = None
     more: Callable[[int], str | None] | None = None
+
+    @property
+    def is_folder(self) -> bool:
+        """Whether the items are children, and not content."""
+        return self.more is not None
 
 
 class Page(Value, frozen=True, gc=False):

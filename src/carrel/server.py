@@ -272,7 +272,7 @@ class Connection:
         return self._too_large(jsonrpc.find_id(line.head), message)
 
     def _too_large(self, request_id: bytes | None, message: str) -> bytes:
-        data = {"limit": self._catalog.max_bytes, failures.ERROR_KEY: "too_large"}
+        data = {"name": "MCP_TOO_LARGE", "limit": self._catalog.max_bytes, failures.ERROR_KEY: "too_large"}
         return jsonrpc.failure(request_id, eras.TOO_LARGE, message, data)
 
     def notice(self, message: Message) -> None:

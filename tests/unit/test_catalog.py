@@ -5,7 +5,7 @@ from collections.abc import Iterator, Sequence
 
 import pytest
 
-from carrel.catalog import Catalog
+from carrel.catalog import Catalog, close_sources
 from carrel.cursor import seal
 from carrel.errors import BadArgument, BadCursor, ConfigError, NotFound, ProviderError, RequestError, TooLarge
 from carrel.model import Blob, Completion, Range, Reading, Resource, Stored, Text
@@ -426,6 +426,22 @@ def test_a_range_that_is_none_is_refused(query: str, problem: str, parameter: st
     refused = refusal(Catalog([Memory()]), f"test:///plain?{query}")
 
     assert refused == (BadArgument, f"Invalid parameter: {problem}", parameter)
+
+
+@pytest.mark.parametrize("uri", ["test:///error/content?start=9&length=2", "test:///error/content?start=99"])
+def test_an_error_that_is_content_is_told_whole_whatever_the_range(uri: str) -> None:
+    catalog = Catalog([Memory()])
+    reading = catalog.read(uri)
+    with_range = catalog.read("test:///error/content", Range(9, 2))
+    opened = catalog.open(catalog.find(uri))
+
+    assert [item.text for item in (*reading.items, *with_range.items) if isinstance(item, Text)] == [
+        "No such note; try 000"
+    ] * 2
+    [stored] = opened.items
+    assert isinstance(stored, Stored)
+    assert stored.source.read(0, 99) == b"No such note; try 000"
+    close_sources(opened.items)
 
 
 def test_a_range_of_a_folder_is_refused() -> None:

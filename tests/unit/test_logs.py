@@ -20,6 +20,7 @@ from carrel.providers.logs.shelf import Shelf
 from carrel.providers.logs.spool import Writer
 from carrel.server import Server
 from carrel.testing import ProviderContract
+from tests.http_asking import application, get
 from tests.logging_project import DEADLINE_S, answer, call, command, ended, logs, meta, text, until, writer
 from tests.schemas import check
 
@@ -335,10 +336,19 @@ def test_a_folder_gives_each_logs_line(provider: Logs) -> None:
         assert re.fullmatch(r"exited 3 after \d+\.\d s, 2 entries, 0 dropped", item.text)
         told = item.meta or {}
         assert (told["dev.carrel/entry"], told["dev.carrel/total"], told["dev.carrel/length"]) == (True, 8, 0)
-    assert provider.read("logs://build").items == (Text("", "inode/directory", uri="logs://build"),)
+    assert provider.read("logs://build").items == (Text("", "inode/directory"),)
     assert [item.uri for item in provider.read("logs://").items] == ["logs://build", "logs://run"]
     with pytest.raises(BadArgument):
         provider.read("logs://run?start=0")
+
+
+@pytest.mark.parametrize("count", [0, 1, 2])
+def test_on_plain_http_a_folder_is_json_however_many_logs_it_has(provider: Logs, count: int) -> None:
+    uris = [finished(provider, "two") for _ in range(count)]
+    reply = get(application(provider), "/logs/run")
+
+    assert (reply.status, reply.headers["content-type"]) == (200, "application/json")
+    assert [item["uri"] for item in reply.json["contents"]] == (uris or ["logs://run"])
 
 
 def test_the_oldest_that_has_ended_makes_room_and_running_ones_stay(tmp_path: Path) -> None:

@@ -228,17 +228,19 @@ def test_a_wrong_parameter_is_named(
     assert said(client, request(method, params))["error"] == {
         "code": -32602,
         "message": f"Invalid parameter: {parameter}",
-        "data": {"parameter": parameter, "dev.carrel/error": "invalid"},
+        "data": {"name": "MCP_INVALID_PARAMS", "parameter": parameter, "dev.carrel/error": "invalid"},
     }
 
 
 @pytest.mark.parametrize("name", ["start", "length"])
 @pytest.mark.parametrize("value", [-1, 1.5, 1.0, "10", True, [], {}])
 def test_a_range_that_is_no_whole_number_is_named_with_its_uri(client: Conversation, name: str, value: object) -> None:
+    told = {"name": "MCP_INVALID_PARAMS", "parameter": name, "uri": "test:///plain", "dev.carrel/error": "invalid"}
+
     assert said(client, request("resources/read", {"uri": "test:///plain", name: value}))["error"] == {
         "code": -32602,
-        "message": f"Invalid parameter: {name}",
-        "data": {"parameter": name, "uri": "test:///plain", "dev.carrel/error": "invalid"},
+        "message": f"Invalid parameter: {name}={json.dumps(value)} (expected a whole number, 0 or more)",
+        "data": told,
     }
 
 
@@ -249,6 +251,7 @@ def test_a_condition_that_is_no_string_is_named(client: Conversation, value: obj
     assert said(client, request("resources/read", params))["error"]["data"] == {
         "error": "Invalid parameter: dev.carrel/if-none-match",
         "status": 400,
+        "name": "MCP_INVALID_PARAMS",
         "parameter": "dev.carrel/if-none-match",
         "uri": "test:///plain",
         "dev.carrel/error": "invalid",

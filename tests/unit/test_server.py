@@ -655,7 +655,7 @@ def test_an_over_long_message_is_refused_with_its_id(client: Conversation) -> No
         "error": {
             "code": -32802,
             "message": "Message too large: one message holds 2097152 bytes",
-            "data": {"limit": 2_097_152, "dev.carrel/error": "too_large"},
+            "data": {"name": "MCP_TOO_LARGE", "limit": 2_097_152, "dev.carrel/error": "too_large"},
         },
     }
 

@@ -235,7 +235,7 @@ def test_an_over_long_line_is_refused_with_its_id_and_the_stream_goes_on(small: 
     error = {
         "code": -32802,
         "message": "Message too large: one message holds 10000 bytes",
-        "data": {"limit": 10_000, "dev.carrel/error": "too_large"},
+        "data": {"name": "MCP_TOO_LARGE", "limit": 10_000, "dev.carrel/error": "too_large"},
     }
 
     assert child.hear() == {"jsonrpc": "2.0", "id": 7, "error": error}

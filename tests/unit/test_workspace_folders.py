@@ -71,6 +71,25 @@ def test_a_child_says_what_it_is_and_that_it_is_no_content(served: Served, uri: 
     ]
 
 
+def test_an_only_child_has_its_own_etag_and_the_folder_that_of_the_folder(served: Served) -> None:
+    folder = served.ask("resources/read", {"uri": "workspace:///a"})
+    [child] = folder["contents"]
+
+    assert child["_meta"]["dev.carrel/etag"] == served.catalog.read("workspace:///a/c.md").etag
+    assert folder["_meta"]["dev.carrel/etag"] == served.catalog.read("workspace:///a").etag != child["_meta"]
+
+
+def test_a_folder_that_did_not_change_is_still_a_folder(served: Served) -> None:
+    asked = {"uri": "workspace:///lib", "_meta": {"dev.carrel/if-none-match": "*"}}
+    [item] = served.ask("resources/read", asked)["contents"]
+
+    assert (item["uri"], item["mimeType"], item["_meta"]["dev.carrel/status"]) == (
+        "workspace:///lib",
+        "inode/directory",
+        304,
+    )
+
+
 def test_an_empty_folder_gives_itself(served: Served) -> None:
     (item,) = contents(served, "workspace:///empty")
 

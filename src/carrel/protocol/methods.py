@@ -171,6 +171,15 @@ _DECODERS: Final = {
 }
 _decode_cancelled: Final = msgspec.json.Decoder(Cancelled).decode
 _decode_any: Final = msgspec.json.Decoder().decode
+_encode: Final = msgspec.json.Encoder().encode
+_NUMBER: Final = "expected a whole number, 0 or more"
+_EXPECTED: Final = {
+    "start": _NUMBER,
+    "length": _NUMBER,
+    "page": _NUMBER,
+    "pageSize": _NUMBER,
+    "directory": "expected a text",
+}
 _NO_PARAMS: Final = b"{}"
 
 
@@ -245,8 +254,7 @@ def _diagnose(message: Message, served: Served, problem: str, beside: Headers | 
             return error
     if message.method not in served[era]:
         return _unknown_method(message.method)
-    uri = given.get("uri")
-    return _invalid(_parameter_of(problem), uri if isinstance(uri, str) else None)
+    return _invalid(_parameter_of(problem), given)
 
 
 def _params_of(message: Message) -> dict[str, Any]:
@@ -283,11 +291,16 @@ def _missing_meta(key: str) -> ProtocolError:
     return ProtocolError(INVALID_PARAMS, f"Missing or malformed in params._meta: {key}", data={"parameter": key})
 
 
-def _invalid(parameter: str, uri: str | None = None) -> ProtocolError:
-    asked = {} if uri is None or len(uri) > MAX_URI_LENGTH else {"uri": uri}
+def _invalid(parameter: str, given: dict[str, Any] | None = None) -> ProtocolError:
+    params = given or {}
+    uri = params.get("uri")
+    asked = {"uri": uri} if isinstance(uri, str) and len(uri) <= MAX_URI_LENGTH else {}
     message = f"Invalid parameter: {echo(parameter)}"
+    if parameter in _EXPECTED and parameter in params:
+        message += f"={echo(_encode(params[parameter]).decode())} ({_EXPECTED[parameter]})"
     told = {"error": message, "status": 400} if parameter == eras.CONDITION_KEY else {}
-    return ProtocolError(INVALID_PARAMS, message, data={"parameter": parameter, **asked, **told})
+    data = {"name": "MCP_INVALID_PARAMS", "parameter": parameter, **asked, **told}
+    return ProtocolError(INVALID_PARAMS, message, data=data)
 
 
 def _unsupported_version(requested: str) -> ProtocolError:

@@ -100,9 +100,9 @@ class _TemplatesResult(_Result, gc=False):
 
 
 def read_result(reading: Reading, uri: str, era: Era, *, is_fly: bool = False) -> object:
-    """Spell a reading. Its ETag stands on the one item, or, for several, on the result."""
+    """Spell a reading. Its ETag stands on the one item; for several, or a child of a folder, on the result."""
     result = _read_result(reading, uri, era)
-    if is_fly and len(reading.items) == 1:
+    if is_fly and _is_one(reading):
         item = reading.items[0]
         assert isinstance(item, Text | Blob)
         meta: dict[str, Any] = dict(item.meta or {})
@@ -117,7 +117,7 @@ def read_result(reading: Reading, uri: str, era: Era, *, is_fly: bool = False) -
 
 def _read_result(reading: Reading, uri: str, era: Era) -> _ReadResult:
     given = _reading_meta(reading)
-    if len(reading.items) == 1:
+    if _is_one(reading):
         contents = [_contents(reading.items[0], uri, reading.mime_type, given)]
         meta: dict[str, Any] = {}
     else:
@@ -136,6 +136,10 @@ def _read_result(reading: Reading, uri: str, era: Era) -> _ReadResult:
         cache_scope=reading.cache_scope,
         meta={**meta, **_META} if meta else _RAW_META,
     )
+
+
+def _is_one(reading: Reading) -> bool:
+    return len(reading.items) == 1 and (not reading.is_folder or reading.items[0].uri is None)
 
 
 def _reading_meta(reading: Reading) -> dict[str, Any]:

@@ -101,7 +101,7 @@ class Plain:
         if reading.unchanged:
             await request.reply(304, b"", *facts)
             return
-        if len(reading.items) != 1 or reading.more is not None:
+        if len(reading.items) != 1 or reading.is_folder:
             # A folder: its children, as an MCP read tells them.
             whole = await self._run(request, found, partial(self._catalog.read_found, found, uri))
             await request.reply(200, jsonrpc.plain(results.read_result(whole, uri, Era.LEGACY)), _JSON, *facts)

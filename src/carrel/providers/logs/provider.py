@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Final, get_args
 
 from carrel.errors import ConfigError, NotFound
 from carrel.limits import LIST_TTL_MS
-from carrel.model import Annotations, Completion, Meta, Range, Reading, Resource, Text, Tool, ToolResult
+from carrel.model import FOLDER_TYPE, Annotations, Completion, Meta, Range, Reading, Resource, Text, Tool, ToolResult
 from carrel.provider import Call, Changes, Project, Route
 from carrel.providers.logs import uris
 from carrel.providers.logs.log import KINDS, Bounds, Facts, Kind
@@ -25,7 +25,6 @@ if TYPE_CHECKING:
     from carrel.providers.logs.tools import Tools
 
 MAX_CHILDREN: Final = 1_000
-FOLDER_TYPE: Final = "inode/directory"
 
 
 class Logs:
@@ -105,14 +104,16 @@ class Logs:
         """Give one small item per log, so that a host can build a listing from the URIs."""
         after = target.after()
         if target.kind is None:
-            return Reading(tuple(Text("", FOLDER_TYPE, uri=f"logs://{kind}") for kind in KINDS if kind > after))
+            kinds = [Text("", FOLDER_TYPE, uri=f"logs://{kind}") for kind in KINDS if kind > after]
+            return Reading(tuple(kinds) or (Text("", FOLDER_TYPE),), more=lambda _: None)
         uri = f"logs://{target.kind}"
         logs = [facts for facts in self._shelf.facts(target.kind) if facts.id > after]
-        shown = logs[:MAX_CHILDREN]
-        last = shown[-1] if len(logs) > len(shown) else None
-        following = None if last is None else f"{uri}?after={last.id}"
-        items = [_child(facts, following if facts is last else None) for facts in shown]
-        return Reading(tuple(items) or (Text("", FOLDER_TYPE, uri=uri),), ttl_ms=LIST_TTL_MS)
+        items = tuple(map(_child, logs[:MAX_CHILDREN])) or (Text("", FOLDER_TYPE),)
+
+        def more(count: int) -> str | None:
+            return f"{uri}?after={logs[count - 1].id}" if count < len(logs) else None
+
+        return Reading(items, ttl_ms=LIST_TTL_MS, more=more)
 
     def fingerprint(self, uri: str) -> str | None:
         """Give the ETag of a log, or a token of a folder; None where nothing is yet."""
@@ -223,7 +224,7 @@ def _entry(facts: Facts) -> Resource:
     )
 
 
-def _child(facts: Facts, following: str | None) -> Text:
+def _child(facts: Facts) -> Text:
     """Give a log as one item of its folder: this is no content."""
     meta = {
         "dev.carrel/uri": facts.uri,
@@ -236,6 +237,4 @@ def _child(facts: Facts, following: str | None) -> Text:
         **facts.meta(),
         "dev.carrel/entry": True,
     }
-    if following is not None:
-        meta["dev.carrel/next"] = following
     return Text(facts.description, MIME_TYPES["text"], uri=facts.uri, meta=meta)

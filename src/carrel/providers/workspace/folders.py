@@ -4,7 +4,7 @@ from itertools import islice
 from typing import Final
 
 from carrel.errors import RequestError
-from carrel.model import Reading, Text
+from carrel.model import FOLDER_TYPE, Reading, Text
 from carrel.providers.workspace import kinds
 from carrel.providers.workspace.listing import Child, Entry, Listing
 from carrel.providers.workspace.paths import Target, canonical, prefix_of
@@ -14,7 +14,6 @@ from carrel.times import iso
 from carrel.uri import quote, split_query
 from carrel.value import Value
 
-FOLDER_TYPE: Final = "inode/directory"
 MAX_CHILDREN: Final = 1_000
 TTL_MS: Final = 1_000
 
