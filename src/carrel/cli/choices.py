@@ -24,6 +24,11 @@ class Choices:
     project: str = "."
     server: str | None = None
     is_json: bool = False
+    is_debug: bool = False
+
+    def words(self) -> list[str]:
+        """Give what was chosen as `serve` has it after its name."""
+        return [*(["--debug"] if self.is_debug else []), "--project", self.project]
 
     def config(self) -> Config:
         """Gather the settings of the project."""

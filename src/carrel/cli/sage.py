@@ -11,8 +11,8 @@ import click
 
 from carrel import detect
 from carrel.cli import exits, output
-from carrel.cli.app import with_choices
 from carrel.cli.choices import Choices
+from carrel.cli.options import with_choices
 from carrel.errors import ConfigError
 from carrel.model import Resource, ToolResult
 from carrel.provider import Project
