@@ -29,7 +29,8 @@ def examine(choices: Choices) -> int:
     if choices.is_json:
         output.print_json([{"what": one.what, "state": one.state, "told": one.told} for one in findings])
     else:
-        marks = {"ok": "[green]✓[/]", "note": "[yellow]![/]", "problem": "[red]✗[/]"}
+        good, bad = ("✓", "✗") if output.can_show("✓✗") else ("ok", "problem")
+        marks = {"ok": f"[green]{good}[/]", "note": "[yellow]![/]", "problem": f"[red]{bad}[/]"}
         for one in findings:
             output.print_lines(f"{marks[one.state]} [bold]{one.what}[/]: {output.escape(one.told)}")
     return exits.FAILED if any(one.state == "problem" for one in findings) else exits.DONE

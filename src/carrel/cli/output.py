@@ -16,6 +16,15 @@ def is_terminal() -> bool:
     return sys.stdout.isatty() and not os.environ.get("NO_COLOR") and os.environ.get("TERM") != "dumb"
 
 
+def can_show(text: str) -> bool:
+    """Tell whether the output's encoding has these characters."""
+    try:
+        text.encode(sys.stdout.encoding)
+    except UnicodeEncodeError:
+        return False
+    return True
+
+
 def print_json(value: object) -> None:
     """Print one JSON value."""
     print(json.dumps(value, ensure_ascii=False, indent=2))
