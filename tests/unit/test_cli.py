@@ -12,6 +12,8 @@ from carrel import detect
 from carrel.cli import main
 from carrel.version import __version__
 
+SERVED = "served here: carrel://, logs://, workspace://"
+
 
 class Ran(NamedTuple):
     """What a command did."""
@@ -91,17 +93,60 @@ def test_cat_of_a_folder_shows_its_children(run: Any) -> None:
     assert [line.split("\t")[0] for line in lines] == ["workspace:///b.txt", "workspace:///notes"]
 
 
+def test_cat_of_a_folder_names_an_only_child(run: Any, project: Path) -> None:
+    (project / "outer/inner").mkdir(parents=True)
+    (project / "outer/inner/x.txt").touch()
+
+    assert run("cat", "workspace:///notes").out.startswith("workspace:///notes/a.md\t13 bytes, ")
+    assert run("cat", "workspace:///notes/").out.startswith("workspace:///notes/a.md\t13 bytes, ")
+    assert run("cat", "workspace:///outer").out == "workspace:///outer/inner\t\n"
+
+
 @pytest.mark.parametrize(
     ("uri", "code", "said"),
     [
         ("workspace:///nope", 1, "Resource not found: workspace:///nope"),
         ("workspace:///.env", 1, "Access denied: workspace:///.env (may hold secrets)"),
         ("workspace:///b.txt?foo=1", 2, "Invalid parameter: foo=1 (expected start or length or lines)"),
-        ("nobody://x", 2, "Unknown scheme: nobody://x"),
+        ("nobody://x", 2, f"Unknown scheme: nobody://x; {SERVED}"),
+        ("workspace:///a\nb", 2, "The URI holds a control character or a lone surrogate"),
+        ("sage://nothing/x", 1, "Resource not found: sage://nothing/x"),
+        ("b.txt", 2, "b.txt is no URI; did you mean workspace:///b.txt?"),
+        ("./notes/a.md", 2, "./notes/a.md is no URI; did you mean workspace:///notes/a.md?"),
+        ("nope.txt", 2, f"nope.txt is no URI; {SERVED}"),
+        ("/etc/passwd", 2, f"/etc/passwd is no URI; {SERVED}"),
+        (".env", 2, f".env is no URI; {SERVED}"),
+        ("", 2, "nothing is no URI; did you mean workspace:///?"),
     ],
 )
 def test_what_cannot_be_read_is_said_on_stderr_with_its_exit_code(run: Any, uri: str, code: int, said: str) -> None:
     assert run("cat", uri) == Ran(code, "", f"carrel: {said}\n")
+
+
+def test_a_path_is_understood_from_the_working_folder(run: Any, project: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    (project / "carrel.toml").touch()
+    monkeypatch.chdir(project / "notes")
+
+    for words in (("cat", "a.md"), ("explain", "a.md"), ("tail", "a.md"), ("cat", str(project / "notes/a.md"))):
+        said = f"carrel: {words[1]} is no URI; did you mean workspace:///notes/a.md?\n"
+        assert run(*words) == Ran(2, "", said)
+
+
+@pytest.mark.parametrize(
+    ("prefix", "told"),
+    [
+        ("nope://", f"; {SERVED}"),
+        ("notes/", "; did you mean workspace:///notes/?"),
+        ("nowhere", f"; {SERVED}"),
+        ("workspace:///nowhere", ""),
+        ("logs:", ""),
+    ],
+)
+def test_a_prefix_of_nothing_is_a_failure_that_says_what_there_is(run: Any, prefix: str, told: str) -> None:
+    said = f"carrel: nothing is listed that begins with {prefix}{told}\n"
+
+    assert run("ls", prefix) == Ran(1, "", said)
+    assert run("ls", prefix, "--json") == Ran(1, "[]\n", said)
 
 
 def test_templates_and_completion(run: Any) -> None:

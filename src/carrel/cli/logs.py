@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Final
 
 import click
 
-from carrel.cli import exits
+from carrel.cli import exits, guessing
 from carrel.cli.choices import Choices
 from carrel.cli.options import with_project, with_server
 from carrel.errors import BadArgument, CarrelError, ConfigError
@@ -115,7 +115,7 @@ def _as_name(program: str) -> str:
 def tail(choices: Choices, uri: str, follow: bool) -> int:
     """Print a log; with -f, go on printing until its process ends."""
     with choices.client() as client:
-        reading = client.read(uri)
+        reading = guessing.read(choices, client, uri)
         meta = _meta(reading)
         if "dev.carrel/cursor" not in meta:
             raise BadArgument(f"{uri} is no log; read it with carrel cat")
