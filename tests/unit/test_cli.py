@@ -232,6 +232,18 @@ def test_a_command_without_json_refuses_it(run: Any, words: tuple[str, ...]) -> 
     assert f"{words[0]} has no --json" in ran.err
 
 
+@pytest.mark.parametrize(
+    ("server", "said"),
+    [
+        ("false", "The other end is gone: false ended with exit code 1"),
+        ("http://127.0.0.1:9/mcp", "Cannot reach 127.0.0.1:9: nobody listens there"),
+        ("http://[::1]:9/mcp", "Cannot reach [::1]:9: nobody listens there"),
+    ],
+)
+def test_a_server_that_is_not_there_is_named_with_the_reason(run: Any, server: str, said: str) -> None:
+    assert run("ls", "--server", server) == Ran(1, "", f"carrel: {said}\n")
+
+
 def test_a_server_that_cannot_be_started_is_a_failure_not_a_bug(run: Any) -> None:
     ran = run("ls", "--server", "no-such-program-anywhere")
 
@@ -261,6 +273,20 @@ def test_doctor_says_what_is_wrong_with_the_configuration(run: Any, project: Pat
     assert ran.code == 1
     assert "✗ configuration: " in ran.out
     assert "did you mean 'workspace'?" in ran.out
+
+
+def test_doctor_finds_a_mount_that_is_down_to_be_a_problem_once(run: Any, project: Path) -> None:
+    file = project.resolve() / "carrel.toml"
+    file.write_text('[mounts.x]\ncommand = ["no-such-program-anywhere"]\n', encoding="utf-8")
+    run("trust")
+
+    ran = run("doctor", "--json")
+
+    told = f"mount no-such-program-anywhere, from {file}; the mount is down: Cannot start: no-such-program-anywhere"
+    assert ran.code == 1
+    assert [one for one in json.loads(ran.out) if one["what"] == "x"] == [
+        {"what": "x", "state": "problem", "told": told}
+    ]
 
 
 def test_config_show_says_where_each_value_comes_from(run: Any, project: Path) -> None:
@@ -305,7 +331,8 @@ def test_wrong_usage_exits_with_2_and_says_how(run: Any, words: tuple[str, ...])
     ran = run(*words)
 
     assert (ran.code, ran.out) == (2, "")
-    assert "Usage: carrel" in ran.err
+    assert ran.err.startswith("Usage: carrel")
+    assert ran.err.splitlines()[-1].startswith("carrel: ")
 
 
 def test_the_version(run: Any) -> None:
@@ -337,6 +364,8 @@ def test_serve_has_help_without_serving(run: Any) -> None:
         (["--set", "page_size=3"], "--set page_size=3: write it as --set section.key=value"),
         (["--project", "/no/such/folder"], "--project /no/such/folder: there is no such folder"),
         (["--only", "nobody"], f"there is no provider 'nobody'; known: guide, {', '.join(detect.names())}"),
+        (["--only", "nope"], "there is no provider 'nope'; known: guide, "),
+        (["--only", "scope"], "there is no provider 'scope'; did you mean 'scopes'? known: guide, "),
     ],
 )
 def test_serve_says_which_flag_is_wrong(run: Any, words: list[str], said: str) -> None:

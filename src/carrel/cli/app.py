@@ -242,8 +242,19 @@ def run_app(words: Sequence[str]) -> int:
     except click.exceptions.Exit as stopped:
         return int(stopped.exit_code)
     except click.ClickException as error:
-        error.show()
+        _tell(error)
         return exits.USAGE
     except click.Abort:
         return exits.INTERRUPTED
     return code if isinstance(code, int) else exits.DONE
+
+
+def _tell(error: click.ClickException) -> None:
+    """Say how a command is used and what was wrong, as all other errors are said."""
+    if isinstance(error, click.exceptions.NoArgsIsHelpError):
+        error.show()
+        return
+    context = error.ctx if isinstance(error, click.UsageError) else None
+    if context is not None:
+        click.echo(f"{context.get_usage()}\nTry '{context.command_path} --help' for help.\n", err=True)
+    click.echo(f"carrel: {error.format_message()}", err=True)

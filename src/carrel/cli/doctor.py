@@ -74,12 +74,16 @@ def _provider_findings(desk: Desk) -> Iterator[Finding]:
         except CarrelError as error:
             yield Finding(choice.name, "problem", str(error))
             continue
+        health = provider.health() if isinstance(provider, Reporting) else {}
+        problems = health.get("problems")
+        noted = [str(one) for one in problems] if isinstance(problems, list | tuple) else []
+        if health.get("state") == "down":
+            yield Finding(choice.name, "problem", "; ".join((choice.why, *noted)))
+            continue
         told = "nothing to list yet" if first is None else f"first entry {first.uri}"
         yield Finding(choice.name, "ok", f"{choice.why}; {told}")
-        health = provider.health() if isinstance(provider, Reporting) else {}
-        problems = health.get("problems", ())
-        for problem in problems if isinstance(problems, list | tuple) else ():
-            yield Finding(choice.name, "note", str(problem))
+        for problem in noted:
+            yield Finding(choice.name, "note", problem)
 
 
 def _handshake(era: Literal["modern", "legacy"], root: str) -> Finding:
