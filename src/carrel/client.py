@@ -80,15 +80,20 @@ class Client:
         """
         from carrel.transports.child import Child
 
-        child = Child(command, cwd=cwd, env=env, stderr=stderr, max_message_bytes=max_message_bytes)
+        def begin(era: EraChoice) -> Client:
+            child = Child(command, cwd=cwd, env=env, stderr=stderr, max_message_bytes=max_message_bytes)
+            try:
+                return cls(child, era, timeout_s, max_message_bytes)
+            except Disconnected as error:
+                raise Disconnected(f"{error}: {child.ending}") from None
+
         try:
-            return cls(child, era, timeout_s, max_message_bytes)
+            return begin(era)
         except Disconnected:
             if era != "auto":
                 raise
         # It died on the probe: some legacy servers do, of a method they do not know.
-        child = Child(command, cwd=cwd, env=env, stderr=stderr, max_message_bytes=max_message_bytes)
-        return cls(child, "legacy", timeout_s, max_message_bytes)
+        return begin("legacy")
 
     @classmethod
     def at(

@@ -114,7 +114,9 @@ def _check_names(chosen: ServerSettings, others: tuple[str, ...]) -> None:
     known = ("guide", *detect.names(), *others)
     for name in (*(chosen.only or ()), *chosen.without):
         if name not in known:
-            raise ConfigError(f"there is no provider {name!r}{settings.nearest(name, known)}")
+            close = settings.closest(name, known)
+            suggested = f"did you mean {close!r}? " if close else ""
+            raise ConfigError(f"there is no provider {name!r}; {suggested}known: {', '.join(known)}")
 
 
 def _wait_for(known: detect.Known, config: Config, catalog: Catalog) -> Provider:

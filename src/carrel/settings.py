@@ -5,7 +5,7 @@ A provider's annotated parameters are its section's schema: `Logs(max_bytes: int
 """
 
 import os
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from inspect import Parameter, signature
 from keyword import iskeyword
 from types import NoneType, UnionType
@@ -93,12 +93,21 @@ def find(schema: Schema, section: str, name: str, where: str) -> Key:
     raise ConfigError(f"{where}: [{section}] has no key {name!r}{nearest(name, schema)}")
 
 
+_CLOSE = 0.7
+"""How alike two names are, at least, that one may be meant for the other."""
+
+
 def nearest(name: str, known: Mapping[str, object] | tuple[str, ...]) -> str:
-    """Suggest the nearest valid name, for the end of a message."""
+    """Suggest the nearest valid name, or all of them if none is near, for the end of a message."""
+    close = closest(name, known)
+    return f"; did you mean {close!r}?" if close else f"; known: {', '.join(known)}" if known else ""
+
+
+def closest(name: str, known: Iterable[str]) -> str | None:
+    """Give the valid name that was probably meant, if there is one."""
     from difflib import get_close_matches  # only for messages
 
-    close = get_close_matches(name, list(known), n=1)
-    return f"; did you mean {close[0]!r}?" if close else f"; known: {', '.join(known)}" if known else ""
+    return next(iter(get_close_matches(name, list(known), n=1, cutoff=_CLOSE)), None)
 
 
 def check(kind: Any, value: object, where: str) -> object:

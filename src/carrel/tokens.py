@@ -95,7 +95,7 @@ class TokenStore:
                 )
                 for row in known["tokens"]
             ]
-        except FileNotFoundError:
+        except (FileNotFoundError, NotADirectoryError):
             return []
         except (OSError, ValueError, KeyError, TypeError):
             raise ConfigError(f"{self._path}: cannot be read as a list of tokens") from None

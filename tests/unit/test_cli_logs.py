@@ -72,6 +72,17 @@ def test_options_after_the_command_are_the_commands(carrel: Carrel) -> None:
 
 
 @pytest.mark.slow
+def test_the_project_may_be_named_after_the_command(
+    carrel: Carrel, project: Path, tmp_path_factory: pytest.TempPathFactory
+) -> None:
+    elsewhere = tmp_path_factory.mktemp("elsewhere")
+    assert carrel("run", "--project", str(project), "--", "echo", "a", cwd=str(elsewhere)).returncode == 0
+
+    [uri] = listed(carrel)
+    assert carrel("tail", uri, "--project", str(project), cwd=str(elsewhere)).stdout == b"a\n"
+
+
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("words", "code", "said"),
     [

@@ -14,6 +14,7 @@ from typing import Any
 import pytest
 
 from carrel.catalog import Catalog
+from carrel.cli import main
 from carrel.client import Client
 from carrel.errors import Disconnected, RemoteError, Unreachable
 from carrel.model import Text
@@ -194,6 +195,26 @@ def test_a_refusal_that_names_no_request_is_the_answer_to_the_one_that_was_sent(
         Client.at(foreign.url, timeout_s=PATIENCE_S)
 
     assert caught.value.word == "denied"
+
+
+@pytest.mark.parametrize(
+    ("token", "told"),
+    [(None, "put it in CARREL_TOKEN, which is not set"), ("x", "CARREL_TOKEN holds the one that was sent")],
+)
+def test_the_command_line_says_where_the_token_goes_that_a_server_wants(
+    foreign: Legacy,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+    token: str | None,
+    told: str,
+) -> None:
+    foreign.refusal = 401
+    monkeypatch.delenv("CARREL_TOKEN", raising=False)
+    if token is not None:
+        monkeypatch.setenv("CARREL_TOKEN", token)
+
+    assert main(["ls", "--server", foreign.url]) == 1
+    assert capsys.readouterr().err == f"carrel: The server answered 401: it wants another token; {told}\n"
 
 
 def test_a_redirect_is_followed_on_the_same_server_and_nowhere_else(foreign: Legacy) -> None:

@@ -129,6 +129,26 @@ def test_delete(run: Any) -> None:
     assert json.loads(run("delete", "feature-y", "--json").out) == {"alias": "feature-y", "deleted": True, "count": 1}
 
 
+def test_at_a_terminal_a_scope_with_children_comes_with_the_option_that_deletes_them(project: Path) -> None:
+    outer, inner = pty.openpty()
+    command = [sys.executable, "-m", "carrel", "scopes", "--project", str(project), "delete", "feature-x"]
+    ran = subprocess.run(command, stderr=inner, check=False)
+    os.close(inner)
+    shown = os.read(outer, 65_536).decode().splitlines()
+    os.close(outer)
+
+    assert (ran.returncode, shown) == (
+        1,
+        ["Error: Scope has 2 children: feature-x", "To delete what is beneath it too: --cascade"],
+    )
+
+
+def test_wrong_usage_is_told_as_every_error_of_scopes(run: Any) -> None:
+    ran = run("list", "--nope")
+
+    assert (ran.code, ran.out, ran.err.splitlines()[-1]) == (2, "", "Error: No such option '--nope'.")
+
+
 def test_list(run: Any) -> None:
     assert run("list") == Ran(0, "project-alpha (Project Alpha) [IN_PROGRESS]\n", "")
     assert run("list", "-p", "feature-y").out == "task-3 (Design UI) [TODO]\n"

@@ -1,8 +1,9 @@
-"""The command line. `serve` goes its own short way: it imports no CLI package."""
+"""The command line. Plain `serve` goes its own short way: it imports no CLI package."""
 
 import os
 import sys
 from collections.abc import Sequence
+from typing import Literal, TextIO
 
 from carrel.cli import exits
 
@@ -10,38 +11,50 @@ from carrel.cli import exits
 def main(arguments: Sequence[str] | None = None) -> int:
     """Run a command line; give the exit code."""
     words = list(sys.argv[1:] if arguments is None else arguments)
+    _replace_closed_streams()
     try:
-        if words[:1] == ["serve"] and "--help" not in words and "-h" not in words:
-            from carrel.cli.serve import run  # the fast way
-
-            return run(words[1:])
-        from carrel.cli.app import run_app  # click and rich, which serve must not wait for
-
-        return run_app(words)
+        code = _run(words)
+        sys.stdout.flush()
+        return code
     except KeyboardInterrupt:
         return exits.INTERRUPTED
     except BrokenPipeError:
-        # Whoever read our output has seen enough; nothing is left to say, not even at exit.
-        os.dup2(os.open(os.devnull, os.O_WRONLY), 1)
+        # Whoever read our output has seen enough.
+        _drop_output()
         return exits.DONE
     except Exception as error:
-        return _report(error, is_debug="--debug" in words or bool(os.environ.get("CARREL_DEBUG")))
+        from carrel.cli.failing import report  # only on failure
+
+        code = report(error, is_debug="--debug" in words or bool(os.environ.get("CARREL_DEBUG")))
+        if isinstance(error, OSError):
+            _drop_output()
+        return code
 
 
-def _report(error: Exception, *, is_debug: bool) -> int:
-    """Say what went wrong and what to do next; give the exit code."""
-    from carrel.errors import BadArgument, CarrelError, ConfigError, RemoteError  # only on failure
+def _run(words: list[str]) -> int:
+    if words[:1] == ["serve"] and "--help" not in words and "-h" not in words:
+        from carrel.cli.serve import run  # the fast way
 
-    if is_debug:
-        import traceback  # only on failure
+        return run(words[1:])
+    from carrel.cli.app import run_app  # click and rich, which serve must not wait for
 
-        traceback.print_exception(error)
-    if isinstance(error, CarrelError):
-        print(f"carrel: {error}", file=sys.stderr)
-        is_usage = isinstance(error, ConfigError | BadArgument) or (
-            isinstance(error, RemoteError) and error.word == "invalid"
-        )
-        return exits.USAGE if is_usage else exits.FAILED
-    print(f"carrel: unexpected {type(error).__name__}: {error}", file=sys.stderr)
-    print("carrel: this is a bug; --debug shows where. Please report it with that output.", file=sys.stderr)
-    return exits.BUG
+    return run_app(words)
+
+
+def _replace_closed_streams() -> None:
+    """Put nothing in the place of closed streams: else a file that is opened next becomes one of them."""
+    if sys.stdin is None:
+        sys.stdin = _open_nothing("r")
+    if sys.stdout is None:
+        sys.stdout = _open_nothing("w")
+    if sys.stderr is None:
+        sys.stderr = _open_nothing("w")
+
+
+def _open_nothing(mode: Literal["r", "w"]) -> TextIO:
+    return os.fdopen(os.open(os.devnull, os.O_RDWR), mode, encoding="utf-8")
+
+
+def _drop_output() -> None:
+    """Let nobody hear what is left to be written, not even at exit, when that would fail once more."""
+    os.dup2(os.open(os.devnull, os.O_WRONLY), 1)

@@ -1,41 +1,19 @@
 """The commands for people, as one click application."""
 
-from collections.abc import Callable, Sequence
+import os
+from collections.abc import Sequence
 from importlib import import_module
-from typing import Any, ClassVar
+from typing import ClassVar, Final
 
 import click
 
 from carrel.cli import exits
 from carrel.cli.choices import Choices
+from carrel.cli.options import refuse_unused, with_choices, with_server
 from carrel.version import __version__
 
-
-def with_choices(command: Callable[..., Any]) -> Callable[..., Any]:
-    """Take --json, --project and --server before and after every command alike."""
-
-    def keep(context: click.Context, parameter: click.Parameter, value: Any) -> None:
-        choices = context.ensure_object(Choices)
-        if value not in (None, False):
-            setattr(choices, {"json": "is_json"}.get(str(parameter.name), str(parameter.name)), value)
-
-    for option in (
-        click.option("--debug", is_flag=True, expose_value=False, help="Show where a failure comes from."),
-        click.option("--json", is_flag=True, expose_value=False, callback=keep, help="Print JSON."),
-        click.option(
-            "--server", metavar="COMMAND|URL", expose_value=False, callback=keep, help="Ask another MCP server."
-        ),
-        click.option(
-            "--project",
-            metavar="DIR",
-            type=click.Path(exists=True, file_okay=False),
-            expose_value=False,
-            callback=keep,
-            help="The project around DIR, instead of the working folder.",
-        ),
-    ):
-        command = option(command)
-    return command
+_COMPLETION: Final = "_CARREL_COMPLETE"
+"""Set by a shell that asks how a command line may go on."""
 
 
 class Commands(click.Group):
@@ -66,33 +44,41 @@ class Commands(click.Group):
 @click.group(cls=Commands, invoke_without_command=True, context_settings={"help_option_names": ["-h", "--help"]})
 @click.version_option(__version__, prog_name="carrel")
 @with_choices
+@with_server
 @click.pass_context
 def app(context: click.Context) -> None:
     """Put a project's knowledge on the desk of an AI assistant.
 
     Without a command: an overview of this folder's desk.
     """
+    choices = context.ensure_object(Choices)
+    refuse_unused(choices, context.invoked_subcommand)
     if context.invoked_subcommand is None:
         from carrel.cli.overview import show  # each command imports what it needs
 
-        show(context.ensure_object(Choices))
+        show(choices)
 
 
 @app.command(add_help_option=False, context_settings={"ignore_unknown_options": True, "allow_extra_args": True})
-def serve() -> None:
+@click.pass_context
+def serve(context: click.Context) -> int:
     """Serve MCP on stdin and stdout (this is what a host starts)."""
-    from carrel.cli.serve import OPTIONS  # `serve` itself never comes here, only its help
+    from carrel.cli.serve import OPTIONS, run  # without options before it, `serve` never comes here
 
+    if not {"-h", "--help"} & set(context.args):
+        return run([*context.ensure_object(Choices).words(), *context.args])
     click.echo("Usage: carrel serve [OPTIONS]\n\n  Serve MCP on stdin and stdout.\n\nOptions:")
     width = max(len(f"{option.flag} {option.value}") for option in OPTIONS)
     for option in OPTIONS:
         click.echo(f"  {f'{option.flag} {option.value}'.ljust(width)}  {option.told}")
+    return exits.DONE
 
 
 @app.command()
 @click.argument("prefix", default="")
 @click.option("--limit", type=click.IntRange(min=1), help="At most so many.")
 @with_choices
+@with_server
 @click.pass_obj
 def ls(choices: Choices, prefix: str, limit: int | None) -> None:
     """List the resources, all or those whose URI begins with PREFIX."""
@@ -106,6 +92,7 @@ def ls(choices: Choices, prefix: str, limit: int | None) -> None:
 @click.option("--start", type=click.IntRange(min=0), help="First byte to give.")
 @click.option("--length", type=click.IntRange(min=0), help="How many bytes to give.")
 @with_choices
+@with_server
 @click.pass_obj
 def cat(choices: Choices, uri: str, start: int | None, length: int | None) -> None:
     """Read a resource and print what it holds."""
@@ -116,6 +103,7 @@ def cat(choices: Choices, uri: str, start: int | None, length: int | None) -> No
 
 @app.command()
 @with_choices
+@with_server
 @click.pass_obj
 def templates(choices: Choices) -> None:
     """Show how the URIs look that are not all listed."""
@@ -130,6 +118,7 @@ def templates(choices: Choices) -> None:
 @click.argument("value", default="")
 @click.option("--with", "context", metavar="NAME=VALUE", multiple=True, help="A variable already chosen.")
 @with_choices
+@with_server
 @click.pass_obj
 def complete(choices: Choices, template: str, variable: str, value: str, context: tuple[str, ...]) -> None:
     """Offer values for a template's VARIABLE that begin with VALUE."""
@@ -244,13 +233,28 @@ def trust(choices: Choices, is_list: bool, revoke: bool) -> None:
 
 def run_app(words: Sequence[str]) -> int:
     """Run a command line; give the exit code."""
+    if _COMPLETION in os.environ:
+        app.main(list(words), prog_name="carrel")
     try:
-        code = app.main(list(words), prog_name="carrel", standalone_mode=False)
+        # Not `app.main`, which takes a reader that left early for a failure.
+        with app.make_context("carrel", list(words)) as context:
+            code = app.invoke(context)
     except click.exceptions.Exit as stopped:
         return int(stopped.exit_code)
     except click.ClickException as error:
-        error.show()
+        _tell(error)
         return exits.USAGE
     except click.Abort:
         return exits.INTERRUPTED
     return code if isinstance(code, int) else exits.DONE
+
+
+def _tell(error: click.ClickException) -> None:
+    """Say how a command is used and what was wrong, as all other errors are said."""
+    if isinstance(error, click.exceptions.NoArgsIsHelpError):
+        error.show()
+        return
+    context = error.ctx if isinstance(error, click.UsageError) else None
+    if context is not None:
+        click.echo(f"{context.get_usage()}\nTry '{context.command_path} --help' for help.\n", err=True)
+    click.echo(f"carrel: {error.format_message()}", err=True)

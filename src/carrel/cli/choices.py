@@ -11,7 +11,7 @@ from typing import Final
 from carrel.client import Client
 from carrel.config import Config, load
 from carrel.desk import Desk, open_desk
-from carrel.errors import ConfigError
+from carrel.errors import ConfigError, Unreachable
 
 GUESTS_S: Final = 15.0
 """How long a command waits for objects and mounts that are still starting."""
@@ -24,6 +24,11 @@ class Choices:
     project: str = "."
     server: str | None = None
     is_json: bool = False
+    is_debug: bool = False
+
+    def words(self) -> list[str]:
+        """Give what was chosen as `serve` has it after its name."""
+        return [*(["--debug"] if self.is_debug else []), "--project", self.project]
 
     def config(self) -> Config:
         """Gather the settings of the project."""
@@ -58,7 +63,13 @@ def _reach(named: str) -> Client:
     """Reach a server: at an address, with the token in CARREL_TOKEN if there is one, or by its command."""
     if named.startswith(("http://", "https://")):
         token = os.environ.get("CARREL_TOKEN")
-        return Client.at(named, headers={"Authorization": f"Bearer {token}"} if token else None)
+        try:
+            return Client.at(named, headers={"Authorization": f"Bearer {token}"} if token else None)
+        except Unreachable as error:
+            if error.word != "denied":
+                raise
+            told = "CARREL_TOKEN holds the one that was sent" if token else "put it in CARREL_TOKEN, which is not set"
+            raise Unreachable(error.code, f"{error}; {told}", error.data) from None
     words = shlex.split(named)
     if not words:
         raise ConfigError("--server needs a command or an address, as --server 'carrel serve'")

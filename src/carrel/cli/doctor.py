@@ -29,7 +29,8 @@ def examine(choices: Choices) -> int:
     if choices.is_json:
         output.print_json([{"what": one.what, "state": one.state, "told": one.told} for one in findings])
     else:
-        marks = {"ok": "[green]✓[/]", "note": "[yellow]![/]", "problem": "[red]✗[/]"}
+        good, bad = ("✓", "✗") if output.can_show("✓✗") else ("ok", "problem")
+        marks = {"ok": f"[green]{good}[/]", "note": "[yellow]![/]", "problem": f"[red]{bad}[/]"}
         for one in findings:
             output.print_lines(f"{marks[one.state]} [bold]{one.what}[/]: {output.escape(one.told)}")
     return exits.FAILED if any(one.state == "problem" for one in findings) else exits.DONE
@@ -73,12 +74,16 @@ def _provider_findings(desk: Desk) -> Iterator[Finding]:
         except CarrelError as error:
             yield Finding(choice.name, "problem", str(error))
             continue
+        health = provider.health() if isinstance(provider, Reporting) else {}
+        problems = health.get("problems")
+        noted = [str(one) for one in problems] if isinstance(problems, list | tuple) else []
+        if health.get("state") == "down":
+            yield Finding(choice.name, "problem", "; ".join((choice.why, *noted)))
+            continue
         told = "nothing to list yet" if first is None else f"first entry {first.uri}"
         yield Finding(choice.name, "ok", f"{choice.why}; {told}")
-        health = provider.health() if isinstance(provider, Reporting) else {}
-        problems = health.get("problems", ())
-        for problem in problems if isinstance(problems, list | tuple) else ():
-            yield Finding(choice.name, "note", str(problem))
+        for problem in noted:
+            yield Finding(choice.name, "note", problem)
 
 
 def _handshake(era: Literal["modern", "legacy"], root: str) -> Finding:

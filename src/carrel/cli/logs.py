@@ -3,20 +3,24 @@
 import os
 import re
 import sys
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from time import sleep
-from typing import Any, Final
+from typing import TYPE_CHECKING, Final
 
 import click
 
-from carrel.cli import exits
+from carrel.cli import exits, guessing
 from carrel.cli.choices import Choices
+from carrel.cli.options import with_project, with_server
 from carrel.errors import BadArgument, CarrelError, ConfigError
 from carrel.model import Reading, Text
-from carrel.providers.logs.log import Bounds, Kind
+from carrel.providers.logs.log import Bounds, Kind, State
 from carrel.providers.logs.ring import Stream
 from carrel.providers.logs.uris import ID
 from carrel.uri import with_query
+
+if TYPE_CHECKING:
+    from carrel.providers.logs.spool import Writer
 
 FOLLOW_S: Final = 0.2
 _NAME_LENGTH: Final = 64
@@ -29,7 +33,7 @@ class Keeping:
     def __init__(self, choices: Choices, kind: Kind, name: str, program: str) -> None:
         from carrel.providers.logs import spool  # not for `tail`
 
-        self._writer: spool.Writer | None = None
+        self._writer: Writer | None = None
         try:
             config = choices.config()
             values = config.values("logs")
@@ -41,20 +45,20 @@ class Keeping:
 
     def feed(self, stream: Stream, data: bytes) -> None:
         """Keep what the command wrote."""
-        self._try("feed", stream, data)
+        self._try(lambda writer: writer.feed(stream, data))
 
     def flush(self) -> None:
         """Keep a line that has not ended."""
-        self._try("flush")
+        self._try(lambda writer: writer.flush())
 
-    def end(self, exit_code: int | None, state: str = "exited") -> None:
+    def end(self, exit_code: int | None, state: State = "exited") -> None:
         """Record the end."""
-        self._try("end", exit_code, state)
+        self._try(lambda writer: writer.end(exit_code, state))
 
-    def _try(self, method: str, *given: Any) -> None:
+    def _try(self, write: Callable[["Writer"], None]) -> None:
         if self._writer is not None:
             try:
-                getattr(self._writer, method)(*given)
+                write(self._writer)
             except OSError as error:
                 self._warn(error)
                 self._writer.close()
@@ -69,6 +73,7 @@ class Keeping:
 @click.option("--name", metavar="NAME", help="How its log is called; the program's name if not given.")
 @click.option("--kind", type=click.Choice(["run", "build"]), default="run", help="Which kind of log it is.")
 @click.argument("command", nargs=-1, required=True, type=click.UNPROCESSED, metavar="-- COMMAND…")
+@with_project
 @click.pass_obj
 def run(choices: Choices, name: str | None, kind: Kind, command: tuple[str, ...]) -> int:
     """Run any command as always; its output is a log on every Carrel server of this project."""
@@ -104,11 +109,13 @@ def _as_name(program: str) -> str:
 @click.command()
 @click.argument("uri")
 @click.option("-f", "--follow", is_flag=True, help="Go on until the log ends.")
+@with_project
+@with_server
 @click.pass_obj
 def tail(choices: Choices, uri: str, follow: bool) -> int:
     """Print a log; with -f, go on printing until its process ends."""
     with choices.client() as client:
-        reading = client.read(uri)
+        reading = guessing.read(choices, client, uri)
         meta = _meta(reading)
         if "dev.carrel/cursor" not in meta:
             raise BadArgument(f"{uri} is no log; read it with carrel cat")

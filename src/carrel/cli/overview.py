@@ -1,5 +1,6 @@
 """`carrel` alone: what is on this folder's desk, and how to connect an assistant to it."""
 
+from collections.abc import Mapping
 from itertools import islice
 from typing import Final
 
@@ -18,12 +19,12 @@ CONNECT: Final = (
 def show(choices: Choices) -> None:
     """Print the overview."""
     with choices.desk() as desk:
-        rows = _rows(desk)
+        counts = _counts(desk)
         if choices.is_json:
-            _print_json(desk, rows)
+            _print_json(desk, counts)
             return
         output.print_lines(f"[bold]The desk of {output.escape(desk.config.root)}[/]", "")
-        output.print_table(("provider", "entries", "why"), rows, plain_columns=3)
+        output.print_table(("provider", "entries", "why"), _rows(desk, counts), plain_columns=3)
         for note in desk.notes:
             output.print_lines(f"[yellow]![/] {output.escape(note)}")
         output.print_lines("", "[bold]Read it yourself[/]", "  carrel ls", "  carrel cat carrel://guide", "")
@@ -32,11 +33,15 @@ def show(choices: Choices) -> None:
             output.print_lines(f"  {host + ':':<13}{output.escape(line)}")
 
 
-def _rows(desk: Desk) -> list[tuple[str, str, str]]:
-    counts = {
+def _counts(desk: Desk) -> dict[str, int]:
+    """Count the entries of each provider; one more than `COUNT_AT_MOST` means any number above it."""
+    return {
         mounted.provider.name: sum(1 for _ in islice(mounted.provider.entries(), COUNT_AT_MOST + 1))
         for mounted in desk.catalog.mounted
     }
+
+
+def _rows(desk: Desk, counts: Mapping[str, int]) -> list[tuple[str, str, str]]:
     rows = []
     for choice in desk.choices:
         count = counts.get(choice.name)
@@ -46,14 +51,11 @@ def _rows(desk: Desk) -> list[tuple[str, str, str]]:
     return rows
 
 
-def _print_json(desk: Desk, rows: list[tuple[str, str, str]]) -> None:
-    output.print_json(
-        {
-            "root": desk.config.root,
-            "providers": [
-                {"name": choice.name, "state": choice.state, "why": choice.why, "entries": row[1] or None}
-                for choice, row in zip(desk.choices, rows, strict=True)
-            ],
-            "notes": list(desk.notes),
-        }
-    )
+def _print_json(desk: Desk, counts: Mapping[str, int]) -> None:
+    providers = []
+    for choice in desk.choices:
+        count = counts.get(choice.name)
+        told = {"name": choice.name, "state": choice.state, "why": choice.why}
+        shown = None if count is None else min(count, COUNT_AT_MOST)
+        providers.append({**told, "entries": shown, "hasMore": count is not None and count > COUNT_AT_MOST})
+    output.print_json({"root": desk.config.root, "providers": providers, "notes": list(desk.notes)})

@@ -2,46 +2,55 @@
 
 import base64
 import sys
-from collections.abc import Iterator, Mapping
-from itertools import islice
+from collections.abc import Mapping
+from itertools import chain, islice
 
 from carrel.catalog import Catalog
-from carrel.cli import output
+from carrel.cli import guessing, output
 from carrel.cli.choices import Choices
-from carrel.errors import CarrelError
+from carrel.client import Client
+from carrel.errors import BadArgument, CarrelError
 from carrel.model import Blob, Range, Reading, Resource, Text
 from carrel.provider import Explaining
+from carrel.uri import split_query
 
 
 def list_resources(choices: Choices, prefix: str, limit: int | None) -> None:
     """Print the entries whose URI begins with the prefix."""
     with choices.client() as client:
-        entries: Iterator[Resource] = (entry for entry in client.resources() if entry.uri.startswith(prefix))
-        if limit is not None:
-            entries = islice(entries, limit)
+        matching = (entry for entry in client.resources() if entry.uri.startswith(prefix))
+        entries = islice(matching, limit)
+        first = tuple(islice(entries, 1))
         if choices.is_json:
-            output.print_json([_entry_json(entry) for entry in entries])
-        else:
-            output.print_table(("URI", "size", "modified", "what"), map(output.describe, entries))
+            output.print_json([_entry_json(entry) for entry in chain(first, entries)])
+        elif first or not prefix:
+            output.print_entries(chain(first, entries), "Nothing is listed here.")
+        if prefix and not first:
+            raise guessing.nothing_listed(choices, client, prefix)
 
 
 def read_resource(choices: Choices, uri: str, start: int | None, length: int | None) -> None:
     """Print what a resource holds: text as it is, bytes as they are."""
     wanted = None if start is None and length is None else Range(start or 0, length)
     with choices.client() as client:
-        reading = client.read(uri, wanted=wanted)
+        reading = guessing.read(choices, client, uri, wanted)
     if choices.is_json:
         output.print_json(_reading_json(reading, uri))
         return
-    is_several = len(reading.items) > 1
     for item in reading.items:
         if isinstance(item, Blob):
             _write_bytes(item, uri)
         elif isinstance(item, Text):
-            text = f"{item.uri}\t{item.text}\n" if is_several else item.text
+            is_entry = len(reading.items) > 1 or _is_below(item.uri, uri)
+            text = f"{item.uri}\t{item.text}\n" if is_entry else item.text
             sys.stdout.write(text)
             if output.is_terminal() and not text.endswith("\n"):
                 sys.stdout.write("\n")
+
+
+def _is_below(uri: str | None, asked: str) -> bool:
+    """Tell whether what came is not what was asked for but something in it, as a folder's only child is."""
+    return uri is not None and uri.startswith(split_query(asked)[0].rstrip("/") + "/")
 
 
 def _write_bytes(item: Blob, uri: str) -> None:
@@ -64,8 +73,8 @@ def list_templates(choices: Choices) -> None:
         ]
         output.print_json(told)
     else:
-        rows = ((one.uri_template, one.mime_type, one.description or one.title or one.name) for one in templates)
-        output.print_table(("template", "type", "what"), rows)
+        rows = [(one.uri_template, one.mime_type, one.description or one.title or one.name) for one in templates]
+        output.print_table(("template", "type", "what"), rows, spare=("type", "what"), empty="There are no templates.")
 
 
 def complete_variable(choices: Choices, template: str, variable: str, value: str, context: Mapping[str, str]) -> None:
@@ -83,7 +92,11 @@ def complete_variable(choices: Choices, template: str, variable: str, value: str
 def explain_uri(choices: Choices, uri: str) -> None:
     """Print why a URI is or is not served here."""
     with choices.desk() as desk:
-        provider = desk.catalog.find(uri).mounted.provider
+        try:
+            provider = desk.catalog.find(uri).mounted.provider
+        except BadArgument as error:
+            with Client.to(desk.server) as client:
+                raise guessing.refusal(choices, client, uri, error) from None
         told = list(provider.explain(uri)) if isinstance(provider, Explaining) else _tried(desk.catalog, uri)
     if choices.is_json:
         output.print_json({"uri": uri, "provider": provider.name, "told": told})

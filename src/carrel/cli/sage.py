@@ -11,8 +11,8 @@ import click
 
 from carrel import detect
 from carrel.cli import exits, output
-from carrel.cli.app import with_choices
 from carrel.cli.choices import Choices
+from carrel.cli.options import with_choices
 from carrel.errors import ConfigError
 from carrel.model import Resource, ToolResult
 from carrel.provider import Project
@@ -84,7 +84,9 @@ def list_items(choices: Choices, kind: str | None, check: bool) -> int:
     if choices.is_json:
         output.print_json([_entry(entry) for entry in entries])
     else:
-        output.print_table(("URI", "size", "modified", "what"), map(output.describe, entries))
+        output.print_entries(
+            entries, "Nothing is kept yet; the first: carrel sage save-knowledge ID --keyword K --content TEXT"
+        )
     return exits.DONE
 
 
@@ -95,7 +97,8 @@ def _check(choices: Choices, desk: Desk, kind: str | None) -> int:
     if choices.is_json:
         output.print_json([{"path": one.path, "reason": one.reason} for one in found])
     else:
-        output.print_table(("not listed", "reason"), [(one.path, one.reason) for one in found], plain_columns=2)
+        rows = [(one.path, one.reason) for one in found]
+        output.print_table(("not listed", "reason"), rows, plain_columns=2, empty="Everything is listed.")
     return exits.FAILED if found else exits.DONE
 
 
@@ -149,7 +152,8 @@ def search(choices: Choices, query: str, kind: str | None, limit: int) -> None:
         output.print_json(told)
     else:
         rows = [(str(one["uri"]), f"{one['score']:.3f}", str(one["description"])) for one in told]
-        output.print_table(("URI", "score", "what"), rows, plain_columns=2)
+        empty = "Nothing is found; carrel sage ls shows what there is."
+        output.print_table(("URI", "score", "what"), rows, plain_columns=2, spare=("score", "what"), empty=empty)
 
 
 @sage.command("save-checkpoint")

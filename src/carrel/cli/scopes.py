@@ -28,6 +28,10 @@ _DEFAULT_STORE: Final = os.path.join(".carrel", "scopes.db")
 _DEFAULT_CHILDREN: Final = 10_000
 
 
+_ADVICE: Final[dict[str, str]] = {"HAS_CHILDREN": "To delete what is beneath it too: --cascade"}
+"""What a person at a terminal is told on a second line: the first is the same for everybody."""
+
+
 class ScopesGroup(click.Group):
     """The group: where errors become lines on stderr and exit codes."""
 
@@ -38,9 +42,7 @@ class ScopesGroup(click.Group):
         try:
             context = super().make_context(info_name, args, parent, **extra)
         except click.UsageError as error:
-            if not _wants_json(words, parent):
-                raise
-            raise click.exceptions.Exit(_tell_usage(error)) from None
+            raise click.exceptions.Exit(_tell_usage(error, is_json=_wants_json(words, parent))) from None
         context.meta[_WORDS] = words
         return context
 
@@ -50,13 +52,14 @@ class ScopesGroup(click.Group):
         try:
             return super().invoke(ctx)
         except ScopeError as error:
-            return _tell(error.text, error.code, error.status, error.exit, is_json=is_json)
+            code = _tell(error.text, error.code, error.status, error.exit, is_json=is_json)
+            if error.code in _ADVICE and not is_json and sys.stderr.isatty():
+                print(_ADVICE[error.code], file=sys.stderr)
+            return code
         except ConfigError as error:
             return _tell(str(error), "INVALID_ARGUMENT", 400, exits.USAGE, is_json=is_json)
         except click.UsageError as error:
-            if not is_json:
-                raise
-            return _tell_usage(error)
+            return _tell_usage(error, is_json=is_json)
 
 
 def _wants_json(words: Sequence[str], parent: click.Context | None) -> bool:
@@ -64,7 +67,10 @@ def _wants_json(words: Sequence[str], parent: click.Context | None) -> bool:
     return "--json" in before or (parent is not None and parent.ensure_object(Choices).is_json)
 
 
-def _tell_usage(error: click.UsageError) -> int:
+def _tell_usage(error: click.UsageError, *, is_json: bool) -> int:
+    if not is_json:
+        error.show()
+        return exits.USAGE
     return _tell(error.format_message(), "INVALID_ARGUMENT", 400, exits.USAGE, is_json=True)
 
 

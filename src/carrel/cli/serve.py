@@ -12,7 +12,7 @@ from typing import Final
 
 from carrel.config import Config, load
 from carrel.desk import Desk, open_desk
-from carrel.errors import ConfigError
+from carrel.errors import ConfigError, Disconnected
 from carrel.value import Value
 
 
@@ -56,7 +56,7 @@ class Parsed:
 def run(words: Sequence[str]) -> int:
     """Serve until input ends; give the exit code."""
     parsed = parse(words)
-    is_terminal = sys.stdin is not None and sys.stdin.isatty()
+    is_terminal = sys.stdin.isatty()
     if parsed.is_debug:
         import logging  # every module has it; only this one sets it up
 
@@ -67,6 +67,11 @@ def run(words: Sequence[str]) -> int:
     if parsed.http is not None:
         with stdio.taken_stdout():
             return _serve_http(load(parsed.project, os.environ, parsed.flags), parsed.http, parsed)
+    if sys.__stdin__ is None:  # so it is where it was closed
+        raise Disconnected(
+            "stdin is closed, and a host speaks to `carrel serve` there; "
+            "for an address: carrel serve --http 8000, for a look by eye: carrel ls"
+        )
     with stdio.taken_streams() as streams:
         desk = open_desk(load(parsed.project, os.environ, parsed.flags))
         if not parsed.is_quiet:

@@ -39,7 +39,8 @@ def list_tokens(choices: "Choices") -> None:
     rows = [
         (one.name, "everything" if one.scopes is None else " ".join(one.scopes), iso(one.created_ms)) for one in tokens
     ]
-    output.print_table(("token", "may", "made"), rows, plain_columns=2)
+    empty = "There are no tokens yet; the first: carrel token add NAME"
+    output.print_table(("token", "may", "made"), rows, plain_columns=2, empty=empty)
 
 
 def revoke_token(choices: "Choices", name: str) -> None:

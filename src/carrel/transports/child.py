@@ -54,6 +54,7 @@ class Child:
         except (OSError, ValueError, IndexError) as error:
             log.info("not started: %s", error)
             raise Disconnected(f"Cannot start: {echo(' '.join(command[:1]))}") from error
+        self._program = echo(command[0])
         self._stdin, self._stdout = _opened(self._process.stdin), _opened(self._process.stdout)
         self._lines = Lines(max_message_bytes)
         self._ready: deque[bytes | OverLong] = deque()
@@ -102,6 +103,12 @@ class Child:
             if self._logger is not None:
                 self._logger.join(GRACE_S)
             self._stdout.close()
+
+    @property
+    def ending(self) -> str:
+        """Say which program it was and, if it ended by itself, with which exit code."""
+        code = self._process.returncode
+        return self._program if code is None or code < 0 else f"{self._program} ended with exit code {code}"
 
     def _signal(self, number: int) -> None:
         with contextlib.suppress(ProcessLookupError, PermissionError):

@@ -10,6 +10,7 @@ import contextlib
 import http.client
 import queue
 import socket
+import ssl
 import threading
 from collections.abc import Callable, Mapping
 from typing import Final
@@ -52,6 +53,15 @@ _MOVED: Final = (307, 308)
 _MAX_MOVES: Final = 3
 
 _Failed = (OSError, http.client.HTTPException, ValueError)
+_WHY: Final[dict[type[Exception], str]] = {
+    ConnectionRefusedError: "nobody listens there",
+    ConnectionError: "the connection broke off",
+    TimeoutError: "no answer in time",
+    socket.gaierror: "there is no such host",
+    ssl.SSLCertVerificationError: "its certificate is not trusted here",
+    ssl.SSLError: "it does not speak TLS as we do",
+    http.client.HTTPException: "it does not speak HTTP",
+}
 _Asked = tuple[http.client.HTTPResponse, http.client.HTTPConnection]
 
 
@@ -129,7 +139,7 @@ class Http:
             response, connection = self._follow_moves(lambda path: self._post(path, message, outline))
         except _Failed as error:
             self._let_go(outline.key)
-            self._fail(outline.key, f"Cannot reach {self._host}: {type(error).__name__}", "unavailable")
+            self._fail(outline.key, f"Cannot reach {self._address}: {_in_words(error)}", "unavailable")
             return
         try:
             self._take(response, outline)
@@ -326,6 +336,11 @@ class Http:
 
     # Pieces
 
+    @property
+    def _address(self) -> str:
+        host = f"[{self._host}]" if ":" in self._host else self._host
+        return f"{host}:{self._port or (443 if self._is_secure else 80)}"
+
     def _headers(self, outline: Outline | None) -> dict[str, str]:
         made = {
             "Content-Type": "application/json",
@@ -366,6 +381,11 @@ class Http:
 
     def _break_off(self, key: Key, problem: str) -> None:
         self._inbox.put(Unanswered(key, Disconnected(problem)))
+
+
+def _in_words(error: Exception) -> str:
+    """Say plainly why a server was not reached."""
+    return next((told for kind, told in _WHY.items() if isinstance(error, kind)), type(error).__name__)
 
 
 def _cut(connection: socket.socket) -> None:
