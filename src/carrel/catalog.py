@@ -167,13 +167,21 @@ class Catalog:
         return replace(reading, items=items)
 
     def open(self, found: Found, condition: str | None = None) -> Reading:
-        """Read what `find` found without making anything of it: all items are `Stored`, whoever asked closes them."""
+        """Read what `find` found without making anything of it: one item is `Stored`, and whoever asked closes it.
+
+        A folder, or several items, are as any read gives them.
+        """
         given = found.read()
         reading = given if isinstance(given, Reading) else Reading((given,))
         wanted = _query_range(found, reading.range) if found.query_range else reading.range
+        if reading.is_folder or len(reading.items) != 1:
+            try:
+                return self._finish(reading, found.uri, wanted, condition, found)
+            finally:
+                close_sources(reading.items)
         items = tuple(content.stored(item) for item in reading.items)
         try:
-            if wanted is not None and len(items) == 1 and reading.error is None:
+            if wanted is not None and reading.error is None:
                 items = (content.part(items[0], wanted),)
             etag = reading.etag or content.etag_of(reading.items)
         except BaseException:
