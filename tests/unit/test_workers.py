@@ -79,6 +79,34 @@ def test_a_flood_for_one_provider_leaves_room_for_the_others(gate: threading.Eve
     workers.close()
 
 
+def test_cancelled_calls_make_room_for_those_that_are_wanted(gate: threading.Event) -> None:
+    workers, unwanted, others = Workers(lambda _: None), Answers(), Answers()
+    begun = threading.Semaphore(0)
+
+    def hang() -> bytes:
+        begun.release()
+        return stuck(gate)()
+
+    for _ in range(WORKER_THREADS):
+        workers.submit(work("stuck", hang), unwanted.take)
+        assert begun.acquire(timeout=PATIENCE_S)
+    calls = [Running(lambda: None) for _ in range(MAX_PENDING)]
+    for call in calls:
+        workers.submit(Work(call, hang, lambda: b"late", lambda: b"busy", owner="stuck"), unwanted.take)
+        call.cancel()
+
+    for _ in range(MAX_PENDING):
+        workers.submit(work("stuck"), others.take)
+    assert (others.given, unwanted.given) == ([], [None] * MAX_PENDING)
+    workers.submit(work("stuck"), others.take)
+    assert others.given == [b"busy"]
+
+    gate.set()
+    others.wait_for(MAX_PENDING + 1)
+    assert set(others.given[1:]) == {b"done"}
+    workers.close()
+
+
 @pytest.mark.filterwarnings("ignore::pytest.PytestUnhandledThreadExceptionWarning")
 def test_work_that_ends_its_thread_costs_its_provider_no_place() -> None:
     workers, ended, others = Workers(lambda _: None, deadline_s=0.05), Answers(), Answers()
