@@ -12,6 +12,7 @@ from datetime import UTC, datetime
 from time import monotonic, sleep
 from typing import Any, Final
 
+from carrel.private import FILE_MODE
 from carrel.provider import Project
 from carrel.providers.sage import folders, ledger, writing
 from carrel.providers.sage.composing import compose_checkpoint, compose_content, compose_failure
@@ -249,7 +250,7 @@ def locked(folder: int) -> Iterator[None]:
     """Hold the index's lock; give up after a while."""
     flags = os.O_RDWR | os.O_CREAT | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC
     try:
-        handle = os.open(LOCK, flags, writing.FILE_MODE, dir_fd=folder)
+        handle = os.open(LOCK, flags, FILE_MODE, dir_fd=folder)
     except OSError as error:
         raise WriteFailed(writing.reason_of(error)) from None
     try:
