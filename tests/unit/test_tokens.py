@@ -9,7 +9,7 @@ import pytest
 
 from carrel.private import locked, replace_private
 from carrel.tokens import TokenStore
-from tests.memory_provider import PATIENCE_S
+from tests.waiting import PATIENCE_S
 
 WRITERS = 6
 ADDED = 5

@@ -8,7 +8,7 @@ import pytest
 from carrel.limits import MAX_PENDING, WORKER_THREADS
 from carrel.transports.workers import Workers
 from carrel.work import Running, Work
-from tests.memory_provider import PATIENCE_S
+from tests.waiting import PATIENCE_S
 
 
 class Answers:
