@@ -308,6 +308,9 @@ class Changes(Protocol):
     def updated(self, uri: str) -> None:
         """Say that what `uri` holds changed, appeared or went away."""
 
+    def updated_below(self, uri: str) -> None:
+        """Say the same of `uri` and of everything below it."""
+
     def list_changed(self) -> None:
         """Say that the set of listed entries, or the routes, changed."""
 

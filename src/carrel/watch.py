@@ -189,6 +189,15 @@ class Watcher:
                 self._schedule(subscription, spelled, 1 / UPDATES_PER_SECOND)
             self._changed.notify()
 
+    def updated_below(self, uri: str) -> None:
+        """Take note that a URI changed, and whatever is subscribed below it."""
+        top = _place(uri)
+        below = top if top.endswith("/") else f"{top}/"
+        with self._changed:
+            places = [place for place in self._interested if place == top or place.startswith(below)]
+        for place in places:
+            self.updated(place)
+
     def list_changed(self, provider: Provider) -> None:
         """Take note that a provider's part of the list changed."""
         with self._changed:
@@ -368,6 +377,9 @@ class _Reports:
 
     def updated(self, uri: str) -> None:
         self._watcher.updated(uri)
+
+    def updated_below(self, uri: str) -> None:
+        self._watcher.updated_below(uri)
 
     def list_changed(self) -> None:
         self._watcher.list_changed(self._provider)

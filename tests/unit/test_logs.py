@@ -442,6 +442,9 @@ class Heard:
     def updated(self, uri: str) -> None:
         self.uris.add(uri)
 
+    def updated_below(self, uri: str) -> None:
+        raise AssertionError(uri)
+
     def list_changed(self) -> None:
         self.list.set()
 

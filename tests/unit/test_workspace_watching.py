@@ -1,5 +1,6 @@
 """Watching files: who is told what, as it was spelled; and what must cause nothing."""
 
+import contextlib
 import os
 import queue
 import threading
@@ -309,3 +310,95 @@ def test_nothing_is_watched_before_somebody_listens(root: Path) -> None:
         served.uris()
 
         assert set(threading.enumerate()) <= before
+
+
+# Folders
+
+
+@pytest.mark.parametrize("link", ["a-link", "lib/self", "lib64", "zz-link"])
+def test_a_link_to_a_folder_takes_nothing_from_its_real_place(root: Path, ear: Ear, link: str) -> None:
+    (root / link).symlink_to(os.path.relpath(root / "lib", (root / link).parent))
+    ear.listen(MAIN, "workspace:///lib", f"workspace:///{link}/src/a.dart")
+
+    fill(root, {"lib/main.dart": "changed", "lib/new.dart": "new", "lib/src/a.dart": "changed"})
+
+    # What came in one batch with the bell may be told after it.
+    assert {*ear.heard(), *ear.heard()} == {"workspace:///lib", MAIN, f"workspace:///{link}/src/a.dart"}
+
+
+@pytest.mark.skipif(not Path("/proc/self/fdinfo").exists(), reason="the system does not tell what is watched")
+def test_what_a_link_leads_to_outside_is_not_watched(root: Path, ear: Ear) -> None:
+    fill(root.parent / "outside", {f"{number}/x.dart": "" for number in range(50)})
+    (root / "out").symlink_to(root.parent / "outside")
+    before = inotify_watches()
+    ear.listen(MAIN)
+
+    assert inotify_watches() - before <= len(list(root.rglob("*/"))) + 1
+
+
+def inotify_watches() -> int:
+    count = 0
+    for told in Path("/proc/self/fdinfo").iterdir():
+        with contextlib.suppress(OSError):
+            count += told.read_text("utf-8").count("inotify wd:")
+    return count
+
+
+def test_what_is_in_a_folder_is_told_when_the_folder_goes_and_comes_back(root: Path, ear: Ear) -> None:
+    below = [MAIN, "workspace:///lib/src/a.dart"]
+    ear.listen(*below)
+    (root / "lib").rename(root / "lib2")
+    gone = ear.heard()
+    (root / "lib2").rename(root / "lib")
+    back = ear.heard()
+    fill(root, {"lib/src/a.dart": "changed"})
+
+    assert (gone, back) == (below, below)
+    assert ear.heard() == ["workspace:///lib/src/a.dart"]
+
+
+def test_a_folder_that_is_replaced_at_once_is_still_watched(root: Path, ear: Ear) -> None:
+    ear.listen("workspace:///lib/src/a.dart")
+    fill(root.parent / "other", {"a.dart": "another"})
+    (root / "lib/src").rename(root.parent / "away")
+    (root.parent / "other").rename(root / "lib/src")
+    replaced = ear.heard()
+    fill(root, {"lib/src/a.dart": "changed"})
+
+    assert (replaced, ear.heard()) == (["workspace:///lib/src/a.dart"], ["workspace:///lib/src/a.dart"])
+
+
+def test_what_comes_into_new_folders_is_told_however_deep(root: Path, ear: Ear) -> None:
+    uri = "workspace:///lib/one/two/three/new.dart"
+    ear.listen(uri)
+    fill(root, {"lib/one/two/three/new.dart": "new"})
+    came = ear.heard()
+    fill(root, {"lib/one/two/three/new.dart": "changed"})
+
+    assert (came, ear.heard()) == ([uri], [uri])
+
+
+def test_what_is_ignored_from_now_on_and_no_longer_is_told(root: Path) -> None:
+    with Served(root, preset="code") as served:
+        ear = Ear(served, root)
+        ear.listen(MAIN, list_changes=True)
+        fill(root, {".gitignore": "lib/\n"})
+        ignored = ear.heard()
+        (root / ".gitignore").unlink()
+        seen = ear.heard()
+        fill(root, {"lib/main.dart": "changed"})
+
+        assert (ignored, seen, ear.heard()) == ([LIST, MAIN], [MAIN], [MAIN])
+        ear.close()
+        served.server.watcher.close()
+
+
+def test_a_file_that_is_refused_from_now_on_is_told_to_who_asked_for_it(root: Path) -> None:
+    with Served(root, preset="code") as served:
+        ear = Ear(served, root)
+        ear.listen(MAIN)
+        fill(root, {"lib/main.dart": b"\0binary"})
+
+        assert ear.heard() == [MAIN]
+        ear.close()
+        served.server.watcher.close()

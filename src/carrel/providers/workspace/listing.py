@@ -104,17 +104,33 @@ class Listing:
                     yield entry
         return None
 
-    def folders(self, top: Segments) -> Iterator[tuple[Segments, int]]:
-        """Yield a folder, and those below it in which anything may be listed, each with when a name in it changed."""
-        waiting = [self._ground(top)]
+    def folders(self, top: Segments) -> Iterator[tuple[Segments, int, bool]]:
+        """Yield a folder, and those below it in which anything may be read.
+
+        Each comes with when a name in it changed, and whether anything in it may be listed.
+        """
+        waiting = [(self._ground(top), self._is_on_the_way(top))]
         while waiting:
-            ground = waiting.pop()
+            ground, is_listed = waiting.pop()
             opened = self._open(ground.segments)
             if opened is not None:
-                yield ground.segments, opened.stat.st_mtime_ns
+                yield ground.segments, opened.stat.st_mtime_ns, is_listed
                 with opened:
                     names = [name for _, name, kind in self._names(opened, ground.segments) if kind == "folder"]
-                waiting.extend(self._tree.policy.enter(ground, name) for name in names if self._may_enter(ground, name))
+                for name in names:
+                    below = self._tree.policy.enter(ground, name)
+                    may_list = self._may_enter(ground, name)
+                    if may_list or not below.verdict.reason:
+                        waiting.append((below, is_listed and may_list))
+
+    def _is_on_the_way(self, folder: Segments) -> bool:
+        """Tell whether anything may be listed in a folder."""
+        ground = self._tree.policy.top()
+        for name in folder:
+            if not self._may_enter(ground, name):
+                return False
+            ground = self._tree.policy.enter(ground, name)
+        return True
 
     def _ground(self, folder: Segments) -> Ground:
         """Give what holds in a folder now."""

@@ -135,6 +135,10 @@ class Policy:
         self._grounds[folder] = (now + FRESH_S, ground)
         return ground
 
+    def forget(self) -> None:
+        """Look anew at what holds where: an ignore file changed."""
+        self._grounds.clear()
+
     def top(self) -> Ground:
         """Give what holds in the root, now."""
         return Ground((), "", OPEN, False, self._ignore.top() if self._ignored != "show" else ())
