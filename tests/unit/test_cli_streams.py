@@ -8,6 +8,8 @@ from pathlib import Path
 
 import pytest
 
+pytestmark = pytest.mark.slow
+
 DISCOVER = (
     '{"jsonrpc":"2.0","id":1,"method":"server/discover","params":{"_meta":'
     '{"io.modelcontextprotocol/protocolVersion":"2026-07-28",'

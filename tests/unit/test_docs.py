@@ -123,6 +123,7 @@ def test_what_is_not_run_stands_in_the_documents() -> None:
     assert set(NOT_RUN) - {line for page in COMMANDS_OF for line in commands_of(page)} == set()
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("page", COMMANDS_OF)
 def test_every_command_runs(
     page: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]
