@@ -9,8 +9,8 @@ from typing import Any
 import pytest
 
 from carrel.cli.serve_http import parse_address
-from carrel.errors import ConfigError
-from carrel.permissions import Access
+from carrel.errors import ConfigError, ProviderError
+from carrel.permissions import Access, whoever_asks
 from carrel.providers.guide import Guide
 from carrel.providers.mirror import Mirror
 from carrel.server import Server
@@ -216,6 +216,31 @@ def test_the_metadata_is_where_it_is_said_to_be(audience: str, url: str) -> None
     assert get(app, target).json["resource"] == audience
     assert get(app, target.partition("?")[0] + "/").json["resource"] == audience
     assert get(app, "/.well-known/oauth-protected-resource/other").status == 401
+
+
+def test_tokens_that_are_being_verified_count_as_nobodys() -> None:
+    askers: list[str] = []
+
+    class Noticing(Issuer):
+        def verify(self, token: str) -> Access | None:
+            askers.append(whoever_asks().name)
+            return super().verify(token)
+
+    app = application(Shelf("shelf", {"a": "text"}), guard=Guard(Doors(is_loopback=True), Tokens(), Noticing()))
+
+    assert get(app, "/shelf/a", bearer("good.jwt.token")).status == 200
+    assert askers == ["tokens"]
+
+
+def test_when_too_many_tokens_wait_one_may_come_again() -> None:
+    class Busy(Issuer):
+        def verify(self, token: str) -> Access | None:
+            raise ProviderError(f"Server is busy: {len(token)}", word="busy")
+
+    app = application(Shelf("shelf", {"a": "text"}), guard=Guard(Doors(is_loopback=True), Tokens(), Busy()))
+    reply = get(app, "/shelf/a", bearer("a.b.c"))
+
+    assert (reply.status, reply.headers["retry-after"]) == (503, "1")
 
 
 def test_who_lacks_a_scope_is_told_where_to_get_it() -> None:
