@@ -154,6 +154,7 @@ def test_a_file_or_folder_that_goes_is_told_to_its_folder_and_to_the_list(root: 
     told = ear.heard()
     assert LIST in told
     assert "workspace:///lib/src" in told
+    assert "workspace:///lib/src/a.dart" in told
     assert ("workspace:///lib" in told) == away
 
 
@@ -228,6 +229,83 @@ def test_a_folder_moved_in_with_files_is_told_to_the_list(root: Path, ear: Ear) 
     (root.parent / "elsewhere").rename(root / "moved")
 
     assert ear.heard() == [LIST]
+
+
+IN_LIB = [
+    "workspace:///lib",
+    "workspace:///lib/main.dart",
+    "workspace:///lib/src",
+    "workspace:///lib/src/a.dart?lines=1-2",
+]
+
+
+def test_a_folder_that_is_moved_takes_along_what_lies_in_it(root: Path, ear: Ear) -> None:
+    ear.listen(*IN_LIB, "workspace:///lib/none.dart", "workspace:///lib-not.dart", "workspace:///pubspec.yaml")
+
+    (root / "lib").rename(root / "elsewhere")
+    gone = ear.heard()
+    (root / "elsewhere").rename(root / "lib")
+
+    assert (gone, ear.heard()) == (IN_LIB, IN_LIB)
+
+
+def test_what_is_moved_away_is_told_once(root: Path, ear: Ear) -> None:
+    ear.listen(*IN_LIB)
+
+    (root / "lib").rename(root.parent / "away")
+    told = [ear.next() for _ in IN_LIB]
+
+    assert (sorted(told), ear.heard()) == (IN_LIB, [])
+
+
+def test_a_folder_that_takes_the_place_of_another_brings_its_own_files(root: Path, ear: Ear) -> None:
+    fill(root.parent / "other", {"main.dart": "other"})
+    ear.listen(*IN_LIB, "workspace:///lib/new.dart")
+
+    (root / "lib").rename(root.parent / "away")
+    (root.parent / "other").rename(root / "lib")
+
+    assert ear.heard() == IN_LIB
+
+
+def test_what_a_folder_brings_is_told_to_who_waited_for_it(root: Path, ear: Ear) -> None:
+    fill(root.parent / "elsewhere", {"deep/x.dart": "x", "deep/.env": SECRET})
+    ear.listen("workspace:///moved/deep/x.dart", "workspace:///moved/y.dart")
+
+    (root.parent / "elsewhere").rename(root / "moved")
+
+    assert ear.heard() == ["workspace:///moved/deep/x.dart"]
+
+
+@pytest.mark.parametrize(
+    ("moved", "spelling"),
+    [
+        (".dot", "workspace:///.dot/x.yaml"),
+        ("link", "workspace:///link/main.dart"),
+        ("lib", "workspace:///link/main.dart"),
+    ],
+)
+def test_what_is_not_listed_is_moved_as_well(root: Path, ear: Ear, moved: str, spelling: str) -> None:
+    (root / "link").symlink_to("lib")
+    ear.listen(spelling)
+
+    (root / moved).rename(root.parent / "away")
+
+    assert ear.heard() == [spelling]
+
+
+def test_nothing_is_followed_when_nobody_listens(served: Served, ear: Ear) -> None:
+    [followed] = [
+        mounted.provider._followed for mounted in served.catalog.mounted if hasattr(mounted.provider, "_followed")
+    ]
+    other = served.server.watcher.subscribe(lambda _: None, [MAIN, "workspace://lib/main.dart"])
+    ear.listen(MAIN)
+    assert len(followed) == 2
+
+    other.close()
+    assert len(followed) == 2
+    ear.close()
+    assert len(followed) == 0
 
 
 def test_subscribing_needs_the_permission_of_a_read(ear: Ear) -> None:

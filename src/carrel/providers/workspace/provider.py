@@ -20,7 +20,8 @@ from carrel.provider import Changes, Place, Project, Route
 from carrel.providers.workspace import asking, kinds, paths
 from carrel.providers.workspace.explaining import explain
 from carrel.providers.workspace.folders import Folder
-from carrel.providers.workspace.ignore import IgnoreFiles
+from carrel.providers.workspace.following import Followed
+from carrel.providers.workspace.ignore import IgnoreFiles, Segments
 from carrel.providers.workspace.kinds import Kind
 from carrel.providers.workspace.listing import Listing, describe
 from carrel.providers.workspace.paths import Target
@@ -63,6 +64,7 @@ class Workspace:
         self.speaks_fly = dialect == "always"
         self._trees: dict[str, Tree] = {}
         self._known: dict[str, Known] = {}
+        self._followed = Followed()
         try:
             for name, folder in {"": root, **_checked_names(roots or {})}.items():
                 place = os.path.join(project.root, os.path.expanduser(folder))
@@ -175,6 +177,19 @@ class Workspace:
 
     def traces(self, uri: str) -> Sequence[str]:
         """Give the URIs under which changes of this one are reported: its own, and where links lead."""
+        tree, names = self._places(uri)
+        return [paths.canonical(tree.name, segments) for segments in names]
+
+    def follow(self, uri: str) -> None:
+        """Take note that somebody listens to a URI: it may be moved with the folder it lies in."""
+        self._followed.add(uri, *self._places(uri))
+
+    def unfollow(self, uri: str) -> None:
+        """Take note that nobody listens to a URI any more."""
+        self._followed.discard(uri)
+
+    def _places(self, uri: str) -> tuple[Tree, list[Segments]]:
+        """Give the names below a root that a URI stands for: its own, and where links lead."""
         target = paths.parse(uri, self._trees)
         tree = self._trees[target.root]
         try:
@@ -185,7 +200,7 @@ class Workspace:
         else:
             with found.opened as opened:
                 names = (found.segments, opened.real)
-        return [paths.canonical(target.root, segments) for segments in names if all(map(is_servable, segments))]
+        return tree, [segments for segments in names if all(map(is_servable, segments))]
 
     # Completion, watching, explaining
 
@@ -213,7 +228,8 @@ class Workspace:
 
     def watch(self, changes: Changes) -> Callable[[], None]:
         """Report file events of every root until stopped."""
-        return watch_trees([(self._trees[name], listing) for name, listing in self._listings.items()], changes)
+        watched = [(self._trees[name], listing) for name, listing in self._listings.items()]
+        return watch_trees(watched, self._followed, changes)
 
     def explain(self, uri: str) -> list[str]:
         """Say why a URI is or is not served, a sentence each."""

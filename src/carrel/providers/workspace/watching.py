@@ -13,6 +13,7 @@ from typing import Final
 from carrel.errors import NotFound, RequestError
 from carrel.provider import Changes
 from carrel.providers.workspace import kinds
+from carrel.providers.workspace.following import Followed
 from carrel.providers.workspace.ignore import Segments
 from carrel.providers.workspace.listing import Listing
 from carrel.providers.workspace.paths import canonical
@@ -31,12 +32,12 @@ EARLY_NS: Final = 10**9
 Watched = tuple[Tree, Listing]
 
 
-def watch_trees(watched: Sequence[Watched], changes: Changes) -> Callable[[], None]:
+def watch_trees(watched: Sequence[Watched], followed: Followed, changes: Changes) -> Callable[[], None]:
     """Report to `changes` from a thread of its own; the result ends it."""
     stop = threading.Event()
     ready = threading.Event()
     since_ns = time_ns() - EARLY_NS
-    reports = [Report(tree, listing, changes, since_ns) for tree, listing in watched]
+    reports = [Report(tree, listing, followed, changes, since_ns) for tree, listing in watched]
     thread = threading.Thread(target=_watch, args=(reports, stop, ready), name="carrel-files", daemon=True)
     thread.start()
     ready.wait(STOP_S)
@@ -87,10 +88,11 @@ def _follow(reports: "Sequence[Report]", stop: threading.Event, ready: threading
 class Report:
     """What the events of one root mean. It remembers which folders there are: a name that is gone tells no kind."""
 
-    def __init__(self, tree: Tree, listing: Listing, changes: Changes, since_ns: int) -> None:
+    def __init__(self, tree: Tree, listing: Listing, followed: Followed, changes: Changes, since_ns: int) -> None:
         self.place = tree.root.path
         self._tree = tree
         self._listing = listing
+        self._followed = followed
         self._changes = changes
         self._since_ns = since_ns
         self._folders: set[Segments] = set()
@@ -113,6 +115,14 @@ class Report:
             segments = tuple(path[len(below) :].split("/")) if path.startswith(below) else ()
             if segments and all(map(is_servable, segments)):
                 self._take_one(segments, is_named=is_named)
+                self._followed.look_at(self._tree, segments)
+                if is_named:
+                    self._tell_below(segments)
+
+    def _tell_below(self, segments: Segments) -> None:
+        """Tell of what is followed in a folder that came or went, perhaps with all that lies in it."""
+        for below in self._followed.changed_below(self._tree, segments):
+            self._changes.updated(canonical(self._tree.name, below))
 
     def _take_one(self, segments: Segments, *, is_named: bool) -> None:
         """Tell of one event; of what is refused, or not listed, neither its folder nor the list."""
