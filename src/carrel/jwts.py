@@ -102,8 +102,13 @@ class Issuer:
         header = jws.extract_compact(token.encode()).headers()
         if header.get("alg") not in ALGORITHMS:
             raise ValueError("its algorithm is none of ours")
+        tried: list[Any] | None = None
         for look in (self._keys.known, self._keys.latest):
-            fitting = [key for key in look() if _fits(key, header)][:MAX_TRIED]
+            keys = look()
+            if keys is tried:
+                break
+            tried = keys
+            fitting = [key for key in keys if _fits(key, header)][:MAX_TRIED]
             for key in fitting:
                 try:
                     return jwt.decode(token, key, algorithms=ALGORITHMS)
