@@ -95,7 +95,7 @@ class Exchange:
 async def asking(
     app: App, method: str, target: str, headers: Mapping[str, str] | None = None, body: bytes = b""
 ) -> AsyncIterator[Exchange]:
-    """Make a request; leaving the `with` is the client leaving."""
+    """Make a request; leaving the `with` is the client leaving. A header of several lines is sent as several."""
     exchange = Exchange()
     given = {"host": "127.0.0.1:8000", **(headers or {})}
     parts = urlsplit("http://x" + target) if target.startswith("/") else urlsplit(target)
@@ -105,7 +105,11 @@ async def asking(
         "raw_path": target.partition("?")[0].encode(),
         "path": parts.path,
         "query_string": target.partition("?")[2].encode(),
-        "headers": [(name.lower().encode(), value.encode("latin-1")) for name, value in given.items()],
+        "headers": [
+            (name.lower().encode(), line.encode("latin-1"))
+            for name, value in given.items()
+            for line in value.split("\n")
+        ],
     }
     is_sent = False
 

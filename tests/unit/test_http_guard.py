@@ -9,8 +9,8 @@ from typing import Any
 import pytest
 
 from carrel.cli.serve_http import parse_address
-from carrel.errors import ConfigError
-from carrel.permissions import Access
+from carrel.errors import ConfigError, ProviderError
+from carrel.permissions import Access, whoever_asks
 from carrel.providers.guide import Guide
 from carrel.providers.mirror import Mirror
 from carrel.server import Server
@@ -148,16 +148,110 @@ def test_elsewhere_only_listed_names_and_origins_count() -> None:
     assert get(app, "/shelf/a", {"host": "desk.example", "origin": "http://localhost"}).status == 403
 
 
+@pytest.mark.parametrize("route", ROUTES)
+@pytest.mark.parametrize(
+    "headers",
+    [
+        {"host": "localhost\nevil.example"},
+        {"host": "evil.example\nlocalhost"},
+        {"host": "localhost\nlocalhost"},
+        {"origin": "http://evil.example\nhttp://localhost"},
+        {"authorization": "Bearer all\nBearer some"},
+        {"content-type": "application/json; charset=utf-8\napplication/json"},
+        {"mcp-session-id": "a\nb"},
+        {"sec-fetch-site": "cross-site\nnone"},
+    ],
+)
+def test_a_header_that_says_two_things_is_refused(app: App, route: str, headers: Mapping[str, str]) -> None:
+    reply = get(app, route, {**bearer("all"), **headers})
+
+    assert (reply.status, list(reply.json)) == (400, ["error"])
+
+
+def test_a_header_that_says_the_same_twice_says_it(app: App) -> None:
+    twice = {"content-type": "application/json\napplication/json", "origin": "http://localhost\nhttp://localhost"}
+
+    assert post(app, legacy("ping"), {**JSON, **bearer("all"), **twice}).status == 200
+    assert post(app, legacy("ping"), {**JSON, **bearer("all"), "origin": "null\nnull"}).status == 403
+
+
 # Tokens
 
 
 @pytest.mark.parametrize("route", [route for route in ROUTES if not route.startswith("/.well-known")])
-@pytest.mark.parametrize("headers", [{}, bearer("wrong"), {"authorization": "Basic all"}, {"authorization": "Bearer"}])
+@pytest.mark.parametrize("headers", [{}, bearer("wrong"), {"authorization": "Basic all"}])
 def test_without_a_token_nothing_is_told(app: App, route: str, headers: Mapping[str, str]) -> None:
     reply = get(app, f"{route}{'&' if '?' in route else '?'}access_token=all", headers)
 
     assert reply.status == 401
     assert reply.headers["www-authenticate"].startswith('Bearer realm="carrel"')
+
+
+@pytest.mark.parametrize("given", ["Bearer", "bearer ", "Bearer all some", "Bearer all\nBearer all"])
+def test_a_token_that_is_none_is_no_request(app: App, given: str) -> None:
+    reply = get(app, "/-/health", {"authorization": given})
+
+    assert (reply.status, list(reply.json)) == (400, ["error"])
+    assert reply.headers["www-authenticate"] == 'Bearer realm="carrel", error="invalid_request"'
+
+
+@pytest.mark.parametrize(
+    ("audience", "url"),
+    [
+        ("https://desk.example/team/mcp", "https://desk.example/.well-known/oauth-protected-resource/team/mcp"),
+        ("https://desk.example/a%20b/", "https://desk.example/.well-known/oauth-protected-resource/a%20b"),
+        ("https://desk.example", "https://desk.example/.well-known/oauth-protected-resource"),
+        ("https://desk.example/?x=y", "https://desk.example/.well-known/oauth-protected-resource?x=y"),
+        ("our desk", "http://127.0.0.1:8000/.well-known/oauth-protected-resource/mcp"),
+    ],
+)
+def test_the_metadata_is_where_it_is_said_to_be(audience: str, url: str) -> None:
+    issuer = Issuer()
+    issuer.audience = audience
+    app = application(Shelf("shelf", {"a": "text"}), guard=Guard(Doors(is_loopback=True), Tokens(), issuer))
+
+    refused = get(app, "/shelf/a").headers["www-authenticate"]
+    assert f'resource_metadata="{url}"' in refused
+    target = "/" + url.split("/", 3)[3]
+    assert get(app, target).json["resource"] == audience
+    assert get(app, target.partition("?")[0] + "/").json["resource"] == audience
+    assert get(app, "/.well-known/oauth-protected-resource/other").status == 401
+
+
+def test_tokens_that_are_being_verified_count_as_nobodys() -> None:
+    askers: list[str] = []
+
+    class Noticing(Issuer):
+        def verify(self, token: str) -> Access | None:
+            askers.append(whoever_asks().name)
+            return super().verify(token)
+
+    app = application(Shelf("shelf", {"a": "text"}), guard=Guard(Doors(is_loopback=True), Tokens(), Noticing()))
+
+    assert get(app, "/shelf/a", bearer("good.jwt.token")).status == 200
+    assert askers == ["tokens"]
+
+
+def test_when_too_many_tokens_wait_one_may_come_again() -> None:
+    class Busy(Issuer):
+        def verify(self, token: str) -> Access | None:
+            raise ProviderError(f"Server is busy: {len(token)}", word="busy")
+
+    app = application(Shelf("shelf", {"a": "text"}), guard=Guard(Doors(is_loopback=True), Tokens(), Busy()))
+    reply = get(app, "/shelf/a", bearer("a.b.c"))
+
+    assert (reply.status, reply.headers["retry-after"]) == (503, "1")
+
+
+def test_who_lacks_a_scope_is_told_where_to_get_it() -> None:
+    app = application(Shelf("shelf", {"a": "text"}), guard=Guard(Doors(is_loopback=True), Tokens(), Issuer()))
+    where = "https://desk.example/.well-known/oauth-protected-resource/mcp"
+
+    for reply in (get(app, "/shelf/a", bearer("nothing")), read(app, "shelf:///a", "nothing")):
+        assert reply.status == 403
+        assert reply.headers["www-authenticate"] == (
+            f'Bearer error="insufficient_scope", scope="shelf:read", resource_metadata="{where}"'
+        )
 
 
 def test_the_metadata_names_the_authorization_server() -> None:

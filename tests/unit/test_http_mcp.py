@@ -104,6 +104,23 @@ def test_a_header_that_stands_twice_is_refused(app: App) -> None:
     assert (start["status"], json.loads(body["body"])["error"]["code"]) == (400, -32020)
 
 
+@pytest.mark.parametrize("other", ["2026-07-28", "2025-11-25", "2025-06-18"])
+@pytest.mark.parametrize("first", ["2026-07-28", "2025-11-25"])
+def test_of_two_versions_none_is_picked(app: App, first: str, other: str) -> None:
+    twice = {"mcp-protocol-version": f"{first}\n{other}"}
+    new = post(app, modern("resources/read", {"uri": PLAIN}), {**HEADERS, **twice})
+    old = post(app, legacy("ping"), {**JSON, **twice})
+
+    assert (new.status, new.json["error"]["code"]) == (400, -32020)
+    assert old.status == (200 if first == other == "2025-11-25" else 400)
+
+
+def test_what_is_accepted_may_stand_on_several_lines(app: App) -> None:
+    headers = {**HEADERS, "accept": "application/json\ntext/event-stream"}
+
+    assert post(app, modern("resources/read", {"uri": PLAIN}), headers).status == 200
+
+
 @pytest.mark.parametrize("uri", ["test:///note/é", "test:///note/ a", "test:///plain", "=?base64?x?="])
 def test_a_name_in_base64_is_decoded_before_it_is_compared(app: App, uri: str) -> None:
     spelled = f"=?base64?{b64encode(uri.encode()).decode()}?="

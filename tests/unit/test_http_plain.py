@@ -86,7 +86,7 @@ def test_head_says_the_same_without_the_body(app: App) -> None:
     assert (head.status, head.headers, head.body) == (200, whole.headers, b"")
 
 
-@pytest.mark.parametrize("condition", ['"g1"', 'W/"g1"', '"x", "g1"', "*"])
+@pytest.mark.parametrize("condition", ['"g1"', 'W/"g1"', '"x", "g1"', '"g1"\n"x"', "*"])
 def test_what_is_unchanged_is_not_sent(app: App, condition: str) -> None:
     reply = get(app, "/test/a-guide", {"if-none-match": condition})
 
@@ -114,6 +114,14 @@ def test_a_range_past_the_end_cannot_be_had(app: App, asked: str) -> None:
     reply = get(app, "/test/plain", {"range": asked})
 
     assert (reply.status, reply.headers["content-range"]) == (416, "bytes */12")
+    assert (reply.headers["content-type"], list(reply.json)) == ("application/json", ["error"])
+
+
+@pytest.mark.parametrize("asked", ["bytes=0-1", "bytes=99-"])
+def test_only_what_is_sent_is_cut(app: App, asked: str) -> None:
+    whole, head = get(app, "/test/plain"), get(app, "/test/plain", {"range": asked}, "HEAD")
+
+    assert (head.status, head.headers, head.body) == (200, whole.headers, b"")
 
 
 @pytest.mark.parametrize("asked", ["bytes=5-2", "bytes=a-b", "lines=1-2", "bytes=0-1,4-5", "bytes=-", "bytes"])

@@ -108,6 +108,102 @@ def test_headers_over_the_bound_are_refused(sent: bytes) -> None:
         assert statuses(raw(port, sent)) == [431]
 
 
+CHUNKED = b"POST /mcp HTTP/1.1\r\n" + HOST + b"Content-Type: application/json\r\nTransfer-Encoding: chunked\r\n\r\n"
+
+
+class Brief(Wire):
+    """As the real one, with little room for headers."""
+
+    max_header_bytes = 2_000
+
+
+@pytest.mark.parametrize(
+    "endless",
+    [b"0\r\n" + b"X: y\r\n" * 200_000, b"0\r\nX: " + b"x" * 1_000_000, b"5;x=" + b"x" * 1_000_000],
+    ids=["trailers", "a trailer", "an extension"],
+)
+@pytest.mark.parametrize("body", [b"", b"1\r\n{\r\n"])
+def test_a_body_whose_end_has_no_end_is_refused(body: bytes, endless: bytes) -> None:
+    with listening(application(Memory()), Brief) as port:
+        assert statuses(raw(port, CHUNKED + body + endless)) in ([431], [])
+
+
+def test_who_was_answered_before_the_end_of_his_body_is_not_answered_twice() -> None:
+    refused = CHUNKED.replace(HOST, b"Host: elsewhere\r\n")
+    with listening(application(Memory()), Strict) as port:
+        assert statuses(raw(port, refused)) == [421]
+
+
+def test_trailers_are_not_kept_however_many_there_are() -> None:
+    kept: list[int] = []
+
+    class Counting(Wire):
+        def data_received(self, data: bytes) -> None:
+            super().data_received(data)
+            kept.append(len(self.headers))
+
+    with listening(application(Memory()), Counting) as port:
+        raw(port, CHUNKED + b"0\r\n" + b"a:b\r\n" * 100_000)
+    assert set(kept) == {3}
+
+
+def test_a_trailer_says_nothing_of_the_request() -> None:
+    head = b"POST /mcp HTTP/1.1\r\nConnection: close\r\nTransfer-Encoding: chunked\r\n\r\n"
+    call = head + b"0\r\n" + HOST + b"\r\n"
+    with listening(application(Memory())) as port:
+        assert statuses(raw(port, call)) == [421]
+
+
+@pytest.mark.parametrize(
+    ("target", "host", "status"),
+    [
+        (b"http://evil.example/-/health", b"localhost", 421),
+        (b"http://localhost:80@evil.example/-/health", b"localhost", 421),
+        (b"http:///-/health", b"localhost", 421),
+        (b"http://localhost/-/health", b"localhost", 200),
+        (b"HTTP://LOCALHOST:1/-/health?x=/", b"localhost", 200),
+        (b"http://localhost/-/health", b"evil.example", 200),
+        (b"localhost:80", b"localhost", 400),
+        (b"*", b"localhost", 400),
+    ],
+)
+def test_the_name_in_a_target_counts_and_not_the_one_beside_it(target: bytes, host: bytes, status: int) -> None:
+    sent = b"GET %s HTTP/1.1\r\nHost: %s\r\nConnection: close\r\n\r\n" % (target, host)
+    with listening(application(Memory())) as port:
+        assert statuses(raw(port, sent)) == [status]
+
+
+@pytest.mark.parametrize(
+    ("sent", "status"),
+    [
+        (b"GET /-/health HTT", 408),
+        (b"GET /" + b"x" * 3_000 + b" HTTP/1.1\r\n" + HOST + b"\r\n", 431),
+        (b"HELO there\r\n\r\n", 400),
+        ("GET /workspace/é HTTP/1.1\r\n\r\n".encode(), 400),
+    ],
+)
+def test_what_is_refused_before_it_is_understood_is_told_in_json(sent: bytes, status: int) -> None:
+    with listening(application(Memory()), Strict) as port:
+        head, _, body = raw(port, sent).partition(b"\r\n\r\n")
+    assert statuses(head) == [status]
+    assert b"content-type: application/json" in head
+    assert list(json.loads(body)) == ["error"]
+
+
+@pytest.mark.parametrize(
+    ("sent", "status"),
+    [
+        (b"HELO there\r\n\r\n", 400),
+        (b"GET /-/health HTTP/1.1\r\n" + HOST + b"Connection: Upgrade, close\r\nUpgrade: websocket\r\n\r\n", 200),
+    ],
+)
+def test_nonsense_is_not_worth_a_line_in_the_log(sent: bytes, status: int, caplog: pytest.LogCaptureFixture) -> None:
+    caplog.set_level("INFO")
+    with listening(application(Memory()), Strict) as port:
+        assert statuses(raw(port, sent)) == [status]
+    assert [record.getMessage() for record in caplog.records if record.levelname == "WARNING"] == []
+
+
 def test_a_body_over_the_bound_is_refused_before_it_is_all_there() -> None:
     app = application(Memory(), max_bytes=1_000)
     head = b"POST /mcp HTTP/1.1\r\n" + HOST + b"Content-Type: application/json\r\n"

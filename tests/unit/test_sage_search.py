@@ -1,6 +1,8 @@
 """Search: what is found and how well, that the index is always true, and that it can be lost."""
 
+import logging
 import stat
+import sys
 from pathlib import Path
 from typing import Any
 
@@ -187,6 +189,21 @@ def test_a_model_that_does_not_load_is_done_without(tmp_path: Path, monkeypatch:
 
     monkeypatch.setattr(semantic, "_load", fail)
     assert told(open_sage(lay_out(tmp_path)), "sage_search_checkpoints", query="jwt")["engine"] == "bm25"
+
+
+def test_loading_the_model_leaves_the_log_as_it_was(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    loud = "import logging\nlogging.basicConfig(level=logging.INFO)\nclass WordLlama:\n    load = dict"
+    put(tmp_path / "wordllama/__init__.py", loud)
+    monkeypatch.syspath_prepend(tmp_path)
+    monkeypatch.delitem(sys.modules, "wordllama", raising=False)
+    root = logging.getLogger()
+    mine = logging.NullHandler()
+    for handlers in ([], [mine]):
+        monkeypatch.setattr(root, "handlers", handlers)
+        semantic._load()
+        monkeypatch.delitem(sys.modules, "wordllama")
+
+        assert (root.level, root.handlers) == (logging.WARNING, handlers)
 
 
 def test_checkpoints_are_listed_and_loaded(tmp_path: Path) -> None:

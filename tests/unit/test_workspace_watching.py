@@ -155,6 +155,7 @@ def test_a_file_or_folder_that_goes_is_told_to_its_folder_and_to_the_list(root: 
     told = ear.heard()
     assert LIST in told
     assert "workspace:///lib/src" in told
+    assert "workspace:///lib/src/a.dart" in told
     assert ("workspace:///lib" in told) == away
 
 
@@ -229,6 +230,69 @@ def test_a_folder_moved_in_with_files_is_told_to_the_list(root: Path, ear: Ear) 
     (root.parent / "elsewhere").rename(root / "moved")
 
     assert ear.heard() == [LIST]
+
+
+IN_LIB = [
+    "workspace:///lib",
+    "workspace:///lib/main.dart",
+    "workspace:///lib/src",
+    "workspace:///lib/src/a.dart?lines=1-2",
+]
+
+
+def test_a_folder_that_is_moved_takes_along_what_lies_in_it(root: Path, ear: Ear) -> None:
+    ear.listen(*IN_LIB, "workspace:///lib-not.dart", "workspace:///pubspec.yaml")
+
+    (root / "lib").rename(root / "elsewhere")
+    gone = ear.heard()
+    (root / "elsewhere").rename(root / "lib")
+
+    assert (gone, ear.heard()) == (IN_LIB, IN_LIB)
+
+
+def test_what_is_moved_away_is_told_once(root: Path, ear: Ear) -> None:
+    ear.listen(*IN_LIB)
+
+    (root / "lib").rename(root.parent / "away")
+    told = [ear.next() for _ in IN_LIB]
+
+    assert (sorted(told), ear.heard()) == (IN_LIB, [])
+
+
+def test_a_folder_that_takes_the_place_of_another_brings_its_own_files(root: Path, ear: Ear) -> None:
+    fill(root.parent / "other", {"main.dart": "other"})
+    ear.listen(*IN_LIB)
+
+    (root / "lib").rename(root.parent / "away")
+    (root.parent / "other").rename(root / "lib")
+
+    assert ear.heard() == IN_LIB
+
+
+def test_what_a_folder_brings_is_told_to_who_waited_for_it(root: Path, ear: Ear) -> None:
+    fill(root.parent / "elsewhere", {"deep/x.dart": "x", "deep/.env": SECRET})
+    ear.listen("workspace:///moved/deep/x.dart")
+
+    (root.parent / "elsewhere").rename(root / "moved")
+
+    assert ear.heard() == ["workspace:///moved/deep/x.dart"]
+
+
+@pytest.mark.parametrize(
+    ("moved", "spelling"),
+    [
+        (".dot", "workspace:///.dot/x.yaml"),
+        ("link", "workspace:///link/main.dart"),
+        ("lib", "workspace:///link/main.dart"),
+    ],
+)
+def test_what_is_not_listed_is_moved_as_well(root: Path, ear: Ear, moved: str, spelling: str) -> None:
+    (root / "link").symlink_to("lib")
+    ear.listen(spelling)
+
+    (root / moved).rename(root.parent / "away")
+
+    assert ear.heard() == [spelling]
 
 
 def test_subscribing_needs_the_permission_of_a_read(ear: Ear) -> None:

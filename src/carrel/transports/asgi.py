@@ -4,7 +4,7 @@ Plain ASGI, without a framework: a read of a kilobyte is answered in fewer steps
 framework needs to wrap the request (`docs/decisions/0010-http.md` has the measurement).
 """
 
-from collections.abc import Awaitable, Callable, Iterable, MutableMapping
+from collections.abc import Awaitable, Callable, Iterable, Mapping, MutableMapping
 from typing import Any, Final, NamedTuple
 
 from carrel.allowance import Allowance
@@ -18,6 +18,7 @@ HeaderList = Iterable[tuple[bytes, bytes]]
 
 MCP_PATH: Final = b"/mcp"
 JSON: Final = (b"content-type", b"application/json")
+_NOTHING: Final[Mapping[bytes, frozenset[bytes]]] = {}
 
 
 class Answered(NamedTuple):
@@ -37,13 +38,18 @@ class TooLong(Exception):
 
 
 class Request:
-    """One HTTP request, and who makes it."""
+    """One HTTP request, and who makes it.
+
+    A header on several lines is one whose values are joined; `repeated` has what such lines say. `metadata_url` tells
+    where to ask for other tokens, if anywhere.
+    """
 
     __slots__ = (
         "access",
         "allowance",
         "has_begun",
         "headers",
+        "metadata_url",
         "method",
         "path",
         "query",
@@ -58,11 +64,14 @@ class Request:
         self.path: bytes = scope.get("raw_path") or scope["path"].encode()
         self.query: bytes = scope["query_string"]
         self.headers: dict[bytes, bytes] = dict(given)
-        self.repeated = frozenset[bytes]() if len(self.headers) == len(given) else _repeated(given)
+        self.repeated = _NOTHING
+        if len(self.headers) != len(given):
+            self.repeated = _join_lines(given, self.headers)
         self.receive = receive
         self.send = send
         self.access: Access = EVERYTHING
         self.allowance: Allowance | None = None
+        self.metadata_url = ""
         self.has_begun = False
 
     async def reply(self, status: int, body: bytes = b"", *headers: tuple[bytes, bytes]) -> None:
@@ -79,6 +88,12 @@ class Request:
     async def refuse(self, status: int, problem: str, *headers: tuple[bytes, bytes]) -> None:
         """Answer that it is not to be, in a sentence."""
         await self.reply_json(status, {"error": problem}, *headers)
+
+    def scope_challenge(self, scope: str) -> tuple[bytes, bytes]:
+        """Give the header that says which scope is missing, and where to ask for it."""
+        where = f', resource_metadata="{self.metadata_url}"' if self.metadata_url else ""
+        challenge = f'Bearer error="insufficient_scope", scope="{scope}"{where}'
+        return b"www-authenticate", challenge.encode("ascii", "replace")
 
     async def begin(self, status: int, headers: HeaderList) -> None:
         """Begin an answer whose body follows in parts."""
@@ -115,6 +130,11 @@ class Request:
             pass
 
 
-def _repeated(given: HeaderList) -> frozenset[bytes]:
-    names = [name for name, _ in given]
-    return frozenset(name for name in names if names.count(name) > 1)
+def _join_lines(given: HeaderList, headers: dict[bytes, bytes]) -> Mapping[bytes, frozenset[bytes]]:
+    """Join the lines of each header that has several, unless they say the same; give what they say."""
+    lines: dict[bytes, list[bytes]] = {}
+    for name, value in given:
+        lines.setdefault(name, []).append(value)
+    several = {name: values for name, values in lines.items() if len(values) > 1}
+    headers.update({name: b", ".join(values) for name, values in several.items() if len(set(values)) > 1})
+    return {name: frozenset(values) for name, values in several.items()}

@@ -19,7 +19,7 @@ from carrel.errors import ConfigError, ProtocolError, ProviderError, RequestErro
 from carrel.permissions import Access, ActingAs
 from carrel.server import Server
 from carrel.transports.asgi import MCP_PATH, Answered, Event, Gone, Receive, Request, Send
-from carrel.transports.http_guard import METADATA_PATH, Guard, Refusal
+from carrel.transports.http_guard import Guard, Refusal
 from carrel.transports.http_mcp import Endpoint
 from carrel.transports.http_plain import Plain, refuse
 from carrel.transports.http_sessions import Sessions
@@ -30,7 +30,6 @@ if TYPE_CHECKING:
     import uvicorn
 
 _ABOUT: Final = (b"/-/health", b"/-/providers", b"/-/limits")
-_METADATA_PATHS: Final = (METADATA_PATH.encode(), METADATA_PATH.encode() + MCP_PATH)
 _MAX_CALLERS: Final = 1_024
 _GRACE_S: Final = 3
 
@@ -79,7 +78,7 @@ class App:
 
     async def _answer(self, request: Request) -> None:
         refusal = self._guard.refusal(request)
-        if refusal is None and request.path in _METADATA_PATHS:
+        if refusal is None and self._guard.is_metadata(request.path):
             await self._tell_metadata(request)
             return
         access = refusal or await self._guard.identify(request, self.threads)
@@ -102,6 +101,7 @@ class App:
     def _let_in(self, request: Request, access: Access) -> None:
         request.access = access
         request.allowance = self._allowance_of(access.name)
+        request.metadata_url = self._guard.metadata_url(request)
 
     def _allowance_of(self, name: str) -> Allowance:
         found = self._allowances.get(name)

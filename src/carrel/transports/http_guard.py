@@ -1,7 +1,8 @@
 """Who comes in: the names this server is reached by, the pages that may ask, and the tokens.
 
 `Host` and `Origin` are checked on every request, before anything else, whatever the bind
-address: a page that rebinds its name to this machine changes neither in its favour.
+address: a page that rebinds its name to this machine changes neither in its favour. Of two
+lines that say different things none is picked, since whoever stands before us may pick the other.
 """
 
 from collections.abc import Iterable
@@ -11,7 +12,7 @@ from urllib.parse import urlsplit
 
 from carrel.addresses import LOOPBACK
 from carrel.permissions import EVERYTHING, Access
-from carrel.transports.asgi import Request
+from carrel.transports.asgi import MCP_PATH, Request
 from carrel.transports.http_threads import Threads
 from carrel.value import Value
 
@@ -19,6 +20,10 @@ _OWN_NAMES: Final = frozenset(f"[{host}]" if ":" in host else host for host in L
 """Those of this machine, as `Host` and `Origin` spell them."""
 METADATA_PATH: Final = "/.well-known/oauth-protected-resource"
 _MAX_REMEMBERED: Final = 64
+_SINGLE: Final = (b"host", b"origin", b"authorization", b"content-type", b"mcp-session-id", b"sec-fetch-site")
+"""Headers that say one thing. Those that repeat a modern message's body are compared with it (`protocol.headers`)."""
+_VERIFIER: Final = Access("tokens", frozenset())
+"""Whose requests those count as of whom it is not known yet who they are."""
 
 Header = tuple[bytes, bytes]
 
@@ -67,18 +72,23 @@ class Guard:
         self._keys = keys
         self._issuer = issuer
         self._good_hosts: set[bytes] = set()
+        self._metadata_url = "" if issuer is None else _well_known(issuer.audience)
+        path = urlsplit(self._metadata_url).path or METADATA_PATH
+        self._metadata_paths = frozenset({METADATA_PATH.encode(), METADATA_PATH.encode() + MCP_PATH, path.encode()})
 
     def refusal(self, request: Request) -> Refusal | None:
         """Say why a request is not even looked at, if so."""
         headers = request.headers
+        if request.repeated and (doubtful := _doubtful(request)):
+            return Refusal(400, f"{doubtful} stands on several lines")
         host = headers.get(b"host")
-        if host not in self._good_hosts or (request.repeated and b"host" in request.repeated):
-            if host is None or b"host" in request.repeated or not self._is_our_name(host):
+        if host not in self._good_hosts:
+            if host is None or not self._is_our_name(host):
                 return Refusal(421, "Host is not a name of this server; add it to [http] hosts")
             if len(self._good_hosts) < _MAX_REMEMBERED:
                 self._good_hosts.add(host)
         origin = headers.get(b"origin")
-        if origin is not None and (b"origin" in request.repeated or not self._is_friend(origin)):
+        if origin is not None and not self._is_friend(origin):
             return Refusal(403, "Origin is not allowed; add it to [http] origins")
         if origin is None and headers.get(b"sec-fetch-site") == b"cross-site":
             return Refusal(403, "Another site may not ask this one")
@@ -88,20 +98,19 @@ class Guard:
         """Tell who asks, or why they are not let in."""
         known = self.known(request)
         if known is None and self._issuer is not None:
-            verify = partial(self._issuer.verify, _token_of(request))
-            known = await threads.call(EVERYTHING, verify, owner="tokens")
+            verify = partial(self._issuer.verify, _token_of(request) or "")
+            known = await threads.call(_VERIFIER, verify, owner="tokens")
         return known or Refusal(401, "The token is not valid", self._challenge(request, "invalid_token"))
 
     def known(self, request: Request) -> Access | Refusal | None:
         """Tell who asks, or why they are not let in; None if that is not known without waiting."""
         if self._keys is None and self._issuer is None:
             return EVERYTHING
-        given = request.headers.get(b"authorization")
-        if given is None or b"authorization" in request.repeated:
-            return Refusal(401, "A bearer token is needed", self._challenge(request))
         token = _token_of(request)
-        if not token:
+        if token is None:
             return Refusal(401, "A bearer token is needed", self._challenge(request))
+        if not token or " " in token or (request.repeated and b"authorization" in request.repeated):
+            return Refusal(400, "Authorization must be one bearer token", self._challenge(request, "invalid_request"))
         access = None if self._keys is None else self._keys.find(token)
         if access is not None:
             return access
@@ -121,22 +130,24 @@ class Guard:
             "resource_name": "Carrel",
         }
 
+    def is_metadata(self, path: bytes) -> bool:
+        """Tell whether what RFC 9728 wants told is asked for there."""
+        return path.startswith(b"/.well-known/") and path.rstrip(b"/") in self._metadata_paths
+
+    def metadata_url(self, request: Request) -> str:
+        """Give where the metadata is: by the name of the resource, if that is an address; "" where there is none."""
+        if self._issuer is None or self._metadata_url:
+            return self._metadata_url
+        return f"http://{request.headers[b'host'].decode('latin-1')}{METADATA_PATH}/mcp"
+
     def _challenge(self, request: Request, error: str = "") -> tuple[Header, ...]:
         parts = ['realm="carrel"']
         if error:
             parts.append(f'error="{error}"')
         if self._issuer is not None:
-            parts.append(f'resource_metadata="{self._metadata_url(request)}"')
+            parts.append(f'resource_metadata="{self.metadata_url(request)}"')
             parts.append('scope="*:read"')
         return ((b"www-authenticate", f"Bearer {', '.join(parts)}".encode("ascii", "replace")),)
-
-    def _metadata_url(self, request: Request) -> str:
-        """Give where the metadata is: by the name of the resource, if that is an address."""
-        assert self._issuer is not None
-        resource = urlsplit(self._issuer.audience)
-        if resource.scheme in ("http", "https") and resource.netloc:
-            return f"{resource.scheme}://{resource.netloc}{METADATA_PATH}{resource.path.rstrip('/')}"
-        return f"http://{request.headers[b'host'].decode('latin-1')}{METADATA_PATH}/mcp"
 
     def _is_our_name(self, host: bytes) -> bool:
         named = host.decode("latin-1").strip().lower()
@@ -158,9 +169,31 @@ class Guard:
         return _without_port(authority) in _OWN_NAMES
 
 
-def _token_of(request: Request) -> str:
-    scheme, _, token = request.headers[b"authorization"].decode("latin-1").partition(" ")
-    return token.strip() if scheme.lower() == "bearer" else ""
+def _doubtful(request: Request) -> str:
+    """Name a header that should say one thing and says several; two names of a host are never one (RFC 9112, 3.2)."""
+    for name in _SINGLE:
+        said = request.repeated.get(name, ())
+        if len(said) > 1 or (said and name == b"host"):
+            return name.decode().title()
+    return ""
+
+
+def _well_known(audience: str) -> str:
+    """Give where RFC 9728 wants the metadata of a resource that is an address; "" for any other."""
+    resource = urlsplit(audience)
+    if resource.scheme not in ("http", "https") or not resource.netloc:
+        return ""
+    query = f"?{resource.query}" if resource.query else ""
+    return f"{resource.scheme}://{resource.netloc}{METADATA_PATH}{resource.path.rstrip('/')}{query}"
+
+
+def _token_of(request: Request) -> str | None:
+    """Give the token that was sent; None if there is none, or something else."""
+    given = request.headers.get(b"authorization")
+    if given is None:
+        return None
+    scheme, _, token = given.decode("latin-1").partition(" ")
+    return token.strip() if scheme.lower() == "bearer" else None
 
 
 def _without_port(authority: str) -> str | None:

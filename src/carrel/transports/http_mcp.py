@@ -152,7 +152,7 @@ class Endpoint:
             return None
         connection = session.connection if session else self._connect(request, _nowhere)
         answer = connection.at_once(call)
-        return None if answer is None else _answered(answer, call.era)
+        return None if answer is None else _answered(request, answer, call.era)
 
     # Requests
 
@@ -297,17 +297,16 @@ class Waiting(NamedTuple):
 
 async def _reply(request: Request, answer: bytes, era: Era) -> None:
     """Send an answer with the status that belongs to it."""
-    answered = _answered(answer, era)
+    answered = _answered(request, answer, era)
     await request.reply(answered.status, answer, JSON, *answered.headers)
 
 
-def _answered(answer: bytes, era: Era) -> Answered:
+def _answered(request: Request, answer: bytes, era: Era) -> Answered:
     """Give an answer the status that belongs to it, and say what is missing where that is a scope."""
     status = headers.status_of(answer, era)
     if status != 403:
         return Answered(status, (), answer)
-    challenge = f'Bearer error="insufficient_scope", scope="{headers.needed_scope(answer)}"'
-    return Answered(403, ((b"www-authenticate", challenge.encode("ascii", "replace")),), answer)
+    return Answered(403, (request.scope_challenge(headers.needed_scope(answer)),), answer)
 
 
 async def _refuse_session(request: Request, request_id: bytes | None) -> None:

@@ -116,7 +116,8 @@ class Plain:
         kind = (b"content-type", _content_type(item, reading.mime_type).encode())
         wanted = _range_of(request, reading, size)
         if wanted == "unsatisfiable":
-            await request.reply(416, b"", (b"content-range", b"bytes */%d" % size), *facts)
+            beyond = (b"content-range", b"bytes */%d" % size)
+            await request.refuse(416, f"The range is past the end: there are {size} bytes", beyond, *facts)
             return
         if isinstance(wanted, tuple):
             status, (start, end) = 206, wanted
@@ -165,8 +166,7 @@ async def refuse(request: Request, error: Failure) -> None:
     status, body = failures.plain(error)
     extra: list[Header] = []
     if isinstance(error, RequestError) and error.data.get("reason") == SCOPE_REASON:
-        challenge = f'Bearer error="insufficient_scope", scope="{error.data.get("scope")}"'
-        extra.append((b"www-authenticate", challenge.encode("ascii", "replace")))
+        extra.append(request.scope_challenge(str(error.data.get("scope"))))
     if status in (429, 503):
         extra.append((b"retry-after", b"1"))
     await request.reply_json(status, body, *_SAFETY, *extra)
@@ -209,7 +209,7 @@ def _range_of(request: Request, reading: Reading, size: int) -> tuple[int, int] 
     unless = request.headers.get(b"if-range")
     if unless is not None and unless.decode("latin-1").strip() != f'"{reading.etag}"':
         return None
-    if not asked.startswith("bytes=") or "," in asked or b"range" in request.repeated:
+    if request.method != "GET" or not asked.startswith("bytes=") or "," in asked or b"range" in request.repeated:
         return None
     first, dash, last = asked.removeprefix("bytes=").strip().partition("-")
     is_sound = dash and (first or last) and all(part == "" or _is_number(part) for part in (first, last))

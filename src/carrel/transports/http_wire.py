@@ -1,7 +1,7 @@
 """The server's side of a TCP connection: uvicorn's protocol, with bounds on who sends slowly, or much.
 
-Headers and bodies have to arrive in time, headers within a size. A connection past the
-bound on all of them is closed at once, one whose reader takes nothing is cut off.
+Headers and bodies have to arrive in time, headers within a size, and what follows a body too.
+A connection past the bound on all of them is closed at once, one whose reader takes nothing is cut off.
 
 A small call to `/mcp` is held back until it is all there. If nothing has to be waited for, it
 is answered where its last byte arrived, without a task of its own; else the application gets
@@ -9,20 +9,27 @@ it as it gets all others (`docs/decisions/0011-answers-at-once.md`).
 """
 
 import asyncio
+import logging
+import re
 from functools import lru_cache
 from time import monotonic
 from typing import Final, Protocol, cast
 
+import httptools
 from uvicorn.protocols.http.httptools_impl import STATUS_LINE, HttpToolsProtocol, RequestResponseCycle
 
 from carrel.boundary import attempt
 from carrel.errors import ProtocolError, ProviderError, RequestError
 from carrel.limits import HTTP_IDLE_S, HTTP_READ_S, HTTP_STALL_S, MAX_CONNECTIONS, MAX_HEADER_BYTES
+from carrel.protocol import jsonrpc
 from carrel.transports.asgi import MCP_PATH, Answered, Event, Request
 
-_LATE: Final = b"HTTP/1.1 408 Request Timeout\r\nconnection: close\r\ncontent-length: 0\r\n\r\n"
-_LARGE: Final = b"HTTP/1.1 431 Request Header Fields Too Large\r\nconnection: close\r\ncontent-length: 0\r\n\r\n"
+log = logging.getLogger(__name__)
+
 _HEAD: Final = b"%s%s%scontent-type: application/json\r\ncontent-length: %d\r\n\r\n"
+_LATE: Final = 408, "The request did not arrive in time"
+_LARGE: Final = 431, "The headers are too large"
+_WITH_AUTHORITY: Final = re.compile(rb"[a-z][a-z0-9+.-]*://([^/?#]*)(.*)", re.IGNORECASE | re.DOTALL)
 _POSTED: Final = {"method": "POST", "raw_path": MCP_PATH, "query_string": b""}
 _SMALL_BYTES: Final = 65_536
 """A longer call is not held back: the application reads it as it comes."""
@@ -107,10 +114,16 @@ class Wire(HttpToolsProtocol):
             return
         self._answers_until = monotonic() + self.burst_s
         self._bytes_at_most = len(data) + (self._bytes_at_most if self._is_in_headers else 0)
-        if self._is_in_headers:
-            self._header_bytes += len(data)
-        super().data_received(data)
-        if self._is_in_headers and self._header_bytes > self.max_header_bytes:
+        self._header_bytes += len(data)
+        try:
+            self.parser.feed_data(data)
+        except httptools.HttpParserUpgrade:
+            log.debug("somebody wants to speak something else than HTTP")
+        except httptools.HttpParserError as error:
+            log.debug("what came is no HTTP: %s", error, exc_info=True)
+            self.send_400_response("Invalid HTTP request")
+            return
+        if self._header_bytes > self.max_header_bytes and (self._is_reading or self._is_in_headers):
             self._refuse(_LARGE)
         elif self._is_reading and self._deadline is None:
             self._deadline = self.loop.call_later(self.read_s, self._give_up)
@@ -125,6 +138,14 @@ class Wire(HttpToolsProtocol):
         self._is_reading = self._is_in_headers = True
         self._begun_at = self.loop.time()
         super().on_message_begin()
+
+    def on_header(self, name: bytes, value: bytes) -> None:
+        """Keep a header. What follows a body says nothing of the request: it is counted, and not kept."""
+        if self._is_in_headers:
+            name = name.lower()
+            self.headers.append((name, value))
+            if name == b"expect" and value.lower() == b"100-continue":
+                self.expect_100_continue = True
 
     def on_headers_complete(self) -> None:
         """Its headers are there: go on with it if they are within the size."""
@@ -141,6 +162,7 @@ class Wire(HttpToolsProtocol):
 
     def on_body(self, body: bytes) -> None:
         """A part of its body is there."""
+        self._header_bytes = 0
         if self._held is not None:
             self._held[1].extend(body)
         elif not self._is_refused:
@@ -149,6 +171,7 @@ class Wire(HttpToolsProtocol):
     def on_message_complete(self) -> None:
         """It is all there."""
         self._is_reading = False
+        self._header_bytes = 0
         if self._is_refused or (self._held is not None and self._answer_at_once(*self._held)):
             self._held = None
             return
@@ -157,8 +180,7 @@ class Wire(HttpToolsProtocol):
 
     def send_400_response(self, msg: str) -> None:
         """Refuse what is no HTTP, after the answers to what came before it."""
-        self._flush()
-        super().send_400_response(msg)
+        self._refuse((400, msg))
 
     def _headers_size(self) -> int:
         return len(self.url) + sum([len(name) + len(value) + 4 for name, value in self.headers])
@@ -166,10 +188,21 @@ class Wire(HttpToolsProtocol):
     def _start(self) -> None:
         """Let the application see the request."""
         self._flush()
+        if not self.url.startswith(b"/"):
+            self._take_authority()
         before = self.cycle
         super().on_headers_complete()
         if self.pipeline:
             self._earlier = (*(cycle for cycle in self._earlier if not cycle.response_complete), before)
+
+    def _take_authority(self) -> None:
+        """Let the name in a target such as `http://name/path` count, and not the one beside it (RFC 9112, 3.2.2)."""
+        found = _WITH_AUTHORITY.fullmatch(self.url)
+        if found is not None:
+            rest = found[2]
+            self.url = rest if rest.startswith(b"/") else b"/" + rest
+            self.headers[:] = [header for header in self.headers if header[0] != b"host"]
+            self.headers.append((b"host", found[1]))
 
     @property
     def _is_between(self) -> bool:
@@ -283,19 +316,34 @@ class Wire(HttpToolsProtocol):
         if left > 0:
             self._deadline = self.loop.call_later(left, self._give_up)
             return
-        latest: RequestResponseCycle | None = self.cycle
-        cycles = self._earlier if latest is None else (*self._earlier, latest)
-        has_begun = any(cycle.response_started and not cycle.response_complete for cycle in cycles)
-        self._refuse(b"" if has_begun or not self._is_reading else _LATE)
+        self._refuse(_LATE if self._is_reading else None)
 
-    def _refuse(self, answer: bytes) -> None:
+    def _refuse(self, told: tuple[int, str] | None) -> None:
+        """Close the connection; say why, unless that would break into an answer or be a second one."""
+        may_tell = not self._is_answered
         self._is_refused = True
         self._held = None
         self._flush()
         if not self.transport.is_closing():
-            if answer:
-                self.transport.write(answer)
+            if told is not None and may_tell:
+                self.transport.write(_refusal(*told))
             self.transport.close()
+
+    @property
+    def _is_answered(self) -> bool:
+        """Whether an answer is being sent, or one was sent to the request that is still arriving."""
+        latest: RequestResponseCycle | None = self.cycle
+        if latest is None:
+            return False
+        is_arriving = self._is_reading and not self._is_in_headers and self._held is None
+        return (is_arriving and latest.response_started) or any(
+            cycle.response_started and not cycle.response_complete for cycle in (*self._earlier, latest)
+        )
+
+
+def _refusal(status: int, problem: str) -> bytes:
+    body = jsonrpc.plain({"error": problem})
+    return _HEAD % (STATUS_LINE[status], b"connection: close\r\n", b"", len(body)) + body
 
 
 @lru_cache(maxsize=64)

@@ -5,6 +5,8 @@ The optional extra `carrel[semantic]` brings it. Where it is missing or does not
 
 import logging
 import warnings
+from collections.abc import Iterator
+from contextlib import contextmanager
 from importlib.util import find_spec
 from threading import Lock
 from typing import Any, Final
@@ -82,11 +84,24 @@ class Meaning:
         return self._model.embed([text[:_MAX_CHARACTERS] or "-" for text in texts], norm=True)
 
 
+@contextmanager
+def _log_left_alone() -> Iterator[None]:
+    """Undo what is done to the log of the whole process: the package sets it up when it is imported."""
+    root = logging.getLogger()
+    level, before = root.level, list(root.handlers)
+    try:
+        yield
+    finally:
+        root.setLevel(level)
+        for one in [one for one in root.handlers if one not in before]:
+            root.removeHandler(one)
+
+
 def _load() -> Any:
     """Load the weights that lie in the package itself."""
     from pathlib import Path
 
-    with warnings.catch_warnings():
+    with warnings.catch_warnings(), _log_left_alone():
         warnings.simplefilter("ignore")
         import wordllama
 

@@ -228,7 +228,7 @@ class Report:
             if isinstance(error, NotFound) or segments in self._folders:
                 self._lose(segments)
             else:
-                self._changes.updated(self._uri(segments))  # to who asked for it when it was not refused
+                self._changes.updated_below(self._uri(segments))  # to who asked for it when it was not refused
             return
         if not is_folder:
             self._tell(segments, is_listed=is_named and self._listing.listed(segments) is not None)
@@ -241,30 +241,34 @@ class Report:
             self._forget(segments)
             self._learn(segments)
         if self._tree.policy.judge(segments, is_folder=True).is_listed:
-            self._tell(segments, is_listed=True, holds_files=any(self._listing.files(folder=segments)))
-        if is_link or not BY_FOLDER:  # else when it is watched: what is told before may come later still
+            self._tell_around(segments, holds_files=any(self._listing.files(folder=segments)))
+        if is_link or not BY_FOLDER:  # else when it is watched, so that nothing comes into it untold
             self._changes.updated_below(self._uri(segments))
 
     def _lose(self, segments: Segments) -> None:
-        """Tell that a name is gone, judged by what it was."""
+        """Tell that a name is gone, judged by what it was; it may have been a link to a folder."""
         if segments in self._folders:
-            is_listed = segments in self._listed
+            was_listed = segments in self._listed
             self._forget(segments)
-            self._tell(segments, is_listed=is_listed)
-            self._changes.updated_below(self._uri(segments))
-            return
-        verdict = self._tree.policy.judge(segments, is_folder=False)
-        if not verdict.reason:
+        else:
+            verdict = self._tree.policy.judge(segments, is_folder=False)
             known = kinds.known_type(segments[-1])
             is_text = known is None or known[1]
-            self._tell(segments, is_listed=verdict.is_listed and (is_text or not verdict.needs_text))
+            was_listed = not verdict.reason and verdict.is_listed and (is_text or not verdict.needs_text)
+        self._changes.updated_below(self._uri(segments))
+        if was_listed:
+            self._tell_around(segments)
 
-    def _tell(self, segments: Segments, *, is_listed: bool, holds_files: bool = True) -> None:
+    def _tell(self, segments: Segments, *, is_listed: bool) -> None:
         self._changes.updated(self._uri(segments))
         if is_listed:
-            self._changes.updated(self._uri(segments[:-1]))
-            if holds_files:
-                self._changes.list_changed()
+            self._tell_around(segments)
+
+    def _tell_around(self, segments: Segments, *, holds_files: bool = True) -> None:
+        """Tell that a listed name came or went."""
+        self._changes.updated(self._uri(segments[:-1]))
+        if holds_files:
+            self._changes.list_changed()
 
     def _uri(self, segments: Segments) -> str:
         return canonical(self._tree.name, segments)
