@@ -135,7 +135,7 @@ class Sage:
         raise ProviderError(refused.message, word="unreadable", uri=uri)
 
     def fingerprint(self, uri: str) -> str | None:
-        """Give a token that changes when what is read does; no git is asked for it."""
+        """Give a token that changes when what is read does; no git is asked for it. Raise for what can never be read."""
         parts = names.split_uri(uri)
         if parts is None:
             raise NotFound(uri)
@@ -143,15 +143,17 @@ class Sage:
         try:
             if kind == "knowledge":
                 name = names.checked(asked)
+                form = self.memory.format(wanted)
                 item = None if name is None else self.memory.library.find(name)
                 if item is not None and item.code_links:
                     _, read = self.memory.library.content(item)
-                    form = self.memory.format(wanted)
                     return f"{form} {item!r} {read.signature} {self.memory.code.fingerprint(item)}"
             served = self.memory.read(kind, asked, wanted)
         except (Ambiguous, Unmatched):
             return None
         except Refused as refused:
+            if refused.kind == "invalid":
+                raise BadArgument(refused.message, uri=uri) from None
             return f"error {refused.message}"
         return f"{served.mime_type} {served.text}"
 
