@@ -358,6 +358,14 @@ def test_what_may_yet_come_can_be_subscribed_to(project: Path, uri: str) -> None
     assert ask(open_sage(project), "resources/subscribe", "legacy", uri=uri) == {}
 
 
+def test_knowledge_whose_content_is_gone_can_be_subscribed_to(project: Path) -> None:
+    sage = open_sage(project)
+    before = sage.fingerprint("sage://knowledge/auth-patterns")
+    (project / ".sage/knowledge/global/auth-patterns.md").unlink()
+
+    assert before != sage.fingerprint("sage://knowledge/auth-patterns") == "error content file not found"
+
+
 def test_newer_files_are_read_at_once(project: Path) -> None:
     sage = open_sage(project)
     read(sage, "sage://checkpoint/research")

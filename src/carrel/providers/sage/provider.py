@@ -21,6 +21,7 @@ from carrel.providers.sage.listing import Entry, Listing
 from carrel.providers.sage.lookup import Ambiguous, Unmatched, failure_addresses
 from carrel.providers.sage.memory import Memory, Refused
 from carrel.providers.sage.names import is_plain
+from carrel.providers.sage.notation import Broken
 from carrel.providers.sage.system import SystemFiles, walk
 
 if TYPE_CHECKING:
@@ -151,6 +152,8 @@ class Sage:
             served = self.memory.read(kind, asked, wanted)
         except (Ambiguous, Unmatched):
             return None
+        except Broken as error:
+            return f"error {error.reason}"
         except Refused as refused:
             if refused.kind == "invalid":
                 raise BadArgument(refused.message, uri=uri) from None
