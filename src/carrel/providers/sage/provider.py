@@ -136,7 +136,7 @@ class Sage:
         raise ProviderError(refused.message, word="unreadable", uri=uri)
 
     def fingerprint(self, uri: str) -> str | None:
-        """Give a token that changes when what is read does; no git is asked for it. Raise for what can never be read."""
+        """Give a token that changes when what is read does, without asking git; raise for what can never be read."""
         parts = names.split_uri(uri)
         if parts is None:
             raise NotFound(uri)
