@@ -17,8 +17,8 @@ from carrel.transports.asgi import Event
 from carrel.transports.http import App, bind, runner
 from carrel.transports.http_guard import Doors, Guard
 from carrel.transports.http_wire import Wire
+from tests.waiting import PATIENCE_S
 
-PATIENCE_S = 10.0
 MODERN = "2026-07-28"
 META = {
     "io.modelcontextprotocol/protocolVersion": MODERN,

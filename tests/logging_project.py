@@ -4,7 +4,6 @@ import os
 import threading
 from collections.abc import Callable, Mapping
 from pathlib import Path
-from time import monotonic
 from typing import Any
 
 from carrel.model import Text, ToolResult
@@ -13,8 +12,7 @@ from carrel.providers.logs import Logs
 from carrel.providers.logs.log import Bounds, Kind
 from carrel.providers.logs.settings import Command, FlutterSettings, ProcessSettings
 from carrel.providers.logs.spool import Writer
-
-DEADLINE_S = 10.0
+from tests.waiting import until
 
 
 class Caller:
@@ -89,21 +87,8 @@ def meta(provider: Logs, uri: str) -> dict[str, Any]:
 
 def ended(provider: Logs, uri: str) -> dict[str, Any]:
     """Wait until a log has ended; give what is told of it."""
-    deadline = monotonic() + DEADLINE_S
-    pause = threading.Event()
-    while (told := meta(provider, uri))["state"] == "running":
-        assert monotonic() < deadline, told
-        pause.wait(0.01)
-    return told
-
-
-def until(is_so: Callable[[], bool]) -> None:
-    """Wait until something is so."""
-    deadline = monotonic() + DEADLINE_S
-    pause = threading.Event()
-    while not is_so():
-        assert monotonic() < deadline
-        pause.wait(0.01)
+    until(lambda: meta(provider, uri)["state"] != "running")
+    return meta(provider, uri)
 
 
 def writer(root: Path, name: str = "make", kind: Kind = "run", **bounds: Any) -> Writer:

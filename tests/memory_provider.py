@@ -28,6 +28,7 @@ from carrel.model import (
     ToolResult,
 )
 from carrel.provider import Call, Changes, Route
+from tests.waiting import PATIENCE_S
 
 NOTES = 300
 PNG = bytes.fromhex("89504e470d0a1a0a0000000d49484452")
@@ -38,7 +39,6 @@ SAMPLE = "aé€😀z\n"
 """The text of the range tables: characters at 0, 1, 3, 6, 10, 11; 12 bytes."""
 
 PROVIDER_WORDS = ("failed", "unreadable", "bad_result", "timeout", "busy", "unavailable")
-PATIENCE_S = 10.0
 
 
 class Kept:

@@ -21,6 +21,7 @@ from carrel.protocol.framing import OverLong
 from carrel.server import Connection, Server
 from carrel.version import __version__
 from carrel.work import Work
+from tests.waiting import PATIENCE_S
 
 FOLDER = Path(__file__).parent / "schema"
 MODERN = "2026-07-28"
@@ -28,8 +29,6 @@ LEGACY = "2025-11-25"
 OLDER = ("2025-06-18", "2025-03-26", "2024-11-05")
 """Legacy versions without a schema here; for what Carrel sends they are subsets of the later one."""
 
-PATIENCE_S = 10.0
-"""How long a test waits for what must come before it fails; nothing is slept for."""
 
 SERVER_INFO = {"io.modelcontextprotocol/serverInfo": {"name": "carrel", "title": "Carrel", "version": __version__}}
 HINTS = {"ttlMs", "cacheScope"}

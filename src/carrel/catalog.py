@@ -145,21 +145,33 @@ class Catalog:
         """Read a URI: whole or the range asked for; `unchanged` if the condition names its ETag."""
         return self.read_found(self.find(uri), uri, wanted, condition)
 
-    def read_found(self, found: Found, uri: str, wanted: Range | None = None, condition: str | None = None) -> Reading:
+    def read_part(self, uri: str, wanted: Range | None, most: int) -> Reading:
+        """Read a URI, but of one item at most so many bytes, however much is asked for."""
+        return self.read_found(self.find(uri), uri, wanted, most=most)
+
+    def read_found(
+        self,
+        found: Found,
+        uri: str,
+        wanted: Range | None = None,
+        condition: str | None = None,
+        *,
+        most: int | None = None,
+    ) -> Reading:
         """Read what `find` found."""
         if found.query_range:
             wanted = _query_range(found, wanted)
         elif wanted is not None and not RANGE_NAMES.isdisjoint(found.variables):
             raise _both_ways()
         given = found.read(condition)
-        if type(given) is Text and wanted is None and condition is None:
+        if type(given) is Text and wanted is None and condition is None and most is None:
             # What most reads are: nothing to close, nothing that can move.
             item = content.whole(given, uri, self.max_bytes)
             return Reading((item,), mime_type=_mime_type(found), etag=content.etag_of((given,)))
-        reading, has_moved = self._read_once(found, given, uri, wanted, condition)
+        reading, has_moved = self._read_once(found, given, uri, wanted, condition, most=most)
         tries = 1
         while has_moved and tries < _TRIES:
-            reading, has_moved = self._read_once(found, found.read(condition), uri, wanted, condition)
+            reading, has_moved = self._read_once(found, found.read(condition), uri, wanted, condition, most=most)
             tries += 1
         if not has_moved:
             return reading
@@ -167,13 +179,21 @@ class Catalog:
         return replace(reading, items=items)
 
     def open(self, found: Found, condition: str | None = None) -> Reading:
-        """Read what `find` found without making anything of it: all items are `Stored`, whoever asked closes them."""
+        """Read what `find` found without making anything of it: one item is `Stored`, and whoever asked closes it.
+
+        A folder, or several items, are as any read gives them.
+        """
         given = found.read()
         reading = given if isinstance(given, Reading) else Reading((given,))
         wanted = _query_range(found, reading.range) if found.query_range else reading.range
+        if reading.is_folder or len(reading.items) != 1:
+            try:
+                return self._finish(reading, found.uri, wanted, condition, found)
+            finally:
+                close_sources(reading.items)
         items = tuple(content.stored(item) for item in reading.items)
         try:
-            if wanted is not None and len(items) == 1 and reading.error is None:
+            if wanted is not None and reading.error is None:
                 items = (content.part(items[0], wanted),)
             etag = reading.etag or content.etag_of(reading.items)
         except BaseException:
@@ -184,10 +204,18 @@ class Catalog:
         return replace(reading, items=items, mime_type=mime_type, etag=etag, range=None, unchanged=is_same)
 
     def _read_once(
-        self, found: Found, given: Given, uri: str, wanted: Range | None, condition: str | None
+        self,
+        found: Found,
+        given: Given,
+        uri: str,
+        wanted: Range | None,
+        condition: str | None,
+        *,
+        most: int | None,
     ) -> tuple[Reading, bool]:
         """Finish what was given, and tell whether its source moved meanwhile."""
-        if type(given) is Reading and wanted is None and condition is None and given.range is None and given.etag:
+        is_whole = wanted is None and condition is None and most is None
+        if is_whole and type(given) is Reading and given.range is None and given.etag:
             items = given.items
             if len(items) == 1 and type(items[0]) is Stored:
                 return self._read_whole(given, items[0], uri)
@@ -198,6 +226,8 @@ class Catalog:
                 if wanted is not None:
                     raise _both_ways()
                 wanted = reading.range
+            if most is not None and len(reading.items) == 1 and reading.more is None:
+                wanted = _at_most(wanted, most)
             finished = self._finish(reading, uri, wanted, condition, found)
             has_moved = False
             for source in sources:
@@ -323,6 +353,12 @@ def _mime_type(found: Found) -> str:
 def _both_ways() -> BadArgument:
     message = "Invalid parameter: start, length (given both in the query and beside the URI)"
     return BadArgument(message, data={"parameter": "start"})
+
+
+def _at_most(wanted: Range | None, most: int) -> Range:
+    """Shorten what is asked for to so many bytes."""
+    asked = wanted or Range()
+    return Range(asked.start, most if asked.length is None else min(asked.length, most))
 
 
 def _query_range(found: Found, wanted: Range | None) -> Range:

@@ -15,6 +15,7 @@ from typing import Any, Final, Literal
 from carrel import detect, finding, settings
 from carrel.errors import ConfigError
 from carrel.limits import MAX_MESSAGE_BYTES, PAGE_SIZE
+from carrel.sandbox import is_inside
 from carrel.settings import Schema
 from carrel.trust import TrustStore, config_folder
 from carrel.value import Value
@@ -236,8 +237,7 @@ def _take_section(config: Config, layer: Layer, path: str, section: str, keys: o
 
 def _is_outside(root: str, value: str) -> bool:
     """Tell whether a place lies outside the project; links count as what they point to."""
-    place = os.path.realpath(os.path.join(root, os.path.expanduser(value)))
-    return place != root and not place.startswith(root.rstrip(os.sep) + os.sep)
+    return not is_inside(os.path.join(root, os.path.expanduser(value)), root)
 
 
 def _take_environment(config: Config) -> None:

@@ -21,7 +21,7 @@ _CHUNK: Final = 1 << 20
 _LEAST_WEIGHT: Final = 1_024
 _SUGGESTED_SHARE: Final = 16
 """A part this much smaller than the limit fits whatever the escaping."""
-_OTHER_PARTS: Final = frozenset({"lines", "tail", "since"})
+OTHER_PARTS: Final = frozenset({"lines", "tail", "since"})
 """Ways to ask for a part that do not go together with a byte range."""
 _CHILD_BYTES: Final = 640
 _RESULT_BYTES: Final = 4_096
@@ -170,7 +170,7 @@ def too_large(uri: str, size: int, limit: int, start: int = 0) -> TooLarge:
     query = split_query(uri)[1]
     asked = dict(pairs(query)).get("start", "") if query else ""
     begin = start or (int(asked) if asked.isdecimal() else 0)
-    suggested = with_query(without(uri, _OTHER_PARTS), start=begin, length=limit // _SUGGESTED_SHARE)
+    suggested = with_query(without(uri, OTHER_PARTS), start=begin, length=limit // _SUGGESTED_SHARE)
     message = f"Too large: {echo(uri)} has {size} bytes, one message holds {limit}; read {echo(suggested)}"
     return TooLarge(message, size=size, limit=limit, suggested=suggested, uri=uri)
 

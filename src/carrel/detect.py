@@ -11,6 +11,7 @@ from typing import Final
 
 from carrel.errors import ConfigError
 from carrel.provider import Project
+from carrel.sandbox import is_inside
 from carrel.value import Value
 
 
@@ -55,8 +56,7 @@ def _algocline(project: Project) -> str | None:
     if project.environment.get("ALC_HOME"):
         return "ALC_HOME is set"
     # Where Carrel was started, if that is in the project: as the provider sees it.
-    here, root = os.path.realpath("."), os.path.realpath(project.root)
-    folder = here if f"{here}/".startswith(root.rstrip("/") + "/") else root
+    folder = os.path.realpath("." if is_inside(".", project.root) else project.root)
     if os.path.isdir(os.path.join(project.environment.get("HOME") or folder, ".algocline")):
         return "there is an algocline home"
     while not os.path.isfile(os.path.join(folder, "alc.toml")):
@@ -66,9 +66,8 @@ def _algocline(project: Project) -> str | None:
 
 
 def _has_sage(project: Project) -> str | None:
-    place = os.path.realpath(os.path.join(project.root, ".sage"))
-    is_inside = place.startswith(os.path.realpath(project.root).rstrip(os.sep) + os.sep)
-    return "there is a .sage folder" if is_inside and os.path.isdir(place) else None
+    place = os.path.join(project.root, ".sage")
+    return "there is a .sage folder" if os.path.isdir(place) and is_inside(place, project.root) else None
 
 
 BUILT_IN: Final[tuple[Known, ...]] = (

@@ -13,6 +13,7 @@ from time import monotonic, time
 from typing import Any, Final
 from urllib.parse import urlsplit
 
+from carrel.addresses import is_in_clear
 from carrel.digest import sha256
 from carrel.errors import ConfigError
 from carrel.permissions import Access
@@ -28,7 +29,6 @@ FETCH_S: Final = 5.0
 MAX_JWKS_BYTES: Final = 1 << 20
 MAX_KNOWN: Final = 1_024
 LEEWAY_S: Final = 30
-_LOOPBACK: Final = frozenset({"localhost", "127.0.0.1", "::1"})
 
 
 class Issuer:
@@ -42,8 +42,7 @@ class Issuer:
         self._keys: Any = None
         self._fetched_at = float("-inf")
         self._known: OrderedDict[bytes, Access] = OrderedDict()
-        address = urlsplit(jwks)
-        if address.scheme == "http" and address.hostname not in _LOOPBACK:
+        if is_in_clear(urlsplit(jwks)):
             raise ConfigError(
                 f"[http] jwks: {jwks} is not https; keys that anybody can change on the way prove nothing"
             )

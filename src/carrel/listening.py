@@ -7,7 +7,7 @@ from typing import Final
 from carrel.errors import CarrelError
 from carrel.protocol import answers, asking
 from carrel.protocol.asking import Answer, Notice
-from carrel.uri import same, split_query
+from carrel.uri import is_within
 
 LIST: Final = ""
 """What stands for the list where a URI stands for a resource."""
@@ -99,7 +99,7 @@ class Listening:
         """Take what a legacy server tells everybody; only what was asked for is told on."""
         if isinstance(notice, CarrelError):
             self.end(notice)
-        elif notice.method != asking.UPDATED or any(_concerns(notice.uri, uri) for uri in self.uris):
+        elif notice.method != asking.UPDATED or any(is_within(notice.uri, uri) for uri in self.uris):
             self._tell(notice)
 
     def open(self, honoured: tuple[str, ...]) -> None:
@@ -125,8 +125,3 @@ class Listening:
                 self._pending = dict.fromkeys(self.uris)
             self._pending[LIST if is_list else notice.uri] = None
             self._changed.notify_all()
-
-
-def _concerns(uri: str, subscribed: str) -> bool:
-    """Tell whether a changed URI is the one subscribed to, or beneath it."""
-    return same(uri, subscribed) or uri.startswith(split_query(subscribed)[0].rstrip("/") + "/")

@@ -50,7 +50,7 @@ class Listing:
             last = section if last is None and len(entries) >= wanted else last
             if len(entries) > wanted:
                 break
-        is_starting = any(getattr(mounted.provider, "is_starting", False) for mounted in self._mounted)
+        is_starting = any(mounted.starting is not None and mounted.starting.is_starting for mounted in self._mounted)
         ttl_ms = 0 if is_starting else LIST_TTL_MS
         if last is None or len(entries) <= wanted:
             return Page(tuple(entries), ttl_ms=ttl_ms)

@@ -33,7 +33,7 @@ A provider may be called from several threads at once. A read has no side effect
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from math import inf
-from typing import Literal, NewType, Protocol, runtime_checkable
+from typing import Final, Literal, NewType, Protocol, runtime_checkable
 
 from carrel.errors import ConfigError, RequestError
 from carrel.model import Blob, Completion, Meta, Reading, Resource, Stored, Template, Text, Tool, ToolResult
@@ -114,21 +114,44 @@ class Route(Value, frozen=True):
     open_query: bool = False
 
 
-class Provider(Protocol):
-    """A source of resources.
+class Traits:
+    """What a provider may say of itself, in attributes of these names; what it does not say is as it is here.
 
-    A provider with an attribute `blocking = True` may wait long in a read, and is called on
-    a worker thread. One with an attribute `summary` is described by it in the guide; one with
-    `speaks_fly = True` has the fields of the Fly documents in every result; one with
-    `asks_others = True` waits where they wait. One with `mirrors = True` only shows, through the
-    catalogue, what others have: its tools are for everybody. One with
-    `literal = True` and `unmatched` parses its URIs itself: `unmatched` gets all that begin with
-    its scheme, however spelled, and, where nobody else serves anything, all others too. One with
-    `poll_seconds` is asked for fingerprints in that interval. The tools of one with `patient = True`
-    take their time, and bound it themselves; one with `calls = False` has none here, and one with
-    `completes = False` no completions. `deadline_s` is the time its slowest call may take; while
-    `is_starting` is True its list may be incomplete.
+    They are looked at when it is mounted. One that is misspelt breaks the contract (`carrel.testing`).
     """
+
+    __slots__ = ()
+
+    summary: str = ""
+    """What the guide says of it."""
+    blocking: bool = False
+    """It may wait long in a read, and is called on a worker thread."""
+    asks_others: bool = False
+    """It waits where other providers wait."""
+    deadline_s: float = 0.0
+    """The time its slowest call may take, where that is more than usual."""
+    patient: bool = False
+    """Its tools take their time, and bound it themselves."""
+    calls: bool = True
+    """Whether it has tools here, if it is `Calling`."""
+    completes: bool = True
+    """Whether it has completions here, if it is `Completing`."""
+    poll_seconds: float | None = None
+    """In which interval it is asked for fingerprints, where that is not the usual one."""
+    speaks_fly: bool = False
+    """Every result has the fields of the Fly documents."""
+    mirrors: bool = False
+    """It only shows, through the catalogue, what others have: its tools are for everybody."""
+    literal: bool = False
+    """It parses its URIs itself: `unmatched` gets all that begin with its scheme, however spelled, and, where
+    nobody else serves anything, all others too."""
+
+
+TRAITS: Final = tuple(Traits.__annotations__)
+
+
+class Provider(Protocol):
+    """A source of resources. It has facets, the protocols below, and may have `Traits`."""
 
     @property
     def name(self) -> str:
@@ -151,6 +174,15 @@ class Fronting(Protocol):
 
     def front(self) -> Sequence[Resource]:
         """Give those entries, in key order."""
+
+
+@runtime_checkable
+class Starting(Protocol):
+    """Takes a while until it knows all it lists."""
+
+    @property
+    def is_starting(self) -> bool:
+        """Tell whether the list may still be incomplete."""
 
 
 @runtime_checkable

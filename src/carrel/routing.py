@@ -12,6 +12,7 @@ from typing import Final
 from carrel.errors import BadArgument, NotFound, RequestError, echo
 from carrel.model import Resource, Template
 from carrel.provider import (
+    TRAITS,
     Adopting,
     Calling,
     Catching,
@@ -26,6 +27,8 @@ from carrel.provider import (
     Referring,
     Refusing,
     Route,
+    Starting,
+    Traits,
 )
 from carrel.template import UriTemplate
 from carrel.uri import decode, normalise, pairs, scheme_of, split_query, without
@@ -37,29 +40,23 @@ MAX_RECENT_LENGTH: Final = 256
 """URIs whose way is remembered, and how long they may be: clients ask for the same few again and again."""
 
 
-class Mounted:
-    """A provider, and the facets it was found to have."""
+class Mounted(Traits):
+    """A provider, its traits, and the facets it was found to have."""
 
     __slots__ = (
+        *TRAITS,
         "_templates",
-        "asks_others",
-        "blocking",
         "calling",
         "catching",
         "claims",
         "completing",
         "conditioning",
-        "deadline_s",
         "describing",
         "fronting",
-        "literal",
-        "mirrors",
         "ordering",
-        "patient",
         "provider",
         "routes",
-        "speaks_fly",
-        "summary",
+        "starting",
     )
 
     def __init__(self, provider: Provider) -> None:
@@ -71,23 +68,16 @@ class Mounted:
             if not template.is_fixed
         )
         self.claims = tuple(provider.claims()) if isinstance(provider, Claiming) else None
-        self.blocking: bool = getattr(provider, "blocking", False)
-        self.asks_others: bool = getattr(provider, "asks_others", False)
-        self.deadline_s: float = getattr(provider, "deadline_s", 0.0)
-        self.patient: bool = getattr(provider, "patient", False)
-        self.mirrors: bool = getattr(provider, "mirrors", False)
-        self.literal: bool = getattr(provider, "literal", False)
-        self.summary: str = getattr(provider, "summary", "")
-        self.speaks_fly: bool = getattr(provider, "speaks_fly", False)
+        for name in TRAITS:
+            setattr(self, name, getattr(provider, name, getattr(Traits, name)))
+        self.starting = provider if isinstance(provider, Starting) else None
         self.fronting = provider if isinstance(provider, Fronting) else None
         self.ordering = provider if isinstance(provider, Ordering) else None
         self.describing = provider if isinstance(provider, Describing) else None
         self.catching = provider if isinstance(provider, Catching) else None
         self.conditioning = provider if isinstance(provider, Conditioning) else None
-        self.completing = (
-            provider if isinstance(provider, Completing) and getattr(provider, "completes", True) else None
-        )
-        self.calling = provider if isinstance(provider, Calling) and getattr(provider, "calls", True) else None
+        self.completing = provider if self.completes and isinstance(provider, Completing) else None
+        self.calling = provider if self.calls and isinstance(provider, Calling) else None
 
     def key(self, entry: Resource) -> str:
         """Give an entry's place among this provider's entries."""

@@ -2,7 +2,8 @@
 
 A `Root` holds one open folder. `Root.open(segments)` gives an `Opened`: a regular file or a folder,
 already open, so what was checked is what is read. Links are followed as long as every step stays
-inside. Nothing is opened by a path string, and no path is resolved first and compared then.
+inside. Nothing is opened by a path string, and no path is resolved first and compared then; `is_inside`,
+which does compare, opens nothing.
 
 SandboxError             carries no path and no system text
 ├── Missing              nothing there; also a dangling link, a file used as a folder
@@ -35,6 +36,15 @@ GONE: Final = frozenset({errno.ENOENT, errno.ENOTDIR, errno.ENAMETOOLONG, errno.
 ENCODING: Final = (sys.getfilesystemencoding(), sys.getfilesystemencodeerrors())
 
 Kind = Literal["file", "folder", "link", "special"]  # a link is a link, wherever it leads
+
+
+def is_inside(place: str, folder: str) -> bool:
+    """Tell whether a place is a folder or lies beneath it, with all links followed; names are whole, as on disk.
+
+    For choosing places: they may change afterwards, so what is read is opened through a `Root`.
+    """
+    real = os.path.realpath(folder)
+    return os.path.commonpath((real, os.path.realpath(place))) == real
 
 
 class SandboxError(Exception):

@@ -18,6 +18,7 @@ from typing import Final
 from carrel.digest import sha256
 from carrel.errors import ConfigError
 from carrel.permissions import Access
+from carrel.private import FILE_MODE, locked, replace_private
 from carrel.trust import state_folder
 from carrel.value import Value
 
@@ -41,26 +42,25 @@ class TokenStore:
     """The tokens in the user's state folder."""
 
     def __init__(self, environment: Mapping[str, str]) -> None:
-        self._folder = state_folder(environment)
-        self._path = os.path.join(self._folder, "tokens.json")
-        self.local_path = os.path.join(self._folder, "local-token")
+        folder = state_folder(environment)
+        self._path = os.path.join(folder, "tokens.json")
+        self.local_path = os.path.join(folder, "local-token")
 
     def local(self) -> tuple[str, bool]:
         """Give the local token, and whether it was made just now."""
-        os.makedirs(self._folder, mode=0o700, exist_ok=True)
-        try:
-            descriptor = os.open(self.local_path, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o600)
-        except FileExistsError:
+        if os.path.exists(self.local_path):
             return self._read_local(), False
-        token = _make()
-        with open(descriptor, "w", encoding="ascii") as file:
-            file.write(token + "\n")
+        with locked(self.local_path):
+            if os.path.exists(self.local_path):
+                return self._read_local(), False
+            token = _make()
+            replace_private(self.local_path, token + "\n")
         return token, True
 
     def _read_local(self) -> str:
         with open(self.local_path, encoding="ascii", errors="replace") as file:
             if os.fstat(file.fileno()).st_mode & 0o077:
-                os.fchmod(file.fileno(), 0o600)
+                os.fchmod(file.fileno(), FILE_MODE)
             token = file.read().strip()
         if len(token) < len(PREFIX) + 32:
             raise ConfigError(f"{self.local_path}: holds no token; remove the file, and a new one is made")
@@ -68,20 +68,22 @@ class TokenStore:
 
     def add(self, name: str, scopes: frozenset[str] | None) -> str:
         """Make a token; it is given once and kept only as a hash."""
-        tokens = self.all()
-        if any(token.name == name for token in tokens):
-            raise ConfigError(f"there is a token {name!r} already; revoke it first, or choose another name")
         secret = _make()
         kept = None if scopes is None else tuple(sorted(scopes))
-        self._save([*tokens, Token(name, _hash(secret), kept, int(time() * 1000))])
+        with locked(self._path):
+            tokens = self.all()
+            if any(token.name == name for token in tokens):
+                raise ConfigError(f"there is a token {name!r} already; revoke it first, or choose another name")
+            self._save([*tokens, Token(name, _hash(secret), kept, int(time() * 1000))])
         return secret
 
     def revoke(self, name: str) -> bool:
         """Forget a token; tell whether it was there."""
-        tokens = self.all()
-        rest = [token for token in tokens if token.name != name]
-        if len(rest) != len(tokens):
-            self._save(rest)
+        with locked(self._path):
+            tokens = self.all()
+            rest = [token for token in tokens if token.name != name]
+            if len(rest) != len(tokens):
+                self._save(rest)
         return len(rest) != len(tokens)
 
     def all(self) -> list[Token]:
@@ -109,15 +111,10 @@ class TokenStore:
         return found.st_mtime_ns, found.st_ino
 
     def _save(self, tokens: list[Token]) -> None:
-        os.makedirs(self._folder, mode=0o700, exist_ok=True)
         rows = [
             {"name": one.name, "sha256": one.digest, "scopes": one.scopes, "created": one.created_ms} for one in tokens
         ]
-        written = f"{self._path}.{os.getpid()}.tmp"
-        descriptor = os.open(written, os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_CLOEXEC, 0o600)
-        with open(descriptor, "w", encoding="utf-8") as target:
-            json.dump({"tokens": rows}, target, indent=2)
-        os.replace(written, self._path)
+        replace_private(self._path, json.dumps({"tokens": rows}, indent=2))
 
 
 class Keyring:

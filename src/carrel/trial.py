@@ -1,6 +1,8 @@
 """A provider on trial: really served, in memory, and what the laws of `testing` look at."""
 
 import contextlib
+import difflib
+import inspect
 import json
 import os
 import re
@@ -21,7 +23,7 @@ from carrel.peer import Transport, Unanswered
 from carrel.protocol.eras import DENIED, LATEST_LEGACY, LEGACY_NOT_FOUND, MODERN_VERSION, TOO_LARGE
 from carrel.protocol.framing import OverLong
 from carrel.protocol.jsonrpc import INVALID_PARAMS
-from carrel.provider import Provider
+from carrel.provider import TRAITS, Provider
 from carrel.server import Server
 from carrel.template import UriTemplate
 from carrel.transports.memory import Memory
@@ -243,6 +245,16 @@ def check_discreet(said: str, data: Mapping[str, object], uri: str) -> None:
             others = others.replace(own, "") if "/" in own else others
         found = _INNARDS.search(others) or _PATH.search(others)
         assert found is None, f"an error shows {found[0]!r}: {text[:300]}"
+
+
+def check_traits(provider: Provider) -> None:
+    """Look for attributes that are nearly, but not quite, what a provider can say of itself: they do nothing."""
+    known = (*TRAITS, "is_starting")
+    for name in dir(provider):
+        is_plain = isinstance(inspect.getattr_static(provider, name), bool | int | float | str | property)
+        if is_plain and not name.startswith("_") and name not in known:
+            meant = difflib.get_close_matches(name.lower(), known, n=1, cutoff=0.8)
+            assert not meant, f"{name} means nothing to Carrel; is it {meant[0]}?"
 
 
 def check_schema(tool: Tool) -> None:

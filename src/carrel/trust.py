@@ -8,7 +8,7 @@ must be trusted again.
 
 import json
 import os
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 
 from carrel.value import Value
 
@@ -33,16 +33,14 @@ class TrustStore:
     def add(self, path: str, digest: str) -> Trusted:
         """Trust a file as it was read."""
         trusted = Trusted(os.path.realpath(path), digest)
-        self._save({**self._load(), trusted.path: trusted.digest})
+        self._change(lambda known: {**known, trusted.path: digest})
         return trusted
 
     def revoke(self, path: str) -> bool:
         """Trust a file no longer; tell whether it was trusted."""
-        known = self._load()
-        was_trusted = known.pop(os.path.realpath(path), None) is not None
-        if was_trusted:
-            self._save(known)
-        return was_trusted
+        real = os.path.realpath(path)
+        before = self._change(lambda known: {one: digest for one, digest in known.items() if one != real})
+        return real in before
 
     def all(self) -> list[Trusted]:
         """Give every trusted file, by path."""
@@ -56,16 +54,14 @@ class TrustStore:
             return {}
         return {str(path): str(digest) for path, digest in known.items()} if isinstance(known, dict) else {}
 
-    def _save(self, known: Mapping[str, str]) -> None:
-        folder = os.path.dirname(self._path)
-        os.makedirs(folder, mode=0o700, exist_ok=True)
-        written = f"{self._path}.{os.getpid()}.tmp"
-        descriptor = os.open(written, os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_CLOEXEC, 0o600)
-        with open(descriptor, "w", encoding="utf-8") as target:
-            json.dump(known, target, indent=2, sort_keys=True)
-            target.flush()
-            os.fsync(target.fileno())
-        os.replace(written, self._path)
+    def _change(self, change: Callable[[dict[str, str]], dict[str, str]]) -> dict[str, str]:
+        """Keep what a change makes of what is trusted; give what was before."""
+        from carrel.private import locked, replace_private  # not to serve
+
+        with locked(self._path):
+            before = self._load()
+            replace_private(self._path, json.dumps(change(before), indent=2, sort_keys=True))
+        return before
 
 
 def state_folder(environment: Mapping[str, str]) -> str:

@@ -130,6 +130,11 @@ def same(a: str, b: str) -> bool:
     return a == b or normalise(a) == normalise(b)
 
 
+def is_within(uri: str, outer: str) -> bool:
+    """Tell whether a URI is another one, however spelled, or lies beneath it."""
+    return same(uri, outer) or uri.startswith(split_query(outer)[0].rstrip("/") + "/")
+
+
 def _join(head: str, pieces: list[str]) -> str:
     return f"{head}?{'&'.join(pieces)}" if pieces else head
 

@@ -284,7 +284,7 @@ class Watcher:
 
     def _interval(self, mounted: Mounted) -> float:
         """Give how often a provider is asked: as often as it says, or as all others."""
-        return float(getattr(mounted.provider, "poll_seconds", self._poll_s))
+        return self._poll_s if mounted.poll_seconds is None else float(mounted.poll_seconds)
 
     def _take_due(self) -> set[str]:
         """Give the names of the providers whose turn it is to be asked."""

@@ -97,6 +97,11 @@ class Work:
         self._late = late
         self._busy = busy
 
+    @property
+    def is_cancelled(self) -> bool:
+        """Whether nobody wants the answer any more."""
+        return self._running.cancelled
+
     def run(self) -> bytes | None:
         """Do it; give the answer, or nothing if it was given up meanwhile."""
         if self._running.cancelled:

@@ -14,7 +14,8 @@ from typing import NamedTuple
 
 from carrel.limits import MAX_WORKER_THREADS, WORKER_THREADS
 from tests.e2e.http_desk import serving
-from tests.http_asking import INITIALIZE, JSON, PATIENCE_S, legacy, modern, modern_headers
+from tests.http_asking import INITIALIZE, JSON, legacy, modern, modern_headers
+from tests.waiting import PATIENCE_S
 
 MANY = 4 * MAX_WORKER_THREADS
 """Handles that providers open with the first reads, and keep: some of them on each worker thread."""

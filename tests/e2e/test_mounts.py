@@ -21,10 +21,12 @@ from carrel.client import Client
 from carrel.errors import RemoteError
 from carrel.model import Blob, Text
 from tests.e2e.http_desk import serving as serving_http
+from tests.waiting import until
 
 EVERYTHING = Path(__file__).resolve().parents[2] / ".node/node_modules/.bin/mcp-server-everything"
 SDK = [sys.executable, str(Path(__file__).with_name("sdk_server.py"))]
-PATIENCE_S = 30.0
+START_S = 30.0
+"""A server that is started is a whole program, of somebody else's."""
 ERAS = ("auto", "legacy")
 DOORS = ("stdio", "http")
 Start = Callable[[int], AbstractContextManager["subprocess.Popen[str]"]]
@@ -53,7 +55,7 @@ def serving(carrel: str, folder: Path, name: str, command: Sequence[str] = (), *
 def wait_for(client: Client, scheme: str) -> list[str]:
     """Give what a mount lists, once it is up; a change of the list is told."""
     with client.listen(list_changes=True) as listening:
-        deadline = monotonic() + PATIENCE_S
+        deadline = monotonic() + START_S
         while True:
             listed = [entry.uri for entry in client.resources() if entry.uri.startswith(scheme)]
             if listed or monotonic() > deadline:
@@ -82,7 +84,7 @@ def listening(command: Sequence[str], said: str, port: int, **variables: str) ->
         finally:
             it.kill()
             it.wait()
-            draining.join(PATIENCE_S)
+            draining.join(START_S)
 
 
 def sdk_at(port: int) -> AbstractContextManager[subprocess.Popen[str]]:
@@ -125,7 +127,7 @@ def test_a_server_on_the_official_sdk_is_mounted(carrel: str, tmp_path: Path, do
             assert news.honoured == ("library://slate",)
             assert text_of(client, "library://slate") == "clean"
             assert text_of(client, "library://chalk/wet") == "wet"
-            assert news.wait(PATIENCE_S) == "library://slate"
+            assert news.wait(START_S) == "library://slate"
         assert text_of(client, "library://slate") == "wet"
         assert text_of(client, "library://motto") == "Sapere aude — ☀"
         assert text_of(client, "library://shelf/7") == "shelf 7"
@@ -188,7 +190,7 @@ def test_another_carrel_is_mounted_and_prefixed(carrel: str, tmp_path: Path, pro
         with client.listen([uri]) as listening:
             assert listening.honoured == (uri,)
             (project / "lib/main.dart").write_text("void main() {}\n", encoding="utf-8")
-            assert listening.wait(PATIENCE_S) == uri
+            assert listening.wait(START_S) == uri
         assert text_of(client, uri) == "void main() {}\n"
 
 
@@ -202,7 +204,7 @@ def test_another_carrel_is_mounted_by_its_address(carrel: str, tmp_path: Path, p
             with client.listen([uri]) as listening:
                 assert listening.honoured == (uri,)
                 (project / "lib/main.dart").write_text("void main() {}\n", encoding="utf-8")
-                assert listening.wait(PATIENCE_S) == uri
+                assert listening.wait(START_S) == uri
             assert text_of(client, uri) == "void main() {}\n"
         denied = pytest.raises(RemoteError, match="Mount is unavailable: weather")
         with serving(carrel, tmp_path, "weather", url=desk.url, era=era) as client, denied:
@@ -242,9 +244,7 @@ def expect_recovery(client: Client, told: Counter[str], name: str, uri: str) -> 
     assert set(told) <= {"right", f"-32603 Mount is unavailable: {name} unavailable {data}"}
     assert told["right"] >= 250
     assert text_of(client, "carrel://guide")
-    deadline = monotonic() + PATIENCE_S
-    while not is_back(client, uri):
-        assert monotonic() < deadline, "it did not come back"
+    until(lambda: is_back(client, uri), START_S)
     health = json.loads(text_of(client, "carrel://health"))
     [mount] = [one for one in health["providers"] if one["name"] == name]
     assert mount["state"] == "up"

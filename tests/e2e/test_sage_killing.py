@@ -11,14 +11,14 @@ from pathlib import Path
 import pytest
 
 KILLS = os.environ.get("CARREL_KILLS", "100")
-PATIENCE_S = 600
+KILLING_S = 600
 
 
 @pytest.mark.parametrize("how", [("steps",), ("random", KILLS, "1")], ids=["every-step", "random"])
 def test_a_killed_writer_leaves_everything_whole(how: tuple[str, ...]) -> None:
     command = (sys.executable, "-m", "tests.sage_killing", *how)
     done = subprocess.run(
-        command, cwd=Path(__file__).parents[2], capture_output=True, text=True, timeout=PATIENCE_S, check=False
+        command, cwd=Path(__file__).parents[2], capture_output=True, text=True, timeout=KILLING_S, check=False
     )
 
     assert (done.stdout, done.returncode) == ("", 0), done.stderr

@@ -23,7 +23,7 @@ PACKAGE = Path(__file__).parents[2] / "src" / "carrel"
 # The rooms. Names are relative to `carrel`; the package root itself is "".
 
 VALUES = frozenset(
-    {"digest", "errors", "limits", "model", "remembering", "template", "times", "uri", "value", "version"}
+    {"addresses", "digest", "errors", "limits", "model", "remembering", "template", "times", "uri", "value", "version"}
 )
 DOMAIN = frozenset(
     {
@@ -37,6 +37,7 @@ DOMAIN = frozenset(
         "openat2",
         "patterns",
         "permissions",
+        "private",
         "provider",
         "routing",
         "sandbox",
@@ -101,6 +102,7 @@ FOR_A_PROVIDER = VALUES | {
     "denial",
     "facets",
     "patterns",
+    "private",
     "processes",
     "provider",
     "sandbox",

@@ -13,7 +13,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.logging_project import until
+from tests.waiting import until
 
 CARREL = (sys.executable, "-m", "carrel")
 

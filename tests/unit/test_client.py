@@ -38,8 +38,8 @@ from carrel.transports import child as child_module
 from carrel.trial import join
 from carrel.version import __version__
 from carrel.watch import Watcher
+from tests.waiting import PATIENCE_S
 
-PATIENCE_S = 10.0
 SOURCES = Path(client_module.__file__).parents[1]
 ERAS: tuple[EraName, ...] = ("modern", "legacy")
 VERSIONS = {"modern": "2026-07-28", "legacy": "2025-11-25"}

@@ -158,6 +158,24 @@ class CompletionBreaks(Shelf):
         raise KeyError(variable)
 
 
+class IsBlocking(Shelf):
+    """Spells a trait as nobody reads it."""
+
+    is_blocking = True
+
+
+class SpeaksFlies(Shelf):
+    def __init__(self) -> None:
+        super().__init__()
+        self.speak_fly = True
+
+
+class IsStarted(Shelf):
+    @property
+    def is_startng(self) -> bool:
+        return True
+
+
 class PriorityOfSeven(Shelf):
     def listed(self) -> Iterator[Resource]:
         yield Resource("shelf:///picture", "picture", annotations=Annotations(priority=7))
@@ -425,6 +443,9 @@ class ClosesOnce(Shelf):
 
 
 WRONG: dict[type[Shelf], tuple[str, str]] = {
+    IsBlocking: ("test_law_1_what_is_declared_answers", r"is_blocking means nothing to Carrel; is it blocking\?"),
+    SpeaksFlies: ("test_law_1_what_is_declared_answers", r"speak_fly means nothing to Carrel; is it speaks_fly\?"),
+    IsStarted: ("test_law_1_what_is_declared_answers", r"is_startng means nothing to Carrel; is it is_starting\?"),
     ToolsBreak: ("test_law_1_what_is_declared_answers", "tools/list answers -32603"),
     CompletionBreaks: ("test_law_1_what_is_declared_answers", "completion/complete answers -32603"),
     PriorityOfSeven: ("test_law_1_what_is_declared_answers", "7 is greater than the maximum of 1"),

@@ -153,7 +153,7 @@ def test_the_mirror_reads_what_does_not_fit_one_message(project: Path) -> None:
     [
         ({}, "Missing argument: uri"),
         ({"uri": 5}, "Invalid argument: uri must be a string"),
-        ({"uri": "workspace:///shelf.md", "start": True}, "Invalid argument: start must be a integer"),
+        ({"uri": "workspace:///shelf.md", "start": True}, "Invalid argument: start must be an integer, 0 or more"),
         ({"uri": "workspace:///shelf.md", "lenght": 1}, 'Unknown argument: "lenght"; known: uri, start, length'),
         ({"uri": "workspace:///nope"}, "Resource not found: workspace:///nope"),
     ],

@@ -17,8 +17,8 @@ from carrel.desk import Desk, open_desk
 from carrel.errors import ConfigError, RemoteError
 from carrel.model import Text
 from tests.trusting import trust
+from tests.waiting import PATIENCE_S
 
-PATIENCE_S = 10.0
 GARDEN = (Path(__file__).parents[1] / "greenhouse.py").read_text(encoding="utf-8")
 OBJECT = """
 from carrel import Contents, Resource, TextContent

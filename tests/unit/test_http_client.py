@@ -24,8 +24,8 @@ from carrel.providers.mounts.dialling import address_of
 from carrel.server import Server
 from carrel.transports.http_client import Http
 from carrel.trial import join
+from tests.waiting import PATIENCE_S
 
-PATIENCE_S = 10.0
 PRIMING = b"id: 1\nretry: 10\ndata: \n\n"
 """How a server begins a stream that could be resumed: an event without data."""
 

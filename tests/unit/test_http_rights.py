@@ -8,7 +8,8 @@ from carrel.transports.http import App
 from carrel.transports.http_guard import Doors, Guard
 from carrel.transports.http_threads import Places
 from tests.http_asking import INITIALIZE, JSON, application, ask, asking, legacy, modern, modern_headers, run
-from tests.memory_provider import PATIENCE_S, Eventful, Gated, Memory
+from tests.memory_provider import Eventful, Gated, Memory
+from tests.waiting import PATIENCE_S
 
 
 class Keys:

@@ -22,8 +22,9 @@ from carrel.permissions import Access
 from carrel.transports.http_client import Http
 from carrel.transports.http_guard import Doors, Guard
 from carrel.transports.http_wire import Wire
-from tests.http_asking import JSON, PATIENCE_S, application, legacy, listening, modern, modern_headers, raw
+from tests.http_asking import JSON, application, legacy, listening, modern, modern_headers, raw
 from tests.memory_provider import SAMPLE, Eventful, Gated, Memory
+from tests.waiting import PATIENCE_S
 
 HOST = b"Host: localhost\r\n"
 

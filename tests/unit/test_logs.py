@@ -21,8 +21,9 @@ from carrel.providers.logs.spool import Writer
 from carrel.server import Server
 from carrel.testing import ProviderContract
 from tests.http_asking import application, get
-from tests.logging_project import DEADLINE_S, answer, call, command, ended, logs, meta, text, until, writer
+from tests.logging_project import answer, call, command, ended, logs, meta, text, writer
 from tests.schemas import check
+from tests.waiting import PATIENCE_S, until
 
 RUN = "logs://run/{id}{?start,length,tail,since,stream,format}"
 BUILD = "logs://build/{id}{?start,length,tail,since,stream,format}"
@@ -412,7 +413,7 @@ def test_what_happens_as_soon_as_a_log_is_watched_is_told(tmp_path: Path, monkey
         """A thread that a busy machine lets run late."""
 
         def run(self) -> None:
-            go.wait(DEADLINE_S)
+            go.wait(PATIENCE_S)
             super().run()
 
     changes = Heard()

@@ -18,12 +18,14 @@ from carrel.catalog import Catalog
 from carrel.client import Client
 from carrel.config import load
 from carrel.desk import open_desk
-from carrel.errors import ConfigError, ProviderError
+from carrel.errors import ConfigError, ProviderError, RemoteError
 from carrel.server import Server
 from carrel.transports.memory import Memory
-from tests.logging_project import answer, call, command, logs, until
+from tests.logging_project import answer, call, command, logs
+from tests.memory_provider import Gated
 from tests.schemas import with_meta
 from tests.trusting import trust
+from tests.waiting import until
 
 COMMANDS = """\
 [logs]
@@ -153,7 +155,8 @@ def test_a_flag_sets_a_section_of_a_provider(project: Path, environment: dict[st
 def test_a_build_outlives_the_deadline_of_requests_and_takes_no_thread_from_others(tmp_path: Path) -> None:
     builds = {f"b{number}": command("while ! test -e go; do sleep 0.02; done", kind="build") for number in range(9)}
     provider = logs(tmp_path, builds)
-    memory = Memory(Server(Catalog([provider])), deadline_s=0.3)
+    gated = Gated()
+    memory = Memory(Server(Catalog([provider, gated])), deadline_s=0.3)
     with Client.over(memory, timeout_s=20) as client:
         results: list[Any] = []
         threads = [
@@ -165,10 +168,12 @@ def test_a_build_outlives_the_deadline_of_requests_and_takes_no_thread_from_othe
         until(lambda: sum(1 for _ in provider.entries()) == 9)
         listed = client.call("process.list", {})
         assert {one["state"] for one in answer(listed)["processes"]} == {"running"}
-        threading.Event().wait(0.5)  # past the deadline
+        with pytest.raises(RemoteError, match="timed out"):  # then what was asked for before would be late, too
+            client.read("gated:///gate/shut")
         (tmp_path / "go").touch()
         for thread in threads:
             thread.join(20)
+        gated.open_gate()
     provider.close()
 
     assert [answer(result)["exitCode"] for result in results] == [0] * 9

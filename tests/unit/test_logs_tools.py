@@ -16,7 +16,8 @@ from carrel.model import Reading, ResourceLink, Text, ToolResult
 from carrel.provider import Exposure, Program, Project
 from carrel.providers.logs import Logs
 from carrel.providers.logs.settings import Command, FlutterSettings, ProcessSettings
-from tests.logging_project import DEADLINE_S, Caller, answer, call, command, ended, logs, meta, text, until
+from tests.logging_project import Caller, answer, call, command, ended, logs, meta, text
+from tests.waiting import PATIENCE_S, until
 
 FLUTTER = """\
 #!/bin/sh
@@ -376,7 +377,7 @@ def test_who_gives_up_a_build_ends_it(tmp_path: Path) -> None:
     until(lambda: any(entry.size for entry in provider.entries()))
 
     caller.cancel()
-    thread.join(DEADLINE_S)
+    thread.join(PATIENCE_S)
 
     [entry] = provider.entries()
     assert (entry.meta or {})["dev.carrel/state"] == "cancelled"

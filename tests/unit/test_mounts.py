@@ -33,10 +33,10 @@ from carrel.watch import Watcher
 from tests import schemas
 from tests.greenhouse import Greenhouse
 from tests.trusting import trust
+from tests.waiting import PATIENCE_S, until
 
 ERAS: tuple[EraName, ...] = ("modern", "legacy")
 NOT_FOUND = {"modern": -32602, "legacy": -32002}
-PATIENCE_S = 10.0
 SOURCES = Path(__file__).parents[2] / "src"
 Answer = dict[str, Any] | None
 Play = Callable[[str, dict[str, Any]], Any]
@@ -91,8 +91,7 @@ class Below(Mount):
     def wait_until_it_listens(self) -> None:
         """Wait for the thread that watches below: it is none of those on trial."""
         assert self.listens.wait(PATIENCE_S)
-        while not any(thread.name == "carrel-watch" for thread in threading.enumerate()):
-            self.listens.wait(0.001)
+        until(lambda: any(thread.name == "carrel-watch" for thread in threading.enumerate()))
 
     def close(self) -> None:
         super().close()

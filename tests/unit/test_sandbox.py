@@ -15,7 +15,7 @@ from pathlib import Path
 import pytest
 
 from carrel import openat2, sandbox
-from carrel.sandbox import Missing, Opened, Outside, Root, Special, Unreadable, Walk
+from carrel.sandbox import Missing, Opened, Outside, Root, Special, Unreadable, Walk, is_inside
 from tests.workspaces import handles
 
 SOURCES = Path(sandbox.__file__).parents[1]
@@ -564,3 +564,50 @@ def test_a_walk_by_spelling_tells_what_leaves_and_what_is_special(root: Root, fo
 def test_a_walk_by_spelling_opens_the_root_itself(root: Root) -> None:
     with Walk(root.fd, None, spelled=True).open(()) as opened:
         assert (opened.real, opened.is_folder) == ((), True)
+
+
+@pytest.mark.parametrize(
+    ("place", "root", "answer"),
+    [
+        ("b", "b", True),
+        ("b/", "b", True),
+        ("b", "b/", True),
+        ("b/c", "b", True),
+        ("b/new/file", "b", True),
+        ("b/../b/c", "b", True),
+        ("bc", "b", False),
+        ("b/../bc", "b", False),
+        (".", "b", False),
+        ("B", "b", False),
+        ("b/out", "b", False),
+        ("b/out/c", "b", False),
+        ("b/near", "b", True),
+        ("in", "b", True),
+        ("b/c", "in", True),
+        ("b/loop", "b", True),
+    ],
+)
+def test_a_place_is_inside_by_whole_names_and_where_links_lead(
+    tmp_path: Path, place: str, root: str, *, answer: bool
+) -> None:
+    (tmp_path / "b" / "c").mkdir(parents=True)
+    (tmp_path / "bc").mkdir()
+    (tmp_path / "b" / "out").symlink_to("../bc")
+    (tmp_path / "b" / "near").symlink_to(tmp_path / "b" / "c")
+    (tmp_path / "b" / "loop").symlink_to("loop")
+    (tmp_path / "in").symlink_to("b")
+
+    assert is_inside(f"{tmp_path}/{place}", f"{tmp_path}/{root}") is answer
+
+
+def test_everything_is_inside_the_topmost_folder(tmp_path: Path) -> None:
+    assert is_inside(str(tmp_path), "/")
+    assert is_inside("/", "/")
+    assert not is_inside("/", str(tmp_path))
+
+
+def test_the_working_folder_is_where_it_is(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+
+    assert is_inside(".", str(tmp_path))
+    assert is_inside("", str(tmp_path))

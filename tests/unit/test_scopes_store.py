@@ -2,6 +2,7 @@
 
 import signal
 import sqlite3
+import stat
 import subprocess
 import sys
 import threading
@@ -223,6 +224,38 @@ def test_an_older_store_is_migrated_once_after_a_copy(store: Store, monkeypatch:
     kept = Store(f"{store.path}.bak-v1")
     assert dump(kept) == before
     assert not Path(f"{kept.path}.new").exists()
+
+
+def test_a_new_store_is_for_the_user_alone_with_all_its_files(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    store = store_in(tmp_path)
+    plant(store)
+    with store.reading() as _:
+        assert modes_below(tmp_path) == {
+            ".carrel": 0o700,
+            "scopes.db": 0o600,
+            "scopes.db-shm": 0o600,
+            "scopes.db-wal": 0o600,
+        }
+    store.close()
+
+    monkeypatch.setattr(schema, "VERSION", 2)
+    monkeypatch.setattr(schema, "STEPS", {1: ""})
+    with Store(store.path).reading() as _:
+        assert modes_below(tmp_path)["scopes.db.bak-v1"] == 0o600
+
+
+def test_a_folder_that_is_there_keeps_its_mode(tmp_path: Path) -> None:
+    (tmp_path / ".carrel").mkdir()
+    (tmp_path / ".carrel").chmod(0o755)
+    store = store_in(tmp_path)
+    plant(store)
+    store.close()
+
+    assert modes_below(tmp_path) == {".carrel": 0o755, "scopes.db": 0o600}
+
+
+def modes_below(folder: Path) -> dict[str, int]:
+    return {path.name: stat.S_IMODE(path.stat().st_mode) for path in folder.rglob("*")}
 
 
 def test_a_migration_that_fails_leaves_the_old_store(store: Store, monkeypatch: pytest.MonkeyPatch) -> None:

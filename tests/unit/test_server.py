@@ -17,8 +17,9 @@ from carrel.provider import Provider, Route
 from carrel.server import Server
 from carrel.watch import Watcher
 from carrel.work import Work
-from tests.memory_provider import PATIENCE_S, SAMPLE, Counted, Eventful, Gated, Memory, Shelf
+from tests.memory_provider import SAMPLE, Counted, Eventful, Gated, Memory, Shelf
 from tests.schemas import LEGACY, MODERN, SERVER_INFO, Conversation, check, parse
+from tests.waiting import PATIENCE_S
 
 POLL_S = 0.005
 ETAG = "d8e767a386712d6b"

@@ -21,7 +21,8 @@ from carrel.server import Server
 from carrel.transports.workers import Workers
 from carrel.work import Work
 from tests.memory_provider import Gated, Shelf
-from tests.schemas import LEGACY, MODERN, PATIENCE_S, Conversation, check, with_meta
+from tests.schemas import LEGACY, MODERN, Conversation, check, with_meta
+from tests.waiting import PATIENCE_S
 
 ROOT = Path(__file__).parents[2]
 PROMPT_S = 1.5

@@ -290,3 +290,18 @@ def test_a_uri_has_one_normal_spelling(text: str, normal: str) -> None:
 )
 def test_uris_are_the_same_when_only_spelling_differs(a: str, b: str, *, expected: bool) -> None:
     assert uri.same(a, b) is expected
+
+
+@pytest.mark.parametrize(
+    ("inner", "outer", "expected"),
+    [
+        ("a:///b", "a:///b", True),
+        ("a:///b/c", "a:///b", True),
+        ("a:///b/c", "a:///b/?x=1", True),
+        ("A:///%62", "a:///b", True),
+        ("a:///bc", "a:///b", False),
+        ("a:///", "a:///b", False),
+    ],
+)
+def test_a_uri_is_within_itself_and_what_it_is_beneath(inner: str, outer: str, *, expected: bool) -> None:
+    assert uri.is_within(inner, outer) is expected

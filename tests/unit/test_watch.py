@@ -13,7 +13,7 @@ from carrel.permissions import Access, ActingAs
 from carrel.provider import Changes
 from carrel.watch import LIST, Subscription, Watcher
 from tests.memory_provider import Counted, Eventful, Shelf
-from tests.schemas import PATIENCE_S
+from tests.waiting import PATIENCE_S
 
 POLL_S = 0.005
 

@@ -8,7 +8,7 @@ import pytest
 from carrel.limits import MAX_PENDING, WORKER_THREADS
 from carrel.transports.workers import Workers
 from carrel.work import Running, Work
-from tests.memory_provider import PATIENCE_S
+from tests.waiting import PATIENCE_S
 
 
 class Answers:
@@ -76,6 +76,34 @@ def test_a_flood_for_one_provider_leaves_room_for_the_others(gate: threading.Eve
 
     assert others.given == [b"done"]
     gate.set()
+    workers.close()
+
+
+def test_cancelled_calls_make_room_for_those_that_are_wanted(gate: threading.Event) -> None:
+    workers, unwanted, others = Workers(lambda _: None), Answers(), Answers()
+    begun = threading.Semaphore(0)
+
+    def hang() -> bytes:
+        begun.release()
+        return stuck(gate)()
+
+    for _ in range(WORKER_THREADS):
+        workers.submit(work("stuck", hang), unwanted.take)
+        assert begun.acquire(timeout=PATIENCE_S)
+    calls = [Running(lambda: None) for _ in range(MAX_PENDING)]
+    for call in calls:
+        workers.submit(Work(call, hang, lambda: b"late", lambda: b"busy", owner="stuck"), unwanted.take)
+        call.cancel()
+
+    for _ in range(MAX_PENDING):
+        workers.submit(work("stuck"), others.take)
+    assert (others.given, unwanted.given) == ([], [None] * MAX_PENDING)
+    workers.submit(work("stuck"), others.take)
+    assert others.given == [b"busy"]
+
+    gate.set()
+    others.wait_for(MAX_PENDING + 1)
+    assert set(others.given[1:]) == {b"done"}
     workers.close()
 
 

@@ -11,7 +11,7 @@ import pytest
 from carrel.errors import Denied, RequestError
 from carrel.providers.workspace import watching
 from carrel.watch import LIST, Subscription
-from tests.schemas import PATIENCE_S
+from tests.waiting import PATIENCE_S
 from tests.workspaces import NOON_NS, SECRET, Served, fill
 
 BELL = "workspace:///zz-bell.yaml"

@@ -5,6 +5,7 @@ import shlex
 import sys
 from urllib.parse import urlsplit
 
+from carrel.addresses import is_loopback
 from carrel.config import Config, HttpSettings
 from carrel.desk import Desk
 from carrel.errors import ConfigError
@@ -49,15 +50,8 @@ def is_own(url: str, host: str, port: int, hosts: frozenset[str]) -> bool:
     except ValueError:
         return False  # whoever builds the mount says so
     address = ipaddress.ip_address(host)
-    is_local = _is_loopback(parts.hostname or "") and (address.is_loopback or address.is_unspecified)
+    is_local = is_loopback(parts.hostname or "") and (address.is_loopback or address.is_unspecified)
     return parts.netloc.lower() in hosts or (its_port == port and (is_local or parts.hostname == host))
-
-
-def _is_loopback(host: str) -> bool:
-    try:
-        return ipaddress.ip_address(host).is_loopback
-    except ValueError:
-        return host == "localhost"
 
 
 def parse_address(text: str) -> tuple[str, int]:

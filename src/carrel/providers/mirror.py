@@ -11,12 +11,18 @@ from collections.abc import Iterator, Mapping, Sequence
 from typing import Final
 
 from carrel.catalog import Catalog
-from carrel.errors import ProviderError, RequestError, TooLarge
-from carrel.model import Blob, Range, Reading, Resource, ResourceLink, Text, Tool, ToolResult
+from carrel.content import OTHER_PARTS
+from carrel.errors import ProviderError, RequestError
+from carrel.model import Blob, Item, Range, Reading, Resource, ResourceLink, Text, Tool, ToolResult
 from carrel.provider import Call, Route
-from carrel.uri import with_query
+from carrel.uri import pairs, split_query, with_query, without
 
 PART_BYTES: Final = 65_536
+"""What one read gives, in bytes of UTF-8: what a model takes in at a time."""
+_SHORTER: Final = (PART_BYTES - 3, PART_BYTES // 3)
+"""What is read where that was too long: the last character is given whole, and one byte may become three of UTF-8."""
+_OPEN_ENDED: Final = frozenset({"tail", "since"})
+"""Parts that have no places of their own: what follows in them cannot be asked for."""
 LIST_LENGTH: Final = 100
 
 _LIST: Final = Tool(
@@ -110,36 +116,62 @@ class Mirror:
         if "start" in arguments or "length" in arguments:
             length = arguments.get("length")
             wanted = Range(_whole(arguments.get("start")), None if length is None else _whole(length))
-        try:
-            reading = self._catalog.read(uri, wanted)
-        except TooLarge:
-            reading = self._catalog.read(uri, Range(_whole(arguments.get("start")), PART_BYTES))
-        if wanted is None and _size(reading) > PART_BYTES:
-            reading = self._catalog.read(uri, Range(0, PART_BYTES))
-        blocks: list[str | ResourceLink] = []
-        for item in reading.items:
-            blocks += _blocks(item, uri)
+        reading = self._catalog.read_part(uri, wanted, PART_BYTES)
+        is_single = len(reading.items) == 1 and reading.more is None
+        for shorter in _SHORTER:
+            if is_single and _size(_blocks(reading.items[0], uri)[0]) > PART_BYTES:
+                reading = self._catalog.read_part(uri, wanted, shorter)
+        blocks = _part(reading.items[0], uri) if is_single else _several(reading, uri)
         return ToolResult(tuple(blocks), is_error=reading.error is not None)
 
 
-def _size(reading: Reading) -> int:
-    only = reading.items[0] if len(reading.items) == 1 else None
-    return len(only.text) if isinstance(only, Text) else 0
+def _size(block: str | ResourceLink) -> int:
+    """Give the bytes that a block has when it is sent, but for its frame."""
+    text = block if isinstance(block, str) else block.uri + block.name
+    return len(text.encode("utf-8", "surrogatepass"))
 
 
-def _blocks(item: object, uri: str) -> list[str | ResourceLink]:
-    if isinstance(item, Blob):
-        name = (item.uri or uri).rpartition("/")[2] or uri
-        note = f"Binary content of {len(item.data)} bytes; read it as a resource."
-        return [note, ResourceLink(item.uri or uri, name, None, item.mime_type or None)]
-    assert isinstance(item, Text)
-    text = item.text if item.uri is None else f"{item.uri}  {item.text}"
-    meta = item.meta or {}
-    start, length, total = (meta.get(f"dev.carrel/{name}") for name in ("start", "length", "total"))
-    if isinstance(start, int) and isinstance(length, int) and isinstance(total, int) and start + length < total:
-        following = with_query(uri, start=start + length, length=PART_BYTES)
-        text += f"\n[bytes {start} to {start + length} of {total}; next: {following}]"
-    return [text]
+def _part(item: Item, uri: str) -> list[str | ResourceLink]:
+    """Show one item, and say what comes after it."""
+    start, length, total = (_number(item, name) for name in ("start", "length", "total"))
+    block, *links = _blocks(item, uri)
+    if not isinstance(item, Text) or start + length >= total:
+        return [block, *links]
+    names = {name for name, _ in pairs(split_query(uri)[1] or "")}
+    if names & _OPEN_ENDED:
+        advice = f"ask for less, or for the whole in parts: {with_query(without(uri, OTHER_PARTS), start=0)}"
+    else:
+        advice = f"next: {with_query(without(uri, OTHER_PARTS), start=start + length, length=PART_BYTES)}"
+    return [f"{block}\n[bytes {start} to {start + length} of {total}; {advice}]"]
+
+
+def _several(reading: Reading, uri: str) -> list[str | ResourceLink]:
+    """Show as many items as fit, and say how to get the others."""
+    blocks: list[str | ResourceLink] = []
+    left = PART_BYTES
+    for count, item in enumerate(reading.items):
+        shown = _blocks(item, uri)
+        left -= sum(map(_size, shown))
+        if left < 0:
+            rest = reading.items[count:]
+            following = reading.more(count) if reading.more is not None else rest[0].uri or f"{uri}, as a resource"
+            return [*blocks, f"[{count} of {len(reading.items)} shown; next: {following}]"]
+        blocks += shown
+    told = (reading.items[-1].meta or {}).get("dev.carrel/next") if reading.items else None
+    return blocks if told is None else [*blocks, f"[next: {told}]"]
+
+
+def _blocks(item: Item, uri: str) -> list[str | ResourceLink]:
+    if isinstance(item, Text):
+        return [item.text if item.uri is None else f"{item.uri}  {item.text}"]
+    assert isinstance(item, Blob)
+    name = (item.uri or uri).rpartition("/")[2] or uri
+    note = f"Binary content of {_number(item, 'total') or len(item.data)} bytes; read it as a resource."
+    return [note, ResourceLink(item.uri or uri, name, None, item.mime_type or None)]
+
+
+def _number(item: Item, name: str) -> int:
+    return _whole((item.meta or {}).get(f"dev.carrel/{name}"))
 
 
 def _problem(tool: Tool, arguments: Mapping[str, object]) -> str:
@@ -151,7 +183,8 @@ def _problem(tool: Tool, arguments: Mapping[str, object]) -> str:
             return f"Unknown argument: {json.dumps(name)}; known: {', '.join(known)}"
         is_right = isinstance(value, str) if known[name]["type"] == "string" else _is_count(value)
         if not is_right:
-            return f"Invalid argument: {name} must be a {known[name]['type']}"
+            expected = "a string" if known[name]["type"] == "string" else "an integer, 0 or more"
+            return f"Invalid argument: {name} must be {expected}"
     if tool is _READ and not arguments.get("uri"):
         return "Missing argument: uri"
     return ""

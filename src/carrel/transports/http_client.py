@@ -16,6 +16,7 @@ from collections.abc import Callable, Mapping
 from typing import Final
 from urllib.parse import urljoin, urlsplit
 
+from carrel.addresses import is_in_clear
 from carrel.errors import ConfigError, Disconnected, RemoteError, Unreachable
 from carrel.limits import ID_WINDOW_BYTES
 from carrel.peer import Unanswered
@@ -31,7 +32,6 @@ NOTICE_S: Final = 10.0
 RETRY_S: Final = (1.0, 2.0, 5.0, 15.0, 30.0)
 _CHUNK: Final = 1 << 16
 _MAX_IDLE: Final = 4
-_LOOPBACK: Final = frozenset({"localhost", "127.0.0.1", "::1"})
 _SESSION: Final = "Mcp-Session-Id"
 _WORDS: Final = {
     401: "denied",
@@ -75,7 +75,7 @@ class Http:
         parts = urlsplit(url)
         if parts.scheme not in ("http", "https") or not parts.hostname:
             raise ConfigError(f"{url}: write the address as https://host/mcp")
-        if parts.scheme == "http" and parts.hostname not in _LOOPBACK and not insecure:
+        if is_in_clear(parts) and not insecure:
             raise ConfigError(f"{url}: everybody on the way could read along; use https")
         self._is_secure = parts.scheme == "https"
         self._host, self._port = parts.hostname, parts.port

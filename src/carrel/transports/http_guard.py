@@ -9,12 +9,14 @@ from functools import partial
 from typing import Final, Protocol
 from urllib.parse import urlsplit
 
+from carrel.addresses import LOOPBACK
 from carrel.permissions import EVERYTHING, Access
 from carrel.transports.asgi import Request
 from carrel.transports.http_threads import Threads
 from carrel.value import Value
 
-LOOPBACK: Final = frozenset({"localhost", "127.0.0.1", "[::1]"})
+_OWN_NAMES: Final = frozenset(f"[{host}]" if ":" in host else host for host in LOOPBACK)
+"""Those of this machine, as `Host` and `Origin` spell them."""
 METADATA_PATH: Final = "/.well-known/oauth-protected-resource"
 _MAX_REMEMBERED: Final = 64
 
@@ -141,7 +143,9 @@ class Guard:
         bare = _without_port(named)
         if bare is None:
             return False
-        return (self._doors.is_loopback and bare in LOOPBACK) or named in self._doors.hosts or bare in self._doors.hosts
+        return (
+            (self._doors.is_loopback and bare in _OWN_NAMES) or named in self._doors.hosts or bare in self._doors.hosts
+        )
 
     def _is_friend(self, origin: bytes) -> bool:
         """Compare whole origins, never beginnings: `http://localhost.evil` is not localhost."""
@@ -151,7 +155,7 @@ class Guard:
         scheme, separator, authority = named.partition("://")
         if not separator or scheme not in ("http", "https") or not self._doors.is_loopback:
             return False
-        return _without_port(authority) in LOOPBACK
+        return _without_port(authority) in _OWN_NAMES
 
 
 def _token_of(request: Request) -> str:

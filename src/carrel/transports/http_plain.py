@@ -84,12 +84,10 @@ class Plain:
         return False
 
     async def _open(self, request: Request, found: Found) -> Reading:
+        """Read where it may wait, if it may have to."""
         given = request.headers.get(b"if-none-match")
         condition = None if given is None else given.decode("latin-1")
-        return await self._run(request, found, partial(self._catalog.open, found, condition))
-
-    async def _run(self, request: Request, found: Found, read: Callable[[], Reading]) -> Reading:
-        """Read where it may wait, if it may have to."""
+        read = partial(self._catalog.open, found, condition)
         if found.mounted.blocking:
             owner = found.mounted.provider.name
             return await self._threads.call(request.access, read, lambda late: close_sources(late.items), owner=owner)
@@ -103,8 +101,7 @@ class Plain:
             return
         if len(reading.items) != 1 or reading.is_folder:
             # A folder: its children, as an MCP read tells them.
-            whole = await self._run(request, found, partial(self._catalog.read_found, found, uri))
-            await request.reply(200, jsonrpc.plain(results.read_result(whole, uri, Era.LEGACY)), _JSON, *facts)
+            await request.reply(200, jsonrpc.plain(results.read_result(reading, uri, Era.LEGACY)), _JSON, *facts)
             return
         item = reading.items[0]
         assert isinstance(item, Stored)

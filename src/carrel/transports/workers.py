@@ -54,8 +54,12 @@ class Workers:
         if work.is_patient:
             self._submit_patient(work, given)
             return
+        unwanted: list[Take] = []
         with self._is_needed:
-            is_full = len(self._waiting.get(work.owner, ())) >= MAX_PENDING or self._pending >= MAX_PENDING_IN_ALL
+            is_full = self._is_full(work.owner)
+            if is_full:
+                unwanted = self._drop_cancelled()
+                is_full = self._is_full(work.owner)
             if not is_full:
                 self._number += 1
                 self._pending += 1
@@ -66,8 +70,20 @@ class Workers:
                 else:
                     self._is_needed.notify()
                 self._set_deadline(work, given)
+        for give_up in unwanted:
+            give_up(None)
         if is_full:
             given(work.refuse())
+
+    def _is_full(self, owner: str) -> bool:
+        return len(self._waiting.get(owner, ())) >= MAX_PENDING or self._pending >= MAX_PENDING_IN_ALL
+
+    def _drop_cancelled(self) -> list[Take]:
+        """Let work that nobody wants any more leave its queue; give those who are to be told."""
+        cancelled = [work for queue in self._waiting.values() for work in queue if work.is_cancelled]
+        for work in cancelled:
+            self._leave(work)
+        return [self._deadlines.pop(work)[1] for work in cancelled]
 
     def _start_thread(self) -> None:
         self._threads += 1

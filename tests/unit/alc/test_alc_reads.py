@@ -148,6 +148,20 @@ def test_a_link_that_stays_inside_its_base_is_followed(full: Home, uri: str, is_
     assert read(full.catalog(), uri) == expected
 
 
+@pytest.mark.parametrize(
+    "target", ["scenarios-old/a.lua", "Scenarios/a.lua", "scenarios/../scenarios-old/a.lua", "scenarios"]
+)
+def test_a_folder_whose_name_only_begins_alike_is_another(full: Home, target: str) -> None:
+    for folder in ("scenarios-old", "Scenarios"):
+        full.write(f"{folder}/a.lua", "secret")
+    (full.home / "scenarios/link.lua").symlink_to(full.home / target)
+
+    assert refusal(full.catalog(), "alc://scenarios/link") == (
+        "InvalidParams",
+        "Path 'link.lua' escapes base directory",
+    )
+
+
 def test_a_loop_and_a_dangling_link_are_nothing(full: Home) -> None:
     (full.home / "scenarios/loop.lua").symlink_to("loop.lua")
     (full.home / "scenarios/gone.lua").symlink_to("/nowhere/at/all")

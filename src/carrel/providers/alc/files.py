@@ -10,7 +10,7 @@ from typing import Final
 
 from carrel.digest import sha256
 from carrel.providers.alc.compact import NOT_UTF8
-from carrel.sandbox import GONE, Missing, Opened, Outside, Root, SandboxError, Special, Unreadable
+from carrel.sandbox import GONE, Missing, Opened, Outside, Root, SandboxError, Special, Unreadable, is_inside
 
 NOT_REGULAR: Final = "not a regular file"
 ETAG_DIGITS: Final = 16
@@ -199,9 +199,9 @@ def _inside(root: Root, path: str) -> list[str]:
     if not is_there(path):
         raise Missing
     real = os.path.realpath(path)
-    if not real.startswith(root.path.rstrip("/") + "/"):
+    if real == root.path or not is_inside(real, root.path):
         raise Outside
-    return real[len(root.path.rstrip("/")) + 1 :].split("/")
+    return os.path.relpath(real, root.path).split("/")
 
 
 def read_plain(path: str, limit: int) -> tuple[bytes, os.stat_result]:

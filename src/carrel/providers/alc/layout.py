@@ -13,7 +13,7 @@ from carrel.errors import ProviderError, echo
 from carrel.provider import Project
 from carrel.providers.alc import compact, files
 from carrel.providers.alc.files import Absent, Failed, Oversized, Stamp
-from carrel.sandbox import GONE
+from carrel.sandbox import GONE, is_inside
 from carrel.value import Value
 
 log = logging.getLogger(__name__)
@@ -181,9 +181,7 @@ class Layout:
 
 def working_folder(project: Project) -> str:
     """Give the folder Carrel works in: that of the process, if it lies in the project."""
-    folder = os.path.realpath(".")
-    root = os.path.realpath(project.root)
-    return folder if folder == root or folder.startswith(root.rstrip("/") + "/") else root
+    return os.path.realpath("." if is_inside(".", project.root) else project.root)
 
 
 def default_home(project: Project) -> str:

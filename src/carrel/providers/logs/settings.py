@@ -9,6 +9,7 @@ from carrel.errors import ConfigError
 from carrel.provider import Exposure, Program, Section
 from carrel.providers.logs.log import Kind
 from carrel.providers.logs.uris import ID
+from carrel.sandbox import is_inside
 
 _NAME_LENGTH: Final = 64
 
@@ -81,10 +82,8 @@ class Command(Section, frozen=True):
 
 def check_commands(root: str, commands: Mapping[str, Command]) -> None:
     """Refuse names that make no ids, and working folders outside the root."""
-    real = os.path.realpath(root)
     for name, command in commands.items():
         if not ID.fullmatch(name) or len(name) > _NAME_LENGTH:
             raise ConfigError(f"[commands] {name!r}: a name is letters, digits and . _ -, at most {_NAME_LENGTH}")
-        place = os.path.realpath(os.path.join(real, command.cwd))
-        if os.path.commonpath((place, real)) != real:
+        if not is_inside(os.path.join(root, command.cwd), root):
             raise ConfigError(f"[commands.{name}] cwd: {command.cwd} is not below the project's root")

@@ -15,6 +15,7 @@ from json.encoder import encode_basestring
 from time import time_ns
 from typing import TYPE_CHECKING, Any, Final, TypeGuard, get_args
 
+from carrel.private import FILE_MODE, FOLDER_MODE
 from carrel.providers.logs.log import KINDS, STREAMS, Bounds, Facts, Kind, State, now_ms, with_ring
 from carrel.providers.logs.ring import Entry, Line, Stream
 from carrel.value import replace
@@ -41,7 +42,7 @@ def opened(root: str, kind: Kind, *, is_made: bool = False) -> Iterator[int]:
         for name in (*FOLDER, kind):
             if is_made:
                 with contextlib.suppress(FileExistsError):
-                    os.mkdir(name, 0o700, dir_fd=handle)
+                    os.mkdir(name, FOLDER_MODE, dir_fd=handle)
             inner = os.open(name, _FOLDER_FLAGS, dir_fd=handle)
             os.close(handle)
             handle = inner
@@ -54,7 +55,9 @@ def opened(root: str, kind: Kind, *, is_made: bool = False) -> Iterator[int]:
 
 def _keep_out_of_git(folder: int) -> None:
     with contextlib.suppress(FileExistsError):
-        descriptor = os.open(".gitignore", os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o600, dir_fd=folder)
+        descriptor = os.open(
+            ".gitignore", os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, FILE_MODE, dir_fd=folder
+        )
         with open(descriptor, "wb") as file:
             file.write(b"*\n")
 
@@ -142,7 +145,7 @@ class Writer:
             with contextlib.suppress(FileNotFoundError):
                 os.unlink(hidden, dir_fd=folder)
             flags = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_APPEND | os.O_CLOEXEC
-            before, self._descriptor = self._descriptor, os.open(hidden, flags, 0o600, dir_fd=folder)
+            before, self._descriptor = self._descriptor, os.open(hidden, flags, FILE_MODE, dir_fd=folder)
             self._size = 0
             try:
                 fcntl.flock(self._descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)

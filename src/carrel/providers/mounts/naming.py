@@ -6,7 +6,7 @@ from typing import Final
 from carrel.errors import BadArgument, TemplateError
 from carrel.model import Blob, Meta, Reading, Resource, Template, Text
 from carrel.template import UriTemplate
-from carrel.uri import decode, same, scheme_of, split_query
+from carrel.uri import decode, same, scheme_of
 from carrel.value import Value, replace
 
 MAX_TEXT_BYTES: Final = 4_096
@@ -123,11 +123,6 @@ def _allowed(meta: Meta | None) -> Mapping[str, object] | None:
     return {
         key: value for key, value in meta.items() if not key.startswith(_RESERVED) and key not in _OWN_FACTS
     } or None
-
-
-def concerns(uri: str, watched: str) -> bool:
-    """Tell whether a changed URI is the one watched, or beneath it."""
-    return same(uri, watched) or uri.startswith(split_query(watched)[0].rstrip("/") + "/")
 
 
 def can_be_matched(template: str) -> bool:

@@ -29,9 +29,9 @@ from carrel.providers.mounts.copies import Copies
 from carrel.providers.mounts.faults import translated
 from carrel.providers.mounts.link import Link, Refused, unavailable
 from carrel.providers.mounts.lists import take_lists
-from carrel.providers.mounts.naming import Naming, Snapshot, can_be_matched, concerns
+from carrel.providers.mounts.naming import Naming, Snapshot, can_be_matched
 from carrel.providers.mounts.settings import MountSettings
-from carrel.uri import normalise, scheme_of
+from carrel.uri import is_within, normalise, scheme_of
 from carrel.value import replace
 
 log = logging.getLogger(__name__)
@@ -201,7 +201,7 @@ class Mount:
         self._copies.drop(here)
         self._tokens.pop(here, None)
         with self._lock:
-            concerned = [one for one in self._watched if concerns(here, one)]
+            concerned = [one for one in self._watched if is_within(here, one)]
         for one in concerned:
             self._copies.drop(one)
             self._tokens.pop(one, None)

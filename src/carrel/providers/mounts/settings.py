@@ -5,12 +5,12 @@ from collections.abc import Mapping
 from typing import Final, Literal
 from urllib.parse import urlsplit
 
+from carrel.addresses import is_in_clear
 from carrel.errors import ConfigError
 from carrel.provider import Section
 
 _VARIABLE: Final = re.compile(r"\$\{([A-Za-z_][A-Za-z0-9_]*)\}")
 _PASSED_ON: Final = frozenset({"PATH", "HOME", "USER", "TMPDIR", "LANG"})
-_LOOPBACK: Final = frozenset({"localhost", "127.0.0.1", "::1"})
 
 EraChoice = Literal["auto", "modern", "legacy"]
 
@@ -79,5 +79,5 @@ def _check_url(url: str, *, is_insecure: bool) -> None:
             raise ValueError
     except ValueError:
         raise ConfigError(f"url: expected https://…, got {url!r}") from None
-    if parts.scheme == "http" and parts.hostname not in _LOOPBACK and not is_insecure:
+    if is_in_clear(parts) and not is_insecure:
         raise ConfigError(f"url: {url} is plain http to another machine; use https, or say insecure = true")

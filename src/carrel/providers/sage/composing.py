@@ -5,7 +5,7 @@ from typing import Any
 
 from carrel.providers.sage.bodies import escape, one_line
 from carrel.providers.sage.ledger import dump
-from carrel.providers.sage.records import Checkpoint, CodeRef, Failure
+from carrel.providers.sage.records import Checkpoint, Failure
 
 
 def _file(fields: dict[str, Any], body: str) -> str:
@@ -67,7 +67,7 @@ def _sections(one: Checkpoint) -> Iterator[str]:
     tensions = [f"- **{each.a}** vs **{each.b}**: {each.nature}{_tail(each.resolution)}" for each in one.tensions]
     yield from _section("Tensions", tensions)
     yield from _section("Unique Contributions", [f"- **{each.type}**: {each.content}" for each in one.contributions])
-    yield from _section("Code References", [_code_line(ref) for ref in one.code_refs])
+    yield from _section("Code References", [ref.bullet for ref in one.code_refs])
 
 
 def _section(heading: str, lines: Sequence[str]) -> Iterator[str]:
@@ -77,10 +77,6 @@ def _section(heading: str, lines: Sequence[str]) -> Iterator[str]:
 
 def _tail(relation: str) -> str:
     return f" — _{relation}_" if relation else ""
-
-
-def _code_line(ref: CodeRef) -> str:
-    return f"- [{ref.mark}] `{ref.file}:{ref.lines}`" if ref.lines else f"- [{ref.mark}] `{ref.file}`"
 
 
 def compose_failure(one: Failure) -> str:

@@ -13,6 +13,7 @@ from threading import RLock
 from typing import Final
 
 from carrel.digest import blake2b
+from carrel.private import FILE_MODE, FOLDER_MODE
 from carrel.value import Value
 
 VERSION: Final = 1
@@ -78,9 +79,9 @@ class Index:
             return None
         for _ in range(2):
             try:
-                os.makedirs(os.path.dirname(self._path), mode=0o700, exist_ok=True)
+                os.makedirs(os.path.dirname(self._path), mode=FOLDER_MODE, exist_ok=True)
                 flags = os.O_RDWR | os.O_CREAT | os.O_CLOEXEC | os.O_NOFOLLOW
-                os.close(os.open(self._path, flags, 0o600))
+                os.close(os.open(self._path, flags, FILE_MODE))
                 return self._make(self._path)
             except sqlite3.OperationalError:
                 return None  # busy, or the disk is full: this time without it

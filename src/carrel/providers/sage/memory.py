@@ -3,6 +3,7 @@
 A read that fails raises `Refused`, with the message and the kind that every face tells alike.
 """
 
+from collections.abc import Callable
 from typing import Final, Literal
 
 from carrel.provider import Project
@@ -23,6 +24,7 @@ from carrel.providers.sage.rendering import (
     render_failure,
     render_knowledge,
 )
+from carrel.providers.sage.shelves import Card, Shelf, T
 from carrel.providers.sage.system import mime_type_of
 from carrel.providers.sage.tuning import TuningFile
 from carrel.value import Value
@@ -113,13 +115,9 @@ class Memory:
         return Served(text, mime_type_of(segments[-1]), read.modified_ms)
 
     def read_checkpoint(self, name: str, asked: str, form: Format) -> Served:
-        """Give a checkpoint; a name that is a stem is opened at once, any other is looked for."""
+        """Give a checkpoint: by its stem, else the one that is meant."""
         try:
-            try:
-                stem, (record, read) = name, self.checkpoints.load(name)
-            except Gone:
-                stem = lookup.find_checkpoint(self.checkpoints, name).stem
-                record, read = self.checkpoints.load(stem)
+            stem, record, read = _load(self.checkpoints, name, lookup.find_checkpoint)
         except (Broken, Gone, Ambiguous, Unmatched) as error:
             raise self._refusal("checkpoint", asked, error) from None
         return _served(render_checkpoint(record, stem, form), form, read, record, stem)
@@ -137,11 +135,7 @@ class Memory:
     def read_failure(self, name: str, asked: str, form: Format) -> Served:
         """Give a failure: by its stem, else the newest with that id."""
         try:
-            try:
-                stem, (record, read) = name, self.failures.load(name)
-            except Gone:
-                stem = lookup.find_failure(self.failures, name).stem
-                record, read = self.failures.load(stem)
+            stem, record, read = _load(self.failures, name, lookup.find_failure)
         except (Broken, Gone, Ambiguous, Unmatched) as error:
             raise self._refusal("failure", asked, error) from None
         return _served(render_failure(record, stem, form), form, read, record, stem)
@@ -154,6 +148,15 @@ class Memory:
             message = f"{WORDS[kind]} ambiguous: {shown(asked)} matches {error.count}: {named}"
             return Refused(message, "not_found", tuple(f"sage://{kind}/{one}" for one in error.ids))
         return Refused(f"{WORDS[kind]} not found: {shown(asked)}", "not_found")
+
+
+def _load(shelf: Shelf[T], name: str, find: Callable[[Shelf[T], str], Card]) -> tuple[str, T, Read]:
+    """Load the item a name means, with its stem: opened at once if the name is one, else looked for."""
+    try:
+        return name, *shelf.load(name)
+    except Gone:
+        stem = find(shelf, name).stem
+        return stem, *shelf.load(stem)
 
 
 def _served(text: str, form: Format, read: Read, record: Checkpoint | Knowledge | Failure, address: str) -> Served:

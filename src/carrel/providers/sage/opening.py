@@ -10,9 +10,7 @@ from collections.abc import Iterator
 from typing import Final
 
 from carrel.provider import Project
-from carrel.providers.sage.folders import Gone
 from carrel.providers.sage.memory import Memory
-from carrel.providers.sage.notation import Broken
 from carrel.providers.sage.records import Failure
 from carrel.providers.sage.rendering import Format, failure_text, tokens
 from carrel.providers.sage.system import OBJECTIVE, SystemFiles
@@ -163,12 +161,8 @@ class Opening:
         shelf = self._memory.failures
         seen: set[str] = set()
         for card in shelf.newest_first(shelf.cards().values())[:CONSIDERED]:
-            try:
-                record, _ = shelf.load(card.stem)
-            except (Broken, Gone):
-                continue
-            name = record.id or card.stem
-            if name not in seen:
+            record = shelf.load_if_sound(card.stem)
+            if record is not None and (name := record.id or card.stem) not in seen:
                 seen.add(name)
                 yield card.stem, record
 

@@ -45,6 +45,11 @@ class CodeRef(Value, frozen=True):
     lines: str = ""
     mark: str = "?"
 
+    @property
+    def bullet(self) -> str:
+        """Give it as a line of a list, kept and shown alike."""
+        return f"- [{self.mark}] `{self.file}:{self.lines}`" if self.lines else f"- [{self.mark}] `{self.file}`"
+
 
 class GitContext(Value, frozen=True):
     """Where the project stood when a checkpoint was saved."""

@@ -4,7 +4,7 @@ from collections.abc import Iterator, Sequence
 from typing import Final, Literal
 
 from carrel.providers.sage.code import Resolved
-from carrel.providers.sage.records import Checkpoint, CodeRef, Failure, Knowledge, Tension
+from carrel.providers.sage.records import Checkpoint, Failure, Knowledge, Tension
 
 Format = Literal["markdown", "toon"]
 FORMATS: Final[tuple[Format, ...]] = ("markdown", "toon")
@@ -81,7 +81,7 @@ def _markdown_work(one: Checkpoint) -> Iterator[Section]:
         kind = [f"**Type**: {one.action_type}"] if one.action_type else []
         yield "## Action Context", [f"**Goal**: {one.action_goal}", *kind]
     if one.code_refs:
-        yield "## Code References", [_code_line(ref) for ref in one.code_refs]
+        yield "## Code References", [ref.bullet for ref in one.code_refs]
     if one.files_changed:
         yield "## Files Changed", _file_lines(one.files_changed)
     elif one.files_explored:
@@ -138,7 +138,7 @@ def _toon_work(one: Checkpoint) -> Iterator[Section]:
     if one.code_refs:
         count = len(one.code_refs)
         rows = [_row(ref.file, ref.lines or "-", ref.mark) for ref in one.code_refs]
-        lines = [_code_line(ref) for ref in one.code_refs]
+        lines = [ref.bullet for ref in one.code_refs]
         yield f"## Code [{count}]", lines if count < 3 else [f"refs[{count}]{{file,lines,rel}}:", *rows]
     if one.files_changed:
         count = len(one.files_changed)
@@ -174,10 +174,6 @@ def _source_lines(one: Checkpoint) -> list[str]:
 
 def _tension_lines(one: Checkpoint) -> list[str]:
     return [f"- **{each.a}** vs **{each.b}**: {each.nature}" for each in unresolved(one)]
-
-
-def _code_line(ref: CodeRef) -> str:
-    return f"- [{ref.mark}] `{ref.file}:{ref.lines}`" if ref.lines else f"- [{ref.mark}] `{ref.file}`"
 
 
 def _file_lines(names: Sequence[str]) -> list[str]:

@@ -12,10 +12,11 @@ from datetime import UTC, datetime
 from time import monotonic, sleep
 from typing import Any, Final
 
+from carrel.private import FILE_MODE
 from carrel.provider import Project
 from carrel.providers.sage import folders, ledger, writing
 from carrel.providers.sage.composing import compose_checkpoint, compose_content, compose_failure
-from carrel.providers.sage.folders import Gone, Signature
+from carrel.providers.sage.folders import Signature
 from carrel.providers.sage.library import INDEX, MAX_INDEX_BYTES
 from carrel.providers.sage.memory import Memory, Refused
 from carrel.providers.sage.names import checked, clean_id, shown, slug_of
@@ -96,11 +97,8 @@ class Saving:
     def _newest_checkpoint(self) -> str:
         shelf = self._memory.checkpoints
         for card in shelf.newest_first(shelf.cards().values()):
-            try:
-                record, _ = shelf.load(card.stem)
-            except (Broken, Gone):
-                continue
-            if not record.is_recovery:
+            record = shelf.load_if_sound(card.stem)
+            if record is not None and not record.is_recovery:
                 return card.stem
         return ""
 
@@ -249,7 +247,7 @@ def locked(folder: int) -> Iterator[None]:
     """Hold the index's lock; give up after a while."""
     flags = os.O_RDWR | os.O_CREAT | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC
     try:
-        handle = os.open(LOCK, flags, writing.FILE_MODE, dir_fd=folder)
+        handle = os.open(LOCK, flags, FILE_MODE, dir_fd=folder)
     except OSError as error:
         raise WriteFailed(writing.reason_of(error)) from None
     try:

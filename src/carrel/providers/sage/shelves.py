@@ -174,6 +174,13 @@ class Shelf(Generic[T]):
             return record, read
         raise Gone
 
+    def load_if_sound(self, stem: str) -> T | None:
+        """Give the item with this very stem; None if there is none, or none that can be read."""
+        try:
+            return self.load(stem)[0]
+        except (Broken, Gone):
+            return None
+
     def _read(self, name: str, known: Signature | None = None) -> Read:
         root = self._home.root(self._name)
         if root is None or name.startswith(".") or "/" in name:

@@ -8,7 +8,6 @@ from carrel.provider import Project, ToolLevel
 from carrel.providers.sage import arguments, schemas
 from carrel.providers.sage.arguments import Arguments
 from carrel.providers.sage.code import Resolved
-from carrel.providers.sage.folders import Gone
 from carrel.providers.sage.lookup import failure_addresses
 from carrel.providers.sage.memory import Memory, Refused
 from carrel.providers.sage.names import SUBJECTS, checked, shown
@@ -79,7 +78,7 @@ class Tools:
         limit = arguments.count(given, "limit", 5, 50)
         query = arguments.needed(given, "query", self._memory.limit)
         found = self.searching.search("checkpoint", query, limit)
-        loaded = [(hit, self._load_checkpoint(hit.key)) for hit in found.hits]
+        loaded = [(hit, self._memory.checkpoints.load_if_sound(hit.key)) for hit in found.hits]
         results = [{**_told_checkpoint(hit.key, one), "score": hit.score} for hit, one in loaded if one is not None]
         structured = {"engine": found.engine, "total": found.total, "results": [_ordered(one) for one in results]}
         if not results:
@@ -97,11 +96,11 @@ class Tools:
         shelf = self._memory.checkpoints
         cards = [card for card in shelf.newest_first(shelf.examined().values()) if not card.reason]
         if skill:
-            records = [(card.stem, self._load_checkpoint(card.stem)) for card in cards]
+            records = [(card.stem, shelf.load_if_sound(card.stem)) for card in cards]
             told = [_told_checkpoint(stem, one) for stem, one in records if one is not None and one.skill == skill]
             total, listed = len(told), told[:limit]
         else:
-            records = [(card.stem, self._load_checkpoint(card.stem)) for card in cards[:limit]]
+            records = [(card.stem, shelf.load_if_sound(card.stem)) for card in cards[:limit]]
             total, listed = len(cards), [_told_checkpoint(stem, one) for stem, one in records if one is not None]
         structured = {"total": total, "checkpoints": listed}
         if not listed:
@@ -121,12 +120,6 @@ class Tools:
         structured = {"id": served.address, "uri": uri, "checkpoint": _all_fields(record)}
         link = ResourceLink(uri, f"checkpoint/{served.address}", _line(record.question, 120), served.mime_type)
         return ToolResult((served.text, link), structured)
-
-    def _load_checkpoint(self, stem: str) -> Checkpoint | None:
-        try:
-            return self._memory.checkpoints.load(stem)[0]
-        except (Broken, Gone):
-            return None
 
     # Knowledge
 
@@ -173,7 +166,7 @@ class Tools:
         else:
             good = [card.stem for card in shelf.newest_first(cards.values()) if not card.reason]
             stems, total = good[:limit], len(good)
-        records = [(stem, self._load_failure(stem)) for stem in stems]
+        records = [(stem, shelf.load_if_sound(stem)) for stem in stems]
         told = [_told_failure(addresses[stem], one) for stem, one in records if one is not None]
         structured = {"total": total, "failures": told, **structured}
         if not told:
@@ -181,12 +174,6 @@ class Tools:
         form = self._memory.format(None)
         texts = [render_failure(one, stem, form) for stem, one in records if one is not None]
         return self._result(f"## Failures [{len(texts)}]\n\n" + "\n".join(texts), structured, told)
-
-    def _load_failure(self, stem: str) -> Failure | None:
-        try:
-            return self._memory.failures.load(stem)[0]
-        except (Broken, Gone):
-            return None
 
     # Saving
 

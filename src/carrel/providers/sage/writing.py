@@ -11,10 +11,9 @@ from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager, suppress
 from typing import Final
 
+from carrel.private import FILE_MODE, FOLDER_MODE
 from carrel.providers.sage.folders import DEFAULT, REFUSED
 
-FILE_MODE: Final = 0o600
-FOLDER_MODE: Final = 0o700
 MAX_TRIES: Final = 10_000
 _FOLDER: Final = os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC
 _NEW: Final = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC

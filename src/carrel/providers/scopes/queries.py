@@ -50,15 +50,6 @@ def count_children(connection: Connection, parent_id: str | None) -> int:
     return int(connection.execute("SELECT count(*) FROM scopes WHERE parent_id IS ?", (parent_id,)).fetchone()[0])
 
 
-def count_subtree(connection: Connection, scope_id: str) -> int:
-    """Count a scope and everything beneath it."""
-    statement = """
-        WITH RECURSIVE beneath(id) AS (
-          SELECT ? UNION ALL SELECT s.id FROM beneath JOIN scopes s ON s.parent_id = beneath.id)
-        SELECT count(*) FROM beneath"""
-    return int(connection.execute(statement, (scope_id,)).fetchone()[0])
-
-
 def is_beneath(connection: Connection, scope_id: str, ancestor_id: str) -> bool:
     """Tell whether a scope is another, or lies somewhere beneath it."""
     statement = """

@@ -16,6 +16,7 @@ from random import uniform
 from time import monotonic, sleep
 from typing import Final
 
+from carrel.private import FILE_MODE, FOLDER_MODE
 from carrel.providers.scopes import schema
 from carrel.providers.scopes.faults import ScopeError, StoreFault
 from carrel.value import Value
@@ -213,7 +214,7 @@ class Store:
         """Make the store under another name, complete, and give it its own."""
         folder = os.path.dirname(self.path)
         try:
-            os.makedirs(folder, exist_ok=True)
+            os.makedirs(folder, FOLDER_MODE, exist_ok=True)
             handle = os.open(folder, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
         except OSError as error:
             raise StoreFault(f"{folder} cannot be written: {error.strerror}") from None
@@ -236,7 +237,7 @@ class Store:
             # What a crash left, or what belonged to a store that was removed: it would be taken for the new one's.
             with suppress(FileNotFoundError):
                 os.unlink(name)
-        with _closing(connect(made, "rwc")) as connection:
+        with _closing(_connect_new(made)) as connection:
             _lay_out(connection)
         os.rename(made, self.path)
         os.fsync(folder)
@@ -264,7 +265,7 @@ class Store:
         kept = f"{self.path}.bak-v{old}"
         with suppress(FileNotFoundError):
             os.unlink(f"{kept}.new")
-        with _closing(connect(self.path, "ro")) as source, _closing(connect(f"{kept}.new", "rwc")) as target:
+        with _closing(connect(self.path, "ro")) as source, _closing(_connect_new(f"{kept}.new")) as target:
             source.backup(target)
             target.execute("PRAGMA journal_mode = DELETE")
         os.rename(f"{kept}.new", kept)
@@ -289,6 +290,12 @@ def connect(path: str, mode: str) -> sqlite3.Connection:
         connection.close()
         raise
     return connection
+
+
+def _connect_new(path: str) -> sqlite3.Connection:
+    """Make a file for the user alone and open it; SQLite gives the files beside it the same mode."""
+    os.close(os.open(path, os.O_RDWR | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC, FILE_MODE))
+    return connect(path, "rw")
 
 
 def take_lock(connection: sqlite3.Connection) -> None:

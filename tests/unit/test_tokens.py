@@ -1,0 +1,106 @@
+"""The tokens' file: written whole, by one at a time, for the user alone."""
+
+import stat
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from carrel.private import locked, replace_private
+from carrel.tokens import TokenStore
+from tests.waiting import PATIENCE_S
+
+WRITERS = 6
+ADDED = 5
+
+ADD = f"""
+import sys
+from carrel.tokens import TokenStore
+
+store = TokenStore({{"XDG_STATE_HOME": sys.argv[1]}})
+print("ready", flush=True)
+sys.stdin.readline()
+for number in range({ADDED}):
+    store.add(f"{{sys.argv[2]}}-{{number}}", None)
+print(store.local()[0])
+"""
+
+
+def store_in(folder: Path) -> TokenStore:
+    return TokenStore({"XDG_STATE_HOME": str(folder)})
+
+
+def test_tokens_that_many_processes_add_at_once_are_all_kept(tmp_path: Path) -> None:
+    processes = [
+        subprocess.Popen(
+            [sys.executable, "-c", ADD, str(tmp_path), f"writer{number}"],
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+            text=True,
+        )
+        for number in range(WRITERS)
+    ]
+    for process in processes:
+        assert process.stdout is not None
+        assert process.stdout.readline() == "ready\n"
+    for process in processes:
+        assert process.stdin is not None
+        process.stdin.write("go\n")
+        process.stdin.flush()
+    said = [process.communicate(timeout=PATIENCE_S)[0] for process in processes]
+
+    wanted = {f"writer{writer}-{number}" for writer in range(WRITERS) for number in range(ADDED)}
+    assert [process.returncode for process in processes] == [0] * WRITERS
+    assert {token.name for token in store_in(tmp_path).all()} == wanted
+    assert set(said) == {store_in(tmp_path).local()[0] + "\n"}
+
+
+def test_everything_is_for_the_user_alone_and_nothing_is_left_over(tmp_path: Path) -> None:
+    store = store_in(tmp_path)
+    store.local()
+    store.add("one", frozenset({"shelf:read"}))
+    store.add("two", None)
+    store.revoke("one")
+
+    folder = tmp_path / "carrel"
+    modes = {path.name: stat.S_IMODE(path.stat().st_mode) for path in [folder, *folder.iterdir()]}
+    assert modes == {
+        "carrel": 0o700,
+        "local-token": 0o600,
+        "local-token.lock": 0o600,
+        "tokens.json": 0o600,
+        "tokens.json.lock": 0o600,
+    }
+
+
+def test_a_text_that_cannot_be_written_leaves_the_old_one(tmp_path: Path) -> None:
+    path = tmp_path / "kept.json"
+    replace_private(str(path), "old")
+
+    with pytest.raises(UnicodeEncodeError):
+        replace_private(str(path), "new \ud800")
+
+    assert (path.read_text(encoding="utf-8"), list(tmp_path.iterdir())) == ("old", [path])
+
+
+def test_a_file_with_a_wider_mode_becomes_private(tmp_path: Path) -> None:
+    path = tmp_path / "kept.json"
+    path.write_text("old", encoding="utf-8")
+    path.chmod(0o644)
+
+    with locked(str(path)):
+        replace_private(str(path), "new")
+
+    assert (path.read_text(encoding="utf-8"), stat.S_IMODE(path.stat().st_mode)) == ("new", 0o600)
+
+
+def test_a_folder_that_is_there_keeps_its_mode(tmp_path: Path) -> None:
+    folder = tmp_path / "shared"
+    folder.mkdir()
+    folder.chmod(0o755)
+
+    with locked(str(folder / "kept.json")):
+        replace_private(str(folder / "kept.json"), "text")
+
+    assert stat.S_IMODE(folder.stat().st_mode) == 0o755
