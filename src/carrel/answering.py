@@ -55,7 +55,7 @@ class Answers:
         if params.start is not None or params.length is not None:
             wanted = Range(params.start or 0, params.length)
         reading = self.catalog.read_found(job.found, params.uri, wanted, params.meta.condition or None)
-        is_fly = wanted is not None or job.found.mounted.speaks_fly
+        is_fly = wanted is not None or self._speaks_fly()
         result = results.read_result(reading, params.uri, job.call.era, is_fly=is_fly)
         encoded = jsonrpc.answer(job.call.id, result)
         if len(reading.items) > 1 and len(encoded) > self.catalog.max_bytes:

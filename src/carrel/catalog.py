@@ -162,7 +162,7 @@ class Catalog:
         if found.query_range:
             wanted = _query_range(found, wanted)
         elif wanted is not None and not RANGE_NAMES.isdisjoint(found.variables):
-            raise _both_ways()
+            raise content.cut_twice(uri)
         given = found.read(condition)
         if type(given) is Text and wanted is None and condition is None and most is None:
             # What most reads are: nothing to close, nothing that can move.
@@ -224,7 +224,7 @@ class Catalog:
         try:
             if reading.range is not None:
                 if wanted is not None:
-                    raise _both_ways()
+                    raise content.cut_twice(uri)
                 wanted = reading.range
             if most is not None and len(reading.items) == 1 and reading.more is None:
                 wanted = _at_most(wanted, most)
@@ -350,11 +350,6 @@ def _mime_type(found: Found) -> str:
     return "" if found.route is None else found.route.mime_type
 
 
-def _both_ways() -> BadArgument:
-    message = "Invalid parameter: start, length (given both in the query and beside the URI)"
-    return BadArgument(message, data={"parameter": "start"})
-
-
 def _at_most(wanted: Range | None, most: int) -> Range:
     """Shorten what is asked for to so many bytes."""
     asked = wanted or Range()
@@ -364,7 +359,7 @@ def _at_most(wanted: Range | None, most: int) -> Range:
 def _query_range(found: Found, wanted: Range | None) -> Range:
     """Make a range of the `start` and `length` that stood in the query."""
     if wanted is not None:
-        raise _both_ways()
+        raise content.cut_twice(found.uri)
     values: dict[str, int] = {}
     for name, value in found.query_range:
         if name in values:

@@ -165,13 +165,25 @@ def decode(data: bytes, encoding: Encoding) -> tuple[str, int]:
         return text, text.count("\N{REPLACEMENT CHARACTER}") - genuine
 
 
-def too_large(uri: str, size: int, limit: int, start: int = 0) -> TooLarge:
-    """Say that a URI does not fit one message, and which part of it does: from `start`, or from where it asks."""
+def cut_twice(uri: str) -> BadArgument:
+    """Say that what is asked for beside a URI would cut what its query cuts already."""
+    query = split_query(uri)[1]
+    way = next((name for name, _ in pairs(query) if name in OTHER_PARTS), None) if query else None
+    why = f"{way} gives a part, which is not cut again" if way else "given both in the query and beside the URI"
+    return BadArgument(f"Invalid parameter: start, length ({why})", data={"parameter": "start"})
+
+
+def too_large(uri: str, size: int, limit: int, start: int = 0, *, is_answer: bool = False) -> TooLarge:
+    """Say that a URI does not fit one message, and which part of it does: from `start`, or from where it asks.
+
+    `is_answer` where the size is that of the answer, in which characters may be escaped.
+    """
     query = split_query(uri)[1]
     asked = dict(pairs(query)).get("start", "") if query else ""
     begin = start or (int(asked) if asked.isdecimal() else 0)
     suggested = with_query(without(uri, OTHER_PARTS), start=begin, length=limit // _SUGGESTED_SHARE)
-    message = f"Too large: {echo(uri)} has {size} bytes, one message holds {limit}; read {echo(suggested)}"
+    what = f"the answer for {echo(uri)}" if is_answer else echo(uri)
+    message = f"Too large: {what} has {size} bytes, one message holds {limit}; read {echo(suggested)}"
     return TooLarge(message, size=size, limit=limit, suggested=suggested, uri=uri)
 
 

@@ -31,12 +31,12 @@ class Denial:
 
     def covers(self, above: Sequence[str], way: str, name: str, *, is_folder: bool) -> bool:
         """Tell whether a name is denied; `above` are the folders it lies in, `way` the same as octets with a `/`."""
-        folded = _folded(name)
-        if folded in _DENIED_FOLDERS or (not is_folder and _is_secret(folded)):
+        if holds_secrets(name, is_folder=is_folder):
             return True
         if self._rules is None:
             return False
         exactly, loosely = self._rules
+        folded = _folded(name)
         alike = "".join(f"{octets(_folded(folder))}/" for folder in above)
         return bool(
             exactly.decide(way, octets(name), is_folder=is_folder)
@@ -51,6 +51,12 @@ class Denial:
                 return True
             way += f"{octets(name)}/"
         return False
+
+
+def holds_secrets(name: str, *, is_folder: bool) -> bool:
+    """Tell whether a name is on the list that holds for everybody."""
+    folded = _folded(name)
+    return folded in _DENIED_FOLDERS or (not is_folder and _is_secret(folded))
 
 
 def _is_secret(folded: str) -> bool:

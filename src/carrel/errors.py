@@ -86,7 +86,10 @@ class NotFound(RequestError):
 
 
 class Denied(RequestError):
-    """Outside the root, or refused by policy: the same whether or not the thing exists."""
+    """Outside the root, or refused by policy: the same whether or not the thing exists.
+
+    `reason` is a word for programs, `told` says it to people.
+    """
 
     word = "denied"
 
@@ -95,11 +98,13 @@ class Denied(RequestError):
         message: str,
         *,
         reason: str,
+        told: str = "",
         uri: str | None = None,
         data: Mapping[str, object] | None = None,
     ) -> None:
         super().__init__(message, uri=uri, data={"reason": reason, **(data or {})})
         self.reason = reason
+        self.told = told or reason
 
 
 class BadArgument(RequestError):

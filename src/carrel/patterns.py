@@ -76,6 +76,14 @@ class Pattern(Value, frozen=True):
         literal = self.text if special is None else self.text[: special.start()]
         return literal[: literal.rfind("/") + 1]
 
+    def leads_through(self, way: str) -> bool:
+        """Tell whether a folder, with a closing `/`, is on the way it spells out to what it matches."""
+        if not self.top or self.is_kept:
+            return False
+        return self.top.startswith(way) or (
+            way.startswith(self.top) and ("**" in self.text or way.count("/") <= self.text.count("/"))
+        )
+
 
 def octets(name: str) -> str:
     """Give a name as git compares it: its bytes, one character each."""
@@ -274,6 +282,10 @@ class Rules:
     def may_match_below(self, way: str) -> bool:
         """Tell whether something below a folder may be matched; True where that is not known."""
         return any(way.startswith(top) or top.startswith(way) for top in self._tops)
+
+    def leads_through(self, way: str) -> bool:
+        """Tell whether a pattern spells out a way that leads through a folder."""
+        return any(one.leads_through(way) for one in self._patterns)
 
     def _last(self, way: str, name: str, *, is_folder: bool) -> bool | None:
         for pattern, match in self._each:

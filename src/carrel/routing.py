@@ -6,7 +6,7 @@ unless somebody who claims none serves them already: then they stay his.
 What no route matches goes, as sent, to the `unmatched` of the provider that owns the scheme.
 """
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from typing import Final
 
 from carrel.errors import BadArgument, NotFound, RequestError, echo
@@ -82,6 +82,12 @@ class Mounted(Traits):
     def key(self, entry: Resource) -> str:
         """Give an entry's place among this provider's entries."""
         return entry.uri if self.ordering is None else self.ordering.key(entry)
+
+    def listed(self) -> Iterator[Resource]:
+        """Yield everything of this provider that is listed: what stands at the front first."""
+        if self.fronting is not None:
+            yield from self.fronting.front()
+        yield from self.provider.entries()
 
     def templates(self) -> Iterable[Template]:
         """Give what clients are told of the routes that have variables."""

@@ -237,7 +237,7 @@ class Connection:
         if job.call.method == "resources/read" and job.found is not None:
             asked = {**job.found.variables, **dict(job.found.query_range)}.get("start", "0")
             start = job.call.params.start or (int(asked) if asked.isdecimal() else 0)
-            return too_large(job.call.params.uri, size, limit, start)
+            return too_large(job.call.params.uri, size, limit, start, is_answer=True)
         return TooLarge(f"Too large: the answer has {size} bytes, one message holds {limit}", size=size, limit=limit)
 
     def _accept_batch(self, line: bytes) -> bytes | Work | None:

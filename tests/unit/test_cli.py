@@ -11,6 +11,7 @@ import pytest
 from carrel import detect
 from carrel.cli import main
 from carrel.version import __version__
+from tests.sage_folder import lay_out
 
 SERVED = "served here: carrel://, logs://, workspace://"
 
@@ -111,6 +112,10 @@ def test_cat_of_a_folder_names_an_only_child(run: Any, project: Path) -> None:
         ("nobody://x", 2, f"Unknown scheme: nobody://x; {SERVED}"),
         ("workspace:///a\nb", 2, "The URI holds a control character or a lone surrogate"),
         ("sage://nothing/x", 1, "Resource not found: sage://nothing/x"),
+        ("sage://system/nope", 1, "File not found: nope"),
+        ("sage://knowledge/..", 2, "Invalid knowledge ID: .."),
+        ("@workspace:///nope", 1, "Resource not found: workspace:///nope"),
+        ("@types/x", 2, f"@types/x is no URI; {SERVED}"),
         ("b.txt", 2, "b.txt is no URI; did you mean workspace:///b.txt?"),
         ("./notes/a.md", 2, "./notes/a.md is no URI; did you mean workspace:///notes/a.md?"),
         ("nope.txt", 2, f"nope.txt is no URI; {SERVED}"),
@@ -121,6 +126,18 @@ def test_cat_of_a_folder_names_an_only_child(run: Any, project: Path) -> None:
 )
 def test_what_cannot_be_read_is_said_on_stderr_with_its_exit_code(run: Any, uri: str, code: int, said: str) -> None:
     assert run("cat", uri) == Ran(code, "", f"carrel: {said}\n")
+    assert run("--json", "cat", uri) == Ran(code, "", f"carrel: {said}\n")
+
+
+def test_another_servers_error_is_one_even_where_it_comes_as_content(run: Any, project: Path) -> None:
+    server = f"{sys.executable} -m carrel serve --quiet --project {project}"
+
+    assert run("cat", "--server", server, "sage://system/nope") == Ran(1, "", "carrel: File not found: nope\n")
+
+
+def test_a_uri_may_be_given_as_it_is_mentioned_to_an_assistant(run: Any) -> None:
+    assert run("cat", "@workspace:///b.txt") == Ran(0, "no line end", "")
+    assert run("explain", "@workspace:///b.txt").out.endswith("Served and listed.\n")
 
 
 def test_a_path_is_understood_from_the_working_folder(run: Any, project: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -139,7 +156,7 @@ def test_a_path_is_understood_from_the_working_folder(run: Any, project: Path, m
         ("notes/", "; did you mean workspace:///notes/?"),
         ("nowhere", f"; {SERVED}"),
         ("workspace:///nowhere", ""),
-        ("logs:", ""),
+        ("logs://run/nope", ""),
     ],
 )
 def test_a_prefix_of_nothing_is_a_failure_that_says_what_there_is(run: Any, prefix: str, told: str) -> None:
@@ -147,6 +164,12 @@ def test_a_prefix_of_nothing_is_a_failure_that_says_what_there_is(run: Any, pref
 
     assert run("ls", prefix) == Ran(1, "", said)
     assert run("ls", prefix, "--json") == Ran(1, "[]\n", said)
+
+
+@pytest.mark.parametrize("prefix", ["logs:", "logs://", "logs://run/"])
+def test_where_nothing_is_yet_an_empty_list_is_no_failure(run: Any, prefix: str) -> None:
+    assert run("ls", prefix) == Ran(0, "", "")
+    assert run("ls", prefix, "--json") == Ran(0, "[]\n", "")
 
 
 def test_templates_and_completion(run: Any) -> None:
@@ -162,6 +185,10 @@ def test_explain_says_why(run: Any) -> None:
 
     assert ran.code == 0
     assert "Not served: may hold secrets (deny)." in ran.out.splitlines()
+
+
+def test_explain_does_not_take_an_error_for_content(run: Any) -> None:
+    assert run("explain", "sage://system/nope") == Ran(0, "Not served: File not found: nope\n", "")
 
 
 def test_the_overview_shows_the_desk_and_how_to_connect(run: Any, project: Path) -> None:
@@ -195,6 +222,18 @@ def test_the_overview_counts_only_so_far(run: Any, monkeypatch: pytest.MonkeyPat
     files = json.loads(run("--json").out)["providers"][-1]
     assert files == {"name": "workspace", "state": "served", "why": "every folder has files", **many(1, has_more=True)}
     assert "workspace\tover 1\tevery folder has files" in run().out.splitlines()
+
+
+def test_the_overview_and_doctor_count_what_stands_at_the_front(run: Any, project: Path) -> None:
+    lay_out(project)
+    listed = run("ls", "sage://").out.splitlines()
+
+    [sage] = [one for one in json.loads(run("--json").out)["providers"] if one["name"] == "sage"]
+    [found] = [one for one in json.loads(run("doctor", "--json").out) if one["what"] == "sage"]
+
+    assert listed[0] == "sage://system/objective.md"
+    assert sage["entries"] == len(listed)
+    assert found["told"].endswith(f"; first entry {listed[0]}")
 
 
 def test_another_project_can_be_named(run: Any, project: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -77,6 +77,8 @@ def test_a_uri_is_never_folded(show: Any) -> None:
         (("sage", "ls"), "Nothing is kept yet; the first: carrel sage save-knowledge ID --keyword K --content TEXT\n"),
         (("sage", "search", "x"), "Nothing is found; carrel sage ls shows what there is.\n"),
         (("sage", "ls", "--check"), "Everything is listed.\n"),
+        (("trust", "--list"), "No file is trusted yet; carrel trust, in a project, trusts that project's own.\n"),
+        (("ls", "logs:"), "Nothing is listed here yet.\n"),
         (("token", "list"), "There are no tokens yet; the first: carrel token add NAME\n"),
     ],
 )

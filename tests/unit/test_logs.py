@@ -189,6 +189,15 @@ def test_ranges_hold_whole_characters(
     assert (told["dev.carrel/start"], told["dev.carrel/length"]) == place
 
 
+@pytest.mark.parametrize("way", ["tail", "since"])
+def test_a_part_is_not_cut_again(provider: Logs, way: str) -> None:
+    uri = finished(provider, "two")
+    with Client.to(Server(Catalog([provider]))) as client, pytest.raises(RemoteError) as caught:
+        client.request("resources/read", {"uri": f"{uri}?{way}=1", "start": 0})
+
+    assert caught.value.message == f"Invalid parameter: start, length ({way} gives a part, which is not cut again)"
+
+
 def test_fly_fields_stand_beside_the_standard_ones(provider: Logs) -> None:
     uri = finished(provider, "two")
     with Client.to(Server(Catalog([provider]))) as client:

@@ -512,6 +512,30 @@ def test_meta_is_passed_on_but_what_is_the_protocol_s() -> None:
         assert mount.read("played://a") == Reading((Text("t", meta={"com.example/x": 2}),), meta={"com.example/x": 2})
 
 
+@pytest.mark.parametrize(("prefix", "here"), [(True, "birds+played://"), (False, "played://")])
+def test_uris_in_meta_are_spelled_as_they_are_here(prefix: bool, here: str) -> None:
+    def meta(scheme: str) -> dict[str, Any]:
+        return {
+            "dev.carrel/uri": f"{scheme}a",
+            "dev.carrel/next": f"{scheme}a?start=3&length=3",
+            "dev.carrel/candidates": [f"{scheme}b", f"{scheme}c"],
+            "dev.carrel/total": 9,
+        }
+
+    read = contents({"uri": "played://a", "text": "t", "_meta": meta("played://")}, _meta=meta("played://"))
+    with mounted(Played(playing(resources_read=read)), prefix=prefix) as (mount, _):
+        assert mount.read(f"{here}a") == Reading((Text("t", meta=meta(here)),), meta=meta(here))
+
+
+def test_what_stands_for_a_uri_in_meta_and_is_none_is_left_out() -> None:
+    meta = {"dev.carrel/uri": 5, "dev.carrel/next": "?start=3", "dev.carrel/candidates": [7, "played://b"]}
+    read = contents({"uri": "played://a", "text": "t", "_meta": meta})
+    with mounted(Played(playing(resources_read=read)), prefix=True) as (mount, _):
+        [item] = mount.read("birds+played://a").items
+
+    assert item.meta == {"dev.carrel/candidates": ["birds+played://b"]}
+
+
 # Watching
 
 

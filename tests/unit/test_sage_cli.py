@@ -106,6 +106,46 @@ def test_search_prints_uris_and_scores(run: Run, project: Path) -> None:
     )
 
 
+def test_a_limit_holds_over_all_kinds_the_best_of_each_first(run: Run, project: Path) -> None:
+    lay_out(project)
+    put(project / "carrel.toml", '[sage]\nsearch = "bm25"\n')
+    for name in ("one", "two"):
+        run("save-knowledge", name, "--keyword", "localStorage", "--content", "localStorage")
+
+    def kinds_of(limit: int) -> list[str]:
+        rows = json.loads(run("search", "localStorage", "--limit", str(limit), "--json")[1])
+        return [row["uri"].split("/")[2] for row in rows]
+
+    assert kinds_of(1) == ["checkpoint"]
+    assert kinds_of(3) == ["checkpoint", "knowledge", "failure"]
+    assert kinds_of(4) == ["checkpoint", "knowledge", "knowledge", "failure"]
+
+
+@pytest.mark.parametrize("query", ["", "  "])
+def test_a_search_for_nothing_is_refused(run: Run, query: str) -> None:
+    assert run("search", query) == (2, "", "Invalid query: must not be empty\n")
+
+
+@pytest.mark.parametrize("words", [("--content", "x", "--file", "f"), ("--file", "f", "-"), ("--content", "x", "-")])
+def test_content_is_taken_from_one_place(run: Run, project: Path, words: tuple[str, ...]) -> None:
+    put(project / "f", "from a file")
+
+    code, out, err = run("save-knowledge", "k", "--keyword", "a", *words)
+
+    assert (code, out) == (2, "")
+    assert err.endswith("carrel: give one of --content, --file and -\n")
+    assert not (project / ".sage").exists()
+
+
+def test_keys_that_no_checkpoint_has_are_named(run: Run, project: Path) -> None:
+    put(project / "one.json", '{"core_question": "q", "thesis": "t", "confidence": 1, "evidence": [], "id": "x"}')
+
+    code, out, err = run("save-checkpoint", "--from-json", "one.json")
+
+    assert (code, out) == (2, "")
+    assert err.startswith("carrel: one.json has keys that are not known: evidence, id; known: core_question, thesis, ")
+
+
 # On the desk
 
 

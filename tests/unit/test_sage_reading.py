@@ -6,8 +6,10 @@ from pathlib import Path
 import pytest
 
 from carrel.catalog import Catalog
-from carrel.errors import BadArgument, NotFound, ProviderError
+from carrel.client import Client
+from carrel.errors import BadArgument, NotFound, ProviderError, RemoteError
 from carrel.model import Reading, Text
+from carrel.server import Server
 from tests import sage_folder as folder
 from tests.sage_folder import STEM, ask, checkpoint, git, lay_out, open_sage, put, read
 
@@ -327,6 +329,41 @@ def test_reads_change_nothing(project: Path) -> None:
         read(sage, entry.uri)
     sage.instructions()
     assert state() == before
+
+
+NEVER = {
+    "sage://system/../x": "Invalid filename: ../x",
+    "sage://system/.": "File not in system folder: .",
+    "sage://checkpoint/a;b": "Invalid checkpoint ID: a;b",
+    "sage://knowledge/auth-patterns?format=xml": "Invalid format: xml",
+    "sage://knowledge/none?format=xml": "Invalid format: xml",
+}
+
+
+@pytest.mark.parametrize(("uri", "told"), NEVER.items())
+def test_what_can_never_be_read_cannot_be_subscribed_to(project: Path, uri: str, told: str) -> None:
+    sage = open_sage(project)
+
+    with pytest.raises(RemoteError) as raised:
+        ask(sage, "resources/subscribe", "legacy", uri=uri)
+    with Client.to(Server(Catalog([sage]))) as client, client.listen([uri, "sage://system/yet-to-come.md"]) as heard:
+        honoured = heard.honoured
+
+    assert (raised.value.code, raised.value.message) == (-32602, told)
+    assert honoured == ("sage://system/yet-to-come.md",)
+
+
+@pytest.mark.parametrize("uri", [f"sage://{kind}/none" for kind in ("system", "checkpoint", "knowledge", "failure")])
+def test_what_may_yet_come_can_be_subscribed_to(project: Path, uri: str) -> None:
+    assert ask(open_sage(project), "resources/subscribe", "legacy", uri=uri) == {}
+
+
+def test_knowledge_whose_content_is_gone_can_be_subscribed_to(project: Path) -> None:
+    sage = open_sage(project)
+    before = sage.fingerprint("sage://knowledge/auth-patterns")
+    (project / ".sage/knowledge/global/auth-patterns.md").unlink()
+
+    assert before != sage.fingerprint("sage://knowledge/auth-patterns") == "error content file not found"
 
 
 def test_newer_files_are_read_at_once(project: Path) -> None:

@@ -226,6 +226,7 @@ def test_aliases(run: Any) -> None:
     added = json.loads(run("alias", "add", "main-api", "aa", "--canonical", "--json").out)
     assert [(one["name"], one["canonical"]) for one in added["aliases"]] == [("aa", True), ("main-api", False)]
     assert (added["scope"], sorted(added["aliases"][0])) == ("aa", ["canonical", "createdAt", "name"])
+    assert run("alias", "add", "aa", "bb", "--canonical") == Ran(0, "Added bb to aa\n", "")
     assert run("alias", "rename", "nobody", "other") == Ran(1, "", "Error: Alias not found: nobody\n")
 
 

@@ -343,8 +343,18 @@ def test_the_originals_database_is_imported_once(desk: Desk, original: Path) -> 
     check_invariants(store)
     store.close()
     again = desk.run("import", "--from-scopes-db", str(original), "--on-conflict", "skip", db=db)
-    assert (again[0], again[1]) == (0, "Imported 0, skipped 4\n")
+    assert again == (0, "Imported 0, skipped 4\n", "")
     assert original.read_bytes() == content
+
+
+def test_only_what_is_taken_in_is_warned_of(desk: Desk, original: Path) -> None:
+    db = str(desk.folder / "from.db")
+    desk.run("import", "--from-scopes-db", str(original), db=db)
+    assert desk.run("delete", "kid", db=db)[0] == 0
+
+    again = desk.run("import", "--from-scopes-db", str(original), "--on-conflict", "skip", db=db)
+
+    assert again == (0, "Imported 1, skipped 3\n", "Warning: 1 aspects are not carried over\n")
 
 
 def test_a_cycle_in_the_original_refuses_the_import(desk: Desk, original: Path) -> None:

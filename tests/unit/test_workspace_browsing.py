@@ -5,8 +5,13 @@ from pathlib import Path
 
 import pytest
 
+from carrel.catalog import Catalog
+from carrel.client import Client
 from carrel.errors import RequestError
-from carrel.provider import Place
+from carrel.provider import Place, Project
+from carrel.providers.guide import Guide
+from carrel.providers.workspace import Workspace
+from carrel.server import Server
 from tests.workspaces import SECRET, Served, fill, record_opens
 
 
@@ -137,6 +142,49 @@ def test_a_part_of_the_list_goes_on_after_a_place(app: Served) -> None:
     by_prefix = [entry.uri for entry in app.workspace.browse(None, "workspace:///lib", LIB[1])]
 
     assert (rest, by_prefix) == (LIB[1:], [MAIN[3]])
+
+
+@pytest.fixture
+def fluent(tmp_path: Path) -> Iterator[Client]:
+    """Give a client of a desk on which Fly's fields stand in every result."""
+    fill(tmp_path, {"a.md": "aé", "sub/b.md": "b"})
+    workspace = Workspace(Project(str(tmp_path), {}), dialect="always")
+    catalog = Catalog()
+    catalog.mount(Guide(catalog, "desk"), workspace)
+    with Client.to(Server(catalog)) as client:
+        yield client
+    catalog.close()
+
+
+@pytest.mark.parametrize(("uri", "size"), [("workspace:///a.md", 3), ("carrel://health", None)])
+def test_fly_is_always_spoken_whoever_is_asked(fluent: Client, uri: str, size: int | None) -> None:
+    read = fluent.request("resources/read", {"uri": uri})
+
+    text = read["contents"][0]["text"]
+    whole = len(text.encode()) if size is None else size
+    assert [read.get(name) for name in ("content", "encoding", "total", "start", "length")] == [
+        text,
+        "utf-8",
+        whole,
+        0,
+        whole,
+    ]
+
+
+def test_a_size_that_is_not_known_is_not_told_in_fly_s_list(fluent: Client) -> None:
+    listed = fluent.request("resources/list", {})
+
+    sizes = {entry["uri"]: entry.get("size") for entry in listed["resources"]}
+    assert [item["uri"] for item in listed["items"]] == [entry["uri"] for entry in listed["resources"]]
+    assert {item["uri"]: item.get("size") for item in listed["items"]} == sizes
+    assert (sizes["workspace:///a.md"], sizes["carrel://guide"]) == (3, None)
+    assert listed["total"] == len(sizes)
+
+
+def test_a_folder_has_no_content_in_fly_s_way_either(fluent: Client) -> None:
+    read = fluent.request("resources/read", {"uri": "workspace:///"})
+
+    assert ("content" in read, len(read["contents"])) == (False, 2)
 
 
 def test_a_prefix_opens_no_folder_that_cannot_hold_it(app: Served, monkeypatch: pytest.MonkeyPatch) -> None:

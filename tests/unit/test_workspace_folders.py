@@ -285,6 +285,7 @@ def test_a_root_and_the_paths_in_it_are_completed(tmp_path: Path) -> None:
         assert served.workspace.complete(template, "root", "d", {}).values == ("docs",)
         assert served.completions("", template, root="docs") == ["d.md", "guide/"]
         assert served.completions("", template, root="nope") == []
+        assert served.completions("", template) == []
         assert served.completions("") == ["a.md"]
 
 
@@ -353,3 +354,61 @@ def test_no_answer_holds_an_absolute_path(served: Served, tmp_path: Path) -> Non
     ]
 
     assert [answer for answer in answers if str(tmp_path).encode() in answer] == []
+
+
+EMPTY = "None/"
+"""What an empty folder shows: itself."""
+ALLOWED: dict[str, str | bytes] = {
+    ".hidden/a.md": "a",
+    ".hidden/sub/b.md": "b",
+    ".hidden/raw/c.bin": b"\0",
+    ".other/x.md": SECRET,
+    "d.md": "d",
+}
+
+
+@pytest.mark.parametrize(
+    ("allow", "shown"),
+    [
+        (".hidden/**", {"": [".hidden/", "d.md"], ".hidden": ["a.md", "raw/", "sub/"], ".hidden/sub": ["b.md"]}),
+        (".hidden/**/*.md", {"": [".hidden/", "d.md"], ".hidden": ["a.md", "raw/", "sub/"], ".hidden/raw": []}),
+        (".hidden/*.md", {"": [".hidden/", "d.md"], ".hidden": ["a.md"]}),
+        (".hidden/sub/b.md", {"": [".hidden/", "d.md"], ".hidden": ["sub/"], ".hidden/sub/": ["b.md"]}),
+    ],
+)
+def test_folders_on_the_way_to_what_is_allowed_show_that_and_nothing_else(
+    tmp_path: Path, allow: str, shown: dict[str, list[str]]
+) -> None:
+    with Served(fill(tmp_path, ALLOWED), preset="code", allow=[allow]) as served:
+        for folder, names in shown.items():
+            below = f"{folder.rstrip('/')}/" if folder else ""
+            children = [one.removeprefix(f"workspace:///{below}") for one in served.children(f"workspace:///{folder}")]
+            assert [one for one in children if one != EMPTY] == names
+            assert served.completions(below) == [below + name for name in names]
+
+
+@pytest.mark.parametrize("allow", [".hidden/*.md", ".hidden/a.md"])
+def test_a_folder_that_leads_to_nothing_allowed_stays_refused_whether_it_is_there_or_not(
+    tmp_path: Path, allow: str
+) -> None:
+    (tmp_path / "link").symlink_to(".hidden")
+    with Served(fill(tmp_path, ALLOWED), preset="code", allow=[allow]) as served:
+        for path in (".hidden/sub", ".hidden/nope", ".hidden/sub/b.md", ".hidden/sub/", ".other", ".nope", "link"):
+            assert served.outcome(f"workspace:///{path}") == "DENIED hidden"
+
+
+def test_a_denied_folder_stays_denied_though_something_in_it_is_allowed(tmp_path: Path) -> None:
+    with Served(fill(tmp_path, {".ssh/config.md": SECRET}), preset="code", allow=[".ssh/**"]) as served:
+        assert served.outcome("workspace:///.ssh") == "DENIED deny"
+        assert (served.uris(), served.completions("")) == ([], [])
+
+
+def test_a_refusal_by_the_operator_s_own_pattern_names_the_setting(tmp_path: Path) -> None:
+    with Served(fill(tmp_path, {"a/x.sql": "x", "private/y.md": "y"}), deny=["*.sql", "private/", ".env"]) as served:
+        for path in ("a/x.sql", "nope.sql", "private/", "private/y.md"):
+            uri = f"workspace:///{path}"
+            error = served.error(uri)
+            assert error.message == f"Access denied: {uri} (denied by [workspace] deny)"
+            assert error.data == {"reason": "deny"}
+            assert "Not served: denied by [workspace] deny (deny)." in served.workspace.explain(uri)
+        assert served.error("workspace:///.env").message == "Access denied: workspace:///.env (may hold secrets)"

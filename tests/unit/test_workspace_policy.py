@@ -89,7 +89,7 @@ def reach(served: Served, path: str) -> str:
         (
             {"preset": "none", "allow": ["sub/", "*.png", "/.dot/x.yaml", "build/gen.dart", ".env", "*.key", ".git/"]},
             {"sub/other.txt": "LFCR", "sub/CMakeLists.txt": "LFCR", "image.png": "LFCR", "main.dart": ""}
-            | {".dot/x.yaml": "LR", ".dot": "", ".dot/.y.yaml": "", "build/gen.dart": "LR", "build": ""}
+            | {".dot/x.yaml": "LFCR", ".dot": "FCR", ".dot/.y.yaml": "", "build/gen.dart": "LFCR", "build": "FCR"}
             | {".env": "", "server.key": "", ".git/config": "", "sub/.env.local": ""},
         ),
         (

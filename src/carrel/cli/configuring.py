@@ -59,7 +59,9 @@ def change_trust(choices: Choices, *, is_list: bool, is_revoked: bool) -> None:
         if choices.is_json:
             output.print_json([{"path": one.path, "sha256": one.digest} for one in trusted])
         else:
-            output.print_table(("trusted file", "as it was"), [(one.path, one.digest[:12]) for one in trusted])
+            rows = [(one.path, one.digest[:12]) for one in trusted]
+            empty = "No file is trusted yet; carrel trust, in a project, trusts that project's own."
+            output.print_table(("trusted file", "as it was"), rows, empty=empty)
         return
     config = choices.config()
     file = config.place.file

@@ -59,10 +59,10 @@ def _findings(choices: Choices) -> Iterator[Finding]:
 
 
 def _provider_findings(desk: Desk) -> Iterator[Finding]:
-    mounted = {one.provider.name: one.provider for one in desk.catalog.mounted}
+    by_name = {one.provider.name: one for one in desk.catalog.mounted}
     for choice in desk.choices:
-        provider = mounted.get(choice.name)
-        if provider is None:
+        mounted = by_name.get(choice.name)
+        if mounted is None:
             yield Finding(choice.name, "ok", f"{choice.state}: {choice.why}")
             continue
         if choice.state == "left out":
@@ -70,11 +70,11 @@ def _provider_findings(desk: Desk) -> Iterator[Finding]:
             yield Finding(choice.name, "problem", choice.why)
             continue
         try:
-            first = next(provider.entries(), None)
+            first = next(mounted.listed(), None)
         except CarrelError as error:
             yield Finding(choice.name, "problem", str(error))
             continue
-        health = provider.health() if isinstance(provider, Reporting) else {}
+        health = mounted.provider.health() if isinstance(mounted.provider, Reporting) else {}
         problems = health.get("problems")
         noted = [str(one) for one in problems] if isinstance(problems, list | tuple) else []
         if health.get("state") == "down":

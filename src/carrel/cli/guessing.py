@@ -5,8 +5,8 @@ import re
 
 from carrel.cli.choices import Choices
 from carrel.client import Client
-from carrel.errors import BadArgument, CarrelError, NotFound, RemoteError, echo
-from carrel.model import Range, Reading
+from carrel.errors import BadArgument, CarrelError, NotFound, ProviderError, RemoteError, echo
+from carrel.model import Range, Reading, Text
 from carrel.uri import PATH_SAFE, quote
 
 _FILES = "workspace"
@@ -15,9 +15,26 @@ _FILES = "workspace"
 def read(choices: Choices, client: Client, uri: str, wanted: Range | None = None) -> Reading:
     """Read a URI; what is none, or is nobody's, is refused with what may be meant."""
     try:
-        return client.read(uri, wanted=wanted)
+        reading = client.read(uri, wanted=wanted)
     except RemoteError as error:
         raise refusal(choices, client, uri, error) from None
+    failure = failed(reading)
+    if failure is not None:
+        raise failure
+    return reading
+
+
+def failed(reading: Reading) -> CarrelError | None:
+    """Give the error that a reading holds where a system answers errors as content."""
+    if reading.error is None:
+        return None
+    message = " ".join(item.text for item in reading.items if isinstance(item, Text))
+    return BadArgument(message) if reading.error == "invalid" else ProviderError(message, word=reading.error)
+
+
+def mentioned(text: str) -> str:
+    """Give the URI of a mention, as `@sage://system/objective.md`; any other text as it is."""
+    return text[1:] if text.startswith("@") and _scheme(text[1:]) else text
 
 
 def refusal(choices: Choices, client: Client, text: str, error: RemoteError | BadArgument) -> CarrelError:
@@ -40,6 +57,11 @@ def nothing_listed(choices: Choices, client: Client, prefix: str) -> NotFound:
     meant = (uri for uri in _as_files(choices, client, prefix) if _is_listed(client, uri))
     uri = None if _scheme(prefix) else next(meant, None)
     return NotFound(prefix, f"{told}; {_told_schemes(client) if uri is None else f'did you mean {uri}?'}")
+
+
+def may_be_empty(client: Client, prefix: str) -> bool:
+    """Tell whether URIs that begin so are served here, even if there are none yet."""
+    return bool(_scheme(prefix)) and any(one.uri_template.startswith(prefix) for one in client.templates())
 
 
 def schemes(client: Client) -> list[str]:

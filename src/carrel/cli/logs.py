@@ -114,6 +114,7 @@ def _as_name(program: str) -> str:
 @click.pass_obj
 def tail(choices: Choices, uri: str, follow: bool) -> int:
     """Print a log; with -f, go on printing until its process ends."""
+    uri = guessing.mentioned(uri)
     with choices.client() as client:
         reading = guessing.read(choices, client, uri)
         meta = _meta(reading)

@@ -36,7 +36,7 @@ def show(choices: Choices) -> None:
 def _counts(desk: Desk) -> dict[str, int]:
     """Count the entries of each provider; one more than `COUNT_AT_MOST` means any number above it."""
     return {
-        mounted.provider.name: sum(1 for _ in islice(mounted.provider.entries(), COUNT_AT_MOST + 1))
+        mounted.provider.name: sum(1 for _ in islice(mounted.listed(), COUNT_AT_MOST + 1))
         for mounted in desk.catalog.mounted
     }
 

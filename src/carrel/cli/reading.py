@@ -21,16 +21,18 @@ def list_resources(choices: Choices, prefix: str, limit: int | None) -> None:
         matching = (entry for entry in client.resources() if entry.uri.startswith(prefix))
         entries = islice(matching, limit)
         first = tuple(islice(entries, 1))
+        is_odd = not first and prefix != "" and not guessing.may_be_empty(client, prefix)
         if choices.is_json:
             output.print_json([_entry_json(entry) for entry in chain(first, entries)])
-        elif first or not prefix:
-            output.print_entries(chain(first, entries), "Nothing is listed here.")
-        if prefix and not first:
+        elif not is_odd:
+            output.print_entries(chain(first, entries), f"Nothing is listed here{' yet' if prefix else ''}.")
+        if is_odd:
             raise guessing.nothing_listed(choices, client, prefix)
 
 
 def read_resource(choices: Choices, uri: str, start: int | None, length: int | None) -> None:
     """Print what a resource holds: text as it is, bytes as they are."""
+    uri = guessing.mentioned(uri)
     wanted = None if start is None and length is None else Range(start or 0, length)
     with choices.client() as client:
         reading = guessing.read(choices, client, uri, wanted)
@@ -91,6 +93,7 @@ def complete_variable(choices: Choices, template: str, variable: str, value: str
 
 def explain_uri(choices: Choices, uri: str) -> None:
     """Print why a URI is or is not served here."""
+    uri = guessing.mentioned(uri)
     with choices.desk() as desk:
         try:
             provider = desk.catalog.find(uri).mounted.provider
@@ -106,10 +109,10 @@ def explain_uri(choices: Choices, uri: str) -> None:
 
 def _tried(catalog: Catalog, uri: str) -> list[str]:
     try:
-        catalog.read(uri)
+        failure = guessing.failed(catalog.read(uri))
     except CarrelError as error:
-        return [f"Not served: {error}"]
-    return ["Served."]
+        failure = error
+    return ["Served." if failure is None else f"Not served: {failure}"]
 
 
 def _entry_json(entry: Resource) -> dict[str, object]:

@@ -13,13 +13,15 @@ from carrel import detect
 from carrel.cli import exits, output
 from carrel.cli.choices import Choices
 from carrel.cli.options import with_choices
-from carrel.errors import ConfigError
+from carrel.errors import ConfigError, echo
 from carrel.model import Resource, ToolResult
 from carrel.provider import Project
+from carrel.providers.sage.arguments import needed
 from carrel.providers.sage.lookup import failure_addresses
 from carrel.providers.sage.memory import Refused
 from carrel.providers.sage.names import KINDS, split_uri
 from carrel.providers.sage.provider import Sage
+from carrel.providers.sage.schemas import BY_NAME
 from carrel.providers.sage.tools import Tools
 from carrel.value import Value
 
@@ -136,24 +138,33 @@ def show(choices: Choices, item: str, form: str | None) -> None:
 @click.pass_obj
 def search(choices: Choices, query: str, kind: str | None, limit: int) -> None:
     """Find items by what they are about, best first within each kind."""
-    told = []
     with opened(choices) as desk:
-        titles = {entry.uri: entry for entry in desk.sage.entries()}
-        failures = desk.sage.memory.failures
-        addresses = failure_addresses(failures, failures.examined())
-        for each in _SEARCHED if kind is None else (kind,):
-            found = desk.tools.searching.search(each, query, limit)
-            for hit in found.hits:
-                uri = f"sage://{each}/{addresses.get(hit.key, hit.key) if each == 'failure' else hit.key}"
-                entry = titles.get(uri)
-                what = (entry.description or entry.title) if entry else ""
-                told.append({"uri": uri, "score": round(hit.score, 6), "engine": found.engine, "description": what})
+        needed({"query": query}, "query", desk.sage.memory.limit)
+        told = _found(desk, query, _SEARCHED if kind is None else (kind,), limit)
     if choices.is_json:
         output.print_json(told)
     else:
         rows = [(str(one["uri"]), f"{one['score']:.3f}", str(one["description"])) for one in told]
         empty = "Nothing is found; carrel sage ls shows what there is."
         output.print_table(("URI", "score", "what"), rows, plain_columns=2, spare=("score", "what"), empty=empty)
+
+
+def _found(desk: Desk, query: str, kinds: tuple[str, ...], limit: int) -> list[dict[str, Any]]:
+    """Search each kind; where all together are too many, the best of each stay: scores of two kinds do not compare."""
+    titles = {entry.uri: entry for entry in desk.sage.entries()}
+    failures = desk.sage.memory.failures
+    addresses = failure_addresses(failures, failures.examined())
+    ranked = []
+    for place, kind in enumerate(kinds):
+        found = desk.tools.searching.search(kind, query, limit)
+        for rank, hit in enumerate(found.hits):
+            uri = f"sage://{kind}/{addresses.get(hit.key, hit.key) if kind == 'failure' else hit.key}"
+            entry = titles.get(uri)
+            what = (entry.description or entry.title) if entry else ""
+            told = {"uri": uri, "score": round(hit.score, 6), "engine": found.engine, "description": what}
+            ranked.append((rank, place, told))
+    best = sorted(ranked, key=lambda one: one[:2])[:limit]
+    return [told for _, _, told in sorted(best, key=lambda one: (one[1], one[0]))]
 
 
 @sage.command("save-checkpoint")
@@ -167,7 +178,7 @@ def save_checkpoint(
     choices: Choices, question: str | None, thesis: str | None, confidence: str | None, source: str | None
 ) -> None:
     """Save a checkpoint and print its URI."""
-    given: dict[str, Any] = {} if source is None else dict(_json(source))
+    given = {} if source is None else _parameters(source)
     if question is not None:
         given["core_question"] = question
     if thesis is not None:
@@ -194,6 +205,8 @@ def save_knowledge(choices: Choices, /, name: str, keywords: tuple[str, ...], st
     content, source = given["content"], given["source"]
     if stdin not in ("", "-"):
         raise click.UsageError(f"unexpected argument {stdin}")
+    if sum((content is not None, source is not None, stdin != "")) > 1:
+        raise click.UsageError("give one of --content, --file and -")
     if content is None:
         content = _text("-" if stdin else source) if stdin or source else ""
     named = {"source": given["origin"], "skill": given["skill"], "type": given["kind"]}
@@ -251,6 +264,17 @@ def _text(source: str | None) -> str:
     except (OSError, UnicodeDecodeError) as error:
         told = error.strerror if isinstance(error, OSError) else "not UTF-8 text"
         raise ConfigError(f"{source} cannot be read: {told}") from None
+
+
+def _parameters(source: str) -> dict[str, Any]:
+    """Read what a checkpoint is to hold; what none can hold is refused, not lost."""
+    given = dict(_json(source))
+    known = BY_NAME["sage_save_checkpoint"].input_schema["properties"]
+    assert isinstance(known, dict)
+    odd = [echo(name) for name in given if name not in known]
+    if odd:
+        raise ConfigError(f"{source} has keys that are not known: {', '.join(odd)}; known: {', '.join(known)}")
+    return given
 
 
 def _json(source: str) -> Mapping[str, Any]:

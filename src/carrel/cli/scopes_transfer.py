@@ -2,9 +2,8 @@
 
 import os
 import sys
-from collections.abc import Iterator
-from contextlib import contextmanager
-from typing import Any
+from collections.abc import Iterable, Iterator
+from contextlib import contextmanager, nullcontext
 
 import click
 
@@ -12,6 +11,7 @@ from carrel.cli.scopes_session import Given, Session, find
 from carrel.providers.scopes import transfer
 from carrel.providers.scopes.faults import invalid
 from carrel.providers.scopes.original import Original
+from carrel.providers.scopes.transfer import Record
 from carrel.providers.scopes.values import now_ms
 
 
@@ -36,12 +36,13 @@ def import_(session: Session, given: Given) -> None:
     if (source is None) == (original is None):
         raise click.UsageError("Give FILE or --from-scopes-db, one of them.")
     is_rehearsal = bool(given["dry_run"])
-    warnings: list[str] = []
+    database = None if original is None else _original(original)
     with (
-        _records(source, original, warnings) as records,
+        _lines(source) if database is None else nullcontext(database.records()) as records,
         session.store.writing(is_rehearsal=is_rehearsal) as connection,
     ):
         outcome = transfer.take_in(connection, now_ms(), records, given["on_conflict"])
+    warnings = [] if database is None else database.warnings(outcome.taken)
     counts = {"imported": outcome.imported, "skipped": outcome.skipped, "replaced": outcome.replaced}
     did, left = ("Would import", "skip") if is_rehearsal else ("Imported", "skipped")
     replaced = f", {'replace' if is_rehearsal else 'replaced'} {outcome.replaced}" if outcome.replaced else ""
@@ -50,17 +51,15 @@ def import_(session: Session, given: Given) -> None:
         print(f"Warning: {warning}", file=sys.stderr)
 
 
+def _original(path: str) -> Original:
+    if not os.path.isfile(path):
+        raise invalid(f"{path} cannot be read: no such file")
+    return Original(path)
+
+
 @contextmanager
-def _records(source: str | None, original: str | None, warnings: list[str]) -> Iterator[Any]:
-    """Open what is to be imported; what had to be mended is added to the warnings."""
-    if original is not None:
-        if not os.path.isfile(original):
-            raise invalid(f"{original} cannot be read: no such file")
-        read = Original(original)
-        records = read.records()
-        warnings += read.warnings
-        yield records
-        return
+def _lines(source: str | None) -> Iterator[Iterable[Record]]:
+    """Open what an export wrote."""
     if source == "-":
         yield transfer.parse(sys.stdin.buffer)
         return

@@ -207,10 +207,10 @@ def _print_nodes(lines: list[str]) -> None:
 def add_alias(session: Session, given: Given) -> None:
     name = check_alias(given["name"])
     with session.writing(given["scope"]) as connection:
-        scope = find(connection, given["scope"])
-        scope = writing.add_alias(connection, now_ms(), scope, name, is_canonical=bool(given["canonical"]))
+        before = find(connection, given["scope"])
+        scope = writing.add_alias(connection, now_ms(), before, name, is_canonical=bool(given["canonical"]))
         told = _aliases(connection, scope)
-    session.tell(told, f"Added {name} to {scope.alias}")
+    session.tell(told, f"Added {name} to {before.alias}")
 
 
 def remove_alias(session: Session, given: Given) -> None:

@@ -178,7 +178,8 @@ def fly_list_result(page: Page, total: int, number: int, page_size: int, era: Er
 
 
 def _item(entry: Resource) -> dict[str, Any]:
-    item: dict[str, Any] = {"uri": entry.uri, "size": entry.size or 0}
+    """Spell an entry as Fly does; a size that nobody knows is left out."""
+    item: dict[str, Any] = {"uri": entry.uri} if entry.size is None else {"uri": entry.uri, "size": entry.size}
     entries = (entry.meta or {}).get("dev.carrel/entries")
     return item if entries is None else {**item, "entries": entries}
 

@@ -114,7 +114,6 @@ def test_what_cannot_be_rendered_is_listed_without_size(full: Home) -> None:
     full.write("cards/sketch/bad.toml", "a = = 1")
     full.write("packages/mute/init.lua", "M.meta = { description = '" + "é" * 301 + "' }\nreturn M")
     os.mkfifo(full.home / "scenarios/fifo.lua")
-    (full.home / "scenarios/out.lua").symlink_to("/etc/hostname")
     (full.project / "alc.toml").write_text("")
     (full.project / "alc.local.toml").write_text("[packages")
     listed = {entry.uri: entry for entry in full.catalog().entries()}
@@ -123,8 +122,46 @@ def test_what_cannot_be_rendered_is_listed_without_size(full: Home) -> None:
     assert listed["alc://hub/index"].size is None
     assert listed["alc://packages/mute/meta"].size is None
     assert listed["alc://packages/mute/meta"].description == "é" * 300 + "…"
-    assert listed["alc://scenarios/out"].size is None
     assert "alc://scenarios/fifo" not in listed
+
+
+def test_what_leads_out_of_its_folder_is_neither_listed_nor_offered(full: Home) -> None:
+    outside = full.folder / "outside"
+    outside.mkdir()
+    for name in ("stray.toml", "init.lua", "x_1.json"):
+        (outside / name).write_text("a = 1")
+    alc, catalog = full.provider(), full.catalog()
+    before, surveyed = uris(catalog), alc.survey()
+
+    full.write("packages/esc/readme.md", "")
+    for link, target in {
+        "scenarios/esc.lua": "/etc/passwd",
+        "packages/esc/init.lua": f"{outside}/init.lua",
+        "cards/aaa": str(outside),
+        "cards/sketch/esc.toml": f"{outside}/stray.toml",
+        "evals/x_1.json": f"{outside}/x_1.json",
+        "logs/esc.json": "../../outside/x_1.json",
+    }.items():
+        (full.home / link).symlink_to(target)
+    full.write("cards/zzz/stray.toml", "a = 1")
+
+    assert uris(catalog) == before
+    assert alc.survey() == surveyed
+    for template, variable in (
+        ("alc://packages/{name}/init.lua", "name"),
+        ("alc://scenarios/{name}", "name"),
+        ("alc://cards/{card_id}", "card_id"),
+        ("alc://logs/{session_id}", "session_id"),
+    ):
+        assert not {"esc", "stray"} & set(catalog.complete(template, variable, "", {}).values)
+
+
+def test_a_link_that_stays_in_its_folder_is_listed(full: Home) -> None:
+    (full.home / "scenarios/alias.lua").symlink_to("my_scenario.lua")
+    (full.home / "cards/other").symlink_to("sketch")
+    (full.home / "cards/sketch/again.toml").symlink_to(full.home / "cards/sketch/sketch_m_1.toml")
+
+    assert {"alc://scenarios/alias", "alc://cards/again"} <= set(uris(full.catalog()))
 
 
 def test_names_that_a_read_would_refuse_are_not_listed(full: Home) -> None:

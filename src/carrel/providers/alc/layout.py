@@ -41,6 +41,11 @@ class Package(Value, frozen=True, gc=False):
         """Tell whether its folder is a symlink."""
         return os.path.islink(self.folder.rstrip("/"))
 
+    @property
+    def leaves(self) -> bool:
+        """Tell whether its source is a symlink out of its folder, which no read follows."""
+        return os.path.islink(self.init) and not is_inside(self.init, self.folder)
+
 
 class Layout:
     """The places of one `ALC_HOME` and the project around it."""
@@ -130,6 +135,11 @@ class Layout:
                 return Package(name, f"{place}/{name}", "global")
         return None
 
+    def list_package(self, name: str, variants: Mapping[str, str]) -> Package | None:
+        """Look a package up that can be read."""
+        package = self.find_package(name, variants)
+        return None if package is None or package.leaves else package
+
     def package_folders(self) -> list[str]:
         """Give the folders that hold global packages, in the order in which they are looked at."""
         return [self.place("packages"), *(folder for folder in self._packages_path if os.path.isdir(folder))]
@@ -144,12 +154,13 @@ class Layout:
     # Other names
 
     def cards(self) -> dict[str, str]:
-        """Give the Cards' ids, each with the folder of `cards` that holds it."""
+        """Give the ids of Cards that can be read, each with the folder of `cards` that holds it."""
         found: dict[str, str] = {}
-        for folder in sorted(folders_in(self.place("cards"))):
-            for card_id in stems_in(self.place("cards", folder), ".toml"):
-                found.setdefault(card_id, folder)
-        return found
+        base = self.place("cards")
+        for folder in sorted(folders_in(base)):
+            for card_id, leaves in _stems(os.path.join(base, folder), ".toml", base):
+                found.setdefault(card_id, "" if leaves else folder)
+        return {card_id: folder for card_id, folder in found.items() if folder}
 
     def scenarios(self) -> Iterator[str]:
         """Give the scenarios' names."""
@@ -215,13 +226,21 @@ def _scan(place: str) -> list[str]:
 
 def stems_in(place: str, suffix: str) -> Iterator[str]:
     """Give the names, without their suffix, of the files in a place; one that cannot be read is empty."""
+    return (stem for stem, leaves in _stems(place, suffix, place) if not leaves)
+
+
+def _stems(place: str, suffix: str, base: str) -> list[tuple[str, bool]]:
+    """Give the same with whether a symlink leads it out of the base, where no read follows."""
+    is_linked = place != base and os.path.islink(place)
     try:
         with os.scandir(place) as entries:
-            names = [entry.name for entry in entries if entry.name.endswith(suffix) and _is(entry, is_folder=False)]
+            return [
+                (entry.name.removesuffix(suffix), (is_linked or entry.is_symlink()) and not is_inside(entry.path, base))
+                for entry in entries
+                if entry.name.endswith(suffix) and _is(entry, is_folder=False)
+            ]
     except OSError:
-        return
-    for name in names:
-        yield name.removesuffix(suffix)
+        return []
 
 
 def _is(entry: os.DirEntry[str], *, is_folder: bool) -> bool:

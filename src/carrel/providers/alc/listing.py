@@ -49,7 +49,7 @@ class Listing:
         variants = self._layout.variants_or_none()
         for uri, kind, identity in sorted(self._names(variants)):
             if uri > after:
-                if kind in ("init", "meta") and self._layout.find_package(identity, variants) is None:
+                if kind in ("init", "meta") and self._layout.list_package(identity, variants) is None:
                     continue
                 yield self._entry(Target(uri, kind, identity, _defaults(kind)))
 
@@ -61,7 +61,7 @@ class Listing:
         names = (
             uri
             for uri, kind, identity in self._names(variants)
-            if kind not in ("init", "meta") or self._layout.find_package(identity, variants) is not None
+            if kind not in ("init", "meta") or self._layout.list_package(identity, variants) is not None
         )
         return etag_of(*sorted(names))
 
@@ -142,7 +142,7 @@ class Listing:
         if kind in ("init", "meta", "narrative"):
             variants = self._layout.variants_or_none()
             names = _matching(self._layout.package_names(variants), prefix)
-            return sorted(name for name in names if self._layout.find_package(name, variants) is not None)
+            return sorted(name for name in names if self._layout.list_package(name, variants) is not None)
         if kind == "scenario":
             return sorted(_matching(self._layout.scenarios(), prefix))
         if kind == "eval":

@@ -11,8 +11,10 @@ from carrel.value import Value, replace
 
 MAX_TEXT_BYTES: Final = 4_096
 _RESERVED: Final = "io.modelcontextprotocol/"
-_OWN_FACTS: Final = frozenset(f"dev.carrel/{word}" for word in ("etag", "uri", "next", "status", "error", "incident"))
-"""What a Carrel says of its items that is said here anew, or names URIs as they are there."""
+_OWN_FACTS: Final = frozenset(f"dev.carrel/{word}" for word in ("etag", "status", "error", "incident"))
+"""What a Carrel says of its items that is said here anew."""
+_URI_FACTS: Final = frozenset(f"dev.carrel/{word}" for word in ("uri", "next", "candidates"))
+"""What a Carrel says that names URIs, as they are there."""
 
 
 class Snapshot(Value, frozen=True):
@@ -44,7 +46,7 @@ class Naming(Value, frozen=True):
     def snapshot(self, there: Snapshot, foreign: frozenset[str]) -> Snapshot:
         """Give the lists as they are here, in order, without what has a foreign scheme."""
         resources = {
-            self.out(one.uri): replace(one, uri=self.out(one.uri))
+            self.out(one.uri): replace(one, uri=self.out(one.uri), meta=self._meta(one.meta))
             for one in there.resources
             if scheme_of(self.out(one.uri)) not in foreign
         }
@@ -60,11 +62,26 @@ class Naming(Value, frozen=True):
     def reading(self, given: Reading, uri: str) -> Reading:
         """Give what was read as it is here; `uri` is what was asked for, in the server's spelling."""
         items = tuple(self._item(item, uri) for item in given.items if isinstance(item, Text | Blob))
-        return replace(given, items=items, meta=_allowed(given.meta), cache_scope="private")
+        return replace(given, items=items, meta=self._meta(given.meta), cache_scope="private")
 
     def _item(self, item: Text | Blob, uri: str) -> Text | Blob:
         spelled = None if item.uri is None or same(item.uri, uri) else self.out(item.uri)
-        return replace(item, uri=spelled, meta=_allowed(item.meta))
+        return replace(item, uri=spelled, meta=self._meta(item.meta))
+
+    def _meta(self, meta: Meta | None) -> Meta | None:
+        """Give what may be told on, the URIs in it spelled as they are here."""
+        told: dict[str, object] = {}
+        for key, value in (_allowed(meta) or {}).items():
+            here = self._here(value) if key in _URI_FACTS else value
+            if here is not None:
+                told[key] = here
+        return told or None
+
+    def _here(self, value: object) -> str | list[str] | None:
+        """Spell a URI, or each of a list; what is none is left out."""
+        if isinstance(value, list):
+            return [self.out(uri) for uri in value if isinstance(uri, str) and is_absolute(uri)]
+        return self.out(value) if isinstance(value, str) and is_absolute(value) else None
 
 
 def sound_resources(given: Iterable[Resource]) -> tuple[Resource, ...]:

@@ -21,6 +21,7 @@ from carrel.providers.sage.listing import Entry, Listing
 from carrel.providers.sage.lookup import Ambiguous, Unmatched, failure_addresses
 from carrel.providers.sage.memory import Memory, Refused
 from carrel.providers.sage.names import is_plain
+from carrel.providers.sage.notation import Broken
 from carrel.providers.sage.system import SystemFiles, walk
 
 if TYPE_CHECKING:
@@ -135,7 +136,7 @@ class Sage:
         raise ProviderError(refused.message, word="unreadable", uri=uri)
 
     def fingerprint(self, uri: str) -> str | None:
-        """Give a token that changes when what is read does; no git is asked for it."""
+        """Give a token that changes when what is read does, without asking git; raise for what can never be read."""
         parts = names.split_uri(uri)
         if parts is None:
             raise NotFound(uri)
@@ -143,15 +144,19 @@ class Sage:
         try:
             if kind == "knowledge":
                 name = names.checked(asked)
+                form = self.memory.format(wanted)
                 item = None if name is None else self.memory.library.find(name)
                 if item is not None and item.code_links:
                     _, read = self.memory.library.content(item)
-                    form = self.memory.format(wanted)
                     return f"{form} {item!r} {read.signature} {self.memory.code.fingerprint(item)}"
             served = self.memory.read(kind, asked, wanted)
         except (Ambiguous, Unmatched):
             return None
+        except Broken as error:
+            return f"error {error.reason}"
         except Refused as refused:
+            if refused.kind == "invalid":
+                raise BadArgument(refused.message, uri=uri) from None
             return f"error {refused.message}"
         return f"{served.mime_type} {served.text}"
 

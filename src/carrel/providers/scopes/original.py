@@ -6,7 +6,7 @@ mend is a warning.
 """
 
 import sqlite3
-from collections.abc import Iterator, Mapping
+from collections.abc import Container, Iterator, Mapping
 from contextlib import closing
 from typing import Any, Final
 
@@ -52,7 +52,8 @@ class Original:
     """What was read, and what had to be mended."""
 
     def __init__(self, path: str) -> None:
-        self.warnings: list[str] = []
+        self._mends: list[tuple[str, str]] = []
+        self._left: list[str] = []
         try:
             with closing(connect(path, "ro")) as connection:
                 tables = {str(name) for (name,) in connection.execute("SELECT name FROM sqlite_schema")}
@@ -86,26 +87,32 @@ class Original:
         ids = {row[0]: convert_id(str(row[0]), _time(row[4])) for row in self._scopes}
         if len(set(ids.values())) < len(ids):
             raise ScopeError("DUPLICATE_ID", "Two scopes of the database would get one id")
-        statuses, others = self._statuses()
+        statuses = self._statuses(ids)
         aliases = self._names(ids)
         made = [self._record(row, ids, statuses, aliases.get(row[0], [])) for row in self._scopes]
-        if others:
-            self.warnings.append(f"{others} aspects are not carried over")
         return numbered(in_order(self._with_own_titles(made)))
+
+    def warnings(self, taken: Container[str]) -> list[str]:
+        """Say what was mended in the scopes that were taken in, by our ids, and what of them was left behind."""
+        left = sum(scope_id in taken for scope_id in self._left)
+        told = [mend for scope_id, mend in self._mends if scope_id in taken]
+        return [*told, f"{left} aspects are not carried over"] if left else told
+
+    def _warn(self, scope_id: str, source: object, told: str) -> None:
+        self._mends.append((scope_id, f"{_where(source)}: {told}"))
 
     def _record(
         self, row: Row, ids: Mapping[object, str], statuses: Mapping[object, str], aliases: list[tuple[str, str, int]]
     ) -> Record:
         source, title, description, parent, created_at, updated_at = row
-        where = f"scope {echo(str(source))}"
-        created = _time(created_at)
+        where, created = _where(source), _time(created_at)
         try:
             scope = Scope(
                 id=ids[source],
                 alias="",
-                parent_id=self._parent(where, parent, ids),
-                title=check_title(self._mended(where, str(title or ""), "title")),
-                description=check_description(self._mended(where, str(description or ""), "description")),
+                parent_id=self._parent(source, parent, ids),
+                title=check_title(self._mended(ids[source], source, str(title or ""), "title")),
+                description=check_description(self._mended(ids[source], source, str(description or ""), "description")),
                 status=statuses.get(source, "TODO"),
                 position=0,
                 created_at=created,
@@ -118,35 +125,34 @@ class Original:
         if canonical is None:
             canonical = invent_alias()
             rows.append((canonical, created))
-            self.warnings.append(f"{where}: it has no canonical alias; it is now {canonical}")
+            self._warn(scope.id, source, f"it has no canonical alias; it is now {canonical}")
         return Record(where, replace(scope, alias=canonical), tuple(rows))
 
-    def _parent(self, where: str, parent: object, ids: Mapping[object, str]) -> str | None:
+    def _parent(self, source: object, parent: object, ids: Mapping[object, str]) -> str | None:
         if parent is None:
             return None
         if parent not in ids:
-            self.warnings.append(f"{where}: its parent {echo(str(parent))} is missing; it is a root now")
+            self._warn(ids[source], source, f"its parent {echo(str(parent))} is missing; it is a root now")
             return None
         return ids[parent]
 
-    def _mended(self, where: str, text: str, what: str) -> str:
+    def _mended(self, scope_id: str, source: object, text: str, what: str) -> str:
         if what == "description":
             text = text.replace("\r\n", "\n").replace("\r", "\n")
         mended = without_controls(text, is_title=what == "title")
         if mended != text:
-            self.warnings.append(f"{where}: control characters in its {what} became U+FFFD")
+            self._warn(scope_id, source, f"control characters in its {what} became U+FFFD")
         return mended
 
-    def _statuses(self) -> tuple[dict[object, str], int]:
-        """Give the statuses, and how many aspects say something else."""
+    def _statuses(self, ids: Mapping[object, str]) -> dict[object, str]:
+        """Give the statuses; note whose aspects say something else."""
         statuses: dict[object, str] = {}
-        others = 0
         for source, key, value in self._aspects:
             if key == "status":
                 statuses[source] = _STATUSES.get(str(value).upper(), "TODO")
-            else:
-                others += 1
-        return statuses, others
+            elif source in ids:
+                self._left.append(ids[source])
+        return statuses
 
     def _names(self, ids: Mapping[object, str]) -> dict[object, list[tuple[str, str, int]]]:
         """Give each scope's aliases with kind and time, oldest first; what cannot be an alias is left out."""
@@ -157,7 +163,7 @@ class Original:
             if source not in ids:
                 continue
             if not is_alias(alias) or alias in taken:
-                self.warnings.append(f"scope {echo(str(source))}: its alias {echo(str(text))} is left out")
+                self._warn(ids[source], source, f"its alias {echo(str(text))} is left out")
                 continue
             taken.add(alias)
             names.setdefault(source, []).append((alias, str(kind).upper(), _time(created_at)))
@@ -175,8 +181,12 @@ class Original:
                 title = f"{scope.title[: MAX_TITLE - len(str(number)) - 3]} ({number})"
             seen.add((scope.parent_id, title))
             if number > 1:
-                self.warnings.append(f"{record.where}: a sibling has its title; it is now {echo(title)}")
+                self._mends.append((scope.id, f"{record.where}: a sibling has its title; it is now {echo(title)}"))
             yield replace(record, scope=replace(scope, title=title))
+
+
+def _where(source: object) -> str:
+    return f"scope {echo(str(source))}"
 
 
 def _time(value: object) -> int:

@@ -53,11 +53,12 @@ class Record(Value, frozen=True):
 
 
 class Outcome(Value, frozen=True):
-    """What an import did."""
+    """What an import did; `taken` are the ids of what it imported or replaced."""
 
     imported: int
     skipped: int
     replaced: int
+    taken: frozenset[str]
 
 
 # Out
@@ -191,14 +192,18 @@ def _whole(name: str, value: object, high: int = MAX_TIME_MS) -> int:
 def take_in(connection: Connection, now: int, records: Iterable[Record], on_conflict: OnConflict) -> Outcome:
     """Add scopes as they are; whatever stood in the store before keeps its times moving forward."""
     counts = {"imported": 0, "skipped": 0, "replaced": 0}
+    taken: set[str] = set()
     witness = Witness(connection)
     for record in records:
         try:
-            counts[_take_one(connection, record, on_conflict, witness)] += 1
+            done = _take_one(connection, record, on_conflict, witness)
         except ScopeError as error:
             raise ScopeError(error.code, f"{record.where}: {error.text}") from None
+        counts[done] += 1
+        if done != "skipped":
+            taken.add(record.scope.id)
     witness.settle(now)
-    return Outcome(**counts)
+    return Outcome(**counts, taken=frozenset(taken))
 
 
 def _take_one(connection: Connection, record: Record, on_conflict: OnConflict, witness: "Witness") -> str:

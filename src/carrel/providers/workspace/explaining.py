@@ -2,7 +2,7 @@
 
 from carrel.errors import Denied, NotFound
 from carrel.providers.workspace.listing import Listing
-from carrel.providers.workspace.paths import REASONS, Target
+from carrel.providers.workspace.paths import Target
 from carrel.providers.workspace.tree import Found, Tree
 
 _ADVICE = {
@@ -24,7 +24,7 @@ def explain(tree: Tree, listing: Listing, target: Target) -> list[str]:
     except NotFound:
         return [*told, "Not served: nothing is there. The rules would let it be read."]
     except Denied as error:
-        return [*told, f"Not served: {REASONS[error.reason]} ({error.reason}).", _ADVICE[error.reason]]
+        return [*told, f"Not served: {error.told} ({error.reason}).", _ADVICE[error.reason]]
     with found.opened:
         return [*told, *_explain_found(tree, listing, found)]
 

@@ -234,7 +234,7 @@ class Listing:
     def _child(self, step: _Step, key: str, name: str, kind: Kind) -> Child | None:
         if kind == "folder":
             verdict = self._tree.policy.judge_child(step.ground, name, is_folder=True)
-            return Child(key, name, None) if verdict.is_listed and not verdict.reason else None
+            return Child(key, name, None) if self._tree.policy.shows(step.ground, name, verdict) else None
         entry = self._entry(step, name, kind, step.prefix + key)
         return None if entry is None else Child(key, name, entry)
 

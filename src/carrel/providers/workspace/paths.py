@@ -30,6 +30,8 @@ REASONS: Final = {
     "os": "no permission",
 }
 """Why a URI is refused, in words."""
+OWN_DENY: Final = "denied by [workspace] deny"
+"""The same where the operator's own patterns deny it."""
 
 _PLAIN: Final = re.compile(r"workspace:///([A-Za-z0-9_~!$&'()*+,;=:@-][A-Za-z0-9._~!$&'()*+,;=:@/-]*+)")
 """Most canonical URIs, with nothing to decode."""
@@ -109,9 +111,10 @@ def prefix_of(root: str, folder: Segments = ()) -> str:
     return top + "".join([f"{quote(name)}/" for name in folder])
 
 
-def denied(uri: str, reason: str) -> Denied:
+def denied(uri: str, reason: str, told: str = "") -> Denied:
     """Refuse a URI: the same bytes whether or not anything is there."""
-    return Denied(f"Access denied: {echo(uri)} ({REASONS[reason]})", reason=reason, uri=uri)
+    words = told or REASONS[reason]
+    return Denied(f"Access denied: {echo(uri)} ({words})", reason=reason, told=words, uri=uri)
 
 
 def invalid(name: str, value: str, expected: str, uri: str | None = None) -> BadArgument:

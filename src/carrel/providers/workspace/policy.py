@@ -9,7 +9,7 @@ from collections.abc import Callable, Sequence
 from time import monotonic
 from typing import Final, Literal
 
-from carrel.denial import Denial
+from carrel.denial import Denial, holds_secrets
 from carrel.patterns import Rules, octets
 from carrel.providers.workspace.ignore import Chain, IgnoreFiles, Segments, enter, ignores
 from carrel.value import Value
@@ -28,16 +28,21 @@ _FLUTTER_NAMES: Final = frozenset("pubspec.yaml analysis_options.yaml CMakeLists
 
 
 class Verdict(Value, frozen=True):
-    """What may be done with a path: refused with a reason, readable, listed too; or decided by content."""
+    """What may be done with a path: refused with a reason, readable, listed too; or decided by content.
+
+    `is_own` where the operator's own patterns deny it.
+    """
 
     reason: str = ""
     is_listed: bool = True
     needs_text: bool = False
+    is_own: bool = False
 
 
 OPEN: Final = Verdict()
 _ORDER: Final = {"deny": 0, "hidden": 1, "ignored": 2, "type": 3, "": 4}
 _DENIED: Final = Verdict("deny")
+_DENIED_BY_OWN: Final = Verdict("deny", is_own=True)
 _HIDDEN: Final = Verdict("hidden")
 _IGNORED: Final = Verdict("ignored")
 _TYPE: Final = Verdict("type")
@@ -60,8 +65,12 @@ class Ground(Value, frozen=True):
 
     @property
     def own(self) -> "Ground":
-        """Give the same as seen by who reads this folder by name: what it hides is hidden no further."""
-        return self if self.verdict is OPEN else Ground(self.segments, self.way, OPEN, self.is_allowed, self.chain)
+        """Give the same as seen by who reads this folder by name: what is not listed is listed here.
+
+        A folder that is refused, and only leads to what is allowed, shows no more than that.
+        """
+        is_same = self.verdict is OPEN or bool(self.verdict.reason)
+        return self if is_same else Ground(self.segments, self.way, OPEN, self.is_allowed, self.chain)
 
 
 class Policy:
@@ -97,8 +106,10 @@ class Policy:
     def judge_child(self, ground: Ground, name: str, *, is_folder: bool) -> Verdict:
         """Decide by one name in a folder, and by what holds there."""
         above = ground.verdict
-        if above is _DENIED or self._deny.covers(ground.segments, ground.way, name, is_folder=is_folder):
-            return _DENIED
+        if above.reason == "deny":
+            return above
+        if self._deny.covers(ground.segments, ground.way, name, is_folder=is_folder):
+            return _DENIED if holds_secrets(name, is_folder=is_folder) else _DENIED_BY_OWN
         own = self._judge_name(ground, name, is_folder=is_folder)
         verdict = own if above is OPEN else _join(above, own)
         if verdict is OPEN or not self._allow:
@@ -157,7 +168,19 @@ class Policy:
         """Tell whether anything below a folder may be listed: where it is not, `allow` may still name something."""
         if verdict.is_listed and not verdict.reason:
             return True
-        return verdict is not _DENIED and self._allow.may_match_below(f"{ground.way}{octets(name)}/")
+        return verdict.reason != "deny" and self._allow.may_match_below(f"{ground.way}{octets(name)}/")
+
+    def shows(self, ground: Ground, name: str, verdict: Verdict) -> bool:
+        """Tell whether a folder is shown where it lies: because nothing speaks against it, or for what it leads to."""
+        if verdict.is_listed and not verdict.reason:
+            return True
+        return verdict.reason != "deny" and self._allow.leads_through(f"{ground.way}{octets(name)}/")
+
+    def leads_to_allowed(self, folder: Segments, verdict: Verdict) -> bool:
+        """Tell whether a folder that is refused lies on the way to what `allow` names."""
+        if verdict.reason not in ("hidden", "ignored"):
+            return False
+        return self._allow.leads_through("".join(f"{octets(name)}/" for name in folder))
 
     def _judge_name(self, ground: Ground, name: str, *, is_folder: bool) -> Verdict:
         is_listed = True

@@ -193,8 +193,9 @@ class Workspace:
         """Offer direct children that begin with what is typed; folders end with `/`."""
         if variable == "root":
             return Completion(tuple(name for name in sorted(self._trees) if name and name.startswith(value)))
-        root = context.get("root", "") if "{root}" in template else ""
-        if variable != "path" or root not in self._trees:
+        is_named = "{root}" in template
+        root = context.get("root", "") if is_named else ""
+        if variable != "path" or root not in self._trees or is_named != bool(root):
             return _NO_VALUES
         begun = value.rpartition("/")[2]
         before = value[: len(value) - len(begun)]

@@ -9,12 +9,12 @@ from time import monotonic, time_ns
 from typing import Final
 
 from carrel.digest import sha256
-from carrel.errors import NotFound, RequestError
+from carrel.errors import Denied, NotFound, RequestError
 from carrel.providers.workspace import kinds
 from carrel.providers.workspace.ignore import SETTLED_NS, Segments
 from carrel.providers.workspace.kinds import Kind
-from carrel.providers.workspace.paths import Target, denied
-from carrel.providers.workspace.policy import Policy, Verdict, follow
+from carrel.providers.workspace.paths import OWN_DENY, Target, denied
+from carrel.providers.workspace.policy import OPEN, Policy, Verdict, follow
 from carrel.sandbox import Missing, Opened, Outside, Root, SandboxError, Special
 from carrel.value import Value
 
@@ -76,8 +76,8 @@ class Tree:
         as_file = judge(segments, is_folder=False) if segments else judge(segments, is_folder=True)
         verdict = judge(segments, is_folder=True) if is_folder or as_file.reason else as_file
         # A name that is refused as a file may still be a folder's; only the disk can tell.
-        if verdict.reason:
-            raise denied(uri, verdict.reason if is_folder else as_file.reason)
+        if verdict.reason and not self.policy.leads_to_allowed(segments, verdict):
+            raise _refused(uri, verdict if is_folder else as_file)
         try:
             opened = self.root.open(segments)
         except (SandboxError, ValueError) as error:
@@ -98,9 +98,9 @@ class Tree:
             if as_file.reason:
                 return NotFound(uri)
         else:
-            reason = as_file.reason or self.policy.judge(segments, is_folder=True).reason
-            if reason:
-                return denied(uri, reason)
+            verdict = as_file if as_file.reason else self.policy.judge(segments, is_folder=True)
+            if verdict.reason:
+                return _refused(uri, verdict)
         if isinstance(error, Missing):
             return NotFound(uri)
         if isinstance(error, Outside):
@@ -112,12 +112,14 @@ class Tree:
         if is_folder and not opened.is_folder:
             raise NotFound(uri)
         verdict = self.policy.judge(segments, is_folder=True) if opened.is_folder else as_file
+        if opened.is_folder and opened.real == segments and self.policy.leads_to_allowed(segments, verdict):
+            return Found(opened, segments, OPEN)
         if not verdict.reason and opened.real != segments:
             if not all(map(is_servable, opened.real)):
                 raise NotFound(uri)
             verdict = follow(verdict, self.policy.judge(opened.real, is_folder=opened.is_folder))
         if verdict.reason:
-            raise denied(uri, verdict.reason)
+            raise _refused(uri, verdict)
         if verdict.needs_text and not opened.is_folder and not self.sniff(opened).is_text:
             raise denied(uri, "type")
         return Found(opened, segments, verdict)
@@ -169,6 +171,10 @@ class Known(Value, frozen=True):
             raise
         opened.close()
         return None
+
+
+def _refused(uri: str, verdict: Verdict) -> Denied:
+    return denied(uri, verdict.reason, OWN_DENY if verdict.is_own else "")
 
 
 def is_servable(name: str) -> bool:
