@@ -22,6 +22,7 @@ from carrel.value import Value
 
 log = logging.getLogger(__name__)
 
+_GONE: Final = "The other end is gone"
 MAX_NOISE: Final = 100
 """Lines that are no messages: a banner is borne, a program that speaks something else is not."""
 
@@ -162,11 +163,11 @@ class Peer:
             except OSError:
                 # Answers may still be on their way: those who wait are told when the reader comes to the end.
                 with self._lock:
-                    self._gone = self._gone or "The other end no longer listens"
+                    self._gone = self._gone or _GONE
                 return
 
     def _read(self) -> None:
-        reason = "The other end is gone"
+        reason = _GONE
         while (message := self._transport.receive()) is not None:
             if isinstance(message, OverLong):
                 self._take_over_long(message.head)

@@ -256,6 +256,6 @@ def test_what_is_typed_at_the_terminal_interrupts_once(project: Path, environmen
         "end = time.monotonic() + 0.5\nwhile time.monotonic() < end: time.sleep(0.01)\nprint(len(n))"
     )
     command = [*CARREL, "run", "--", sys.executable, "-c", script]
-    shown, code = at_a_terminal(command, project, environment, b"ready", lambda _, fd: os.write(fd, b"\x03"))
+    shown, code = at_a_terminal(command, project, environment, b"ready\r\n", lambda _, fd: os.write(fd, b"\x03"))
 
     assert (shown.replace(b"^C", b""), code) == (b"ready\r\n1\r\n", 0)
