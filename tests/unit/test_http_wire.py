@@ -26,6 +26,8 @@ from tests.http_asking import JSON, application, legacy, listening, modern, mode
 from tests.memory_provider import SAMPLE, Eventful, Gated, Memory
 from tests.waiting import PATIENCE_S
 
+pytestmark = pytest.mark.slow
+
 HOST = b"Host: localhost\r\n"
 
 

@@ -15,6 +15,8 @@ from carrel.watch import LIST, Subscription
 from tests.waiting import PATIENCE_S
 from tests.workspaces import NOON_NS, SECRET, Served, fill
 
+pytestmark = pytest.mark.slow
+
 BELL = "workspace:///zz-bell.yaml"
 """Changed last: what was not told before it is not told."""
 
@@ -379,7 +381,6 @@ def test_nothing_is_watched_before_somebody_listens(root: Path) -> None:
 # Folders
 
 
-@pytest.mark.slow
 @pytest.mark.parametrize("link", ["a-link", "lib/self", "lib64", "zz-link"])
 def test_a_link_to_a_folder_takes_nothing_from_its_real_place(root: Path, ear: Ear, link: str) -> None:
     (root / link).symlink_to(os.path.relpath(root / "lib", (root / link).parent))
@@ -391,7 +392,6 @@ def test_a_link_to_a_folder_takes_nothing_from_its_real_place(root: Path, ear: E
     assert {*ear.heard(), *ear.heard()} == {"workspace:///lib", MAIN, f"workspace:///{link}/src/a.dart"}
 
 
-@pytest.mark.slow
 @pytest.mark.skipif(not Path("/proc/self/fdinfo").exists(), reason="the system does not tell what is watched")
 def test_what_a_link_leads_to_outside_is_not_watched(root: Path, ear: Ear) -> None:
     fill(root.parent / "outside", {f"{number}/x.dart": "" for number in range(50)})
@@ -410,7 +410,6 @@ def inotify_watches() -> int:
     return count
 
 
-@pytest.mark.slow
 def test_what_is_in_a_folder_is_told_when_the_folder_goes_and_comes_back(root: Path, ear: Ear) -> None:
     below = [MAIN, "workspace:///lib/src/a.dart"]
     ear.listen(*below)
@@ -424,7 +423,6 @@ def test_what_is_in_a_folder_is_told_when_the_folder_goes_and_comes_back(root: P
     assert ear.heard() == ["workspace:///lib/src/a.dart"]
 
 
-@pytest.mark.slow
 def test_a_folder_that_is_replaced_at_once_is_still_watched(root: Path, ear: Ear) -> None:
     ear.listen("workspace:///lib/src/a.dart")
     fill(root.parent / "other", {"a.dart": "another"})
@@ -436,7 +434,6 @@ def test_a_folder_that_is_replaced_at_once_is_still_watched(root: Path, ear: Ear
     assert (replaced, ear.heard()) == (["workspace:///lib/src/a.dart"], ["workspace:///lib/src/a.dart"])
 
 
-@pytest.mark.slow
 def test_what_comes_into_new_folders_is_told_however_deep(root: Path, ear: Ear) -> None:
     uri = "workspace:///lib/one/two/three/new.dart"
     ear.listen(uri)
@@ -447,7 +444,6 @@ def test_what_comes_into_new_folders_is_told_however_deep(root: Path, ear: Ear) 
     assert (came, ear.heard()) == ([uri], [uri])
 
 
-@pytest.mark.slow
 def test_what_is_ignored_from_now_on_and_no_longer_is_told(root: Path) -> None:
     with Served(root, preset="code") as served:
         ear = Ear(served, root)
@@ -463,7 +459,6 @@ def test_what_is_ignored_from_now_on_and_no_longer_is_told(root: Path) -> None:
         served.server.watcher.close()
 
 
-@pytest.mark.slow
 def test_a_file_that_is_refused_from_now_on_is_told_to_who_asked_for_it(root: Path) -> None:
     with Served(root, preset="code") as served:
         ear = Ear(served, root)
