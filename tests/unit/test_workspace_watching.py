@@ -4,13 +4,16 @@ import contextlib
 import os
 import queue
 import threading
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
 
 from carrel.errors import Denied, RequestError
 from carrel.providers.workspace import watching
+from carrel.providers.workspace.ignore import Segments
+from carrel.providers.workspace.inotify import Event, Inotify, Lost
+from carrel.providers.workspace.listing import Listing
 from carrel.watch import LIST, Subscription
 from tests.waiting import PATIENCE_S
 from tests.workspaces import NOON_NS, SECRET, Served, fill
@@ -323,27 +326,89 @@ def test_a_refused_subscription_has_the_error_of_a_read(served: Served, uri: str
         served.server.watcher.close()
 
 
-def test_where_events_fail_files_are_looked_at(root: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    really = watching._follow
-    ways: list[bool] = []
+def out_of_watches(_system: Inotify, _path: str) -> int:
+    raise OSError(28, "No space left on device")
 
-    def failing(
-        reports: Sequence[watching.Report], stop: threading.Event, ready: threading.Event, *, is_polling: bool
-    ) -> None:
-        ways.append(is_polling)
-        if not is_polling:
-            raise OSError(28, "no more watches")
-        really(reports, stop, ready, is_polling=True)
 
-    monkeypatch.setattr(watching, "_follow", failing)
+def test_where_events_fail_files_are_looked_at(
+    root: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    monkeypatch.setattr(Inotify, "add", out_of_watches)
     with Served(root, preset="flutter") as served:
         ear = Ear(served, root)
         ear.listen(MAIN)
         (root / "lib/main.dart").write_text("changed")
 
-        assert (ear.next(), ways) == (MAIN, [False, True])
+        assert ear.next() == MAIN
+        assert caplog.messages == ["file events ended: [Errno 28] No space left on device"]
         ear.close()
         served.server.watcher.close()
+
+
+def test_where_events_fail_later_all_is_told_and_looked_at(
+    root: Path, ear: Ear, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    ear.listen(MAIN)
+    monkeypatch.setattr(Inotify, "add", out_of_watches)
+    (root / "lib/new").mkdir()
+    assert ear.next() == MAIN
+    ear.heard()
+    (root / "lib/main.dart").write_text("changed")
+
+    assert ear.next() == MAIN
+
+
+def test_where_too_much_happens_all_is_told(root: Path, ear: Ear, monkeypatch: pytest.MonkeyPatch) -> None:
+    read, is_flooded = Inotify.read, threading.Event()
+
+    def lose(system: Inotify, patience_s: float) -> list[Event]:
+        events = read(system, patience_s)
+        if any(event.name == "flood.yaml" for event in events):
+            is_flooded.set()
+            raise Lost
+        return events
+
+    monkeypatch.setattr(Inotify, "read", lose)
+    ear.listen(MAIN, list_changes=True)
+    (root / "flood.yaml").touch()
+    assert is_flooded.wait(PATIENCE_S)
+    assert {ear.next() for _ in range(3)} == {LIST, MAIN, BELL}
+    fill(root, {"lib/main.dart": "changed"})
+
+    assert MAIN in ear.heard()
+
+
+def test_a_name_that_no_uri_can_hold_ends_nothing(root: Path, ear: Ear) -> None:
+    ear.listen(MAIN)
+    odd = root / "lib" / os.fsdecode(b"\xff")
+    odd.mkdir()
+    (odd / "x.dart").touch()
+    odd.with_suffix(".dart").touch()
+    assert ear.heard() == []
+    fill(root, {"lib/main.dart": "changed"})
+
+    assert ear.heard() == [MAIN]
+
+
+def test_a_folder_that_becomes_readable_is_watched(root: Path, ear: Ear, monkeypatch: pytest.MonkeyPatch) -> None:
+    add = Inotify.add
+    monkeypatch.setattr(Listing, "folders", without_src(Listing.folders))
+    ear.listen("workspace:///lib/src/a.dart")
+    monkeypatch.undo()
+    monkeypatch.setattr(Inotify, "add", add)
+    (root / "lib/src").chmod(0o755)
+    assert ear.heard() == ["workspace:///lib/src/a.dart"]
+    fill(root, {"lib/src/a.dart": "changed"})
+
+    assert ear.heard() == ["workspace:///lib/src/a.dart"]
+
+
+Folders = Callable[[Listing, Segments], Iterator[tuple[Segments, int, bool]]]
+
+
+def without_src(folders: Folders) -> Folders:
+    """Leave out a folder, as one is that this user may not read."""
+    return lambda listing, top: (one for one in folders(listing, top) if "src" not in one[0])
 
 
 @pytest.mark.parametrize("is_changed", [True, False])
@@ -351,13 +416,13 @@ def test_a_list_change_before_the_events_begin_is_told(
     root: Path, monkeypatch: pytest.MonkeyPatch, is_changed: bool
 ) -> None:
     go = threading.Event()
-    really: Callable[..., None] = watching._follow
+    really: Callable[..., None] = watching._follow_folders
 
-    def late(*given: object, **more: object) -> None:
+    def late(*given: object) -> None:
         go.wait(PATIENCE_S)
-        really(*given, **more)
+        really(*given)
 
-    monkeypatch.setattr(watching, "_follow", late)
+    monkeypatch.setattr(watching, "_follow_folders", late)
     with Served(root, preset="flutter") as served:
         ear = Ear(served, root)
         ear.begin(list_changes=True)

@@ -1,27 +1,27 @@
 """File events to changes: only of what may be read, and of folders whose names changed.
 
-Events come from the system through watchfiles, which is loaded when somebody listens. Where there
-are none, it looks at the files itself. Nobody relies on them: reads always look at the disk.
+On Linux each folder that may be read is watched by itself, so that no link is followed; elsewhere
+watchfiles watches the trees. Where events fail, it looks at the files itself. Nobody relies on
+events: reads always look at the disk.
 """
 
 import logging
 import sys
 import threading
-from collections.abc import Callable, Generator, Mapping, Sequence
-from time import time_ns
-from typing import TYPE_CHECKING, Final
+from collections.abc import Callable, Mapping, Sequence
+from functools import partial
+from time import monotonic, time_ns
+from typing import Final
 
 from carrel.errors import NotFound, RequestError
 from carrel.provider import Changes
 from carrel.providers.workspace import kinds
 from carrel.providers.workspace.ignore import IGNORE_FILE, Segments
+from carrel.providers.workspace.inotify import Inotify, Lost
 from carrel.providers.workspace.listing import Listing
 from carrel.providers.workspace.paths import canonical
 from carrel.providers.workspace.tree import Tree, is_servable
 from carrel.sandbox import SandboxError
-
-if TYPE_CHECKING:
-    from watchfiles.main import FileChange
 
 log = logging.getLogger(__name__)
 
@@ -29,9 +29,6 @@ STOP_S: Final = 5.0
 WAKE_MS: Final = 100
 DEBOUNCE_MS: Final = 100
 STEP_MS: Final = 50
-TRIES: Final = 10
-BY_FOLDER: Final = sys.platform == "linux"
-"""Whether each folder is watched by itself: where a whole tree is, the system would follow links out of it."""
 EARLY_NS: Final = 10**9
 """Names that changed so shortly before somebody was heard to listen may have changed after he began to."""
 
@@ -39,184 +36,196 @@ Watched = tuple[Tree, Listing]
 
 
 def watch_trees(watched: Sequence[Watched], changes: Changes) -> Callable[[], None]:
-    """Report to `changes` from a thread of its own; the result ends it."""
+    """Report to `changes` from threads of their own; the result ends them."""
     stop = threading.Event()
-    ready = threading.Event()
     since_ns = time_ns() - EARLY_NS
-    reports = [Report(tree, listing, changes, since_ns) for tree, listing in watched]
-    thread = threading.Thread(target=_watch, args=(reports, stop, ready), name="carrel-files", daemon=True)
-    thread.start()
-    ready.wait(STOP_S)
+    watching = []
+    for tree, listing in watched:
+        report, ready = Report(tree, listing, changes, stop, since_ns), threading.Event()
+        thread = threading.Thread(target=_watch, args=(report, ready), name="carrel-files", daemon=True)
+        thread.start()
+        watching.append((thread, ready))
+    for _, ready in watching:
+        ready.wait(STOP_S)
 
     def end() -> None:
         stop.set()
-        thread.join(STOP_S)
+        for thread, _ in watching:
+            thread.join(STOP_S)
 
     return end
 
 
-def _watch(reports: "Sequence[Report]", stop: threading.Event, ready: threading.Event) -> None:
+def _watch(report: "Report", ready: threading.Event) -> None:
+    first = _follow_folders if sys.platform == "linux" else _follow_tree
     try:
-        for is_polling in (False, True):
+        for way in (first, partial(_follow_tree, is_polling=True)):
             try:
-                _follow(reports, stop, ready, is_polling=is_polling)
+                way(report, ready)
                 return
-            except OSError as error:
-                log.warning("file events ended: %s", error.strerror)
+            except (OSError, RuntimeError) as error:  # watchfiles has errors of its own that say no more
+                log.warning("file events ended: %s", error)
     finally:
         ready.set()
 
 
-def _follow(reports: "Sequence[Report]", stop: threading.Event, ready: threading.Event, *, is_polling: bool) -> None:
-    for report in reports:
-        report.learn()
-    events = _Events(reports, stop, is_polling=is_polling)
-    for report in reports:
-        report.begin()
-    ready.set()
-    while (batch := events.next()) is not None:
-        for report in reports:
-            report.take(batch)
-        if any(report.is_outgrown for report in reports):
-            # The new ones begin before the old ones end: nothing falls between them.
-            newer = _Events(reports, stop, is_polling=is_polling)
-            left = events.next() or {}
-            events.close()
-            events = newer
-            for report in reports:
-                report.take(left)
-                report.catch_up()
-
-
-class _Events:
-    """The events of all folders there are now, each watched by itself: a link to a folder is not entered."""
-
-    def __init__(self, reports: "Sequence[Report]", stop: threading.Event, *, is_polling: bool) -> None:
-        self._stop = stop
-        self._is_polling = is_polling
-        for tries_left in reversed(range(TRIES)):
-            self._batches = self._watch([path for report in reports for path in report.paths()])
+def _follow_folders(report: "Report", ready: threading.Event) -> None:
+    """Follow each folder by itself."""
+    system = Inotify()
+    try:
+        report.begin(system)
+        ready.set()
+        while not report.stop.is_set():
             try:
-                self._first: set[FileChange] | None = next(self._batches, None)
-            except FileNotFoundError:  # a folder went just now
-                if not tries_left:
-                    raise
-                for report in reports:
-                    report.learn()
-            else:
-                return
+                report.take(_batch(report, system))
+            except Lost:
+                report.begin_again()
+    finally:
+        report.system = None
+        system.close()
 
-    def next(self) -> dict[str, bool] | None:
-        """Wait a little for events: paths, each with whether its name came or went. None at the end."""
-        from watchfiles import Change
 
-        batch, self._first = self._first, None
-        if batch is None:
-            batch = next(self._batches, None)
-        if batch is None:
-            return None
-        return {path: change is not Change.modified for change, path in sorted(batch, reverse=True)}
+def _batch(report: "Report", system: Inotify) -> dict[Segments, bool]:
+    """Wait a little for events, and for what comes right after them: names, each with whether it came or went."""
+    batch: dict[Segments, bool] = {}
+    until = 0.0
+    found = system.read(WAKE_MS / 1_000)
+    while found:
+        until = until or monotonic() + DEBOUNCE_MS / 1_000
+        for event in found:
+            folder = report.folder_of(event.folder)
+            if folder is not None:
+                segments = (*folder, event.name)
+                batch[segments] = batch.get(segments, False) or event.is_named
+        found = system.read(STEP_MS / 1_000) if monotonic() < until else []
+    return batch
 
-    def close(self) -> None:
-        """End it."""
-        self._batches.close()
 
-    def _watch(self, paths: Sequence[str]) -> "Generator[set[FileChange], None, None]":
-        from watchfiles import watch
+def _follow_tree(report: "Report", ready: threading.Event, *, is_polling: bool = False) -> None:
+    """Follow all that is below the root."""
+    from watchfiles import Change, watch
 
-        return watch(
-            *paths,
-            watch_filter=None,
-            stop_event=self._stop,
-            debounce=DEBOUNCE_MS,
-            step=STEP_MS,
-            rust_timeout=WAKE_MS,
-            yield_on_timeout=True,
-            force_polling=True if self._is_polling else None,
-            recursive=not BY_FOLDER,
-            ignore_permission_denied=True,
-            raise_interrupt=False,
+    events = watch(
+        report.place or "/",
+        watch_filter=None,
+        stop_event=report.stop,
+        debounce=DEBOUNCE_MS,
+        step=STEP_MS,
+        rust_timeout=WAKE_MS,
+        yield_on_timeout=True,
+        force_polling=True if is_polling else None,
+        ignore_permission_denied=True,
+        raise_interrupt=False,
+    )
+    below = f"{report.place}/"
+    begin = report.begin_again if ready.is_set() else report.begin
+    for number, batch in enumerate(events):
+        if number == 0:
+            begin()
+            ready.set()
+        named = {path: change is not Change.modified for change, path in sorted(batch, reverse=True)}
+        report.take(
+            {tuple(path[len(below) :].split("/")): named[path] for path in named if path.startswith(below)},
         )
 
 
 class Report:
-    """What the events of one root mean. It remembers which folders there are: a name that is gone tells no kind.
+    """What the events of one root mean. It remembers which folders there are: a name that is gone tells no kind."""
 
-    It `is_outgrown` when other folders are to be watched than are.
-    """
-
-    def __init__(self, tree: Tree, listing: Listing, changes: Changes, since_ns: int) -> None:
-        self.is_outgrown = False
-        self._place = tree.root.path.rstrip("/")
+    def __init__(
+        self, tree: Tree, listing: Listing, changes: Changes, stop: threading.Event, since_ns: int = 0
+    ) -> None:
+        self.place = tree.root.path.rstrip("/")
+        self.stop = stop
+        self.system: Inotify | None = None
         self._tree = tree
         self._listing = listing
         self._changes = changes
         self._since_ns = since_ns
-        self._folders: set[Segments] = set()
+        self._folders: dict[Segments, int] = {}
         self._listed: set[Segments] = set()
-        self._watched: set[Segments] = set()
-        self._new: set[Segments] = set()
+        self._below: dict[Segments, set[str]] = {}
+        self._by_number: dict[int, Segments] = {}
 
-    def paths(self) -> list[str]:
-        """Give what is to be watched from now on."""
-        self.is_outgrown = False
-        if not BY_FOLDER:
-            return [self._place or "/"]
-        self._new = self._folders - self._watched
-        self._watched = set(self._folders)
-        return ["/".join((self._place, *segments)) or "/" for segments in self._watched]
+    def folder_of(self, number: int) -> Segments | None:
+        """Give the folder that is watched by this number."""
+        return self._by_number.get(number)
 
-    def learn(self) -> None:
-        """Learn anew which folders there are."""
-        self._folders, self._listed = {()}, {()}
-        self._learn(())
+    # Which folders there are
 
-    def begin(self) -> None:
-        """Learn which folders came before the events; tell if names changed before."""
+    def begin(self, system: Inotify | None = None) -> None:
+        """Learn which folders there are, and have the system watch each; tell if names changed before."""
+        self.system = system
+        self._forget(())
         if self._learn(()) >= self._since_ns:
             self._changes.list_changed()
 
-    def catch_up(self) -> None:
-        """Look at folders that came: what was put into them before they were watched is told now."""
-        tops = [one for one in self._new if one[:-1] not in self._new or not one]
-        for top in tops:
-            self._learn(top)
-            self._changes.updated_below(self._uri(top))
+    def begin_again(self) -> None:
+        """Learn anew which folders there are, and tell that anything may have changed."""
+        self._forget(())
+        self._learn(())
+        self._changes.updated_below(self._uri(()))
+        self._changes.list_changed()
 
     def _learn(self, top: Segments) -> int:
         """Remember a folder and those below it, as far as anything in them may be read; give the last change."""
         last = 0
+        # Each is watched before it is looked into: what comes later is an event.
         for segments, changed_ns, is_listed in self._listing.folders(top):
-            self._folders.add(segments)
+            if self.stop.is_set():
+                break
+            self._remember(segments)
             if is_listed:
                 self._listed.add(segments)
                 last = max(last, changed_ns)
-        self.is_outgrown = self.is_outgrown or not self._folders <= self._watched
         return last
 
-    def _forget(self, top: Segments) -> None:
-        """Forget a folder and those below it: it is gone, or is another now."""
-        self._folders, self._listed, self._watched = (
-            {one for one in known if one[: len(top)] != top} for known in (self._folders, self._listed, self._watched)
-        )
-        self.is_outgrown = True
+    def _remember(self, segments: Segments) -> None:
+        number = None if self.system is None else self.system.add("/".join((self.place, *segments)) or "/")
+        self._folders[segments] = -1 if number is None else number
+        if segments:
+            self._below.setdefault(segments[:-1], set()).add(segments[-1])
+        if number is not None:
+            self._by_number[number] = segments
 
-    def take(self, events: Mapping[str, bool]) -> None:
-        """Tell of events: paths, each with whether its name came or went."""
-        below = f"{self._place}/"
-        for path, is_named in events.items():
-            segments = tuple(path[len(below) :].split("/")) if path.startswith(below) else ()
-            if segments and all(map(is_servable, segments)):
-                if segments[-1] == IGNORE_FILE:
-                    self._reconsider(segments[:-1])
+    def _forget(self, top: Segments) -> None:
+        """Forget a folder and those below it."""
+        waiting = [top]
+        if top:
+            self._below.get(top[:-1], set()).discard(top[-1])
+        while waiting:
+            segments = waiting.pop()
+            waiting += [(*segments, name) for name in self._below.pop(segments, ())]
+            self._listed.discard(segments)
+            number = self._folders.pop(segments, -1)
+            # The same folder may be watched under its new name already.
+            if self._by_number.get(number) == segments:
+                del self._by_number[number]
+                if self.system is not None:
+                    self.system.remove(number)
+
+    # Events
+
+    def take(self, events: Mapping[Segments, bool]) -> None:
+        """Tell of events: names below the root, each with whether it came or went."""
+        if any(segments[-1] == IGNORE_FILE for segments in events):
+            self._reconsider([segments[:-1] for segments in events if segments[-1] == IGNORE_FILE])
+        # What came is the most work. What went is before it: it may be the same under another name.
+        for segments, is_named in sorted(events.items(), key=lambda one: (one[1], one[0] not in self._folders)):
+            if all(map(is_servable, segments)) and not self.stop.is_set():
                 self._take_one(segments, is_named=is_named)
 
-    def _reconsider(self, folder: Segments) -> None:
-        """Tell of all in a folder where what is ignored changed."""
+    def _reconsider(self, folders: Sequence[Segments]) -> None:
+        """Tell of all in folders where what is ignored changed."""
         self._tree.policy.forget()
-        self.learn()
-        self.is_outgrown = True
-        self._changes.updated_below(self._uri(folder))
+        before = set(self._folders)
+        self._listed.clear()
+        kept = {segments for segments, _, _ in self._listing.folders(())}
+        for gone in before - kept:
+            self._forget(gone)
+        self._learn(())
+        for folder in folders:
+            self._changes.updated_below(self._uri(folder))
         self._changes.list_changed()
 
     def _take_one(self, segments: Segments, *, is_named: bool) -> None:
@@ -232,7 +241,7 @@ class Report:
             return
         if not is_folder:
             self._tell(segments, is_listed=is_named and self._listing.listed(segments) is not None)
-        elif is_named:
+        elif is_named or not (is_link or segments in self._folders):
             self._gain(segments, is_link=is_link)
 
     def _gain(self, segments: Segments, *, is_link: bool) -> None:
@@ -242,8 +251,7 @@ class Report:
             self._learn(segments)
         if self._tree.policy.judge(segments, is_folder=True).is_listed:
             self._tell_around(segments, holds_files=any(self._listing.files(folder=segments)))
-        if is_link or not BY_FOLDER:  # else when it is watched, so that nothing comes into it untold
-            self._changes.updated_below(self._uri(segments))
+        self._changes.updated_below(self._uri(segments))
 
     def _lose(self, segments: Segments) -> None:
         """Tell that a name is gone, judged by what it was; it may have been a link to a folder."""
