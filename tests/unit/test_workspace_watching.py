@@ -326,6 +326,21 @@ def test_a_refused_subscription_has_the_error_of_a_read(served: Served, uri: str
         served.server.watcher.close()
 
 
+def test_where_whole_trees_are_watched_the_same_is_told(root: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(watching, "_follow_folders", watching._follow_tree)
+    with Served(root, preset="flutter") as served:
+        ear = Ear(served, root)
+        ear.listen(MAIN, "workspace:///lib", "workspace:///lib/src/a.dart")
+        fill(root, {"lib/main.dart": "changed"})
+        assert ear.heard() == [MAIN]
+        (root / "lib/src").rename(root / "elsewhere")
+        assert ear.heard() == ["workspace:///lib", "workspace:///lib/src/a.dart"]
+        (root / "elsewhere").rename(root / "lib/src")
+        assert ear.heard() == ["workspace:///lib", "workspace:///lib/src/a.dart"]
+        ear.close()
+        served.server.watcher.close()
+
+
 def out_of_watches(_system: Inotify, _path: str) -> int:
     raise OSError(28, "No space left on device")
 
