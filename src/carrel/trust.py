@@ -28,19 +28,19 @@ class TrustStore:
 
     def is_trusted(self, path: str, digest: str) -> bool:
         """Tell whether the file is trusted just as it was read."""
-        return self._load().get(os.path.realpath(path)) == digest
+        return self._load().get(_name_of(path)) == digest
 
     def add(self, path: str, digest: str) -> Trusted:
         """Trust a file as it was read."""
-        trusted = Trusted(os.path.realpath(path), digest)
+        trusted = Trusted(_name_of(path), digest)
         self._change(lambda known: {**known, trusted.path: digest})
         return trusted
 
     def revoke(self, path: str) -> bool:
         """Trust a file no longer; tell whether it was trusted."""
-        real = os.path.realpath(path)
-        before = self._change(lambda known: {one: digest for one, digest in known.items() if one != real})
-        return real in before
+        name = _name_of(path)
+        before = self._change(lambda known: {one: digest for one, digest in known.items() if one != name})
+        return name in before
 
     def all(self) -> list[Trusted]:
         """Give every trusted file, by path."""
@@ -62,6 +62,11 @@ class TrustStore:
             before = self._load()
             replace_private(self._path, json.dumps(change(before), indent=2, sort_keys=True))
         return before
+
+
+def _name_of(path: str) -> str:
+    """Give the one name of a file. A link is not what it leads to: elsewhere, the same words mean other things."""
+    return os.path.join(os.path.realpath(os.path.dirname(path)), os.path.basename(path))
 
 
 def state_folder(environment: Mapping[str, str]) -> str:

@@ -7,6 +7,7 @@ import pytest
 
 from carrel import config
 from carrel.desk import open_desk
+from carrel.digest import sha256
 from carrel.errors import ConfigError
 from carrel.trust import TrustStore
 from tests.trusting import trust
@@ -304,6 +305,55 @@ def test_what_is_trusted_is_what_was_read(project: Path, home: Path, monkeypatch
     loaded = load(project, home)
 
     assert (loaded.is_trusted, loaded.values("commands")) == (False, {})
+
+
+@pytest.mark.parametrize("name", ["carrel.toml", "pyproject.toml"])
+def test_a_link_to_a_trusted_file_elsewhere_is_passed_over_and_named(project: Path, home: Path, name: str) -> None:
+    heading = "workspace" if name == "carrel.toml" else "tool.carrel.workspace"
+    trusted = write(project / "good" / name, f"[{heading}]\nroot = '..'\n")
+    trust(trusted, {"HOME": str(home)})
+    (project / "clone").mkdir()
+    link = project / "clone" / name
+    link.symlink_to(f"../good/{name}")
+
+    loaded = load(project / "clone", home)
+
+    assert (loaded.files, loaded.is_trusted) == ([], False)
+    assert loaded.notes == (f"{link} is passed over: it is a link that leads out of its folder",)
+    assert not TrustStore({"HOME": str(home)}).is_trusted(str(link), sha256(link.read_bytes()).hexdigest())
+
+
+def test_a_link_to_a_pyproject_without_our_table_is_no_matter(project: Path, home: Path) -> None:
+    write(project / "good/pyproject.toml", "[project]\n")
+    (project / "clone").mkdir()
+    (project / "clone/pyproject.toml").symlink_to("../good/pyproject.toml")
+
+    assert load(project / "clone", home).notes == ()
+
+
+def test_a_link_within_its_folder_is_followed_and_trusted_by_its_own_name(project: Path, home: Path) -> None:
+    write(project / "carrel.mine.toml", OUTSIDE)
+    link = project / "carrel.toml"
+    link.symlink_to("carrel.mine.toml")
+    before = load(project, home)
+    trust(link, {"HOME": str(home)})
+
+    assert (before.files, before.is_trusted) == ([str(link)], False)
+    assert load(project, home).values("workspace") == {"root": ".."}
+    assert [one.path for one in TrustStore({"HOME": str(home)}).all()] == [str(link)]
+
+
+def test_a_link_of_another_user_is_passed_over_wherever_it_leads(
+    project: Path, home: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    write(project / "carrel.mine.toml", "[server]\npage_size = 1\n")
+    link = project / "carrel.toml"
+    link.symlink_to("carrel.mine.toml")
+    give_away(link, monkeypatch)
+
+    loaded = load(project, home)
+
+    assert (loaded.files, loaded.notes) == ([], (f"{link} is passed over: it belongs to another user",))
 
 
 @pytest.mark.parametrize(
