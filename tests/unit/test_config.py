@@ -1,5 +1,6 @@
 """Configuration: layers, origins, mistakes that say where, and what needs trust."""
 
+import errno
 import os
 from pathlib import Path
 
@@ -280,6 +281,46 @@ def test_a_file_that_another_user_put_into_a_shared_folder_is_passed_over_and_na
 
     assert (loaded.files, loaded.root) == ([], str(project / "mine"))
     assert loaded.notes == (f"{placed} is passed over: it belongs to another user",)
+
+
+def lock_away(path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Make a file one that cannot be opened, for root neither."""
+    opened = os.open
+
+    def closed(one: str, *how: int) -> int:
+        if one == str(path):
+            raise PermissionError(errno.EACCES, "Permission denied")
+        return opened(one, *how)
+
+    monkeypatch.setattr(os, "open", closed)
+
+
+def test_a_file_of_another_user_that_cannot_be_read_is_passed_over_too(
+    project: Path, home: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    placed = write(project / "carrel.toml", "[server]\npage_size = 1\n")
+    lock_away(placed, monkeypatch)
+    with pytest.raises(ConfigError, match="cannot be read: Permission denied"):
+        load(project, home)
+    give_away(placed, monkeypatch)
+
+    assert load(project, home).notes == (f"{placed} is passed over: it belongs to another user",)
+
+
+@pytest.mark.parametrize("name", ["carrel.toml", "pyproject.toml"])
+def test_a_file_in_a_folder_of_another_user_is_passed_over_and_named(
+    project: Path, home: Path, monkeypatch: pytest.MonkeyPatch, name: str
+) -> None:
+    heading = "server" if name == "carrel.toml" else "tool.carrel.server"
+    placed = write(project / name, f"[{heading}]\npage_size = 1\n")
+    (project / ".git").mkdir()
+    (project / "mine").mkdir()
+    give_away(project, monkeypatch)
+
+    loaded = load(project / "mine", home)
+
+    assert (loaded.files, loaded.root) == ([], str(project / "mine"))
+    assert loaded.notes == (f"{placed} is passed over: its folder belongs to another user",)
 
 
 def test_a_git_folder_of_another_user_makes_no_root(project: Path, home: Path, monkeypatch: pytest.MonkeyPatch) -> None:
