@@ -1,9 +1,15 @@
 """What outlives a request: sessions, streams and work belong to whoever opened them, as long as they may."""
 
 import asyncio
+import threading
+from collections.abc import Mapping
+
+import pytest
 
 from carrel.limits import MAX_BATCH
+from carrel.model import ToolResult
 from carrel.permissions import Access
+from carrel.provider import Call
 from carrel.transports.http import App
 from carrel.transports.http_guard import Doors, Guard
 from carrel.transports.http_threads import Places
@@ -161,5 +167,70 @@ def test_who_waits_when_the_server_stops_is_told_at_once() -> None:
             assert (reply.json["id"], reply.json["error"]["data"]["dev.carrel/error"]) == (1, "unavailable")
         assert (plain.status, plain.json) == (503, {"error": "Server is stopping"})
         gated.open_gate()
+
+    run(talk)
+
+
+class Stubborn(Memory):
+    """Has a tool that, once it is to stop, is waited for until `let_go`."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.is_stopped = threading.Event()
+        self.let_go = threading.Event()
+
+    def call(self, name: str, arguments: Mapping[str, object], call: Call) -> ToolResult:
+        def stop() -> None:
+            self.is_stopped.set()
+            self.let_go.wait(PATIENCE_S)
+
+        call.on_cancel(stop)
+        self.waiting.release()
+        self.is_stopped.wait(PATIENCE_S)
+        return ToolResult(("too late",))
+
+
+@pytest.mark.parametrize("era", ["modern", "legacy"])
+def test_a_tool_that_takes_its_time_to_stop_keeps_nobody_from_being_told(era: str) -> None:
+    stubborn = Stubborn()
+    app = application(stubborn)
+
+    async def talk() -> None:
+        params = {"name": "wait", "arguments": {}}
+        if era == "modern":
+            headers, body = modern_headers("tools/call", "wait"), modern("tools/call", params)
+        else:
+            headers, body = await open_session(app), legacy("tools/call", params)
+        asked = asyncio.ensure_future(ask(app, "POST", "/mcp", headers, body))
+        assert await asyncio.to_thread(stubborn.waiting.acquire, True, PATIENCE_S)
+        app.end()
+        reply = await asked
+        assert (reply.status, reply.json["error"]["message"]) == (200, "Server is stopping")
+        assert not stubborn.let_go.is_set()
+        assert await asyncio.to_thread(stubborn.is_stopped.wait, PATIENCE_S)
+        stubborn.let_go.set()
+
+    run(talk)
+
+
+@pytest.mark.parametrize("way", ["tool", "resource"])
+def test_who_waits_in_a_session_that_ends_is_told_at_once(way: str) -> None:
+    gated, stubborn = Gated(), Stubborn()
+    app = application(gated, stubborn)
+    calls = {
+        "tool": legacy("tools/call", {"name": "wait", "arguments": {}}),
+        "resource": legacy("resources/read", {"uri": "gated:///gate/1"}),
+    }
+
+    async def talk() -> None:
+        headers = await open_session(app)
+        asked = asyncio.ensure_future(ask(app, "POST", "/mcp", headers, calls[way]))
+        await (arrived(gated) if way == "resource" else asyncio.to_thread(stubborn.waiting.acquire, True, PATIENCE_S))
+        assert (await ask(app, "DELETE", "/mcp", headers)).status == 204
+        reply = await asked
+        assert (reply.status, reply.json["id"], reply.json["error"]["message"]) == (200, 1, "Session ended")
+        gated.open_gate()
+        stubborn.let_go.set()
+        app.end()
 
     run(talk)
