@@ -2,18 +2,18 @@
 
 import asyncio
 import threading
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 
 import pytest
 
 from carrel.limits import MAX_BATCH
-from carrel.model import ToolResult
+from carrel.model import Tool, ToolResult
 from carrel.permissions import Access
 from carrel.provider import Call
 from carrel.transports.http import App
 from carrel.transports.http_guard import Doors, Guard
 from carrel.transports.http_threads import Places
-from tests.http_asking import INITIALIZE, JSON, application, ask, asking, legacy, modern, modern_headers, run
+from tests.http_asking import INITIALIZE, JSON, META, application, ask, asking, legacy, modern, modern_headers, run
 from tests.memory_provider import Eventful, Gated, Memory
 from tests.waiting import PATIENCE_S
 
@@ -101,6 +101,37 @@ def test_a_session_whose_token_was_taken_back_is_told_nothing_more() -> None:
 
 
 # Batches
+
+
+class Telling(Gated):
+    """Has a tool that tells something, then waits at the gate."""
+
+    def tools(self) -> Sequence[Tool]:
+        return (Tool("tell", "Tells.", {"type": "object", "properties": {}}),)
+
+    def call(self, name: str, arguments: Mapping[str, object], call: Call) -> ToolResult:
+        call.progress(1)
+        self.read("gate/1")
+        return ToolResult(("the result",))
+
+
+@pytest.mark.parametrize("is_taken_back", [False, True])
+def test_a_caller_whose_token_was_taken_back_is_not_told_the_result(is_taken_back: bool) -> None:
+    telling, keys = Telling(), Keys(one=Access("one"))
+    app = guarded(telling, keys=keys)
+
+    async def talk() -> None:
+        params = {"name": "tell", "arguments": {}, "_meta": {**META, "progressToken": "p"}}
+        headers = bearing("one", modern_headers("tools/call", "tell"))
+        async with asking(app, "POST", "/mcp", headers, modern("tools/call", params)) as exchange:
+            assert (await exchange.message())["params"]["progress"] == 1
+            if is_taken_back:
+                keys.known.clear()
+            telling.open_gate()
+            last = await exchange.message()
+        assert last is None if is_taken_back else last["result"]["content"][0]["text"] == "the result"
+
+    run(talk)
 
 
 def test_a_batch_holds_no_request_that_needs_headers_or_agrees_on_a_version() -> None:
