@@ -108,10 +108,17 @@ class Workers:
             threading.Thread(target=self._work_patiently, args=(work, take), name="carrel-patient", daemon=True).start()
 
     def _work_patiently(self, work: Work, take: Take) -> None:
-        take(work.run())
-        with self._is_drained:
-            self._patient -= 1
-            self._is_drained.notify_all()
+        """Be the thread of one piece. What ends it, even what is no mere error, leaves nobody waiting."""
+        is_done = False
+        try:
+            take(work.run())
+            is_done = True
+        finally:
+            if not is_done:
+                take(work.expire())
+            with self._is_drained:
+                self._patient -= 1
+                self._is_drained.notify_all()
 
     def drain(self, grace_s: float) -> None:
         """Wait until everything is done, at most this long."""
