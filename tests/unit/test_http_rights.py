@@ -3,19 +3,32 @@
 import asyncio
 import threading
 from collections.abc import Mapping, Sequence
+from contextlib import AbstractAsyncContextManager
 
 import pytest
 
-from carrel.limits import MAX_BATCH
+from carrel.limits import MAX_BATCH, WORKER_THREADS
 from carrel.model import Tool, ToolResult
 from carrel.permissions import Access
 from carrel.provider import Call
 from carrel.transports.http import App
 from carrel.transports.http_guard import Doors, Guard
-from carrel.transports.http_threads import Places
-from tests.http_asking import INITIALIZE, JSON, META, application, ask, asking, legacy, modern, modern_headers, run
+from carrel.transports.http_threads import Places, _Errand
+from tests.http_asking import (
+    INITIALIZE,
+    JSON,
+    META,
+    Exchange,
+    application,
+    ask,
+    asking,
+    legacy,
+    modern,
+    modern_headers,
+    run,
+)
 from tests.memory_provider import Eventful, Gated, Memory
-from tests.waiting import PATIENCE_S
+from tests.waiting import PATIENCE_S, until
 
 
 class Keys:
@@ -173,6 +186,45 @@ def test_work_of_a_client_that_left_still_counts_as_its_own() -> None:
         await arrived(gated)
         gated.open_gate()
         assert (await others).json["result"]["contents"][0]["text"] == "through gate/3"
+
+    run(talk)
+
+
+def test_work_of_a_client_that_left_before_it_began_makes_room() -> None:
+    gated, shelf = Gated(), Gated("other", {"a": "text"})
+    app = guarded(gated, shelf, keys=Keys(one=Access("one")))
+    app.threads._waiting = Places(WORKER_THREADS + 1)
+
+    async def talk() -> None:
+        def reading(number: int) -> AbstractAsyncContextManager[Exchange]:
+            uri = f"gated:///gate/{number}"
+            headers = bearing("one", modern_headers("resources/read", uri))
+            return asking(app, "POST", "/mcp", headers, modern("resources/read", {"uri": uri}))
+
+        for number in range(WORKER_THREADS):
+            async with reading(number):
+                await arrived(gated)
+        async with reading(WORKER_THREADS):
+            await asyncio.to_thread(until, lambda: app.threads._waiting.taken > WORKER_THREADS)
+        await asyncio.to_thread(until, lambda: not any(one.name == "carrel-aside" for one in threading.enumerate()))
+        text = legacy("resources/read", {"uri": "other:///a"})
+        reply = await ask(app, "POST", "/mcp", bearing("one"), text)
+        assert reply.json["result"]["contents"][0]["text"] == "text"
+        gated.open_gate()
+
+    run(talk)
+
+
+def test_what_a_function_gave_as_its_time_ran_out_is_given_or_discarded_never_both() -> None:
+    async def talk() -> None:
+        discarded: list[str] = []
+        errand = _Errand(Access("one"), lambda: "reading", discarded.append)
+        errand.run()
+        errand.settle(None)
+        errand.settle(None)
+        assert await errand.future == "reading"
+        await asyncio.sleep(0)
+        assert discarded == []
 
     run(talk)
 

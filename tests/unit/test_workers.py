@@ -138,7 +138,9 @@ def test_patient_work_that_ends_its_thread_is_answered_and_leaves_its_place() ->
         patient = Work(Running(lambda: None), leave, lambda: b"late", lambda: b"busy", is_patient=True)
         workers.submit(patient, ended.take)
         ended.wait_for(count)
-        workers.drain(PATIENCE_S)
+        for thread in threading.enumerate():
+            if thread.name == "carrel-patient":
+                thread.join(PATIENCE_S)
 
     assert set(ended.given) == {b"late"}
     workers.close()

@@ -75,6 +75,13 @@ class Workers:
         if is_full:
             given(work.refuse())
 
+    def drop_cancelled(self) -> None:
+        """Let work that nobody wants any more, and that has not begun, leave at once."""
+        with self._is_needed:
+            unwanted = self._drop_cancelled()
+        for give_up in unwanted:
+            give_up(None)
+
     def _is_full(self, owner: str) -> bool:
         return len(self._waiting.get(owner, ())) >= MAX_PENDING or self._pending >= MAX_PENDING_IN_ALL
 
