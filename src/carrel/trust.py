@@ -10,6 +10,7 @@ import json
 import os
 from collections.abc import Callable, Mapping
 
+from carrel.errors import ConfigError
 from carrel.value import Value
 
 
@@ -27,8 +28,11 @@ class TrustStore:
         self._path = os.path.join(state_folder(environment), "trust.json")
 
     def is_trusted(self, path: str, digest: str) -> bool:
-        """Tell whether the file is trusted just as it was read."""
-        return self._load().get(_name_of(path)) == digest
+        """Tell whether the file is trusted just as it was read; none is while that cannot be known."""
+        try:
+            return self._load().get(_name_of(path)) == digest
+        except ConfigError:
+            return False
 
     def add(self, path: str, digest: str) -> Trusted:
         """Trust a file as it was read."""
@@ -50,9 +54,13 @@ class TrustStore:
         try:
             with open(self._path, encoding="utf-8") as stored:
                 known = json.load(stored)
-        except (OSError, ValueError):
+        except (FileNotFoundError, NotADirectoryError):
             return {}
-        return {str(path): str(digest) for path, digest in known.items()} if isinstance(known, dict) else {}
+        except (OSError, ValueError):
+            known = None
+        if not isinstance(known, dict):
+            raise ConfigError(f"{self._path}: cannot be read as a list of trusted files")
+        return {str(path): str(digest) for path, digest in known.items()}
 
     def _change(self, change: Callable[[dict[str, str]], dict[str, str]]) -> dict[str, str]:
         """Keep what a change makes of what is trusted; give what was before."""

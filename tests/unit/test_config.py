@@ -237,6 +237,22 @@ def test_what_is_trusted_is_readable_by_the_user_only(project: Path, home: Path)
     assert (stored.stat().st_mode & 0o777, stored.parent.stat().st_mode & 0o777) == (0o600, 0o700)
 
 
+@pytest.mark.parametrize("damaged", ["", "{", "[]"])
+def test_a_damaged_list_of_trusted_files_trusts_none_and_is_not_overwritten(
+    project: Path, home: Path, damaged: str
+) -> None:
+    file = write(project / "carrel.toml", OUTSIDE)
+    stored = write(home / ".local/state/carrel/trust.json", damaged)
+    store = TrustStore({"HOME": str(home)})
+
+    assert load(project, home).is_trusted is False
+    for change in (lambda: trust(file, {"HOME": str(home)}), lambda: store.revoke(str(file)), store.all):
+        with pytest.raises(ConfigError) as caught:
+            change()
+        assert str(caught.value) == f"{stored}: cannot be read as a list of trusted files"
+    assert stored.read_text("utf-8") == damaged
+
+
 def test_a_file_of_another_user_is_not_found_upwards(
     project: Path, home: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
