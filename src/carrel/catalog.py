@@ -227,7 +227,8 @@ class Catalog:
                     raise content.cut_twice(uri)
                 wanted = reading.range
             if most is not None and len(reading.items) == 1 and reading.more is None:
-                wanted = _at_most(wanted, most)
+                item, wanted = content.shorten(reading.items[0], wanted, most)
+                reading = replace(reading, items=(item,))
             finished = self._finish(reading, uri, wanted, condition, found)
             has_moved = False
             for source in sources:
@@ -348,12 +349,6 @@ def close_sources(items: Iterable[Item]) -> None:
 
 def _mime_type(found: Found) -> str:
     return "" if found.route is None else found.route.mime_type
-
-
-def _at_most(wanted: Range | None, most: int) -> Range:
-    """Shorten what is asked for to so many bytes."""
-    asked = wanted or Range()
-    return Range(asked.start, most if asked.length is None else min(asked.length, most))
 
 
 def _query_range(found: Found, wanted: Range | None) -> Range:

@@ -80,20 +80,23 @@ class Client:
         """
         from carrel.transports.child import Child
 
-        def begin(era: EraChoice) -> Client:
-            child = Child(command, cwd=cwd, env=env, stderr=stderr, max_message_bytes=max_message_bytes)
+        def started() -> Child:
+            return Child(command, cwd=cwd, env=env, stderr=stderr, max_message_bytes=max_message_bytes)
+
+        def begin(child: Child, era: EraChoice) -> Client:
             try:
                 return cls(child, era, timeout_s, max_message_bytes)
             except Disconnected as error:
                 raise Disconnected(f"{error}: {child.ending}") from None
 
+        first = started()
         try:
-            return begin(era)
+            return begin(first, era)
         except Disconnected:
             if era != "auto":
                 raise
         # It died on the probe: some legacy servers do, of a method they do not know.
-        return begin("legacy")
+        return begin(started(), "legacy")
 
     @classmethod
     def at(

@@ -120,8 +120,7 @@ class Config:
     @property
     def notes(self) -> tuple[str, ...]:
         """Everything that is not in effect, and why."""
-        passed_over = (f"{path} is passed over: it belongs to another user" for path in self.place.passed_over)
-        return (*((_TOO_MUCH,) if self.place.is_too_much else ()), *passed_over, *map(str, self.withheld))
+        return (*((_TOO_MUCH,) if self.place.is_too_much else ()), *self.place.passed_over, *map(str, self.withheld))
 
     def http(self) -> HttpSettings:
         """Give who may connect."""

@@ -23,6 +23,9 @@ _SUGGESTED_SHARE: Final = 16
 """A part this much smaller than the limit fits whatever the escaping."""
 OTHER_PARTS: Final = frozenset({"lines", "tail", "since"})
 """Ways to ask for a part that do not go together with a byte range."""
+OPEN_ENDED: Final = frozenset({"tail", "since"})
+"""Parts that have no places of their own: what follows in them cannot be asked for."""
+_NEXT: Final = "dev.carrel/next"
 _CHILD_BYTES: Final = 640
 _RESULT_BYTES: Final = 4_096
 """What a child of a folder, and the result around all of them, take on the wire beside names, with room to spare."""
@@ -103,8 +106,24 @@ def cut(item: Item, wanted: Range, uri: str, limit: int) -> Text | Blob:
     if length > limit:
         raise too_large(uri, total, limit, wanted.start)
     data = source.read(start, length) if length else b""
-    following = with_query(uri, start=end, length=wanted.length) if wanted.length and end < total else None
+    following = _following(uri, end, wanted.length) if wanted.length and end < total else None
     return _part(item, encoding, data, (start, length, total), following)
+
+
+def shorten(item: Item, wanted: Range | None, most: int) -> tuple[Item, Range]:
+    """Shorten what is asked for to so many bytes; what the item calls the next part is not next if that leaves any."""
+    asked = wanted or Range()
+    left = _source_of(item)[0].size - asked.start
+    if min(left, left if asked.length is None else asked.length) <= most:
+        return item, Range(asked.start, most if asked.length is None else asked.length)
+    meta = {name: value for name, value in (item.meta or {}).items() if name != _NEXT}
+    return replace(item, meta=meta), Range(asked.start, most)
+
+
+def _following(uri: str, start: int, length: int) -> str | None:
+    """Name the bytes that follow a part, if they can be asked for."""
+    names = {name for name, _ in pairs(split_query(uri)[1] or "")}
+    return None if names & OPEN_ENDED else with_query(without(uri, OTHER_PARTS), start=start, length=length)
 
 
 def _part(
@@ -113,7 +132,7 @@ def _part(
     start, length, total = place
     meta = {**(item.meta or {}), "dev.carrel/total": total, "dev.carrel/start": start, "dev.carrel/length": length}
     if following is not None:
-        meta.setdefault("dev.carrel/next", following)
+        meta.setdefault(_NEXT, following)
     if encoding == "binary":
         return Blob(data, item.mime_type, item.uri, meta)
     try:
@@ -138,7 +157,7 @@ def fitting(items: tuple[Text | Blob, ...], more: Callable[[int], str | None], l
     if following is None:
         return items[:count]
     last = items[count - 1]
-    return (*items[: count - 1], replace(last, meta={**(last.meta or {}), "dev.carrel/next": following}))
+    return (*items[: count - 1], replace(last, meta={**(last.meta or {}), _NEXT: following}))
 
 
 def stored(item: Item) -> Stored:

@@ -14,6 +14,9 @@ from carrel.value import Value
 
 FILE_NAME: Final = "carrel.toml"
 MAX_FILE_BYTES: Final = 1_048_576
+_FOREIGN: Final = "it belongs to another user"
+_ABROAD: Final = "its folder belongs to another user"
+_ASTRAY: Final = "it is a link that leads out of its folder"
 
 Table = dict[str, object]
 
@@ -27,7 +30,7 @@ class ProjectFile(Value, frozen=True):
 
 
 class Place(Value, frozen=True):
-    """The root of a project, its file, and files that were passed over.
+    """The root of a project, its file, and what is to be said of files that were passed over.
 
     A root that `is_too_much` is a whole home, or the whole machine, that nobody asked for.
     """
@@ -46,8 +49,7 @@ def find(start: str, environment: Mapping[str, str]) -> Place:
     file = next(_project_files(folder, passed_over), None)
     if file is not None:
         return Place(os.path.dirname(file.path), file, tuple(passed_over), is_too_much=False)
-    roots = (one for one in _upwards(folder) if not _is_all(one, home) and _is_own(os.path.join(one, ".git")))
-    root = next(roots, folder)
+    root = next((one for one in _upwards(folder) if not _is_all(one, home) and _is_repository(one)), folder)
     return Place(root, None, tuple(passed_over), is_too_much=start == os.curdir and _is_all(root, home))
 
 
@@ -80,14 +82,17 @@ def _project_files(folder: str, passed_over: list[str]) -> Iterator[ProjectFile]
 
 
 def _upwards(folder: str) -> Iterator[str]:
-    """Give the folder and those above it, as far as they belong to this user or the system."""
+    """Give the folder and those above it."""
     while True:
-        if _is_own(folder):
-            yield folder
+        yield folder
         parent = os.path.dirname(folder)
         if parent == folder:
             return
         folder = parent
+
+
+def _is_repository(folder: str) -> bool:
+    return _is_own(folder) and _is_own(os.path.join(folder, ".git"))
 
 
 def _is_own(path: str) -> bool:
@@ -103,27 +108,48 @@ def _belongs_here(found: os.stat_result) -> bool:
 
 def _read_own(path: str, passed_over: list[str], only_with: bytes = b"") -> bytes | None:
     """Read a file, if there is one that holds this and is the user's own."""
+    why_not = ""
     try:
-        descriptor = os.open(path, os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC)
+        target, why_not = _look(path)
+        content, is_own = _read(target)
     except FileNotFoundError:
         return None
     except OSError as error:
-        if only_with:
-            return None
-        raise ConfigError(f"{path}: cannot be read: {error.strerror}") from None
-    try:
-        found = os.fstat(descriptor)
-        content = _whole(descriptor) if stat.S_ISREG(found.st_mode) else None
-    finally:
-        os.close(descriptor)
+        if why_not and not only_with:
+            passed_over.append(f"{path} is passed over: {why_not}")
+        elif not only_with and _is_own(os.path.dirname(path)):
+            raise ConfigError(f"{path}: cannot be read: {error.strerror}") from None
+        return None
     if content is None or only_with not in content:
         return None
-    if not _belongs_here(found):
-        passed_over.append(path)
+    if why_not or not is_own:
+        passed_over.append(f"{path} is passed over: {why_not or _FOREIGN}")
         return None
     if len(content) > MAX_FILE_BYTES:
         raise ConfigError(f"{path}: is larger than {MAX_FILE_BYTES} bytes, which no settings need")
     return content
+
+
+def _look(path: str) -> tuple[str, str]:
+    """Give where a file is, and why it is to be passed over, if it is."""
+    found = os.lstat(path)
+    target = os.path.realpath(path) if stat.S_ISLNK(found.st_mode) else path
+    if not _belongs_here(found):
+        return target, _FOREIGN
+    folder = os.path.dirname(path)
+    if not _is_own(folder):
+        return target, _ABROAD
+    return target, "" if os.path.dirname(target) == folder else _ASTRAY
+
+
+def _read(path: str) -> tuple[bytes | None, bool]:
+    """Give what is in a file, None if it is no regular one, and whether it is the user's own."""
+    descriptor = os.open(path, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC)
+    try:
+        found = os.fstat(descriptor)
+        return (_whole(descriptor) if stat.S_ISREG(found.st_mode) else None), _belongs_here(found)
+    finally:
+        os.close(descriptor)
 
 
 def _whole(descriptor: int) -> bytes:

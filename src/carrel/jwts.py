@@ -168,13 +168,10 @@ class _Keys:
         return self._keys
 
     def _fetch(self) -> None:
-        from joserfc.errors import JoseError
-        from joserfc.jwk import KeySet
-
         keys = None
         try:
-            keys = KeySet.import_key_set(json.loads(self._read())).keys
-        except (JoseError, ValueError, TypeError, KeyError, OSError, HTTPException) as error:
+            keys = [key for row in json.loads(self._read())["keys"] for key in _imported(row)]
+        except (ValueError, TypeError, KeyError, OSError, HTTPException) as error:
             log.warning("the issuer's keys cannot be had: %s", error)
         finally:
             with self._changed:
@@ -200,6 +197,18 @@ class _Keys:
                 if monotonic() > ends_at:
                     raise TimeoutError("they did not arrive in time")
         return body
+
+
+def _imported(row: dict[str, Any]) -> list[Any]:
+    """Make a key of one of a set; of a kind that is not known, nothing: the others count all the same."""
+    from joserfc.errors import JoseError
+    from joserfc.jwk import KeySet
+
+    try:
+        return list(KeySet.import_key_set({"keys": [row]}).keys)
+    except (JoseError, ValueError, TypeError, KeyError, AttributeError) as error:
+        log.warning("a key of the issuer is passed over: %s", error)
+        return []
 
 
 def _access(claims: dict[str, Any], token: str) -> Access | None:

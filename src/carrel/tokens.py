@@ -143,11 +143,11 @@ class Keyring:
         if now - self._looked_at < _LOOK_S:
             return
         with self._lock:
-            self._looked_at = now
             state = self._store.state()
-            if state == self._state:
-                return
-            self._known, self._state = [*self._local, *self._added()], state
+            if state != self._state:
+                self._known, self._state = [*self._local, *self._added()], state
+            # Last: who sees it does not wait, and takes what is known.
+            self._looked_at = now
 
     def _added(self) -> list[tuple[str, Access]]:
         """Give what the file says now; while it cannot be read, none of its tokens count."""

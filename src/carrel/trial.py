@@ -255,6 +255,9 @@ def check_traits(provider: Provider) -> None:
         if is_plain and not name.startswith("_") and name not in known:
             meant = difflib.get_close_matches(name.lower(), known, n=1, cutoff=0.8)
             assert not meant, f"{name} means nothing to Carrel; is it {meant[0]}?"
+    interval = getattr(provider, "poll_seconds", None)
+    is_interval = isinstance(interval, int | float) and 0 < interval < float("inf")
+    assert interval is None or is_interval, f"poll_seconds is {interval!r}; expected a number above 0, or None"
 
 
 def check_schema(tool: Tool) -> None:

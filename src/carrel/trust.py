@@ -10,6 +10,7 @@ import json
 import os
 from collections.abc import Callable, Mapping
 
+from carrel.errors import ConfigError
 from carrel.value import Value
 
 
@@ -27,20 +28,23 @@ class TrustStore:
         self._path = os.path.join(state_folder(environment), "trust.json")
 
     def is_trusted(self, path: str, digest: str) -> bool:
-        """Tell whether the file is trusted just as it was read."""
-        return self._load().get(os.path.realpath(path)) == digest
+        """Tell whether the file is trusted just as it was read; none is while that cannot be known."""
+        try:
+            return self._load().get(_name_of(path)) == digest
+        except ConfigError:
+            return False
 
     def add(self, path: str, digest: str) -> Trusted:
         """Trust a file as it was read."""
-        trusted = Trusted(os.path.realpath(path), digest)
+        trusted = Trusted(_name_of(path), digest)
         self._change(lambda known: {**known, trusted.path: digest})
         return trusted
 
     def revoke(self, path: str) -> bool:
         """Trust a file no longer; tell whether it was trusted."""
-        real = os.path.realpath(path)
-        before = self._change(lambda known: {one: digest for one, digest in known.items() if one != real})
-        return real in before
+        name = _name_of(path)
+        before = self._change(lambda known: {one: digest for one, digest in known.items() if one != name})
+        return name in before
 
     def all(self) -> list[Trusted]:
         """Give every trusted file, by path."""
@@ -50,9 +54,13 @@ class TrustStore:
         try:
             with open(self._path, encoding="utf-8") as stored:
                 known = json.load(stored)
-        except (OSError, ValueError):
+        except (FileNotFoundError, NotADirectoryError):
             return {}
-        return {str(path): str(digest) for path, digest in known.items()} if isinstance(known, dict) else {}
+        except (OSError, ValueError):
+            known = None
+        if not isinstance(known, dict):
+            raise ConfigError(f"{self._path}: cannot be read as a list of trusted files")
+        return {str(path): str(digest) for path, digest in known.items()}
 
     def _change(self, change: Callable[[dict[str, str]], dict[str, str]]) -> dict[str, str]:
         """Keep what a change makes of what is trusted; give what was before."""
@@ -62,6 +70,11 @@ class TrustStore:
             before = self._load()
             replace_private(self._path, json.dumps(change(before), indent=2, sort_keys=True))
         return before
+
+
+def _name_of(path: str) -> str:
+    """Give the one name of a file. A link is not what it leads to: elsewhere, the same words mean other things."""
+    return os.path.join(os.path.realpath(os.path.dirname(path)), os.path.basename(path))
 
 
 def state_folder(environment: Mapping[str, str]) -> str:

@@ -25,6 +25,7 @@ from carrel.uri import normalise, split_query
 log = logging.getLogger(__name__)
 
 POLL_S: Final = 1.0
+_LEAST_S, _MOST_S = 0.01, 86_400.0  # an interval of 0 would spin, an endless one cannot be waited for
 EVENT_S: Final = 0.3
 """How long the event of a change that was already seen may still be on its way."""
 LIST: Final = ""
@@ -292,8 +293,9 @@ class Watcher:
         return len(self._tokens) > len(self._evented) or bool(self._surveys)
 
     def _interval(self, mounted: Mounted) -> float:
-        """Give how often a provider is asked: as often as it says, or as all others."""
-        return self._poll_s if mounted.poll_seconds is None else float(mounted.poll_seconds)
+        """Give how often a provider is asked: as often as it says, within reason, or as all others."""
+        said = mounted.poll_seconds
+        return self._poll_s if said is None else min(max(_LEAST_S, float(said)), _MOST_S)
 
     def _take_due(self) -> set[str]:
         """Give the names of the providers whose turn it is to be asked."""

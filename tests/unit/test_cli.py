@@ -366,6 +366,14 @@ def test_without_a_file_there_is_nothing_to_trust(run: Any) -> None:
     )
 
 
+def test_who_trusts_a_file_that_is_passed_over_is_told_why_it_is(run: Any, project: Path, tmp_path: Path) -> None:
+    (tmp_path / "elsewhere.toml").write_text("", encoding="utf-8")
+    link = project.resolve() / "carrel.toml"
+    link.symlink_to(tmp_path / "elsewhere.toml")
+
+    assert run("trust").err.endswith(f"; {link} is passed over: it is a link that leads out of its folder\n")
+
+
 @pytest.mark.parametrize("words", [("lss",), ("cat",), ("cat", "x:", "--start", "-1"), ("ls", "--limit", "0")])
 def test_wrong_usage_exits_with_2_and_says_how(run: Any, words: tuple[str, ...]) -> None:
     ran = run(*words)

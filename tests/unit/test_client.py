@@ -989,9 +989,13 @@ def test_a_stubborn_server_and_what_it_started_are_killed(monkeypatch: pytest.Mo
     assert ended == [watched]
 
 
-def test_a_program_that_does_not_exist_cannot_be_started(tmp_path: Path) -> None:
-    with pytest.raises(Disconnected, match="Cannot start: no-such-program"):
+def test_a_program_that_does_not_exist_cannot_be_started(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
+    with (
+        caplog.at_level("INFO", "carrel.transports.child"),
+        pytest.raises(Disconnected, match="Cannot start: no-such-program"),
+    ):
         Client.start(["no-such-program"])
+    assert len(caplog.records) == 1, "it was tried again"
     with pytest.raises(Disconnected):
         Client.start([])
     with pytest.raises(Disconnected):

@@ -1,5 +1,6 @@
 """Configuration: layers, origins, mistakes that say where, and what needs trust."""
 
+import errno
 import os
 from pathlib import Path
 
@@ -7,6 +8,7 @@ import pytest
 
 from carrel import config
 from carrel.desk import open_desk
+from carrel.digest import sha256
 from carrel.errors import ConfigError
 from carrel.trust import TrustStore
 from tests.trusting import trust
@@ -235,6 +237,22 @@ def test_what_is_trusted_is_readable_by_the_user_only(project: Path, home: Path)
     assert (stored.stat().st_mode & 0o777, stored.parent.stat().st_mode & 0o777) == (0o600, 0o700)
 
 
+@pytest.mark.parametrize("damaged", ["", "{", "[]"])
+def test_a_damaged_list_of_trusted_files_trusts_none_and_is_not_overwritten(
+    project: Path, home: Path, damaged: str
+) -> None:
+    file = write(project / "carrel.toml", OUTSIDE)
+    stored = write(home / ".local/state/carrel/trust.json", damaged)
+    store = TrustStore({"HOME": str(home)})
+
+    assert load(project, home).is_trusted is False
+    for change in (lambda: trust(file, {"HOME": str(home)}), lambda: store.revoke(str(file)), store.all):
+        with pytest.raises(ConfigError) as caught:
+            change()
+        assert str(caught.value) == f"{stored}: cannot be read as a list of trusted files"
+    assert stored.read_text("utf-8") == damaged
+
+
 def test_a_file_of_another_user_is_not_found_upwards(
     project: Path, home: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -281,6 +299,46 @@ def test_a_file_that_another_user_put_into_a_shared_folder_is_passed_over_and_na
     assert loaded.notes == (f"{placed} is passed over: it belongs to another user",)
 
 
+def lock_away(path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Make a file one that cannot be opened, for root neither."""
+    opened = os.open
+
+    def closed(one: str, *how: int) -> int:
+        if one == str(path):
+            raise PermissionError(errno.EACCES, "Permission denied")
+        return opened(one, *how)
+
+    monkeypatch.setattr(os, "open", closed)
+
+
+def test_a_file_of_another_user_that_cannot_be_read_is_passed_over_too(
+    project: Path, home: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    placed = write(project / "carrel.toml", "[server]\npage_size = 1\n")
+    lock_away(placed, monkeypatch)
+    with pytest.raises(ConfigError, match="cannot be read: Permission denied"):
+        load(project, home)
+    give_away(placed, monkeypatch)
+
+    assert load(project, home).notes == (f"{placed} is passed over: it belongs to another user",)
+
+
+@pytest.mark.parametrize("name", ["carrel.toml", "pyproject.toml"])
+def test_a_file_in_a_folder_of_another_user_is_passed_over_and_named(
+    project: Path, home: Path, monkeypatch: pytest.MonkeyPatch, name: str
+) -> None:
+    heading = "server" if name == "carrel.toml" else "tool.carrel.server"
+    placed = write(project / name, f"[{heading}]\npage_size = 1\n")
+    (project / ".git").mkdir()
+    (project / "mine").mkdir()
+    give_away(project, monkeypatch)
+
+    loaded = load(project / "mine", home)
+
+    assert (loaded.files, loaded.root) == ([], str(project / "mine"))
+    assert loaded.notes == (f"{placed} is passed over: its folder belongs to another user",)
+
+
 def test_a_git_folder_of_another_user_makes_no_root(project: Path, home: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     (project / ".git").mkdir()
     (project / "mine").mkdir()
@@ -304,6 +362,55 @@ def test_what_is_trusted_is_what_was_read(project: Path, home: Path, monkeypatch
     loaded = load(project, home)
 
     assert (loaded.is_trusted, loaded.values("commands")) == (False, {})
+
+
+@pytest.mark.parametrize("name", ["carrel.toml", "pyproject.toml"])
+def test_a_link_to_a_trusted_file_elsewhere_is_passed_over_and_named(project: Path, home: Path, name: str) -> None:
+    heading = "workspace" if name == "carrel.toml" else "tool.carrel.workspace"
+    trusted = write(project / "good" / name, f"[{heading}]\nroot = '..'\n")
+    trust(trusted, {"HOME": str(home)})
+    (project / "clone").mkdir()
+    link = project / "clone" / name
+    link.symlink_to(f"../good/{name}")
+
+    loaded = load(project / "clone", home)
+
+    assert (loaded.files, loaded.is_trusted) == ([], False)
+    assert loaded.notes == (f"{link} is passed over: it is a link that leads out of its folder",)
+    assert not TrustStore({"HOME": str(home)}).is_trusted(str(link), sha256(link.read_bytes()).hexdigest())
+
+
+def test_a_link_to_a_pyproject_without_our_table_is_no_matter(project: Path, home: Path) -> None:
+    write(project / "good/pyproject.toml", "[project]\n")
+    (project / "clone").mkdir()
+    (project / "clone/pyproject.toml").symlink_to("../good/pyproject.toml")
+
+    assert load(project / "clone", home).notes == ()
+
+
+def test_a_link_within_its_folder_is_followed_and_trusted_by_its_own_name(project: Path, home: Path) -> None:
+    write(project / "carrel.mine.toml", OUTSIDE)
+    link = project / "carrel.toml"
+    link.symlink_to("carrel.mine.toml")
+    before = load(project, home)
+    trust(link, {"HOME": str(home)})
+
+    assert (before.files, before.is_trusted) == ([str(link)], False)
+    assert load(project, home).values("workspace") == {"root": ".."}
+    assert [one.path for one in TrustStore({"HOME": str(home)}).all()] == [str(link)]
+
+
+def test_a_link_of_another_user_is_passed_over_wherever_it_leads(
+    project: Path, home: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    write(project / "carrel.mine.toml", "[server]\npage_size = 1\n")
+    link = project / "carrel.toml"
+    link.symlink_to("carrel.mine.toml")
+    give_away(link, monkeypatch)
+
+    loaded = load(project, home)
+
+    assert (loaded.files, loaded.notes) == ([], (f"{link} is passed over: it belongs to another user",))
 
 
 @pytest.mark.parametrize(

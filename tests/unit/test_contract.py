@@ -433,6 +433,10 @@ class LeavesProcess(Shelf):
         self.child.communicate()
 
 
+class AskedAllTheTime(Shelf):
+    poll_seconds = 0
+
+
 class ClosesOnce(Shelf):
     def __init__(self) -> None:
         super().__init__()
@@ -446,6 +450,7 @@ WRONG: dict[type[Shelf], tuple[str, str]] = {
     IsBlocking: ("test_law_1_what_is_declared_answers", r"is_blocking means nothing to Carrel; is it blocking\?"),
     SpeaksFlies: ("test_law_1_what_is_declared_answers", r"speak_fly means nothing to Carrel; is it speaks_fly\?"),
     IsStarted: ("test_law_1_what_is_declared_answers", r"is_startng means nothing to Carrel; is it is_starting\?"),
+    AskedAllTheTime: ("test_law_1_what_is_declared_answers", "poll_seconds is 0; expected a number above 0, or None"),
     ToolsBreak: ("test_law_1_what_is_declared_answers", "tools/list answers -32603"),
     CompletionBreaks: ("test_law_1_what_is_declared_answers", "completion/complete answers -32603"),
     PriorityOfSeven: ("test_law_1_what_is_declared_answers", "7 is greater than the maximum of 1"),

@@ -1,15 +1,34 @@
 """What outlives a request: sessions, streams and work belong to whoever opened them, as long as they may."""
 
 import asyncio
+import threading
+from collections.abc import Mapping, Sequence
+from contextlib import AbstractAsyncContextManager
 
-from carrel.limits import MAX_BATCH
+import pytest
+
+from carrel.limits import MAX_BATCH, WORKER_THREADS
+from carrel.model import Tool, ToolResult
 from carrel.permissions import Access
+from carrel.provider import Call
 from carrel.transports.http import App
 from carrel.transports.http_guard import Doors, Guard
-from carrel.transports.http_threads import Places
-from tests.http_asking import INITIALIZE, JSON, application, ask, asking, legacy, modern, modern_headers, run
+from carrel.transports.http_threads import Places, _Errand
+from tests.http_asking import (
+    INITIALIZE,
+    JSON,
+    META,
+    Exchange,
+    application,
+    ask,
+    asking,
+    legacy,
+    modern,
+    modern_headers,
+    run,
+)
 from tests.memory_provider import Eventful, Gated, Memory
-from tests.waiting import PATIENCE_S
+from tests.waiting import PATIENCE_S, until
 
 
 class Keys:
@@ -97,6 +116,37 @@ def test_a_session_whose_token_was_taken_back_is_told_nothing_more() -> None:
 # Batches
 
 
+class Telling(Gated):
+    """Has a tool that tells something, then waits at the gate."""
+
+    def tools(self) -> Sequence[Tool]:
+        return (Tool("tell", "Tells.", {"type": "object", "properties": {}}),)
+
+    def call(self, name: str, arguments: Mapping[str, object], call: Call) -> ToolResult:
+        call.progress(1)
+        self.read("gate/1")
+        return ToolResult(("the result",))
+
+
+@pytest.mark.parametrize("is_taken_back", [False, True])
+def test_a_caller_whose_token_was_taken_back_is_not_told_the_result(is_taken_back: bool) -> None:
+    telling, keys = Telling(), Keys(one=Access("one"))
+    app = guarded(telling, keys=keys)
+
+    async def talk() -> None:
+        params = {"name": "tell", "arguments": {}, "_meta": {**META, "progressToken": "p"}}
+        headers = bearing("one", modern_headers("tools/call", "tell"))
+        async with asking(app, "POST", "/mcp", headers, modern("tools/call", params)) as exchange:
+            assert (await exchange.message())["params"]["progress"] == 1
+            if is_taken_back:
+                keys.known.clear()
+            telling.open_gate()
+            last = await exchange.message()
+        assert last is None if is_taken_back else last["result"]["content"][0]["text"] == "the result"
+
+    run(talk)
+
+
 def test_a_batch_holds_no_request_that_needs_headers_or_agrees_on_a_version() -> None:
     app = application(Memory())
 
@@ -140,6 +190,45 @@ def test_work_of_a_client_that_left_still_counts_as_its_own() -> None:
     run(talk)
 
 
+def test_work_of_a_client_that_left_before_it_began_makes_room() -> None:
+    gated, shelf = Gated(), Gated("other", {"a": "text"})
+    app = guarded(gated, shelf, keys=Keys(one=Access("one")))
+    app.threads._waiting = Places(WORKER_THREADS + 1)
+
+    async def talk() -> None:
+        def reading(number: int) -> AbstractAsyncContextManager[Exchange]:
+            uri = f"gated:///gate/{number}"
+            headers = bearing("one", modern_headers("resources/read", uri))
+            return asking(app, "POST", "/mcp", headers, modern("resources/read", {"uri": uri}))
+
+        for number in range(WORKER_THREADS):
+            async with reading(number):
+                await arrived(gated)
+        async with reading(WORKER_THREADS):
+            await asyncio.to_thread(until, lambda: app.threads._waiting.taken > WORKER_THREADS)
+        await asyncio.to_thread(until, lambda: not any(one.name == "carrel-aside" for one in threading.enumerate()))
+        text = legacy("resources/read", {"uri": "other:///a"})
+        reply = await ask(app, "POST", "/mcp", bearing("one"), text)
+        assert reply.json["result"]["contents"][0]["text"] == "text"
+        gated.open_gate()
+
+    run(talk)
+
+
+def test_what_a_function_gave_as_its_time_ran_out_is_given_or_discarded_never_both() -> None:
+    async def talk() -> None:
+        discarded: list[str] = []
+        errand = _Errand(Access("one"), lambda: "reading", discarded.append)
+        errand.run()
+        errand.settle(None)
+        errand.settle(None)
+        assert await errand.future == "reading"
+        await asyncio.sleep(0)
+        assert discarded == []
+
+    run(talk)
+
+
 def test_who_waits_when_the_server_stops_is_told_at_once() -> None:
     gated = Gated()
     app = application(gated)
@@ -161,5 +250,70 @@ def test_who_waits_when_the_server_stops_is_told_at_once() -> None:
             assert (reply.json["id"], reply.json["error"]["data"]["dev.carrel/error"]) == (1, "unavailable")
         assert (plain.status, plain.json) == (503, {"error": "Server is stopping"})
         gated.open_gate()
+
+    run(talk)
+
+
+class Stubborn(Memory):
+    """Has a tool that, once it is to stop, is waited for until `let_go`."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.is_stopped = threading.Event()
+        self.let_go = threading.Event()
+
+    def call(self, name: str, arguments: Mapping[str, object], call: Call) -> ToolResult:
+        def stop() -> None:
+            self.is_stopped.set()
+            self.let_go.wait(PATIENCE_S)
+
+        call.on_cancel(stop)
+        self.waiting.release()
+        self.is_stopped.wait(PATIENCE_S)
+        return ToolResult(("too late",))
+
+
+@pytest.mark.parametrize("era", ["modern", "legacy"])
+def test_a_tool_that_takes_its_time_to_stop_keeps_nobody_from_being_told(era: str) -> None:
+    stubborn = Stubborn()
+    app = application(stubborn)
+
+    async def talk() -> None:
+        params = {"name": "wait", "arguments": {}}
+        if era == "modern":
+            headers, body = modern_headers("tools/call", "wait"), modern("tools/call", params)
+        else:
+            headers, body = await open_session(app), legacy("tools/call", params)
+        asked = asyncio.ensure_future(ask(app, "POST", "/mcp", headers, body))
+        assert await asyncio.to_thread(stubborn.waiting.acquire, True, PATIENCE_S)
+        app.end()
+        reply = await asked
+        assert (reply.status, reply.json["error"]["message"]) == (200, "Server is stopping")
+        assert not stubborn.let_go.is_set()
+        assert await asyncio.to_thread(stubborn.is_stopped.wait, PATIENCE_S)
+        stubborn.let_go.set()
+
+    run(talk)
+
+
+@pytest.mark.parametrize("way", ["tool", "resource"])
+def test_who_waits_in_a_session_that_ends_is_told_at_once(way: str) -> None:
+    gated, stubborn = Gated(), Stubborn()
+    app = application(gated, stubborn)
+    calls = {
+        "tool": legacy("tools/call", {"name": "wait", "arguments": {}}),
+        "resource": legacy("resources/read", {"uri": "gated:///gate/1"}),
+    }
+
+    async def talk() -> None:
+        headers = await open_session(app)
+        asked = asyncio.ensure_future(ask(app, "POST", "/mcp", headers, calls[way]))
+        await (arrived(gated) if way == "resource" else asyncio.to_thread(stubborn.waiting.acquire, True, PATIENCE_S))
+        assert (await ask(app, "DELETE", "/mcp", headers)).status == 204
+        reply = await asked
+        assert (reply.status, reply.json["id"], reply.json["error"]["message"]) == (200, 1, "Session ended")
+        gated.open_gate()
+        stubborn.let_go.set()
+        app.end()
 
     run(talk)

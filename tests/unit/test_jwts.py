@@ -189,6 +189,23 @@ def test_a_token_need_not_name_its_key(tmp_path: Path, more: dict[str, str]) -> 
     assert issuer.verify(sign(names_key=False)[:-4] + "AAAA") is None
 
 
+@pytest.mark.parametrize(
+    "strange",
+    [
+        {"kty": "EC", "crv": "P-999", "x": "AA", "y": "AA"},
+        {"kty": "AKP", "kid": "pq", "pub": "AAAA"},
+        {"kty": "RSA", "n": 5, "e": "AQAB"},
+        {},
+        "key",
+    ],
+)
+def test_a_key_that_is_not_understood_costs_none_of_the_others(tmp_path: Path, strange: object) -> None:
+    keys = [strange, *json.loads(key_set(KEY))["keys"]]
+    (tmp_path / "keys.json").write_text(json.dumps({"keys": keys}), "utf-8")
+
+    assert Issuer(ISSUER, AUDIENCE, str(tmp_path / "keys.json")).verify(sign()) is not None
+
+
 @pytest.mark.parametrize("more", [{"use": "enc"}, {"alg": "ES384"}])
 def test_a_key_for_something_else_verifies_nothing(tmp_path: Path, more: dict[str, str]) -> None:
     (tmp_path / "keys.json").write_text(key_set(KEY, OTHER, **more), "utf-8")

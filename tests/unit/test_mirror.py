@@ -97,7 +97,7 @@ def test_parts_read_one_after_another_are_the_whole(tmp_path: Path, encoding: st
             "[bytes 0 to 65536 of 250000; next: workspace:///a.txt?start=65536&length=65536]",
         ),
         ("?lines=2-30000", {}, "[bytes 5 to 65541 of 250000; next: workspace:///a.txt?start=65541&length=65536]"),
-        ("?lines=2-3", {}, "[bytes 5 to 15 of 250000; next: workspace:///a.txt?start=15&length=65536]"),
+        ("?lines=2-3", {}, "[bytes 5 to 15 of 250000; next: workspace:///a.txt?lines=4-5]"),
     ],
 )
 def test_no_way_of_asking_gives_more_than_a_part(tmp_path: Path, query: str, part: dict[str, int], note: str) -> None:
@@ -107,6 +107,28 @@ def test_no_way_of_asking_gives_more_than_a_part(tmp_path: Path, query: str, par
 
     assert (is_error, str(block).rpartition("\n")[2]) == (False, note)
     assert len(str(block)) <= PART_BYTES + len(note) + 1
+
+
+@pytest.mark.parametrize(
+    ("lines", "following"),
+    [("2-3", "?lines=4-5"), ("2-30000", "?start=65541&length=65536"), ("2-", "?start=65541&length=65536")],
+)
+def test_what_a_part_calls_the_next_can_be_read_and_is_next(tmp_path: Path, lines: str, following: str) -> None:
+    (tmp_path / "a.txt").write_text("line\n" * 50_000, encoding="utf-8")
+    catalog = Catalog([workspace(tmp_path)])
+
+    [part] = catalog.read_part(f"workspace:///a.txt?lines={lines}", None, PART_BYTES).items
+
+    told = part.meta or {}
+    assert told["dev.carrel/next"] == f"workspace:///a.txt{following}"
+    [after] = catalog.read(str(told["dev.carrel/next"])).items
+    assert (after.meta or {})["dev.carrel/start"] == told["dev.carrel/start"] + told["dev.carrel/length"]  # type: ignore[operator]
+
+
+def test_a_next_page_is_named_after_a_text_that_is_all_there() -> None:
+    shelf = Shelf(Text("a page", meta={"dev.carrel/next": "shelf://all?after=a"}))
+
+    assert read(shelf, "shelf://all") == (False, ("a page\n[next: shelf://all?after=a]",))
 
 
 def test_a_folder_is_one_line_for_each_child(tmp_path: Path) -> None:

@@ -3,12 +3,15 @@
 import stat
 import subprocess
 import sys
+import threading
+from concurrent.futures import ThreadPoolExecutor, wait
 from pathlib import Path
 
 import pytest
 
+from carrel.permissions import Access
 from carrel.private import locked, replace_private
-from carrel.tokens import TokenStore
+from carrel.tokens import Keyring, Token, TokenStore
 from tests.waiting import PATIENCE_S
 
 WRITERS = 6
@@ -104,3 +107,22 @@ def test_a_folder_that_is_there_keeps_its_mode(tmp_path: Path) -> None:
         replace_private(str(folder / "kept.json"), "text")
 
     assert stat.S_IMODE(folder.stat().st_mode) == 0o755
+
+
+def test_who_comes_while_the_tokens_are_read_for_the_first_time_waits_for_them(tmp_path: Path) -> None:
+    is_read, gate = threading.Event(), threading.Event()
+
+    class Slow(TokenStore):
+        def all(self) -> list[Token]:
+            is_read.set()
+            gate.wait(PATIENCE_S)
+            return super().all()
+
+    keyring = Keyring(Slow({"XDG_STATE_HOME": str(tmp_path)}), "the local one")
+    with ThreadPoolExecutor() as pool:
+        first = pool.submit(keyring.find, "the local one")
+        assert is_read.wait(PATIENCE_S)
+        second = pool.submit(keyring.find, "the local one")
+        wait([second], 0.05)
+        gate.set()
+        assert [one.result(PATIENCE_S) for one in (first, second)] == [Access("local")] * 2

@@ -483,3 +483,13 @@ def test_a_subscription_whose_list_cannot_be_surveyed_leaves_nothing_behind() ->
     assert not watcher._subscriptions
     shelf.begin.set()
     watcher.close()
+
+
+@pytest.mark.parametrize("interval", [0, -1, 1e-9, float("nan"), float("inf"), float("-inf")])
+def test_a_provider_is_asked_within_reason_whatever_it_says(interval: float) -> None:
+    class Hasty(Counted):
+        poll_seconds = interval
+
+    catalog = Catalog([Hasty()])
+
+    assert 0.01 <= Watcher(catalog)._interval(catalog.mounted[0]) <= 86_400

@@ -5,7 +5,7 @@ from collections.abc import Callable, Iterator
 
 import pytest
 
-from carrel.limits import MAX_PENDING, WORKER_THREADS
+from carrel.limits import MAX_PATIENT, MAX_PENDING, WORKER_THREADS
 from carrel.transports.workers import Workers
 from carrel.work import Running, Work
 from tests.waiting import PATIENCE_S
@@ -124,6 +124,25 @@ def test_work_that_ends_its_thread_costs_its_provider_no_place() -> None:
     others.wait_for(3 * WORKER_THREADS)
 
     assert set(others.given) == {b"done"}
+    workers.close()
+
+
+@pytest.mark.filterwarnings("ignore::pytest.PytestUnhandledThreadExceptionWarning")
+def test_patient_work_that_ends_its_thread_is_answered_and_leaves_its_place() -> None:
+    workers, ended = Workers(lambda _: None), Answers()
+
+    def leave() -> bytes:
+        raise SystemExit
+
+    for count in range(1, 2 * MAX_PATIENT):
+        patient = Work(Running(lambda: None), leave, lambda: b"late", lambda: b"busy", is_patient=True)
+        workers.submit(patient, ended.take)
+        ended.wait_for(count)
+        for thread in threading.enumerate():
+            if thread.name == "carrel-patient":
+                thread.join(PATIENCE_S)
+
+    assert set(ended.given) == {b"late"}
     workers.close()
 
 

@@ -66,7 +66,8 @@ def change_trust(choices: Choices, *, is_list: bool, is_revoked: bool) -> None:
     config = choices.config()
     file = config.place.file
     if file is None:
-        raise ConfigError("there is no carrel.toml, and no [tool.carrel] in a pyproject.toml, here or above")
+        missing = "there is no carrel.toml, and no [tool.carrel] in a pyproject.toml, here or above"
+        raise ConfigError("; ".join((missing, *config.place.passed_over)))
     if is_revoked:
         was_trusted = store.revoke(file.path)
         told = "No longer trusted" if was_trusted else "Was not trusted"

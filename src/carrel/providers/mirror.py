@@ -11,7 +11,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from typing import Final
 
 from carrel.catalog import Catalog
-from carrel.content import OTHER_PARTS
+from carrel.content import OPEN_ENDED, OTHER_PARTS
 from carrel.errors import ProviderError, RequestError
 from carrel.model import Blob, Item, Range, Reading, Resource, ResourceLink, Text, Tool, ToolResult
 from carrel.provider import Call, Route
@@ -21,8 +21,6 @@ PART_BYTES: Final = 65_536
 """What one read gives, in bytes of UTF-8: what a model takes in at a time."""
 _SHORTER: Final = (PART_BYTES - 3, PART_BYTES // 3)
 """What is read where that was too long: the last character is given whole, and one byte may become three of UTF-8."""
-_OPEN_ENDED: Final = frozenset({"tail", "since"})
-"""Parts that have no places of their own: what follows in them cannot be asked for."""
 LIST_LENGTH: Final = 100
 
 _LIST: Final = Tool(
@@ -135,14 +133,23 @@ def _part(item: Item, uri: str) -> list[str | ResourceLink]:
     """Show one item, and say what comes after it."""
     start, length, total = (_number(item, name) for name in ("start", "length", "total"))
     block, *links = _blocks(item, uri)
-    if not isinstance(item, Text) or start + length >= total:
+    if not isinstance(item, Text):
         return [block, *links]
-    names = {name for name, _ in pairs(split_query(uri)[1] or "")}
-    if names & _OPEN_ENDED:
+    told = (item.meta or {}).get("dev.carrel/next")
+    is_own = isinstance(told, str) and "start" not in _names(told)
+    if start + length >= total:
+        return [f"{block}\n[next: {told}]" if is_own else block]
+    if is_own:
+        advice = f"next: {told}"
+    elif _names(uri) & OPEN_ENDED:
         advice = f"ask for less, or for the whole in parts: {with_query(without(uri, OTHER_PARTS), start=0)}"
     else:
         advice = f"next: {with_query(without(uri, OTHER_PARTS), start=start + length, length=PART_BYTES)}"
     return [f"{block}\n[bytes {start} to {start + length} of {total}; {advice}]"]
+
+
+def _names(uri: str) -> set[str]:
+    return {name for name, _ in pairs(split_query(uri)[1] or "")}
 
 
 def _several(reading: Reading, uri: str) -> list[str | ResourceLink]:

@@ -46,6 +46,7 @@ class Endpoint:
         self._sessions = sessions
         self._is_let_in = is_let_in
         self._waiting: set[Waiting] = set()
+        sessions.on_end = self._end_waiting
 
     async def answer(self, request: Request) -> None:
         """Answer one request."""
@@ -58,11 +59,21 @@ class Endpoint:
 
     def close(self) -> None:
         """End every stream, each with its result, and every session."""
+        busy = {waiting.connection for waiting in self._waiting if waiting.connection.is_busy}
         for waiting in tuple(self._waiting):
-            for ending in waiting.connection.close():
+            for ending in () if waiting.connection in busy else waiting.connection.close():
                 waiting.outbox.finish(ending)
-            waiting.outbox.finish(waiting.stopped())
+            waiting.fail("Server is stopping")
+        for connection in busy:
+            # Only now: work that is stopped gives no answer, and may take its time.
+            aside(connection.close)
         self._sessions.close()
+
+    def _end_waiting(self, session: Session) -> None:
+        """Answer what still waits in a session that ends."""
+        for waiting in tuple(self._waiting):
+            if waiting.connection is session.connection:
+                waiting.fail("Session ended")
 
     # POST: one message
 
@@ -176,7 +187,7 @@ class Endpoint:
             await self._wait(request, Waiting(connection, outbox, call.era, call.id), given, take)
         finally:
             if call.era is Era.MODERN:
-                if isinstance(given, Work) and not outbox.is_finished:
+                if connection.is_busy or (isinstance(given, Work) and not outbox.is_finished):
                     aside(connection.close)
                 else:
                     connection.close()
@@ -290,9 +301,9 @@ class Waiting(NamedTuple):
     era: Era
     request_id: bytes | None = None
 
-    def stopped(self) -> bytes:
-        """Give the answer that says that the server stops."""
-        return failures.encode(ProviderError("Server is stopping", word="unavailable"), self.era, self.request_id)
+    def fail(self, problem: str) -> None:
+        """Answer that there will be no result, unless there is an answer already."""
+        self.outbox.finish(failures.encode(ProviderError(problem, word="unavailable"), self.era, self.request_id))
 
 
 async def _reply(request: Request, answer: bytes, era: Era) -> None:

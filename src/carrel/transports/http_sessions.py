@@ -6,6 +6,7 @@ Ids are 128 random bits and work only for whoever opened the session, with the s
 import asyncio
 import secrets
 from collections import Counter, OrderedDict
+from collections.abc import Callable
 from time import monotonic
 from typing import Final
 
@@ -63,6 +64,7 @@ class Sessions:
         self._live: OrderedDict[str, Session] = OrderedDict()
         self._owned: Counter[str] = Counter()
         self._timer: asyncio.TimerHandle | None = None
+        self.on_end: Callable[[Session], None] = lambda _: None
 
     def __len__(self) -> int:
         """Count them."""
@@ -99,6 +101,8 @@ class Sessions:
             self._owned[session.owner] -= 1
             if not self._owned[session.owner]:
                 del self._owned[session.owner]
+        # First: work that is stopped gives no answer.
+        self.on_end(session)
         session.end()
 
     def close(self) -> None:

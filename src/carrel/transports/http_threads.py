@@ -33,7 +33,7 @@ class Threads:
 
         It counts until it is done, also when whoever asked has left meanwhile.
         """
-        leave = self._waiting.enter(access.name)
+        leave = self._enter(access)
         if leave is None:
             take(work.refuse())
             return
@@ -56,7 +56,7 @@ class Threads:
 
         `discard` gets what came too late for anybody to want it; `owner` is the provider that is waited for.
         """
-        leave = self._waiting.enter(access.name)
+        leave = self._enter(access)
         if leave is None:
             raise ProviderError("Too many requests wait: slow down", word="busy", data={"retryAfterMs": 1_000})
         errand = _Errand(access, action, discard)
@@ -68,6 +68,14 @@ class Threads:
         finally:
             self._errands.discard(errand)
             leave()
+
+    def _enter(self, access: Access) -> Callable[[], None] | None:
+        """Take a place for work, if need be one of work that was cancelled before it began."""
+        leave = self._waiting.enter(access.name)
+        if leave is None:
+            self._workers.drop_cancelled()
+            leave = self._waiting.enter(access.name)
+        return leave
 
     @contextmanager
     def streaming(self, access: Access) -> Iterator[bool]:
@@ -122,6 +130,7 @@ class _Errand(Generic[_Made]):
             self.future.set_exception(ProviderError("Server is stopping", word="unavailable"))
 
     def settle(self, _: bytes | None) -> None:
+        """Give what there is. It may be called twice: by the clock, and by the thread that was done just then."""
         # The loop may be gone: then nobody waits any more.
         with contextlib.suppress(RuntimeError):
             self._loop.call_soon_threadsafe(self._settle)
@@ -131,7 +140,7 @@ class _Errand(Generic[_Made]):
             if self._made and self._discard is not None:
                 self._discard(self._made.pop())
         elif self._made:
-            self.future.set_result(self._made[0])
+            self.future.set_result(self._made.pop())
         else:
             self.future.set_exception(self._failure)
 

@@ -108,19 +108,20 @@ class Outbox:
 
 
 async def stream(request: Request, outbox: Outbox, is_over: Callable[[], bool]) -> None:
-    """Send what the outbox gets until it is finished, or until it is over for another reason."""
+    """Send what the outbox gets until it is finished; where it is over for another reason, not even the answer."""
     await request.begin(200, HEADERS)
     await request.write(_COMMENT)
+    last = b""
     while not is_over():
         waiting = outbox.take()
         if waiting:
             await request.write(b"".join([frame(message) for message in waiting]))
         elif outbox.is_finished:
+            last = b"" if outbox.answer is None else frame(outbox.answer)
             break
         elif await outbox.wait(KEEP_ALIVE_S):
             await request.write(_COMMENT)
-    answer = outbox.answer if outbox.is_finished else None
-    await request.write(b"" if answer is None else frame(answer), is_last=True)
+    await request.write(last, is_last=True)
 
 
 def frame(message: bytes) -> bytes:

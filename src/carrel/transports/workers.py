@@ -75,6 +75,13 @@ class Workers:
         if is_full:
             given(work.refuse())
 
+    def drop_cancelled(self) -> None:
+        """Let work that nobody wants any more, and that has not begun, leave at once."""
+        with self._is_needed:
+            unwanted = self._drop_cancelled()
+        for give_up in unwanted:
+            give_up(None)
+
     def _is_full(self, owner: str) -> bool:
         return len(self._waiting.get(owner, ())) >= MAX_PENDING or self._pending >= MAX_PENDING_IN_ALL
 
@@ -108,10 +115,17 @@ class Workers:
             threading.Thread(target=self._work_patiently, args=(work, take), name="carrel-patient", daemon=True).start()
 
     def _work_patiently(self, work: Work, take: Take) -> None:
-        take(work.run())
-        with self._is_drained:
-            self._patient -= 1
-            self._is_drained.notify_all()
+        """Be the thread of one piece. What ends it, even what is no mere error, leaves nobody waiting."""
+        is_done = False
+        try:
+            take(work.run())
+            is_done = True
+        finally:
+            if not is_done:
+                take(work.expire())
+            with self._is_drained:
+                self._patient -= 1
+                self._is_drained.notify_all()
 
     def drain(self, grace_s: float) -> None:
         """Wait until everything is done, at most this long."""
