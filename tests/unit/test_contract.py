@@ -513,6 +513,7 @@ def law(contract: ProviderContract, name: str) -> Callable[[], None]:
     return held
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("kind", "name", "complaint"), [(kind, *law) for kind, law in WRONG.items()])
 def test_a_wrong_provider_is_caught_by_the_law_it_breaks(kind: type[Shelf], name: str, complaint: str) -> None:
     contract = Contract()

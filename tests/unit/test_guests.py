@@ -259,6 +259,7 @@ def test_a_clash_that_appears_later_leaves_the_first_its_own_and_is_told(project
     assert read == (Text("One", "text/plain"),)
 
 
+@pytest.mark.slow
 def test_the_doctor_tells_of_an_object_that_does_not_load_and_of_a_clash(project: Path) -> None:
     write(project / "one.py", OBJECT.format(name="One", uri="logs://run/1"))
     own = project.parent / ".config/carrel/config.toml"

@@ -736,6 +736,7 @@ class KeepsThread(Greenhouse):
         return super().capabilities()
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("kind", "law", "complaint"),
     [
