@@ -15,6 +15,8 @@ import pytest
 
 from tests.waiting import until
 
+pytestmark = pytest.mark.slow
+
 CARREL = (sys.executable, "-m", "carrel")
 
 
@@ -64,14 +66,12 @@ def test_a_command_is_run_as_always_and_its_log_is_kept(carrel: Carrel) -> None:
     assert b'"dev.carrel/state": "exited"' in carrel("cat", uri, "--json").stdout
 
 
-@pytest.mark.slow
 def test_options_after_the_command_are_the_commands(carrel: Carrel) -> None:
     assert carrel("run", "echo", "--name", "--help", "-x").stdout == b"--name --help -x\n"
     assert carrel("run", "--name", "n", "--kind", "build", "--", "echo", "--", "a b").stdout == b"-- a b\n"
     assert [uri.rpartition("_")[0] for uri in listed(carrel)] == ["logs://build/n", "logs://run/echo"]
 
 
-@pytest.mark.slow
 def test_the_project_may_be_named_after_the_command(
     carrel: Carrel, project: Path, tmp_path_factory: pytest.TempPathFactory
 ) -> None:
@@ -82,7 +82,6 @@ def test_the_project_may_be_named_after_the_command(
     assert carrel("tail", uri, "--project", str(project), cwd=str(elsewhere)).stdout == b"a\n"
 
 
-@pytest.mark.slow
 @pytest.mark.parametrize(
     ("words", "code", "said"),
     [
@@ -111,7 +110,6 @@ def test_a_log_that_cannot_be_kept_costs_one_warning(carrel: Carrel, project: Pa
     assert ran.stderr == b"carrel: the log is not kept: Not a directory\n"
 
 
-@pytest.mark.slow
 def test_a_mistake_in_the_configuration_does_not_keep_a_command_from_running(carrel: Carrel, project: Path) -> None:
     (project / "carrel.toml").write_text("[logs]\nmax_byte = 3\n")
     ran = carrel("run", "--", "echo", "a")
@@ -121,7 +119,6 @@ def test_a_mistake_in_the_configuration_does_not_keep_a_command_from_running(car
     assert b"did you mean 'max_bytes'?" in ran.stderr
 
 
-@pytest.mark.slow
 def test_settings_bound_the_log_and_the_number_of_logs(carrel: Carrel, project: Path) -> None:
     (project / "carrel.toml").write_text("[logs]\nmax_entries = 3\nspool_logs = 2\n")
     for _ in range(3):
@@ -161,7 +158,6 @@ def first_line(child: "subprocess.Popen[bytes]") -> bytes:
     return child.stdout.readline()
 
 
-@pytest.mark.slow
 @pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT])
 def test_signals_are_passed_on(running: Callable[[str], "subprocess.Popen[bytes]"], number: signal.Signals) -> None:
     # Not by a shell: one that was started with a signal ignored, as in the background, cannot trap it.
@@ -176,7 +172,6 @@ def test_signals_are_passed_on(running: Callable[[str], "subprocess.Popen[bytes]
     assert child.wait(10) == 5
 
 
-@pytest.mark.slow
 def test_tail_follows_until_the_end(
     carrel: Carrel, running: Callable[[str], "subprocess.Popen[bytes]"], project: Path, environment: dict[str, str]
 ) -> None:
@@ -194,7 +189,6 @@ def test_tail_follows_until_the_end(
     assert child.wait(10) == 3
 
 
-@pytest.mark.slow
 def test_a_log_is_readable_after_its_writer_was_killed(
     carrel: Carrel, running: Callable[[str], "subprocess.Popen[bytes]"], project: Path
 ) -> None:
@@ -238,7 +232,6 @@ def at_a_terminal(
     return shown, code
 
 
-@pytest.mark.slow
 def test_at_a_terminal_the_command_has_one_too(carrel: Carrel, project: Path, environment: dict[str, str]) -> None:
     script = "test -t 0 && test -t 1 && test -t 2 && echo terminal; printf '\\033[31mred\\033[0m\\n'; read x; echo $x"
     command = [*CARREL, "run", "--", "sh", "-c", script]
@@ -248,7 +241,6 @@ def test_at_a_terminal_the_command_has_one_too(carrel: Carrel, project: Path, en
     assert carrel("tail", *listed(carrel)).stdout == b"terminal\nred\ntyped\n"
 
 
-@pytest.mark.slow
 def test_what_is_typed_at_the_terminal_interrupts_once(project: Path, environment: dict[str, str]) -> None:
     script = (
         "import signal, time\nn = []\nsignal.signal(signal.SIGINT, lambda *_: n.append(1))\n"

@@ -19,6 +19,8 @@ from carrel.providers.logs.settings import Command, FlutterSettings, ProcessSett
 from tests.logging_project import Caller, answer, call, command, ended, logs, meta, text
 from tests.waiting import PATIENCE_S, until
 
+pytestmark = pytest.mark.slow
+
 FLUTTER = """\
 #!/bin/sh
 for word in "$@"; do echo "[$word]"; done
@@ -385,7 +387,6 @@ def test_who_gives_up_a_build_ends_it(tmp_path: Path) -> None:
     provider.close()
 
 
-@pytest.mark.slow
 def test_progress_rises_and_tells_the_last_line(tmp_path: Path) -> None:
     provider = logs(tmp_path, {"make": command(f"echo {'x' * 200}; sleep 1.3; echo; exec sleep 0.2", kind="build")})
     caller = Caller()

@@ -15,6 +15,8 @@ from carrel import processes as processes_module
 from carrel.processes import End, Process, Processes, Program, Stream
 from tests.waiting import PATIENCE_S, until
 
+pytestmark = pytest.mark.slow
+
 
 class Kept:
     """Keeps everything it is given."""
@@ -133,7 +135,6 @@ def test_output_of_surviving_grandchildren_is_read_for_a_while(processes: Proces
     assert kept.ends == [("exited", 0, "")]
 
 
-@pytest.mark.slow
 def test_a_grandchild_that_keeps_the_pipe_does_not_keep_the_log_open(processes: Processes) -> None:
     began = monotonic()
     process, kept = shell(processes, "sleep 60 & echo $!")
@@ -229,7 +230,6 @@ def test_closed_nothing_is_left_and_nothing_starts_any_more(processes: Processes
     assert late.is_over
 
 
-@pytest.mark.slow
 def test_no_child_outlives_a_parent_that_was_killed(tmp_path: Path) -> None:
     """The parent is killed with SIGKILL; a child, one that ignores SIGTERM, and a grandchild are gone in a second."""
     script = (
@@ -260,7 +260,6 @@ def test_no_child_outlives_a_parent_that_was_killed(tmp_path: Path) -> None:
     parent.stdout.close()
 
 
-@pytest.mark.slow
 def test_ten_children_at_full_speed_are_captured_without_a_torn_line(processes: Processes) -> None:
     count = 20_000
     script = f"i=0; while [ $i -lt {count} ]; do echo line-NAME-$i-NAME; i=$((i+1)); done"

@@ -24,6 +24,8 @@ from tests.memory_provider import Gated, Shelf
 from tests.schemas import LEGACY, MODERN, Conversation, check, with_meta
 from tests.waiting import PATIENCE_S
 
+pytestmark = pytest.mark.slow
+
 ROOT = Path(__file__).parents[2]
 PROMPT_S = 1.5
 """A second to end, and half of one for a machine that is busy with other tests."""
@@ -317,7 +319,6 @@ def test_notifications_interleave_with_answers(child: Child) -> None:
     assert (code, took < PROMPT_S, [message["id"] for message in last]) == (0, True, ["s"])
 
 
-@pytest.mark.slow
 def test_many_large_answers_to_one_small_chunk_are_not_held_in_memory(child: Child) -> None:
     count = 120
     child.write(child.read("before", "levers:///memory"))
@@ -349,7 +350,6 @@ def test_the_end_of_input_lets_running_work_finish(child: Child) -> None:
     assert (code, took < PROMPT_S, sorted(message["id"] for message in last)) == (0, True, [1, 2])
 
 
-@pytest.mark.slow
 @pytest.mark.parametrize("way", ["end", signal.SIGTERM, signal.SIGINT])
 def test_work_that_does_not_end_is_given_up(child: Child, way: str | signal.Signals) -> None:
     child.write(child.read(1, "gated:///gate/1") + child.request(2, "tools/call", {"name": "wait"}))
