@@ -226,7 +226,7 @@ class Catalog:
                 if wanted is not None:
                     raise content.cut_twice(uri)
                 wanted = reading.range
-            if most is not None and len(reading.items) == 1 and reading.more is None:
+            if most is not None and len(reading.items) == 1 and not reading.is_folder:
                 item, wanted = content.shorten(reading.items[0], wanted, most)
                 reading = replace(reading, items=(item,))
             finished = self._finish(reading, uri, wanted, condition, found)

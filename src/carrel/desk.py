@@ -92,10 +92,10 @@ def _choose(known: detect.Known, config: Config, chosen: ServerSettings) -> Choi
         return Choice(known.name, "left out", "by --only or --without, or [server] only or without")
     if config.values(known.name).get("enabled") is False:
         return Choice(known.name, "left out", f"by [{known.name}] enabled = false")
-    if _is_named(known, config, chosen):
-        return Choice(known.name, "served", "asked for by name")
     if known.needs_project and config.place.is_too_much:
         return Choice(known.name, "left out", "this is no project")
+    if _is_named(known, config, chosen):
+        return Choice(known.name, "served", "asked for by name")
     reason = known.reason(Project(config.root, config.environment))
     if reason is None:
         return Choice(known.name, "not called for", "nothing of it in this folder")

@@ -459,6 +459,15 @@ def test_a_home_is_no_project_unless_somebody_says_so(home: Path, monkeypatch: p
     assert "start Carrel in a project" in by_chance.notes[0]
 
 
+def test_settings_for_every_project_make_no_project_of_a_home(home: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    write(home / ".config/carrel/config.toml", "[workspace]\nhidden = 'show'\n")
+    desk = open_desk(working_in(home, home, monkeypatch))
+    states = {choice.name: choice.state for choice in desk.choices}
+    desk.close()
+
+    assert states["workspace"] == "left out"
+
+
 def test_the_whole_machine_is_no_project(home: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     assert working_in(Path("/"), home, monkeypatch).place.is_too_much
 

@@ -8,6 +8,7 @@ from typing import Final
 
 from carrel.cli import exits
 from carrel.errors import BadArgument, CarrelError, ConfigError, RemoteError
+from carrel.sandbox import is_inside
 from carrel.trust import state_folder
 
 _OUTPUT: Final = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG, errno.EIO)
@@ -52,10 +53,6 @@ def _about_this_machine(error: Exception) -> str:
 
 def _advice(path: str) -> str:
     state = state_folder(os.environ)
-    if not (_is_below(state, path) or _is_below(path, state)):
+    if not (is_inside(state, path) or is_inside(path, state)):
         return ""
     return "; tokens and trust are kept below it: let it be written to, or name another folder in XDG_STATE_HOME"
-
-
-def _is_below(path: str, folder: str) -> bool:
-    return os.path.join(path, "").startswith(os.path.join(folder, ""))
