@@ -145,7 +145,7 @@ def measure_reads(folder: Path, plan: Plan) -> Samples:
     (folder / "lib/small.md").write_text("x" * SIZE, encoding="utf-8")
     carrel = str(Path(sys.executable).parent / "carrel")
     commands = {
-        "file": ((carrel, "serve", "--only", "workspace"), "workspace:///lib/small.md"),
+        "file": ((carrel, "serve", "--only", "workspace", "--project", str(folder)), "workspace:///lib/small.md"),
         "memory": (
             (sys.executable, str(PEERS / "carrel_memory.py"), str(folder / "lib"), "0", "0"),
             f"{served.MEMORY}small.md",
@@ -171,7 +171,7 @@ def measure_memory(place: Path) -> Samples:
     """Page through a large tree over stdio; give the server's memory after page 1 and the most it ever was."""
     carrel = str(Path(sys.executable).parent / "carrel")
     sizes: list[float] = []
-    with Peer((carrel, "serve", "--only", "workspace"), place) as peer:
+    with Peer((carrel, "serve", "--only", "workspace", "--project", str(place)), place) as peer:
         cursor, number = None, 0
         while cursor or not number:
             number += 1
