@@ -206,6 +206,50 @@ def test_nonsense_is_not_worth_a_line_in_the_log(sent: bytes, status: int, caplo
     assert [record.getMessage() for record in caplog.records if record.levelname == "WARNING"] == []
 
 
+# Who would rather speak another protocol
+
+WISH = b"Connection: Upgrade, HTTP2-Settings\r\nUpgrade: h2c\r\nHTTP2-Settings: AAEAAEAAAAIAAAAA\r\n"
+PING = b'{"jsonrpc":"2.0","id":1,"method":"ping"}'
+POST = b"POST /mcp HTTP/1.1\r\n" + HOST + b"Content-Type: application/json\r\n"
+LAST = b"GET /-/health HTTP/1.1\r\nConnection: close\r\n" + HOST + b"\r\n"
+
+
+@pytest.mark.parametrize(
+    "body",
+    [
+        b"Content-Length: %d\r\n\r\n%s" % (len(PING), PING),
+        b"Transfer-Encoding: chunked\r\n\r\n%x\r\n%s\r\n0\r\n\r\n" % (len(PING), PING),
+    ],
+)
+@pytest.mark.parametrize("piece", [1, 7, 1_000])
+def test_a_wish_for_another_protocol_is_passed_over_and_the_body_is_read(body: bytes, piece: int) -> None:
+    sent = (POST + WISH + body) * 2 + POST + body + LAST
+    with (
+        listening(application(Memory())) as port,
+        socket.create_connection(("127.0.0.1", port), timeout=PATIENCE_S) as connection,
+    ):
+        connection.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+        for start in range(0, len(sent), piece):
+            connection.sendall(sent[start : start + piece])
+        answer = b"".join(iter(lambda: connection.recv(65_536), b""))
+    assert answer.count(b"HTTP/1.1 200 OK") == 4
+    assert answer.count(b'"result":{}') == 3
+
+
+def test_a_wish_does_not_get_around_the_bounds() -> None:
+    many = b"GET /-/health HTTP/1.1\r\n" + HOST + WISH + b"X: " + b"x" * 3_000 + b"\r\n\r\n"
+    with listening(application(Memory()), Strict) as port:
+        assert statuses(raw(port, many)) == [431]
+        assert statuses(raw(port, POST + WISH + b"Content-Length: 10\r\n\r\n{")) == [408]
+
+
+def test_a_tunnel_is_not_opened() -> None:
+    with listening(application(Memory())) as port:
+        assert statuses(raw(port, b"CONNECT localhost:1 HTTP/1.1\r\n" + HOST + b"Connection: close\r\n\r\n"))[:1] == [
+            400
+        ]
+
+
 def test_a_body_over_the_bound_is_refused_before_it_is_all_there() -> None:
     app = application(Memory(), max_bytes=1_000)
     head = b"POST /mcp HTTP/1.1\r\n" + HOST + b"Content-Type: application/json\r\n"

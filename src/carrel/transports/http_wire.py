@@ -116,9 +116,7 @@ class Wire(HttpToolsProtocol):
         self._bytes_at_most = len(data) + (self._bytes_at_most if self._is_in_headers else 0)
         self._header_bytes += len(data)
         try:
-            self.parser.feed_data(data)
-        except httptools.HttpParserUpgrade:
-            log.debug("somebody wants to speak something else than HTTP")
+            self._feed(data)
         except httptools.HttpParserError as error:
             log.debug("what came is no HTTP: %s", error, exc_info=True)
             self.send_400_response("Invalid HTTP request")
@@ -130,6 +128,34 @@ class Wire(HttpToolsProtocol):
         elif not self._is_reading and self._deadline is not None:
             self._deadline.cancel()
             self._deadline = None
+
+    def _feed(self, data: bytes) -> None:
+        """Have bytes parsed. A request that would rather go on in another protocol the parser leaves without a body."""
+        rest = memoryview(data)
+        while rest:
+            try:
+                self.parser.feed_data(rest)
+            except httptools.HttpParserUpgrade as stop:
+                rest = rest[stop.args[0] :]
+                if self._is_given_up:
+                    head = self._without_upgrade()
+                    self.parser = httptools.HttpRequestParser(self)
+                    self.parser.set_dangerous_leniencies(lenient_data_after_close=True)
+                    self.parser.feed_data(head)
+            else:
+                return
+
+    @property
+    def _is_given_up(self) -> bool:
+        return self.parser.should_upgrade() and self.parser.get_method() != b"CONNECT"
+
+    def _without_upgrade(self) -> bytes:
+        """Spell a head anew without its wish for another protocol, which may be ignored (RFC 9110, 7.8).
+
+        Java's client, for one, asks for HTTP/2 this way with its first requests.
+        """
+        head = b"%s %s HTTP/%s\r\n" % (self.parser.get_method(), self.url, self.parser.get_http_version().encode())
+        return b"".join([head, *(b"%s: %s\r\n" % one for one in self.headers if one[0] != b"upgrade"), b"\r\n"])
 
     # What the parser finds
 
@@ -149,6 +175,8 @@ class Wire(HttpToolsProtocol):
 
     def on_headers_complete(self) -> None:
         """Its headers are there: go on with it if they are within the size."""
+        if self._is_given_up:
+            return
         self._is_in_headers = False
         self._header_bytes = 0
         if self._is_refused:
@@ -170,6 +198,8 @@ class Wire(HttpToolsProtocol):
 
     def on_message_complete(self) -> None:
         """It is all there."""
+        if self._is_given_up:
+            return
         self._is_reading = False
         self._header_bytes = 0
         if self._is_refused or (self._held is not None and self._answer_at_once(*self._held)):
