@@ -160,7 +160,7 @@ class Catalog:
     ) -> Reading:
         """Read what `find` found."""
         if found.query_range:
-            wanted = _query_range(found, wanted)
+            wanted = _one_of(wanted, _query_range(found), uri)
         elif wanted is not None and not RANGE_NAMES.isdisjoint(found.variables):
             raise content.cut_twice(uri)
         given = found.read(condition)
@@ -183,25 +183,25 @@ class Catalog:
 
         A folder, or several items, are as any read gives them.
         """
+        asked = _query_range(found) if found.query_range else None
         given = found.read()
         reading = given if isinstance(given, Reading) else Reading((given,))
-        wanted = _query_range(found, reading.range) if found.query_range else reading.range
-        if reading.is_folder or len(reading.items) != 1:
-            try:
-                return self._finish(reading, found.uri, wanted, condition, found)
-            finally:
-                close_sources(reading.items)
-        items = tuple(content.stored(item) for item in reading.items)
         try:
+            wanted = _one_of(asked, reading.range, found.uri)
+            if reading.is_folder or len(reading.items) != 1:
+                finished = self._finish(reading, found.uri, wanted, condition, found)
+                close_sources(reading.items)
+                return finished
+            item = content.stored(reading.items[0])
             if wanted is not None and reading.error is None:
-                items = (content.part(items[0], wanted),)
+                item = content.part(item, wanted)
             etag = reading.etag or content.etag_of(reading.items)
         except BaseException:
-            close_sources(items)
+            close_sources(reading.items)
             raise
         mime_type = reading.mime_type or _mime_type(found)
         is_same = condition is not None and reading.error is None and content.matches(condition, etag)
-        return replace(reading, items=items, mime_type=mime_type, etag=etag, range=None, unchanged=is_same)
+        return replace(reading, items=(item,), mime_type=mime_type, etag=etag, range=None, unchanged=is_same)
 
     def _read_once(
         self,
@@ -218,14 +218,11 @@ class Catalog:
         if is_whole and type(given) is Reading and given.range is None and given.etag:
             items = given.items
             if len(items) == 1 and type(items[0]) is Stored:
-                return self._read_whole(given, items[0], uri)
+                return self._read_whole(found, given, items[0], uri)
         reading = given if isinstance(given, Reading) else Reading((given,))
         sources = [item.source for item in reading.items if isinstance(item, Stored)]
         try:
-            if reading.range is not None:
-                if wanted is not None:
-                    raise content.cut_twice(uri)
-                wanted = reading.range
+            wanted = _one_of(wanted, reading.range, uri)
             if most is not None and len(reading.items) == 1 and not reading.is_folder:
                 item, wanted = content.shorten(reading.items[0], wanted, most)
                 reading = replace(reading, items=(item,))
@@ -237,12 +234,13 @@ class Catalog:
         finally:
             close_sources(reading.items)
 
-    def _read_whole(self, given: Reading, item: Stored, uri: str) -> tuple[Reading, bool]:
+    def _read_whole(self, found: Found, given: Reading, item: Stored, uri: str) -> tuple[Reading, bool]:
         """Finish what most reads of files are: the whole of one source, in as few steps as can be."""
         source = item.source
         try:
             items = (content.whole(item, uri, self.max_bytes),)
-            made = (given.mime_type, given.etag, given.last_modified_ms, given.ttl_ms, given.cache_scope)
+            mime_type = given.mime_type or _mime_type(found)
+            made = (mime_type, given.etag, given.last_modified_ms, given.ttl_ms, given.cache_scope)
             return Reading(items, *made, None, given.error, False, given.meta), source.has_moved()
         finally:
             source.close()
@@ -262,7 +260,8 @@ class Catalog:
         elif len(reading.items) == 1 and not reading.is_folder:
             items = (content.cut(reading.items[0], wanted, uri, self.max_bytes),)
         else:
-            raise BadArgument("Invalid parameter: start, length (not for a folder)", data={"parameter": "start"})
+            message = "Invalid parameter: start, length (not for a folder or several items)"
+            raise BadArgument(message, data={"parameter": "start"})
         return replace(reading, items=items, mime_type=mime_type, etag=etag, range=None)
 
     def fingerprint(self, uri: str) -> str | None:
@@ -351,10 +350,15 @@ def _mime_type(found: Found) -> str:
     return "" if found.route is None else found.route.mime_type
 
 
-def _query_range(found: Found, wanted: Range | None) -> Range:
+def _one_of(asked: Range | None, other: Range | None, uri: str) -> Range | None:
+    """Give the one range that was asked for, if one was."""
+    if asked is not None and other is not None:
+        raise content.cut_twice(uri)
+    return other if asked is None else asked
+
+
+def _query_range(found: Found) -> Range:
     """Make a range of the `start` and `length` that stood in the query."""
-    if wanted is not None:
-        raise content.cut_twice(found.uri)
     values: dict[str, int] = {}
     for name, value in found.query_range:
         if name in values:

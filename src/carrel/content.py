@@ -304,7 +304,7 @@ def _first_length(window: bytes) -> int:
 def _utf16_boundary(source: Source, offset: int, order: str) -> int:
     window = source.read(offset - 2, 4)
     first, second = (0, 2) if order == "big" else (1, 3)
-    is_high = 0xD8 <= window[first] <= 0xDB
+    is_high = len(window) > first and 0xD8 <= window[first] <= 0xDB  # a file may shrink while it is read
     if len(window) < 4:
         # A high surrogate and an odd last byte are one malformed part.
         return offset + 1 if is_high and len(window) == 3 else offset

@@ -171,8 +171,11 @@ class Routes:
         for route, template in mounted.routes:
             if template.is_fixed:
                 found = Found(mounted, route, template.text, {})
+                kept = self._normal.setdefault(normalise(template.text), found)
+                if kept.mounted is not mounted:
+                    self.clashes.append(Clash(template.text, kept.mounted.provider.name, mounted.provider.name))
+                    continue
                 self._fixed.setdefault(template.text, found)
-                self._normal.setdefault(normalise(template.text), found)
                 self._fixed_schemes.add(scheme_of(template.text))
             else:
                 keeper = self._keepers.setdefault(template.text, mounted)
@@ -243,10 +246,6 @@ class Routes:
                 self._recent.clear()
             self._recent[uri] = found
         return found
-
-    def owner(self, uri: str) -> Mounted:
-        """Give the provider a URI belongs to."""
-        return self.find(uri).mounted
 
     def reference(self, reference: str) -> tuple[str, tuple[str, ...] | None, Mounted] | None:
         """Give what a completion reference means, its variables (None: the provider knows), and whose it is.

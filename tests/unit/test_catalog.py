@@ -252,6 +252,13 @@ def test_of_two_equal_templates_the_one_configured_first_is_taken() -> None:
     assert text_of(Catalog([first, second]), "x:///z") == "1 a=z"
 
 
+def test_of_two_equal_fixed_uris_the_one_configured_first_is_taken_and_the_clash_is_told() -> None:
+    catalog = Catalog([Desk(("x:///a", says("1")), name="one"), Desk(("X:///a", says("2")), name="two")])
+
+    assert text_of(catalog, "x:///a") == text_of(catalog, "X:///a") == "1"
+    assert [str(clash) for clash in catalog.clashes()] == ["X:///a is claimed by one and by two; one keeps it"]
+
+
 LOGS = Desk(("desk:///log/{id}{?tail,since}", says("log")), ("desk:///fixed", says("fixed")))
 
 
@@ -447,7 +454,7 @@ def test_an_error_that_is_content_is_told_whole_whatever_the_range(uri: str) -> 
 def test_a_range_of_a_folder_is_refused() -> None:
     refused = refusal(Catalog([Memory()]), "test:///tree/?start=0")
 
-    assert refused == (BadArgument, "Invalid parameter: start, length (not for a folder)", "start")
+    assert refused == (BadArgument, "Invalid parameter: start, length (not for a folder or several items)", "start")
 
 
 def test_a_source_is_closed_once_however_the_read_ends() -> None:
@@ -465,6 +472,21 @@ def test_a_source_is_closed_once_however_the_read_ends() -> None:
         catalog.read("desk:///500")
 
     assert [source.closed for source in sources] == [1, 1, 1, 1]
+
+
+@pytest.mark.parametrize("query", ["?start=x", "?start=1&start=2", "?start=1"])
+def test_a_source_is_closed_where_it_is_opened_with_a_range_that_is_none(query: str) -> None:
+    sources: list[Kept] = []
+
+    def read() -> Reading:
+        sources.append(Kept(b"abc"))
+        return Reading((Stored(sources[-1], "utf-8"),), range=Range(0, 1))
+
+    catalog = Catalog([Desk(("desk:///x", read))])
+    with pytest.raises(BadArgument):
+        catalog.open(catalog.find(f"desk:///x{query}"))
+
+    assert [source.closed for source in sources] in ([], [1])
 
 
 def test_a_source_that_keeps_moving_says_so_and_every_try_is_closed() -> None:
@@ -507,6 +529,16 @@ def test_a_reading_without_a_mime_type_has_its_routes() -> None:
     given = catalog.read("desk:///a")
 
     assert given.items[0].mime_type or given.mime_type == "text/x-desk"
+
+
+@pytest.mark.parametrize("query", ["", "?start=0", "?length=2"])
+def test_a_stored_reading_without_a_mime_type_has_its_routes_too(query: str) -> None:
+    def read() -> Reading:
+        return Reading((Stored(Kept(b"abc"), "utf-8"),), etag="e")
+
+    given = Catalog([Desk(("desk:///x", read), mime_type="text/csv")]).read(f"desk:///x{query}")
+
+    assert given.mime_type == "text/csv"
 
 
 @pytest.mark.parametrize("uri", ["a:///1", "a:///1?start=0&length=1", "A:///1", "a:///1?length=1"])

@@ -304,6 +304,18 @@ def test_doctor_finds_everything_in_order(run: Any) -> None:
     ]
 
 
+def test_doctor_finds_in_a_home_what_a_host_would(run: Any, project: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("HOME", str(project))
+    listed = run("ls").out.splitlines()
+
+    found = {one["what"]: one["told"] for one in json.loads(run("doctor", "--json").out)}
+
+    assert not any(uri.startswith("workspace:") for uri in listed)
+    assert all(
+        found[f"handshake, {era}"].endswith(f" {len(listed)} entries on page one") for era in ("modern", "legacy")
+    )
+
+
 def test_doctor_says_what_is_wrong_with_the_configuration(run: Any, project: Path) -> None:
     (project / "carrel.toml").write_text("[worksace]\n", encoding="utf-8")
 
@@ -355,6 +367,8 @@ def test_trust_lists_and_revokes(run: Any, project: Path) -> None:
     assert [one["path"] for one in json.loads(run("trust", "--list", "--json").out)] == [str(file)]
     assert run("trust", "--revoke") == Ran(0, f"No longer trusted: {file}\n", "")
     assert run("trust", "--revoke") == Ran(0, f"Was not trusted: {file}\n", "")
+    assert json.loads(run("trust", "--json").out) == {"path": str(file), "trusted": True}
+    assert json.loads(run("trust", "--revoke", "--json").out) == {"path": str(file), "trusted": False}
 
 
 def test_without_a_file_there_is_nothing_to_trust(run: Any) -> None:
@@ -402,11 +416,29 @@ def test_serve_has_help_without_serving(run: Any) -> None:
     assert "--only NAMES" in ran.out
 
 
+def test_serve_closes_what_it_opened_where_it_may_not_listen(run: Any, project: Path) -> None:
+    (project / "shelf.py").write_text(CLOSING, encoding="utf-8")
+
+    assert run("serve", "--http", "0.0.0.0:0", "--object", "shelf:Shelf").code == 2
+    assert (project / "closed").exists()
+
+
+CLOSING = """
+class Shelf:
+    def capabilities(self): return ["resources"]
+    def resources(self): return []
+    def resource_read(self, uri, arguments): return None
+    def close(self): open("closed", "w").close()
+"""
+
+
 @pytest.mark.parametrize(
     ("words", "said"),
     [
         (["--nope"], "serve has no option '--nope'; it has --project, --only,"),
         (["--only"], "--only needs a value: --only NAMES"),
+        (["--no-mirror=false"], "--no-mirror takes no value: leave out =false"),
+        (["--quiet="], "--quiet takes no value: leave out ="),
         (["--max-message-mb", "0"], "--set server.max_message_mb: [server] max_message_mb: expected a number from 0.1"),
         (["--max-message-mb", "x"], "--set server.max_message_mb: expected a number, got 'x'"),
         (["--set", "page_size=3"], "--set page_size=3: write it as --set section.key=value"),

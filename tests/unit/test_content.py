@@ -297,3 +297,14 @@ def test_a_condition_names_an_etag_in_every_spelling(condition: str) -> None:
 @pytest.mark.parametrize("condition", ["", "ab", "abcd", '"ab"', "x,y", "ABC", "W/", ",", '""', "a b c"])
 def test_a_condition_that_names_another_does_not_match(condition: str) -> None:
     assert not content.matches(condition, "abc")
+
+
+@pytest.mark.parametrize("encoding", ["utf-8", "utf-16le", "utf-16be"])
+@pytest.mark.parametrize("left", [0, 1, 2, 3])
+def test_a_file_that_shrinks_while_a_part_of_it_is_read_gives_what_is_left(encoding: Encoding, left: int) -> None:
+    class Shrinking(Kept):
+        size = 100
+
+    given = content.cut(Stored(Shrinking(b"\xd8" * left), encoding), Range(2, 4), URI, LIMIT)
+
+    assert isinstance(given, Text)

@@ -414,6 +414,36 @@ def test_lists_are_taken_page_by_page_within_bounds_and_unsound_entries_are_drop
     assert few == ["played://0", "played://1"]
 
 
+def test_a_number_no_priority_can_be_is_left_out() -> None:
+    entries = [
+        {"uri": f"played://{number}", "name": "n", "annotations": {"priority": priority}}
+        for number, priority in enumerate([10**400, -1, 0.5])
+    ]
+    with mounted(Played(playing(resources_list={"resources": entries}))) as (mount, _):
+        given = [entry.annotations and entry.annotations.priority for entry in mount.entries()]
+
+    assert given == [None, None, 0.5]
+
+
+def test_a_fault_nobody_planned_is_told_and_the_mount_is_started_again(monkeypatch: pytest.MonkeyPatch) -> None:
+    played = Played(playing())
+    faults = iter([RuntimeError("/secret/path")])
+
+    def connect() -> Transport:
+        for fault in faults:
+            raise fault
+        return played
+
+    health: list[dict[str, object]] = []
+    mount = Mount("birds", MountSettings(["played"]), connect)
+    monkeypatch.setattr(link_module.Link, "_rest", lambda *_: health.append(dict(mount.health())))
+    mount.begin()
+    until(lambda: mount.health()["state"] == "up")
+    mount.close()
+
+    assert health[0]["problems"] == ["the mount is down: it gave what cannot be understood"]
+
+
 def test_templates_without_end_are_taken_within_the_same_bounds() -> None:
     def page(params: dict[str, Any]) -> Any:
         number = int(params.get("cursor", "0"))

@@ -515,3 +515,25 @@ def test_writing_and_reading_a_checkpoint_are_inverse() -> None:
 
     again = parse_checkpoint(compose_checkpoint(record))
     assert again == record
+
+
+def test_a_link_out_of_the_project_tells_nothing_of_what_is_there(sage: Sage, tmp_path: Path) -> None:
+    outside = tmp_path.parent / f"{tmp_path.name}-outside.py"
+    names = ["a.py::x", f"../{outside.name}::x", f"{outside}::x"]
+    for path in (tmp_path / "a.py", outside):
+        put(path, "x = 1\n")
+    for number, name in enumerate(names):
+        told(sage, "sage_save_knowledge", id=f"k{number}", content="c", keywords=["k"])
+        index = tmp_path / ".sage/knowledge/index.yaml"
+        items = yaml.safe_load(index.read_text())
+        items["items"][number]["code_links"] = [{"chunk_id": name, "relation": "related"}]
+        index.write_text(yaml.safe_dump(items))
+
+    def tokens() -> list[str | None]:
+        return [sage.fingerprint(f"sage://knowledge/k{number}") for number in range(len(names))]
+
+    before = tokens()
+    for path in (tmp_path / "a.py", outside):
+        put(path, "x = 12\n")
+
+    assert [old == new for old, new in zip(before, tokens(), strict=True)] == [False, True, True]

@@ -71,12 +71,23 @@ def change_trust(choices: Choices, *, is_list: bool, is_revoked: bool) -> None:
     if is_revoked:
         was_trusted = store.revoke(file.path)
         told = "No longer trusted" if was_trusted else "Was not trusted"
-        output.print_lines(f"{told}: {output.escape(file.path)}")
+        _tell_trust(choices, file.path, f"{told}: {output.escape(file.path)}", is_trusted=False)
         return
-    for withheld in config.withheld:
-        output.print_lines(f"{withheld.why.capitalize()}, which is now allowed:", *_toml_lines(withheld))
+    allowed = [
+        line
+        for withheld in config.withheld
+        for line in (f"{withheld.why.capitalize()}, which is now allowed:", *_toml_lines(withheld))
+    ]
     store.add(file.path, file.digest)
-    output.print_lines(f"Trusted as it was just read: {output.escape(file.path)}")
+    told = f"Trusted as it was just read: {output.escape(file.path)}"
+    _tell_trust(choices, file.path, *allowed, told, is_trusted=True)
+
+
+def _tell_trust(choices: Choices, path: str, *lines: str, is_trusted: bool) -> None:
+    if choices.is_json:
+        output.print_json({"path": path, "trusted": is_trusted})
+    else:
+        output.print_lines(*lines)
 
 
 def _toml_lines(withheld: configuration.Withheld) -> list[str]:

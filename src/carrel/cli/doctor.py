@@ -55,7 +55,7 @@ def _findings(choices: Choices) -> Iterator[Finding]:
         yield Finding("providers", "problem", str(error))
         return
     for era in ("modern", "legacy"):
-        yield _handshake(era, config.root)
+        yield _handshake(era, choices.project)
 
 
 def _provider_findings(desk: Desk) -> Iterator[Finding]:
@@ -86,9 +86,9 @@ def _provider_findings(desk: Desk) -> Iterator[Finding]:
             yield Finding(choice.name, "note", problem)
 
 
-def _handshake(era: Literal["modern", "legacy"], root: str) -> Finding:
+def _handshake(era: Literal["modern", "legacy"], project: str) -> Finding:
     """Start the real server as a host does, and shake hands."""
-    command = [sys.executable, "-m", "carrel", "serve", "--project", root, "--quiet"]
+    command = [sys.executable, "-m", "carrel", "serve", "--project", project, "--quiet"]
     began = perf_counter()
     try:
         with Client.start(command, era=era) as client:

@@ -94,28 +94,36 @@ def parse(words: Sequence[str]) -> Parsed:
     parsed = Parsed()
     rest = list(words)
     while rest:
-        flag, _, value = rest.pop(0).partition("=")
-        option = next((one for one in OPTIONS if one.flag == flag), None)
-        if option is None:
-            known = ", ".join(one.flag for one in OPTIONS)
-            raise ConfigError(f"serve has no option {flag!r}; it has {known}")
-        if option.value and not value:
-            if not rest:
-                raise ConfigError(f"{flag} needs a value: {flag} {option.value}")
-            value = rest.pop(0)
+        option, value = _next_option(rest)
         if option.key:
             parsed.flags.append(("server", option.key, value if option.value else "false"))
-        elif flag == "--set":
+        elif option.flag == "--set":
             parsed.flags.append(_assignment(value))
-        elif flag == "--object":
+        elif option.flag == "--object":
             parsed.flags.append(_object(value, {section for section, _, _ in parsed.flags}))
         else:
-            _take(parsed, flag, value)
+            _take(parsed, option.flag, value)
     if not parsed.has_token and parsed.http is None:
         raise ConfigError("--no-token goes with --http; stdin and stdout have no token")
     if not os.path.isdir(parsed.project):
         raise ConfigError(f"--project {parsed.project}: there is no such folder")
     return parsed
+
+
+def _next_option(rest: list[str]) -> tuple[Option, str]:
+    """Take an option off the words, and its value if it has one."""
+    flag, has_value, value = rest.pop(0).partition("=")
+    option = next((one for one in OPTIONS if one.flag == flag), None)
+    if option is None:
+        known = ", ".join(one.flag for one in OPTIONS)
+        raise ConfigError(f"serve has no option {flag!r}; it has {known}")
+    if has_value and not option.value:
+        raise ConfigError(f"{flag} takes no value: leave out ={value}")
+    if option.value and not value:
+        if not rest:
+            raise ConfigError(f"{flag} needs a value: {flag} {option.value}")
+        value = rest.pop(0)
+    return option, value
 
 
 def _take(parsed: Parsed, flag: str, value: str) -> None:

@@ -17,15 +17,14 @@ DEFAULT_HOST = "127.0.0.1"
 
 def run_http(desk: Desk, address: str, told: list[str] | None, *, has_token: bool) -> int:
     """Serve until asked to stop; give the exit code. `told` is said on stderr, and how to connect; None: nothing."""
-    host, port = parse_address(address)
-    settings = desk.config.http()
-    lines, guard = admit(desk, settings, host, has_token=has_token)
-    listening = bind(host, port)
-    url = f"http://{f'[{host}]' if ':' in host else host}:{listening.getsockname()[1]}/mcp"
-    if told is not None:
-        said = [*told, f"carrel: listening on {url}", *(line.replace("URL", url) for line in lines)]
-        print("\n".join(said), file=sys.stderr, flush=True)
     try:
+        host, port = parse_address(address)
+        lines, guard = admit(desk, desk.config.http(), host, has_token=has_token)
+        listening = bind(host, port)
+        url = f"http://{f'[{host}]' if ':' in host else host}:{listening.getsockname()[1]}/mcp"
+        if told is not None:
+            said = [*told, f"carrel: listening on {url}", *(line.replace("URL", url) for line in lines)]
+            print("\n".join(said), file=sys.stderr, flush=True)
         serve(App(desk.server, guard), listening)
     finally:
         desk.close()

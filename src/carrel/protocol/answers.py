@@ -291,7 +291,7 @@ def _annotations(spelled: object) -> Annotations | None:
     audience, priority = spelled.get("audience"), spelled.get("priority")
     return Annotations(
         tuple(role for role in audience if isinstance(role, str)) if isinstance(audience, list) else (),
-        float(priority) if isinstance(priority, int | float) else None,
+        float(priority) if isinstance(priority, int | float) and 0 <= priority <= 1 else None,
         _milliseconds(spelled.get("lastModified")),
     )
 

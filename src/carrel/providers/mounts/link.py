@@ -142,10 +142,13 @@ class Link:
             try:
                 self._live()
             except Refused as error:
-                self._fall(str(error), "down")
+                self._fall(str(error))
                 return
             except CarrelError as error:
-                self._fall(str(error), "down")
+                self._fall(str(error))
+            except Exception:  # nobody else would start it again
+                log.exception("unexpected fault in mount %s", self._name)
+                self._fall("it gave what cannot be understood")
             if monotonic() - up_since >= STEADY_S:
                 pause_s = 1.0
             self._rest(pause_s * random.uniform(0.8, 1.2))
@@ -266,12 +269,12 @@ class Link:
         heard = () if listening is None or listening.is_over else listening.honoured
         return tuple(uri for uri in self._told.watched() if uri not in heard)
 
-    def _fall(self, cause: str, state: str) -> None:
+    def _fall(self, cause: str) -> None:
         if self._is_closing:
             return
-        log.warning("mount %s is %s: %s", self._name, state, cause)
+        log.warning("mount %s is down: %s", self._name, cause)
         with self._changed:
-            self.state, self.cause = state, cause
+            self.state, self.cause = "down", cause
             self._down_since = self._down_since or monotonic()
             self._changed.notify_all()
         self.settled.set()

@@ -11,7 +11,7 @@ from carrel.denial import Denial
 from carrel.provider import Project
 from carrel.providers.sage.git import Git
 from carrel.providers.sage.records import CodeLink, Knowledge
-from carrel.sandbox import Root, SandboxError
+from carrel.sandbox import Opened, Root, SandboxError
 from carrel.value import Value
 
 Status = Literal["ok", "modified", "not found"]
@@ -60,36 +60,52 @@ class Code:
 
     def fingerprint(self, item: Knowledge) -> str:
         """Give a token that changes when the links may lead elsewhere; no git is asked."""
-        places = [link.chunk_id.rpartition("::")[0] or link.chunk_id for link in item.code_links]
-        paths = [*places, ".git/HEAD", ".git/logs/HEAD"] if item.saved_at_commit else places
-        return " ".join(self._state(path) for path in paths)
+        states = [self._state(link.chunk_id.rpartition("::")[0] or link.chunk_id) for link in item.code_links]
+        if item.saved_at_commit:
+            states += [_state_of(os.path.join(self._project.root, one)) for one in (".git/HEAD", ".git/logs/HEAD")]
+        return " ".join(states)
 
-    def _state(self, path: str) -> str:
+    def _state(self, file: str) -> str:
         try:
-            found = os.stat(os.path.join(self._project.root, path))
-        except (OSError, ValueError):
+            with self._open(file) as opened:
+                return _spelled(opened.stat)
+        except (OSError, SandboxError, ValueError):
             return "-"
-        return f"{found.st_mtime_ns}.{found.st_size}.{found.st_ino}"
 
     def read(self, file: str) -> str | None:
         """Give a project file's text; None if it is missing, denied, outside or too large."""
-        segments = tuple(part for part in file.split("/") if part not in ("", "."))
-        if not segments or file.startswith("/") or ".." in segments or self._deny.covers_file(segments):
-            return None
         try:
-            if self._root is None:
-                self._root = Root(self._project.root)
-            with self._root.open(segments) as opened:
+            with self._open(file) as opened:
                 if opened.is_folder or opened.stat.st_size > self._max_bytes or self._deny.covers_file(opened.real):
                     return None
                 return opened.read(0, self._max_bytes + 1).decode(errors="replace")
         except (OSError, SandboxError, ValueError):
             return None
 
+    def _open(self, file: str) -> Opened:
+        """Open what a path in a memory names, if that is a file of the project that may be read."""
+        segments = tuple(part for part in file.split("/") if part not in ("", "."))
+        if not segments or file.startswith("/") or ".." in segments or self._deny.covers_file(segments):
+            raise ValueError("it names no file of the project")
+        if self._root is None:
+            self._root = Root(self._project.root)
+        return self._root.open(segments)
+
     def close(self) -> None:
         """Give the handle back."""
         if self._root is not None:
             self._root.close()
+
+
+def _state_of(path: str) -> str:
+    try:
+        return _spelled(os.stat(path))
+    except OSError:
+        return "-"
+
+
+def _spelled(found: os.stat_result) -> str:
+    return f"{found.st_mtime_ns}.{found.st_size}.{found.st_ino}"
 
 
 def find_definition(text: str, symbol: str) -> int:
