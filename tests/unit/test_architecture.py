@@ -74,6 +74,7 @@ HTTP_ROOMS = frozenset(
         "transports.http_plain",
         "transports.http_sessions",
         "transports.http_threads",
+        "transports.http_waiting",
         "transports.http_wire",
         "transports.sse",
     }

@@ -11,17 +11,18 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from functools import lru_cache, partial
 from time import time
-from typing import Final, NamedTuple
+from typing import Final
 
-from carrel.errors import ProtocolError, ProviderError
+from carrel.errors import ProtocolError
 from carrel.protocol import eras, failures, headers, jsonrpc, methods
 from carrel.protocol.eras import Era
 from carrel.protocol.headers import Headers
-from carrel.protocol.jsonrpc import Message, Response
+from carrel.protocol.jsonrpc import Key, Message, Response
 from carrel.server import NOTICES, Connection, Server
 from carrel.transports.asgi import JSON, Answered, Request, TooLong
 from carrel.transports.http_sessions import Session, Sessions
 from carrel.transports.http_threads import Threads, aside
+from carrel.transports.http_waiting import Waiting, ids_in
 from carrel.transports.sse import Outbox, stream
 from carrel.work import Work
 
@@ -75,6 +76,12 @@ class Endpoint:
             if waiting.connection is session.connection:
                 waiting.fail("Session ended")
 
+    def _cancel_waiting(self, session: Session, key: Key | None) -> None:
+        """Let nobody wait for what was cancelled: what works on it may take its time, or never notice."""
+        for waiting in self._waiting:
+            if waiting.connection is session.connection:
+                waiting.cancel(key)
+
     # POST: one message
 
     async def _post(self, request: Request) -> None:
@@ -120,7 +127,8 @@ class Endpoint:
             if given is None:
                 await request.reply(202)
             elif isinstance(given, Work):
-                await self._wait(request, Waiting(session.connection, outbox, Era.LEGACY), given, outbox.finish)
+                waiting = Waiting(session.connection, outbox, Era.LEGACY, ids_in(body), is_batch=True)
+                await self._wait(request, waiting, given, outbox.finish)
             else:
                 await request.reply(200 if given.startswith(b"[") else 400, given, JSON)
             return
@@ -142,6 +150,8 @@ class Endpoint:
             if message.method in NOTICES:
                 # A tool that is stopped, or a list that is looked at for the first time, may take its time.
                 aside(partial(session.connection.notice, message))
+            if message.method == "notifications/cancelled":
+                self._cancel_waiting(session, methods.cancelled_key(message))
         await request.reply(202)
 
     def at_once(self, request: Request, body: bytes) -> Answered | None:
@@ -184,7 +194,7 @@ class Endpoint:
                 outbox.finish(given)
         take = outbox.finish_if if call.method == _LISTEN else outbox.finish
         try:
-            await self._wait(request, Waiting(connection, outbox, call.era, call.id), given, take)
+            await self._wait(request, Waiting(connection, outbox, call.era, {call.key: call.id}), given, take)
         finally:
             if call.era is Era.MODERN:
                 if connection.is_busy or (isinstance(given, Work) and not outbox.is_finished):
@@ -207,10 +217,13 @@ class Endpoint:
                 await outbox.wait(None)
             if gone.done():
                 return
-            if outbox.is_finished and not outbox.has_pending:
-                await (request.reply(202) if outbox.answer is None else _reply(request, outbox.answer, waiting.era))
-                return
-            await self._stream(request, outbox, gone)
+            if not outbox.is_finished or outbox.has_pending:
+                await self._stream(request, outbox, gone)
+            elif outbox.answer is not None:
+                await _reply(request, outbox.answer, waiting.era)
+            else:
+                # What was cancelled gets no answer, and a POST gets JSON or a stream: one that ends at once.
+                await stream(request, outbox, gone.done)
         finally:
             self._waiting.discard(waiting)
             gone.cancel()
@@ -291,19 +304,6 @@ class Endpoint:
                 await stream(request, session.outbox, is_over)
         finally:
             gone.cancel()
-
-
-class Waiting(NamedTuple):
-    """A request that waits for its answer, or that is told things."""
-
-    connection: Connection
-    outbox: Outbox
-    era: Era
-    request_id: bytes | None = None
-
-    def fail(self, problem: str) -> None:
-        """Answer that there will be no result, unless there is an answer already."""
-        self.outbox.finish(failures.encode(ProviderError(problem, word="unavailable"), self.era, self.request_id))
 
 
 async def _reply(request: Request, answer: bytes, era: Era) -> None:
