@@ -420,7 +420,8 @@ def test_a_client_pushes_out_only_its_own_sessions() -> None:
         return Session(Access(owner), server.connect(lambda _: None), Outbox(), "2025-11-25")
 
     async def talk() -> None:
-        sessions = Sessions(limit=10, limit_each=2)
+        ended: list[Session] = []
+        sessions = Sessions(ended.append, limit=10, limit_each=2)
         quiet = session_of("quiet")
         greedy = [session_of("greedy") for _ in range(5)]
         for session in (quiet, *greedy):
@@ -432,6 +433,7 @@ def test_a_client_pushes_out_only_its_own_sessions() -> None:
         assert sessions.find(greedy[3].id, Access("greedy")) is greedy[3]
         sessions.close()
         assert len(sessions) == 0
+        assert ended[:5] == [*greedy[:3], greedy[4], quiet]
 
     run(talk)
 

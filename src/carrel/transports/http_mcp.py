@@ -38,16 +38,13 @@ _ALLOW_ALL: Final = (b"allow", b"POST, GET, DELETE")
 class Endpoint:
     """Answers what comes to `/mcp`."""
 
-    def __init__(
-        self, server: Server, threads: Threads, sessions: Sessions, is_let_in: Callable[[Request], bool]
-    ) -> None:
+    def __init__(self, server: Server, threads: Threads, is_let_in: Callable[[Request], bool]) -> None:
         """Make it. `is_let_in` tells of somebody who was let in whether they still would be."""
+        self.sessions = Sessions(self._end_waiting)
         self._server = server
         self._threads = threads
-        self._sessions = sessions
         self._is_let_in = is_let_in
         self._waiting: set[Waiting] = set()
-        sessions.on_end = self._end_waiting
 
     async def answer(self, request: Request) -> None:
         """Answer one request."""
@@ -68,7 +65,7 @@ class Endpoint:
         for connection in busy:
             # Only now: work that is stopped gives no answer, and may take its time.
             aside(connection.close)
-        self._sessions.close()
+        self.sessions.close()
 
     def _end_waiting(self, session: Session) -> None:
         """Answer what still waits in a session that ends."""
@@ -255,7 +252,7 @@ class Endpoint:
             return
         version = eras.negotiate(call.params.protocol_version)
         session = Session(request.access, connection, outbox, version)
-        self._sessions.add(session)
+        self.sessions.add(session)
         await request.reply(200, given, JSON, (_SESSION, session.id.encode()))
 
     async def _answer_legacy(self, request: Request, call: methods.Call) -> None:
@@ -270,7 +267,7 @@ class Endpoint:
 
     def _session_of(self, request: Request) -> Session | None:
         given = request.headers.get(_SESSION)
-        return None if given is None else self._sessions.find(given.decode("latin-1"), request.access)
+        return None if given is None else self.sessions.find(given.decode("latin-1"), request.access)
 
     async def _get_or_delete(self, request: Request) -> None:
         session = self._session_of(request)
@@ -279,7 +276,7 @@ class Endpoint:
         elif session is None:
             await _refuse_session(request, None)
         elif request.method == "DELETE":
-            self._sessions.end(session)
+            self.sessions.end(session)
             await request.reply(204)
         elif not _takes(request.headers.get(b"accept", b"*/*"), b"text/event-stream"):
             await request.refuse(406, "Accept must list text/event-stream")
@@ -298,7 +295,7 @@ class Endpoint:
                 reader = session.claim()
 
                 def is_over() -> bool:
-                    self._sessions.touch(session)
+                    self.sessions.touch(session)
                     return gone.done() or self._is_shut_out(request) or not session.is_read_by(reader)
 
                 await stream(request, session.outbox, is_over)
