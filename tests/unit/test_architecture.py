@@ -93,7 +93,7 @@ PROVIDERS = frozenset(
         "providers.workspace",
     }
 )
-SETUP = frozenset({"config", "detect", "finding", "jwts", "settings", "tokens", "trust"})
+SETUP = frozenset({"config", "detect", "fetching", "finding", "jwts", "settings", "tokens", "trust"})
 
 FOLDERS = frozenset({"cli"}) | PROVIDERS
 """Rooms that may be a folder; the modules in it may import one another and count as one room."""
