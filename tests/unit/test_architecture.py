@@ -23,7 +23,20 @@ PACKAGE = Path(__file__).parents[2] / "src" / "carrel"
 # The rooms. Names are relative to `carrel`; the package root itself is "".
 
 VALUES = frozenset(
-    {"addresses", "digest", "errors", "limits", "model", "remembering", "template", "times", "uri", "value", "version"}
+    {
+        "addresses",
+        "digest",
+        "errors",
+        "hurry",
+        "limits",
+        "model",
+        "remembering",
+        "template",
+        "times",
+        "uri",
+        "value",
+        "version",
+    }
 )
 DOMAIN = frozenset(
     {

@@ -10,7 +10,8 @@ from typing import Any
 import pytest
 
 from carrel.catalog import Catalog
-from carrel.model import ToolResult
+from carrel.hurry import take_a_while
+from carrel.model import Reading, Text, ToolResult
 from carrel.permissions import Access
 from carrel.provider import Call
 from carrel.server import Server
@@ -32,7 +33,7 @@ from tests.http_asking import (
     post,
     run,
 )
-from tests.memory_provider import Eventful, Gated, Memory
+from tests.memory_provider import Eventful, Gated, Memory, Shelf
 from tests.schemas import check
 from tests.waiting import PATIENCE_S, until
 
@@ -287,6 +288,51 @@ def test_progress_comes_on_a_stream_before_the_answer(app: App, era: str) -> Non
         assert told[2]["result"]["content"][0]["text"] == "Counted to 2"
 
     run(talk)
+
+
+class Mixed(Shelf):
+    """Takes a while for reads of `slow`; remembers which reads were made on the event loop."""
+
+    def __init__(self) -> None:
+        super().__init__("mixed", {"quick": "quick text", "slow": "slow text"})
+        self.is_on_loop: dict[str, bool] = {}
+
+    def read(self, path: str) -> Reading | Text:
+        if path == "slow":
+            take_a_while()
+        self.is_on_loop[path] = threading.current_thread() is threading.main_thread()
+        return super().read(path)
+
+
+async def read_mixed(app: App, way: str, path: str) -> Reply:
+    uri = f"mixed:///{path}"
+    old = legacy("resources/read", {"uri": uri, "_meta": {"progressToken": 1}})
+    match way:
+        case "plain":
+            return await ask(app, "GET", f"/mixed/{path}")
+        case "batch":
+            return await ask(app, "POST", "/mcp", await open_batch_session(app), batch_of(old))
+        case "progress":
+            return await ask(app, "POST", "/mcp", JSON, old)
+        case _:
+            headers = modern_headers("resources/read", uri)
+            return await ask(app, "POST", "/mcp", headers, modern("resources/read", {"uri": uri}))
+
+
+@pytest.mark.parametrize("way", ["plain", "batch", "progress", "modern"])
+def test_only_a_read_that_takes_a_while_leaves_the_event_loop(way: str) -> None:
+    mixed = Mixed()
+    app = application(mixed)
+
+    async def talk() -> None:
+        for path in ("quick", "slow"):
+            reply = await read_mixed(app, way, path)
+            assert reply.status == 200
+            assert f"{path} text".encode() in reply.body
+        app.end()
+
+    run(talk)
+    assert mixed.is_on_loop == {"quick": True, "slow": False}
 
 
 # Listening

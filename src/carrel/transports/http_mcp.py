@@ -14,6 +14,7 @@ from time import time
 from typing import Final
 
 from carrel.errors import ProtocolError
+from carrel.hurry import Hurrying
 from carrel.protocol import eras, failures, headers, jsonrpc, methods
 from carrel.protocol.eras import Era
 from carrel.protocol.headers import Headers
@@ -120,7 +121,8 @@ class Endpoint:
         is_batch = body.lstrip()[:1] == b"["
         if is_batch and session is not None and session.version == eras.BATCH_VERSION:
             outbox = Outbox()
-            given = session.connection.accept(body.strip())
+            with Hurrying():
+                given = session.connection.accept(body.strip())
             if given is None:
                 await request.reply(202)
             elif isinstance(given, Work):
@@ -169,7 +171,8 @@ class Endpoint:
         if session is None and call.era is Era.LEGACY and _SESSION in request.headers:
             return None
         connection = session.connection if session else self._connect(request, _nowhere)
-        answer = connection.at_once(call)
+        with Hurrying():
+            answer = connection.at_once(call)
         return None if answer is None else _answered(request, answer, call.era)
 
     # Requests
@@ -178,7 +181,8 @@ class Endpoint:
         """Answer a call: at once, or when its work is done; with a stream if something is told before."""
         if call.method != _LISTEN and call.params.meta.progress_token is None:
             connection = session.connection if session else self._connect(request, _nowhere)
-            given = connection.begin(call)
+            with Hurrying():
+                given = connection.begin(call)
             if given is not None and not isinstance(given, Work):
                 await _reply(request, given, call.era)
                 return
@@ -186,7 +190,8 @@ class Endpoint:
         else:
             outbox = Outbox()
             connection = session.connection if session else self._connect(request, outbox.put)
-            given = connection.begin(call, outbox.put)
+            with Hurrying():
+                given = connection.begin(call, outbox.put)
             if given is not None and not isinstance(given, Work):
                 outbox.finish(given)
         take = outbox.finish_if if call.method == _LISTEN else outbox.finish
