@@ -183,20 +183,13 @@ class _Keys:
         if urlsplit(self._place).scheme not in ("http", "https"):
             with open(self._place, "rb") as file:
                 return file.read(MAX_JWKS_BYTES)
-        from urllib.request import Request, urlopen  # only for keys from an address
+        from carrel.fetching import fetch  # only for keys from an address
 
-        ends_at = monotonic() + FETCH_S
-        request = Request(self._place, headers={"accept": "application/json"})
-        body = b""
-        with urlopen(request, timeout=FETCH_S) as answer:
+        with fetch(self._place, FETCH_S) as answer:
             if not _is_safe(answer.geturl()):
                 raise OSError("the issuer sends us to an address that is not https")
-            while len(body) < MAX_JWKS_BYTES and (part := answer.read1(MAX_JWKS_BYTES)):
-                body += part
-                # Each part may come in time, and all of them take for ever.
-                if monotonic() > ends_at:
-                    raise TimeoutError("they did not arrive in time")
-        return body
+            body: bytes = answer.read(MAX_JWKS_BYTES)
+            return body
 
 
 def _imported(row: dict[str, Any]) -> list[Any]:

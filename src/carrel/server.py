@@ -17,6 +17,7 @@ from carrel.boundary import attempt
 from carrel.catalog import Catalog
 from carrel.content import too_large
 from carrel.errors import ProtocolError, ProviderError, RequestError, TooLarge
+from carrel.hurry import TakesAWhile
 from carrel.limits import MAX_BATCH, MAX_SUBSCRIBED_URIS
 from carrel.permissions import EVERYTHING, Access, ActingAs
 from carrel.protocol import eras, failures, jsonrpc, methods, results
@@ -164,7 +165,8 @@ class Connection:
             except RequestError as error:
                 return failures.encode(error, call.era, call.id, call.params.uri)
             if not self._is_blocking(call.method, found):
-                return self._run(Job(call, found, None, send or self._send))
+                with contextlib.suppress(TakesAWhile):
+                    return self._run(Job(call, found, None, send or self._send))
         running = Running(lambda: self._running.pop(call.key, None), _progress_of(call, send or self._send))
         self._running[call.key] = running
         job = Job(call, found, running, send or self._send)
@@ -187,7 +189,9 @@ class Connection:
                 return None
             if self._is_in_use(call.key) or self._is_blocking(call.method, found):
                 return None
-            return self._run(Job(call, found, None, self._send))
+            with contextlib.suppress(TakesAWhile):
+                return self._run(Job(call, found, None, self._send))
+        return None
 
     def _is_in_use(self, key: Key) -> bool:
         return key in self._running or key in self._listens

@@ -61,15 +61,31 @@ class Running:
 
     def cancel(self) -> bool:
         """Give the request up, unless it is settled already; tell whether it was given up."""
+        stops = self._give_up()
+        _stop(stops or ())
+        return stops is not None
+
+    def expire(self) -> bool:
+        """Do the same at once: what is to stop may take its time or fail badly, and the clock is everybody's."""
+        stops = self._give_up()
+        if stops:
+            threading.Thread(target=_stop, args=(stops,), name="carrel-stop", daemon=True).start()
+        return stops is not None
+
+    def _give_up(self) -> Sequence[Callable[[], None]] | None:
+        """Settle as cancelled; give what is to be stopped then, or None for what is settled already."""
         if not self.settle():
-            return False
+            return None
         with self._lock:
             self._is_cancelled = True
             stops, self._stops = self._stops, []
-        for stop in reversed(stops):
-            with suppress(RequestError, ProviderError, ProtocolError):  # the others are to stop as well
-                attempt("stopping", stop)
-        return True
+        return stops
+
+
+def _stop(stops: Sequence[Callable[[], None]]) -> None:
+    for stop in reversed(stops):
+        with suppress(RequestError, ProviderError, ProtocolError):  # the others are to stop as well
+            attempt("stopping", stop)
 
 
 class Work:
@@ -111,7 +127,7 @@ class Work:
 
     def expire(self) -> bytes | None:
         """Give it up because its time is over; give the answer that says so."""
-        return self._late() if self._running.cancel() else None
+        return self._late() if self._running.expire() else None
 
     def refuse(self) -> bytes | None:
         """Give it up because too much is waiting; give the answer that says so."""

@@ -23,7 +23,20 @@ PACKAGE = Path(__file__).parents[2] / "src" / "carrel"
 # The rooms. Names are relative to `carrel`; the package root itself is "".
 
 VALUES = frozenset(
-    {"addresses", "digest", "errors", "limits", "model", "remembering", "template", "times", "uri", "value", "version"}
+    {
+        "addresses",
+        "digest",
+        "errors",
+        "hurry",
+        "limits",
+        "model",
+        "remembering",
+        "template",
+        "times",
+        "uri",
+        "value",
+        "version",
+    }
 )
 DOMAIN = frozenset(
     {
@@ -74,6 +87,7 @@ HTTP_ROOMS = frozenset(
         "transports.http_plain",
         "transports.http_sessions",
         "transports.http_threads",
+        "transports.http_waiting",
         "transports.http_wire",
         "transports.sse",
     }
@@ -92,7 +106,7 @@ PROVIDERS = frozenset(
         "providers.workspace",
     }
 )
-SETUP = frozenset({"config", "detect", "finding", "jwts", "settings", "tokens", "trust"})
+SETUP = frozenset({"config", "detect", "fetching", "finding", "jwts", "settings", "tokens", "trust"})
 
 FOLDERS = frozenset({"cli"}) | PROVIDERS
 """Rooms that may be a folder; the modules in it may import one another and count as one room."""

@@ -2,13 +2,18 @@
 
 import asyncio
 import json
+import threading
 from base64 import b64encode
+from collections.abc import Mapping
 from typing import Any
 
 import pytest
 
 from carrel.catalog import Catalog
+from carrel.hurry import take_a_while
+from carrel.model import Reading, Text, ToolResult
 from carrel.permissions import Access
+from carrel.provider import Call
 from carrel.server import Server
 from carrel.transports.http import App
 from carrel.transports.http_sessions import Session, Sessions
@@ -28,8 +33,9 @@ from tests.http_asking import (
     post,
     run,
 )
-from tests.memory_provider import Eventful, Gated, Memory
+from tests.memory_provider import Eventful, Gated, Memory, Shelf
 from tests.schemas import check
+from tests.waiting import PATIENCE_S, until
 
 PLAIN = "test:///plain"
 
@@ -284,6 +290,51 @@ def test_progress_comes_on_a_stream_before_the_answer(app: App, era: str) -> Non
     run(talk)
 
 
+class Mixed(Shelf):
+    """Takes a while for reads of `slow`; remembers which reads were made on the event loop."""
+
+    def __init__(self) -> None:
+        super().__init__("mixed", {"quick": "quick text", "slow": "slow text"})
+        self.is_on_loop: dict[str, bool] = {}
+
+    def read(self, path: str) -> Reading | Text:
+        if path == "slow":
+            take_a_while()
+        self.is_on_loop[path] = threading.current_thread() is threading.main_thread()
+        return super().read(path)
+
+
+async def read_mixed(app: App, way: str, path: str) -> Reply:
+    uri = f"mixed:///{path}"
+    old = legacy("resources/read", {"uri": uri, "_meta": {"progressToken": 1}})
+    match way:
+        case "plain":
+            return await ask(app, "GET", f"/mixed/{path}")
+        case "batch":
+            return await ask(app, "POST", "/mcp", await open_batch_session(app), batch_of(old))
+        case "progress":
+            return await ask(app, "POST", "/mcp", JSON, old)
+        case _:
+            headers = modern_headers("resources/read", uri)
+            return await ask(app, "POST", "/mcp", headers, modern("resources/read", {"uri": uri}))
+
+
+@pytest.mark.parametrize("way", ["plain", "batch", "progress", "modern"])
+def test_only_a_read_that_takes_a_while_leaves_the_event_loop(way: str) -> None:
+    mixed = Mixed()
+    app = application(mixed)
+
+    async def talk() -> None:
+        for path in ("quick", "slow"):
+            reply = await read_mixed(app, way, path)
+            assert reply.status == 200
+            assert f"{path} text".encode() in reply.body
+        app.end()
+
+    run(talk)
+    assert mixed.is_on_loop == {"quick": True, "slow": False}
+
+
 # Listening
 
 
@@ -342,6 +393,17 @@ async def open_session(app: App) -> dict[str, str]:
     done = await ask(app, "POST", "/mcp", headers, legacy("notifications/initialized", request_id=None))
     assert done.status == 202
     return headers
+
+
+async def open_batch_session(app: App) -> dict[str, str]:
+    """Shake hands in the one version that has batches."""
+    old = legacy("initialize", {**INITIALIZE, "protocolVersion": "2025-03-26"})
+    reply = await ask(app, "POST", "/mcp", JSON, old)
+    return {**JSON, "mcp-session-id": reply.headers["mcp-session-id"]}
+
+
+def batch_of(*messages: bytes) -> bytes:
+    return b"[" + b",".join(messages) + b"]"
 
 
 def test_a_session_is_told_on_its_get_stream_until_it_is_deleted() -> None:
@@ -404,7 +466,8 @@ def test_a_client_pushes_out_only_its_own_sessions() -> None:
         return Session(Access(owner), server.connect(lambda _: None), Outbox(), "2025-11-25")
 
     async def talk() -> None:
-        sessions = Sessions(limit=10, limit_each=2)
+        ended: list[Session] = []
+        sessions = Sessions(ended.append, limit=10, limit_each=2)
         quiet = session_of("quiet")
         greedy = [session_of("greedy") for _ in range(5)]
         for session in (quiet, *greedy):
@@ -416,16 +479,15 @@ def test_a_client_pushes_out_only_its_own_sessions() -> None:
         assert sessions.find(greedy[3].id, Access("greedy")) is greedy[3]
         sessions.close()
         assert len(sessions) == 0
+        assert ended[:5] == [*greedy[:3], greedy[4], quiet]
 
     run(talk)
 
 
 def test_a_batch_is_answered_only_where_it_was_agreed_on(app: App) -> None:
     async def talk() -> None:
-        batch = b"[" + legacy("ping") + b"," + legacy("ping", request_id=2) + b"]"
-        old = legacy("initialize", {**INITIALIZE, "protocolVersion": "2025-03-26"})
-        reply = await ask(app, "POST", "/mcp", JSON, old)
-        headers = {**JSON, "mcp-session-id": reply.headers["mcp-session-id"]}
+        batch = batch_of(legacy("ping"), legacy("ping", request_id=2))
+        headers = await open_batch_session(app)
         assert [one["id"] for one in (await ask(app, "POST", "/mcp", headers, batch)).json] == [1, 2]
         assert (await ask(app, "POST", "/mcp", await open_session(app), batch)).status == 400
         app.end()
@@ -444,8 +506,105 @@ def test_a_legacy_client_cancels_with_a_message() -> None:
             assert await asyncio.to_thread(memory.waiting.acquire, True, 10)
             note = legacy("notifications/cancelled", {"requestId": 9}, request_id=None)
             assert (await ask(app, "POST", "/mcp", headers, note)).status == 202
-            assert await exchange.body() == b""
-            assert exchange.status == 202
+            assert await exchange.message() is None
+            assert (exchange.status, exchange.headers["content-type"]) == (200, "text/event-stream")
+            assert await asyncio.to_thread(memory.ended.acquire, True, 10)
         app.end()
+
+    run(talk)
+
+
+def test_a_cancelled_request_ends_before_its_work_which_still_counts() -> None:
+    gated = Gated()
+    app = application(gated)
+
+    async def talk() -> None:
+        headers = await open_session(app)
+        body = legacy("resources/read", {"uri": "gated:///gate/1"}, request_id=9)
+        async with asking(app, "POST", "/mcp", headers, body) as exchange:
+            assert await asyncio.to_thread(gated.arrived.acquire, True, 10)
+            for other in (8, "9", None):
+                note = legacy("notifications/cancelled", {"requestId": other}, request_id=None)
+                assert (await ask(app, "POST", "/mcp", headers, note)).status == 202
+            assert exchange.status == 0
+            note = legacy("notifications/cancelled", {"requestId": 9}, request_id=None)
+            assert (await ask(app, "POST", "/mcp", headers, note)).status == 202
+            assert await exchange.message() is None
+        assert app.threads._waiting.taken == 1
+        gated.open_gate()
+        await asyncio.to_thread(until, lambda: app.threads._waiting.taken == 0)
+        app.end()
+
+    run(talk)
+
+
+class Talking(Memory):
+    """Has a tool that tells how far it is and then, whatever happens, is waited for until `let_go`."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.let_go = threading.Event()
+
+    def call(self, name: str, arguments: Mapping[str, object], call: Call) -> ToolResult:
+        call.progress(1)
+        self.let_go.wait(PATIENCE_S)
+        return ToolResult(("too late",))
+
+
+def test_a_cancelled_request_ends_the_stream_of_its_progress() -> None:
+    talking = Talking()
+    app = application(talking)
+
+    async def talk() -> None:
+        headers = await open_session(app)
+        body = legacy("tools/call", {"name": "count", "_meta": {"progressToken": "p"}}, request_id=9)
+        async with asking(app, "POST", "/mcp", headers, body) as exchange:
+            assert (await exchange.message())["params"]["progress"] == 1
+            note = legacy("notifications/cancelled", {"requestId": 9}, request_id=None)
+            assert (await ask(app, "POST", "/mcp", headers, note)).status == 202
+            assert await exchange.message() is None
+        talking.let_go.set()
+        app.end()
+
+    run(talk)
+
+
+def test_a_batch_ends_when_all_of_its_requests_are_cancelled() -> None:
+    gated = Gated()
+    app = application(gated)
+
+    async def talk() -> None:
+        headers = await open_batch_session(app)
+        batch = batch_of(*(legacy("resources/read", {"uri": "gated:///gate/1"}, request_id=one) for one in ("a", 2)))
+        async with asking(app, "POST", "/mcp", headers, batch) as exchange:
+            assert await asyncio.to_thread(gated.arrived.acquire, True, 10)
+            for cancelled in ("a", 2):
+                assert exchange.status == 0
+                note = legacy("notifications/cancelled", {"requestId": cancelled}, request_id=None)
+                assert (await ask(app, "POST", "/mcp", headers, note)).status == 202
+            assert await exchange.message() is None
+        gated.open_gate()
+        app.end()
+
+    run(talk)
+
+
+@pytest.mark.parametrize("ending", ["Server is stopping", "Session ended"])
+def test_each_request_of_a_batch_that_waits_at_the_end_is_told(ending: str) -> None:
+    gated = Gated()
+    app = application(gated)
+
+    async def talk() -> None:
+        headers = await open_batch_session(app)
+        read = legacy("resources/read", {"uri": "gated:///gate/1"}, request_id="a")
+        note = legacy("notifications/initialized", request_id=None)
+        batch = batch_of(read, note, legacy("ping", request_id=2), b'{"jsonrpc":"2.0","id":1,"result":{}}', b"7")
+        async with asking(app, "POST", "/mcp", headers, batch) as exchange:
+            assert await asyncio.to_thread(gated.arrived.acquire, True, 10)
+            app.end() if ending == "Server is stopping" else await ask(app, "DELETE", "/mcp", headers)
+            told = json.loads(await exchange.body())
+        assert exchange.status == 200
+        assert [(one["id"], one["error"]["message"]) for one in told] == [("a", ending), (2, ending)]
+        gated.open_gate()
 
     run(talk)

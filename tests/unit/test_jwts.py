@@ -3,15 +3,23 @@
 import contextlib
 import json
 import queue
+import ssl
 import threading
 from collections.abc import Callable, Iterator
+from datetime import UTC, datetime, timedelta
 from functools import partial
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from ipaddress import ip_address
 from pathlib import Path
 from time import time
 from typing import Any
 
 import pytest
+from cryptography import x509
+from cryptography.hazmat.primitives.asymmetric.ec import SECP256R1, generate_private_key
+from cryptography.hazmat.primitives.hashes import SHA256
+from cryptography.hazmat.primitives.serialization import Encoding, NoEncryption, PrivateFormat
+from cryptography.x509.oid import NameOID
 from joserfc import jwt
 from joserfc.jwk import ECKey, OctKey, RSAKey
 
@@ -47,10 +55,11 @@ def key_set(*keys: ECKey | RSAKey, **more: str) -> str:
 
 
 class KeyServer:
-    """Serves an issuer's keys over HTTP; while `gate` is closed, it pauses after each byte of them."""
+    """Serves an issuer's keys over HTTP; while `gate` is closed, it pauses after each byte of them, and of `header`."""
 
-    def __init__(self, served: str) -> None:
+    def __init__(self, served: str, certified: ssl.SSLContext | None = None) -> None:
         self.served = served
+        self.header = ""
         self.asked = threading.Semaphore(0)
         self.times_asked = 0
         self.sent = 0
@@ -62,23 +71,32 @@ class KeyServer:
         class Keys(BaseHTTPRequestHandler):
             def do_GET(self) -> None:
                 outer.times_asked += 1
-                self.send_response(200)
-                self.end_headers()
+                self.send_response(200 if self.path == "/keys" else 302)
+                self.send_header("Location", "/keys")
+                self.flush_headers()
                 outer.asked.release()
                 outer.sent = 0
-                with contextlib.suppress(ConnectionError):
-                    for byte in outer.served.encode():
-                        self.wfile.write(bytes([byte]))
-                        outer.sent += 1
-                        outer.gate.wait(outer.pause_s)
+                with contextlib.suppress(OSError):
+                    self._trickle(outer.header)
+                    self.end_headers()
+                    self._trickle(outer.served)
+
+            def _trickle(self, text: str) -> None:
+                for byte in text.encode():
+                    self.wfile.write(bytes([byte]))
+                    outer.sent += 1
+                    outer.gate.wait(outer.pause_s)
 
             def log_message(self, *_: Any) -> None:
                 pass
 
         self._server = ThreadingHTTPServer(("127.0.0.1", 0), Keys)
+        if certified is not None:
+            self._server.socket = certified.wrap_socket(self._server.socket, server_side=True)
         self._thread = threading.Thread(target=self._server.serve_forever, daemon=True)
         self._thread.start()
-        self.issuer = Issuer(ISSUER, AUDIENCE, f"http://127.0.0.1:{self._server.server_port}/keys")
+        self.address = f"{'http' if certified is None else 'https'}://127.0.0.1:{self._server.server_port}"
+        self.issuer = Issuer(ISSUER, AUDIENCE, f"{self.address}/keys")
 
     def grow_old(self) -> None:
         """Have the keys be looked for again, if one is not known."""
@@ -327,10 +345,73 @@ def test_keys_that_trickle_do_not_buy_time(keys: KeyServer, monkeypatch: pytest.
     keys.gate.clear()
 
     assert Verifying(keys.issuer, sign()).result() is None
+    wait_for_fetches()
+    assert keys.sent < len(keys.served)
+
+
+def wait_for_fetches() -> None:
     for thread in threading.enumerate():
         if thread.name == "carrel-keys":
             thread.join(PATIENCE_S)
-    assert keys.sent < len(keys.served)
+            assert not thread.is_alive()
+
+
+def test_headers_that_trickle_do_not_keep_the_keys_from_being_looked_for_again(
+    keys: KeyServer, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(jwts, "FETCH_S", 0.1)
+    keys.pause_s = 0.02
+    keys.header = f"Slow: {'a' * 60_000}\r\n"
+    keys.gate.clear()
+
+    assert Verifying(keys.issuer, sign()).result() is None
+    wait_for_fetches()
+    monkeypatch.setattr(jwts, "FETCH_S", PATIENCE_S)
+    keys.header = ""
+    keys.gate.set()
+    keys.grow_old()
+    assert keys.issuer.verify(sign()) is not None
+
+
+def test_keys_that_moved_are_found(keys: KeyServer) -> None:
+    issuer = Issuer(ISSUER, AUDIENCE, f"{keys.address}/moved")
+
+    assert issuer.verify(sign()) is not None
+    assert keys.times_asked == 2
+
+
+def certified(folder: Path) -> ssl.SSLContext:
+    """Give a certificate for this machine, which is also in `folder` for those who are to trust it."""
+    key, day = generate_private_key(SECP256R1()), timedelta(days=1)
+    name = x509.Name([x509.NameAttribute(NameOID.COMMON_NAME, "keys")])
+    here = x509.SubjectAlternativeName([x509.IPAddress(ip_address("127.0.0.1"))])
+    made = x509.CertificateBuilder(name, name, key.public_key(), 1, datetime.now(UTC) - day, datetime.now(UTC) + day)
+    signed = made.add_extension(here, critical=False).sign(key, SHA256())
+    certificate = signed.public_bytes(Encoding.PEM)
+    private = key.private_bytes(Encoding.PEM, PrivateFormat.PKCS8, NoEncryption())
+    (folder / "certificate.pem").write_bytes(certificate)
+    (folder / "both.pem").write_bytes(certificate + private)
+    context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
+    context.load_cert_chain(folder / "both.pem")
+    return context
+
+
+def test_keys_by_https_come_in_time_from_a_server_that_is_trusted(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    keys = KeyServer(key_set(KEY), certified(tmp_path))
+    try:
+        assert keys.issuer.verify(sign()) is None
+        monkeypatch.setenv("SSL_CERT_FILE", str(tmp_path / "certificate.pem"))
+        assert Issuer(ISSUER, AUDIENCE, f"{keys.address}/moved").verify(sign()) is not None
+        monkeypatch.setattr(jwts, "FETCH_S", 0.3)
+        keys.pause_s = 0.02
+        keys.header = f"Slow: {'a' * 60_000}\r\n"
+        keys.gate.clear()
+        assert Issuer(ISSUER, AUDIENCE, f"{keys.address}/keys").verify(sign()) is None
+        wait_for_fetches()
+    finally:
+        keys.close()
 
 
 def test_keys_of_other_machines_come_by_https(tmp_path: Path) -> None:

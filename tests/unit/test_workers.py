@@ -1,6 +1,7 @@
 """Threads for work that may wait: whose turn it is, what is late, and what a stuck provider costs the others."""
 
 import threading
+from asyncio import CancelledError
 from collections.abc import Callable, Iterator
 
 import pytest
@@ -146,11 +147,17 @@ def test_patient_work_that_ends_its_thread_is_answered_and_leaves_its_place() ->
     workers.close()
 
 
-def test_a_stop_that_fails_keeps_nobody_from_being_told_that_it_is_late(gate: threading.Event) -> None:
+@pytest.mark.filterwarnings("ignore::pytest.PytestUnhandledThreadExceptionWarning")
+@pytest.mark.parametrize("way", [RuntimeError, CancelledError, KeyboardInterrupt, None])
+def test_a_stop_that_fails_or_hangs_keeps_nobody_from_being_told_that_it_is_late(
+    gate: threading.Event, way: type[BaseException] | None
+) -> None:
     workers, late = Workers(lambda _: None, deadline_s=0.01), Answers()
 
     def refuse() -> None:
-        raise RuntimeError("will not stop")
+        if way is not None:
+            raise way
+        gate.wait(PATIENCE_S)
 
     stubborn = Running(lambda: None)
     stubborn.on_cancel(refuse)

@@ -5,6 +5,7 @@ from pathlib import Path
 
 import pytest
 
+from carrel.hurry import Hurrying, TakesAWhile
 from carrel.provider import Project
 from carrel.providers.workspace import Workspace
 from tests.http_asking import application, get
@@ -27,3 +28,14 @@ def test_a_folder_is_told_as_its_children(tmp_path: Path, files: dict[str, str],
 
     assert (reply.status, reply.headers["content-type"]) == (200, "application/json")
     assert [item["uri"] for item in json.loads(reply.body)["contents"]] == expected
+
+
+def test_in_a_hurry_there_are_files_and_no_folders(tmp_path: Path) -> None:
+    workspace = Workspace(Project(str(fill(tmp_path, {"lib/a.md": "a"})), {}))
+
+    with Hurrying():
+        assert workspace.read("workspace:///lib/a.md").etag
+        for ask in (lambda: workspace.read("workspace:///lib"), lambda: workspace.browse("workspace:///", "")):
+            with pytest.raises(TakesAWhile):
+                ask()
+    assert len(workspace.read("workspace:///lib").items) == 1

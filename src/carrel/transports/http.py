@@ -22,7 +22,6 @@ from carrel.transports.asgi import MCP_PATH, Answered, Event, Gone, Receive, Req
 from carrel.transports.http_guard import Guard, Refusal
 from carrel.transports.http_mcp import Endpoint
 from carrel.transports.http_plain import Plain, refuse
-from carrel.transports.http_sessions import Sessions
 from carrel.transports.http_threads import Threads
 from carrel.version import __version__
 
@@ -41,8 +40,8 @@ class App:
         self._server = server
         self._guard = guard
         self.threads = Threads(deadline_s)
-        self.sessions = Sessions()
-        self._endpoint = Endpoint(server, self.threads, self.sessions, self._is_let_in)
+        self._endpoint = Endpoint(server, self.threads, self._is_let_in)
+        self.sessions = self._endpoint.sessions
         self._plain = Plain(server, self.threads)
         self._allowances: dict[str, Allowance] = {}
 

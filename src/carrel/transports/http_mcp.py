@@ -11,17 +11,19 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from functools import lru_cache, partial
 from time import time
-from typing import Final, NamedTuple
+from typing import Final
 
-from carrel.errors import ProtocolError, ProviderError
+from carrel.errors import ProtocolError
+from carrel.hurry import Hurrying
 from carrel.protocol import eras, failures, headers, jsonrpc, methods
 from carrel.protocol.eras import Era
 from carrel.protocol.headers import Headers
-from carrel.protocol.jsonrpc import Message, Response
+from carrel.protocol.jsonrpc import Key, Message, Response
 from carrel.server import NOTICES, Connection, Server
 from carrel.transports.asgi import JSON, Answered, Request, TooLong
 from carrel.transports.http_sessions import Session, Sessions
 from carrel.transports.http_threads import Threads, aside
+from carrel.transports.http_waiting import Waiting, ids_in
 from carrel.transports.sse import Outbox, stream
 from carrel.work import Work
 
@@ -37,16 +39,13 @@ _ALLOW_ALL: Final = (b"allow", b"POST, GET, DELETE")
 class Endpoint:
     """Answers what comes to `/mcp`."""
 
-    def __init__(
-        self, server: Server, threads: Threads, sessions: Sessions, is_let_in: Callable[[Request], bool]
-    ) -> None:
+    def __init__(self, server: Server, threads: Threads, is_let_in: Callable[[Request], bool]) -> None:
         """Make it. `is_let_in` tells of somebody who was let in whether they still would be."""
+        self.sessions = Sessions(self._end_waiting)
         self._server = server
         self._threads = threads
-        self._sessions = sessions
         self._is_let_in = is_let_in
         self._waiting: set[Waiting] = set()
-        sessions.on_end = self._end_waiting
 
     async def answer(self, request: Request) -> None:
         """Answer one request."""
@@ -67,13 +66,19 @@ class Endpoint:
         for connection in busy:
             # Only now: work that is stopped gives no answer, and may take its time.
             aside(connection.close)
-        self._sessions.close()
+        self.sessions.close()
 
     def _end_waiting(self, session: Session) -> None:
         """Answer what still waits in a session that ends."""
         for waiting in tuple(self._waiting):
             if waiting.connection is session.connection:
                 waiting.fail("Session ended")
+
+    def _cancel_waiting(self, session: Session, key: Key | None) -> None:
+        """Let nobody wait for what was cancelled: what works on it may take its time, or never notice."""
+        for waiting in self._waiting:
+            if waiting.connection is session.connection:
+                waiting.cancel(key)
 
     # POST: one message
 
@@ -116,11 +121,13 @@ class Endpoint:
         is_batch = body.lstrip()[:1] == b"["
         if is_batch and session is not None and session.version == eras.BATCH_VERSION:
             outbox = Outbox()
-            given = session.connection.accept(body.strip())
+            with Hurrying():
+                given = session.connection.accept(body.strip())
             if given is None:
                 await request.reply(202)
             elif isinstance(given, Work):
-                await self._wait(request, Waiting(session.connection, outbox, Era.LEGACY), given, outbox.finish)
+                waiting = Waiting(session.connection, outbox, Era.LEGACY, ids_in(body), is_batch=True)
+                await self._wait(request, waiting, given, outbox.finish)
             else:
                 await request.reply(200 if given.startswith(b"[") else 400, given, JSON)
             return
@@ -142,6 +149,8 @@ class Endpoint:
             if message.method in NOTICES:
                 # A tool that is stopped, or a list that is looked at for the first time, may take its time.
                 aside(partial(session.connection.notice, message))
+            if message.method == "notifications/cancelled":
+                self._cancel_waiting(session, methods.cancelled_key(message))
         await request.reply(202)
 
     def at_once(self, request: Request, body: bytes) -> Answered | None:
@@ -162,7 +171,8 @@ class Endpoint:
         if session is None and call.era is Era.LEGACY and _SESSION in request.headers:
             return None
         connection = session.connection if session else self._connect(request, _nowhere)
-        answer = connection.at_once(call)
+        with Hurrying():
+            answer = connection.at_once(call)
         return None if answer is None else _answered(request, answer, call.era)
 
     # Requests
@@ -171,7 +181,8 @@ class Endpoint:
         """Answer a call: at once, or when its work is done; with a stream if something is told before."""
         if call.method != _LISTEN and call.params.meta.progress_token is None:
             connection = session.connection if session else self._connect(request, _nowhere)
-            given = connection.begin(call)
+            with Hurrying():
+                given = connection.begin(call)
             if given is not None and not isinstance(given, Work):
                 await _reply(request, given, call.era)
                 return
@@ -179,12 +190,13 @@ class Endpoint:
         else:
             outbox = Outbox()
             connection = session.connection if session else self._connect(request, outbox.put)
-            given = connection.begin(call, outbox.put)
+            with Hurrying():
+                given = connection.begin(call, outbox.put)
             if given is not None and not isinstance(given, Work):
                 outbox.finish(given)
         take = outbox.finish_if if call.method == _LISTEN else outbox.finish
         try:
-            await self._wait(request, Waiting(connection, outbox, call.era, call.id), given, take)
+            await self._wait(request, Waiting(connection, outbox, call.era, {call.key: call.id}), given, take)
         finally:
             if call.era is Era.MODERN:
                 if connection.is_busy or (isinstance(given, Work) and not outbox.is_finished):
@@ -207,10 +219,13 @@ class Endpoint:
                 await outbox.wait(None)
             if gone.done():
                 return
-            if outbox.is_finished and not outbox.has_pending:
-                await (request.reply(202) if outbox.answer is None else _reply(request, outbox.answer, waiting.era))
-                return
-            await self._stream(request, outbox, gone)
+            if not outbox.is_finished or outbox.has_pending:
+                await self._stream(request, outbox, gone)
+            elif outbox.answer is not None:
+                await _reply(request, outbox.answer, waiting.era)
+            else:
+                # What was cancelled gets no answer, and a POST gets JSON or a stream: one that ends at once.
+                await stream(request, outbox, gone.done)
         finally:
             self._waiting.discard(waiting)
             gone.cancel()
@@ -242,7 +257,7 @@ class Endpoint:
             return
         version = eras.negotiate(call.params.protocol_version)
         session = Session(request.access, connection, outbox, version)
-        self._sessions.add(session)
+        self.sessions.add(session)
         await request.reply(200, given, JSON, (_SESSION, session.id.encode()))
 
     async def _answer_legacy(self, request: Request, call: methods.Call) -> None:
@@ -257,7 +272,7 @@ class Endpoint:
 
     def _session_of(self, request: Request) -> Session | None:
         given = request.headers.get(_SESSION)
-        return None if given is None else self._sessions.find(given.decode("latin-1"), request.access)
+        return None if given is None else self.sessions.find(given.decode("latin-1"), request.access)
 
     async def _get_or_delete(self, request: Request) -> None:
         session = self._session_of(request)
@@ -266,7 +281,7 @@ class Endpoint:
         elif session is None:
             await _refuse_session(request, None)
         elif request.method == "DELETE":
-            self._sessions.end(session)
+            self.sessions.end(session)
             await request.reply(204)
         elif not _takes(request.headers.get(b"accept", b"*/*"), b"text/event-stream"):
             await request.refuse(406, "Accept must list text/event-stream")
@@ -285,25 +300,12 @@ class Endpoint:
                 reader = session.claim()
 
                 def is_over() -> bool:
-                    self._sessions.touch(session)
+                    self.sessions.touch(session)
                     return gone.done() or self._is_shut_out(request) or not session.is_read_by(reader)
 
                 await stream(request, session.outbox, is_over)
         finally:
             gone.cancel()
-
-
-class Waiting(NamedTuple):
-    """A request that waits for its answer, or that is told things."""
-
-    connection: Connection
-    outbox: Outbox
-    era: Era
-    request_id: bytes | None = None
-
-    def fail(self, problem: str) -> None:
-        """Answer that there will be no result, unless there is an answer already."""
-        self.outbox.finish(failures.encode(ProviderError(problem, word="unavailable"), self.era, self.request_id))
 
 
 async def _reply(request: Request, answer: bytes, era: Era) -> None:

@@ -6,6 +6,7 @@ was sent and decoded once, by whoever decodes URIs. Bodies are sent in parts, ne
 """
 
 from collections.abc import Awaitable, Callable
+from contextlib import suppress
 from email.utils import formatdate
 from functools import partial
 from typing import Final
@@ -13,6 +14,7 @@ from typing import Final
 from carrel.boundary import attempt
 from carrel.catalog import close_sources
 from carrel.errors import BadArgument, ProtocolError, ProviderError, RequestError
+from carrel.hurry import Hurrying, TakesAWhile
 from carrel.model import Reading, Source, Stored
 from carrel.permissions import SCOPE_REASON, ActingAs
 from carrel.protocol import failures, jsonrpc, results
@@ -88,11 +90,11 @@ class Plain:
         given = request.headers.get(b"if-none-match")
         condition = None if given is None else given.decode("latin-1")
         read = partial(self._catalog.open, found, condition)
-        if found.mounted.blocking:
-            owner = found.mounted.provider.name
-            return await self._threads.call(request.access, read, lambda late: close_sources(late.items), owner=owner)
-        with ActingAs(request.access):
-            return attempt("a plain read", read)
+        if not found.mounted.blocking:
+            with suppress(TakesAWhile), ActingAs(request.access), Hurrying():
+                return attempt("a plain read", read)
+        owner = found.mounted.provider.name
+        return await self._threads.call(request.access, read, lambda late: close_sources(late.items), owner=owner)
 
     async def _send(self, request: Request, reading: Reading, found: Found, uri: str) -> None:
         facts = _facts(reading)

@@ -56,15 +56,20 @@ class Sessions:
     """Every live session, the longest idle first. Used on the event loop only."""
 
     def __init__(
-        self, idle_s: float = SESSION_IDLE_S, limit: int = MAX_SESSIONS, limit_each: int = MAX_SESSIONS_PER_CLIENT
+        self,
+        on_end: Callable[[Session], None],
+        idle_s: float = SESSION_IDLE_S,
+        limit: int = MAX_SESSIONS,
+        limit_each: int = MAX_SESSIONS_PER_CLIENT,
     ) -> None:
+        """Make it. `on_end` gets each session just before it ends."""
+        self._on_end = on_end
         self._idle_s = idle_s
         self._limit = limit
         self._limit_each = limit_each
         self._live: OrderedDict[str, Session] = OrderedDict()
         self._owned: Counter[str] = Counter()
         self._timer: asyncio.TimerHandle | None = None
-        self.on_end: Callable[[Session], None] = lambda _: None
 
     def __len__(self) -> int:
         """Count them."""
@@ -102,7 +107,7 @@ class Sessions:
             if not self._owned[session.owner]:
                 del self._owned[session.owner]
         # First: work that is stopped gives no answer.
-        self.on_end(session)
+        self._on_end(session)
         session.end()
 
     def close(self) -> None:
