@@ -372,7 +372,7 @@ class Instructing(Protocol):
     """Has something an assistant should know from the start."""
 
     def instructions(self) -> str:
-        """Give a short text, built now; empty when there is nothing to say."""
+        """Give a short text, built now; empty when there is nothing to say. Everybody waits for it: be quick."""
 
 
 @runtime_checkable

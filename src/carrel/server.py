@@ -7,12 +7,13 @@ own, and may be used from several threads. No fault of a provider gets past it (
 
 import contextlib
 import threading
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping
 from functools import partial
 from typing import Final
 
 from carrel.allowance import Allowance
 from carrel.answering import Answers, Job, Send
+from carrel.batches import together
 from carrel.boundary import attempt
 from carrel.catalog import Catalog
 from carrel.content import too_large
@@ -27,7 +28,7 @@ from carrel.protocol.jsonrpc import Key, Message, Response
 from carrel.routing import Found
 from carrel.telling import News
 from carrel.watch import Subscription, Watcher
-from carrel.work import Running, Work, together
+from carrel.work import Running, Work
 
 TellProgress = Callable[[float, float | None, str | None], None]
 
@@ -42,9 +43,6 @@ _ASK_PROVIDERS: Final = frozenset(
     }
 )
 """Methods that may have to wait for a provider that waits."""
-
-NOTICES: Final = frozenset({"notifications/cancelled", "notifications/initialized"})
-"""Notifications that mean something here."""
 
 
 class Server:
@@ -62,8 +60,16 @@ class Server:
         self._generation = catalog.generation
         self.declared = eras.capabilities(completes=catalog.completes, calls=catalog.calls)
         self._served = {era: eras.served(era, completes=catalog.completes, calls=catalog.calls) for era in Era}
-        self.has_blocking = any(mounted.blocking for mounted in catalog.mounted)
         self.deadline_s = max((mounted.deadline_s for mounted in catalog.mounted), default=0.0)
+
+    @property
+    def has_blocking(self) -> bool:
+        """Whether any provider may have to wait for somebody."""
+        return any(mounted.blocking for mounted in self.catalog.mounted)
+
+    def may_wait(self, found: Found) -> bool:
+        """Tell whether a read may have to wait: for its provider, or for those that one asks."""
+        return found.mounted.blocking or (found.mounted.asks_others and self.has_blocking)
 
     @property
     def served(self) -> methods.Served:
@@ -122,8 +128,7 @@ class Connection:
         if isinstance(message, Response):
             return None
         if message.id is None:
-            self.notice(message)
-            return None
+            return self.notice(message)
         try:
             if in_batch and (message.method == "initialize" or methods.era_of(message) is Era.MODERN):
                 raise ProtocolError(jsonrpc.INVALID_REQUEST, "Invalid request: this one may not be in a batch")
@@ -161,12 +166,13 @@ class Connection:
             return failures.encode(ProtocolError(jsonrpc.INVALID_REQUEST, message), call.era, call.id)
         with ActingAs(self._access):
             try:
-                found = self._find(call)
-            except RequestError as error:
-                return failures.encode(error, call.era, call.id, call.params.uri)
-            if not self._is_blocking(call.method, found):
-                with contextlib.suppress(TakesAWhile):
-                    return self._run(Job(call, found, None, send or self._send))
+                found = attempt(call.method, self._find, call)
+                if not self._may_wait(call.method, found):
+                    with contextlib.suppress(TakesAWhile):
+                        return self._run(Job(call, found, None, send or self._send))
+                owner, is_patient = attempt(call.method, self._asked, call, found)
+            except (RequestError, ProviderError, ProtocolError) as error:
+                return self._fail(Job(call), error)
         running = Running(lambda: self._running.pop(call.key, None), _progress_of(call, send or self._send))
         self._running[call.key] = running
         job = Job(call, found, running, send or self._send)
@@ -176,18 +182,18 @@ class Connection:
             late=lambda: self._fail(job, ProviderError("Request timed out", word="timeout")),
             busy=lambda: self._fail(job, ProviderError("Server is busy: too many requests wait", word="busy")),
             deadline_s=self._server.deadline_s,
-            is_patient=call.method == "tools/call" and self._catalog.is_patient(call.params.name),
-            owner=self._owner(call, found),
+            is_patient=is_patient,
+            owner=owner,
         )
 
     def at_once(self, call: methods.Call) -> bytes | None:
         """Answer a call that need not wait; None for any other, which is for `begin`."""
         with ActingAs(self._access):
             try:
-                found = self._find(call)
-            except RequestError:
+                found = attempt(call.method, self._find, call)
+            except (RequestError, ProviderError, ProtocolError):
                 return None
-            if self._is_in_use(call.key) or self._is_blocking(call.method, found):
+            if self._is_in_use(call.key) or self._may_wait(call.method, found):
                 return None
             with contextlib.suppress(TakesAWhile):
                 return self._run(Job(call, found, None, self._send))
@@ -200,21 +206,25 @@ class Connection:
         """Give the way to what is read, for a call that reads."""
         return self._catalog.find(call.params.uri) if call.method == "resources/read" else None
 
-    def _owner(self, call: methods.Call, found: Found | None) -> str:
-        """Say for whom a call waits: the provider it reads from, also by a tool, else those with the same name."""
+    def _asked(self, call: methods.Call, found: Found | None) -> tuple[str, bool]:
+        """Say for whom a call waits, and whether that is a tool that may take long.
+
+        It waits for the provider it reads from, also by a tool, else for those with the same name.
+        """
+        is_patient = False
         if found is None and call.method == "tools/call":
+            is_patient = self._catalog.is_patient(call.params.name)
             uri = call.params.arguments.get("uri")
-            with contextlib.suppress(RequestError), ActingAs(self._access):
+            with contextlib.suppress(RequestError):
                 found = self._catalog.find(uri) if isinstance(uri, str) else None
             if found is None:
-                return f"{call.method} {call.params.name}"
-        return call.method if found is None else found.mounted.provider.name
+                return f"{call.method} {call.params.name}", is_patient
+        return call.method if found is None else found.mounted.provider.name, is_patient
 
-    def _is_blocking(self, method: str, found: Found | None) -> bool:
+    def _may_wait(self, method: str, found: Found | None) -> bool:
         if found is not None:
-            mounted = found.mounted
-            return mounted.blocking or (mounted.asks_others and self._server.has_blocking)
-        return method == "tools/call" or (self._server.has_blocking and method in _ASK_PROVIDERS)
+            return self._server.may_wait(found)
+        return method == "tools/call" or (method in _ASK_PROVIDERS and self._server.has_blocking)
 
     def _run_aside(self, job: Job) -> bytes | None:
         """Answer a call on a thread, or at a time, of its own."""
@@ -253,38 +263,24 @@ class Connection:
                 raise ProtocolError(jsonrpc.INVALID_REQUEST, message)
         except ProtocolError as error:
             return failures.encode(error, Era.LEGACY, error.request_id)
-        return together([self._accept_one(element, in_batch=True) for element in lines], partial(self._fit, lines))
-
-    def _fit(self, lines: Sequence[bytes], answers: Sequence[bytes | None]) -> Sequence[bytes]:
-        """Give a batch's answers as one message holds them; those that no longer fit are to be asked for singly."""
-        present = [(line, answer) for line, answer in zip(lines, answers, strict=True) if answer is not None]
-        left = self._catalog.max_bytes - len(present) - 1
-        if sum(len(answer) for _, answer in present) <= left:
-            return [answer for _, answer in present]
-        message = "Too large: the answers of this batch do not fit one message; ask for this one by itself"
-        refusals = [min(answer, self._too_large(jsonrpc.id_of(line), message), key=len) for line, answer in present]
-        left -= sum(map(len, refusals))
-        fitting = []
-        for (_, answer), refusal in zip(present, refusals, strict=True):
-            more = len(answer) - len(refusal)
-            fitting.append(answer if more <= left else refusal)
-            left -= more if more <= left else 0
-        return fitting
+        given = [self._accept_one(element, in_batch=True) for element in lines]
+        return together(lines, given, self._catalog.max_bytes)
 
     def _refuse_over_long(self, line: OverLong) -> bytes:
-        message = f"Message too large: one message holds {self._catalog.max_bytes} bytes"
-        return self._too_large(jsonrpc.find_id(line.head), message)
+        limit = self._catalog.max_bytes
+        message = f"Message too large: one message holds {limit} bytes"
+        return failures.too_large(jsonrpc.find_id(line.head), message, limit)
 
-    def _too_large(self, request_id: bytes | None, message: str) -> bytes:
-        data = {"name": "MCP_TOO_LARGE", "limit": self._catalog.max_bytes, failures.ERROR_KEY: "too_large"}
-        return jsonrpc.failure(request_id, eras.TOO_LARGE, message, data)
-
-    def notice(self, message: Message) -> None:
-        """Take a notification; unknown ones are ignored."""
+    def notice(self, message: Message) -> Work | None:
+        """Take a notification; unknown ones are ignored. Gives work, if it may have to wait."""
         if message.method == "notifications/cancelled":
             self._run_unasked(message.method, methods.cancelled_key(message))
         elif message.method == "notifications/initialized":
-            self._run_unasked(message.method, None)
+            begin = partial(self._run_unasked, message.method, None)
+            if self._server.has_blocking:
+                return Work(Running(_nothing), begin, _nothing, _nothing, owner=message.method)
+            begin()
+        return None
 
     def _run_unasked(self, method: str, params: Key | None) -> None:
         """Do what nobody waits for, inside the same boundary as a call."""
@@ -294,7 +290,7 @@ class Connection:
         """Stop what the client no longer wants; late and unknown ids are ignored."""
         key = job.call.params
         running = self._running.get(key)
-        if running is None or not running.cancel():
+        if running is None or not running.abandon():
             listen = self._listens.pop(key, None)
             if listen is not None:
                 listen[1].close()
@@ -379,6 +375,10 @@ _OWN: Final[Mapping[str, Callable[[Connection, Job], bytes | None]]] = {
     "notifications/initialized": Connection._initialized,
 }
 """What depends on the conversation; all else is `Answers`'."""
+
+
+def _nothing() -> None:
+    """Say nothing: nobody waits for what a notification does."""
 
 
 def _progress_of(call: methods.Call, send: Send) -> TellProgress | None:

@@ -65,8 +65,8 @@ class Running:
         _stop(stops or ())
         return stops is not None
 
-    def expire(self) -> bool:
-        """Do the same at once: what is to stop may take its time or fail badly, and the clock is everybody's."""
+    def abandon(self) -> bool:
+        """Do the same at once: what is to stop may take its time or fail badly, and whoever calls has none."""
         stops = self._give_up()
         if stops:
             threading.Thread(target=_stop, args=(stops,), name="carrel-stop", daemon=True).start()
@@ -127,37 +127,8 @@ class Work:
 
     def expire(self) -> bytes | None:
         """Give it up because its time is over; give the answer that says so."""
-        return self._late() if self._running.expire() else None
+        return self._late() if self._running.abandon() else None
 
     def refuse(self) -> bytes | None:
         """Give it up because too much is waiting; give the answer that says so."""
         return self._busy() if self._running.cancel() else None
-
-
-def together(
-    given: Sequence[bytes | Work | None], fit: Callable[[Sequence[bytes | None]], Sequence[bytes]]
-) -> bytes | Work | None:
-    """Make one JSON array of a batch's answers: now, or as work of its own where one of them may wait.
-
-    `fit` makes of all answers those that go into one message.
-    """
-    answers = [None if isinstance(one, Work) else one for one in given]
-
-    def settle(way: Callable[[Work], bytes | None]) -> bytes | None:
-        for at, one in enumerate(given):
-            if isinstance(one, Work) and answers[at] is None:
-                answers[at] = way(one)
-        fitting = fit(answers)
-        return b"[" + b",".join(fitting) + b"]" if fitting else None
-
-    if not any(isinstance(one, Work) for one in given):
-        return settle(Work.run)
-    return Work(
-        Running(lambda: None),
-        run=lambda: settle(Work.run),
-        late=lambda: settle(Work.expire),
-        busy=lambda: settle(Work.refuse),
-        deadline_s=max(one.deadline_s for one in given if isinstance(one, Work)),
-        is_patient=any(isinstance(one, Work) and one.is_patient for one in given),
-        owner=next(one.owner for one in given if isinstance(one, Work)),
-    )

@@ -74,8 +74,8 @@ PROTOCOL = frozenset(
     }
 )
 JOINING = frozenset(
-    {"allowance", "answering", "boundary", "client", "listening", "peer", "processes", "server", "supervisor"}
-    | {"telling", "work"}
+    {"allowance", "answering", "batches", "boundary", "client", "listening", "peer", "processes", "server"}
+    | {"supervisor", "telling", "work"}
 )
 HTTP_ROOMS = frozenset(
     {
@@ -133,8 +133,9 @@ MAY_IMPORT: Mapping[str, frozenset[str]] = {
     **dict.fromkeys(PROTOCOL, VALUES | PROTOCOL),
     "answering": VALUES | DOMAIN | PROTOCOL | {"work"},
     "allowance": VALUES,
+    "batches": VALUES | PROTOCOL | {"work"},
     "boundary": VALUES,
-    "server": VALUES | DOMAIN | PROTOCOL | {"allowance", "answering", "boundary", "telling", "work"},
+    "server": VALUES | DOMAIN | PROTOCOL | {"allowance", "answering", "batches", "boundary", "telling", "work"},
     "telling": VALUES | DOMAIN | PROTOCOL | {"answering", "boundary"},
     "client": VALUES | PROTOCOL | TRANSPORTS | {"listening", "peer", "processes", "server"},
     "listening": VALUES | PROTOCOL | {"peer"},
@@ -150,7 +151,8 @@ MAY_IMPORT: Mapping[str, frozenset[str]] = {
     **dict.fromkeys(PROVIDERS, FOR_A_PROVIDER),
     "providers.guide": FOR_A_PROVIDER | {"catalog", "routing"},
     "providers.mirror": FOR_A_PROVIDER | {"catalog", "routing"},
-    "providers.mounts": FOR_A_PROVIDER | {"client", "listening", "peer", "transports.child", "transports.http_client"},
+    "providers.mounts": FOR_A_PROVIDER
+    | {"boundary", "client", "listening", "peer", "transports.child", "transports.http_client"},
     **dict.fromkeys(SETUP, VALUES | DOMAIN | PROVIDERS | SETUP),
     "guests": VALUES | DOMAIN | PROVIDERS | SETUP,
     "desk": VALUES | DOMAIN | JOINING | PROVIDERS | SETUP | {"guests"},

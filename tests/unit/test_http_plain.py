@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from carrel.model import Reading, Stored
+from carrel.model import Reading, Stored, Text
 from carrel.provider import Project
 from carrel.providers.guide import Guide
 from carrel.providers.workspace import Workspace
@@ -15,6 +15,7 @@ from carrel.transports.http import App
 from carrel.transports.http_plain import CHUNK
 from tests.http_asking import application, get
 from tests.memory_provider import NOON_MS, PNG, SAMPLE, Gated, Kept, Memory, Shelf
+from tests.waiting import PATIENCE_S
 
 
 @pytest.fixture(name="app")
@@ -177,6 +178,32 @@ def test_a_folder_tells_its_children(app: App) -> None:
 
 def test_a_provider_that_waits_is_read_elsewhere() -> None:
     assert get(application(Gated("gated", {"a": "text"})), "/gated/a").body == b"text"
+
+
+def test_what_asks_those_who_may_wait_is_read_elsewhere_too() -> None:
+    readers = set()
+
+    class Asking(Shelf):
+        asks_others = True
+
+        def read(self, path: str) -> Reading | Text:
+            readers.add(threading.current_thread())
+            return super().read(path)
+
+    assert get(application(Asking("asking", {"a": "text"}), Gated()), "/asking/a").body == b"text"
+    assert threading.current_thread() not in readers
+    assert get(application(Asking("asking", {"a": "text"})), "/asking/a").body == b"text"
+    assert threading.current_thread() in readers
+
+
+def test_a_provider_that_takes_longer_than_others_may() -> None:
+    class Late(Gated):
+        deadline_s = PATIENCE_S
+
+    late = Late()
+    threading.Timer(0.2, late.open_gate).start()
+
+    assert get(application(late, deadline_s=0.05), "/gated/gate/1").body == b"through gate/1"
 
 
 def test_what_may_wait_is_never_read_by_the_thread_that_serves_everybody() -> None:

@@ -10,8 +10,10 @@ from typing import Any
 import pytest
 
 from carrel.catalog import Catalog
+from carrel.client import Client
+from carrel.errors import RequestError
 from carrel.limits import MAX_BATCH, MAX_SUBSCRIBED_URIS
-from carrel.model import Reading, Resource, Text
+from carrel.model import Reading, Resource, Text, Tool, ToolResult
 from carrel.protocol.framing import OverLong
 from carrel.provider import Provider, Route
 from carrel.server import Server
@@ -19,7 +21,7 @@ from carrel.watch import Watcher
 from carrel.work import Work
 from tests.memory_provider import SAMPLE, Counted, Eventful, Gated, Memory, Shelf
 from tests.schemas import LEGACY, MODERN, SERVER_INFO, Conversation, check, parse
-from tests.waiting import PATIENCE_S
+from tests.waiting import PATIENCE_S, until
 
 POLL_S = 0.005
 ETAG = "d8e767a386712d6b"
@@ -998,6 +1000,54 @@ def test_no_fault_of_a_provider_gets_past_the_server(caplog: pytest.LogCaptureFi
     client.close()
 
 
+class Faithless(Shelf):
+    """Breaks where it is asked how to ask it."""
+
+    patient = True
+
+    def __init__(self) -> None:
+        super().__init__("faithless")
+        self._has_told = False
+
+    def refused(self, uri: str, error: RequestError) -> RequestError:
+        raise RuntimeError(uri) from error
+
+    def tools(self) -> Sequence[Tool]:
+        if self._has_told:
+            raise RuntimeError
+        self._has_told = True
+        return [Tool("t", "", {"type": "object"})]
+
+    def call(self, *_: object) -> ToolResult:
+        raise RuntimeError
+
+
+def test_no_fault_gets_past_the_server_where_it_is_not_yet_known_who_is_asked() -> None:
+    client = talk(Faithless())
+    client.ask("tools/list")
+
+    assert client.ask("resources/read", {"uri": "faithless://\x01"})["code"] == -32603
+    assert client.ask("tools/call", {"name": "t"})["code"] == -32603
+    assert client.ask("ping", version=LEGACY) == {}
+
+
+def test_lists_that_may_wait_are_not_surveyed_by_the_thread_that_reads() -> None:
+    surveyors = []
+
+    class Slow(Counted):
+        blocking = True
+
+        def survey(self) -> str:
+            surveyors.append(threading.current_thread())
+            return super().survey()
+
+    server = serve(Slow("slow", {"a": ""}))
+    with Client.to(server, era="legacy"):
+        until(lambda: bool(surveyors))
+
+    assert threading.current_thread() not in surveyors
+
+
 def test_a_subscription_that_comes_too_late_is_not_made() -> None:
     asked, go_on = threading.Event(), threading.Event()
 
@@ -1049,8 +1099,29 @@ def test_a_fault_while_cancelling_gets_past_nobody(caplog: pytest.LogCaptureFixt
         assert memory.waiting.acquire(timeout=PATIENCE_S)
         client.tell("notifications/cancelled", {"requestId": 5})
         assert running.result(PATIENCE_S) is None
+        until(lambda: bool(caplog.messages))
 
     assert caplog.messages == ["unexpected fault in stopping"]
+
+
+def test_who_is_slow_to_stop_holds_nobody_up() -> None:
+    go_on = threading.Event()
+
+    class Slow(Memory):
+        def call(self, name: str, arguments: Any, call: Any) -> Any:
+            call.on_cancel(lambda: go_on.wait(PATIENCE_S))
+            return super().call(name, arguments, call)
+
+    memory = Slow()
+    client = talk(memory)
+    work = begin_waiting(client, 5)
+    with ThreadPoolExecutor(1) as pool:
+        running = pool.submit(work.run)
+        assert memory.waiting.acquire(timeout=PATIENCE_S)
+        client.tell("notifications/cancelled", {"requestId": 5})
+        assert not go_on.is_set()
+        go_on.set()
+        assert running.result(PATIENCE_S) is None
 
 
 def test_many_threads_may_ask_one_connection_at_once() -> None:

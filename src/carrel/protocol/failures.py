@@ -47,6 +47,11 @@ def encode(error: Answerable, era: Era, request_id: bytes | None, uri: str | Non
     return failure(request_id, code(error, era), error.message, data)
 
 
+def too_large(request_id: bytes | None, message: str, limit: int) -> bytes:
+    """Encode that a message, or the answer to one, would be longer than one message may be."""
+    return failure(request_id, TOO_LARGE, message, {"name": "MCP_TOO_LARGE", "limit": limit, ERROR_KEY: "too_large"})
+
+
 def plain(error: Answerable) -> tuple[int, dict[str, object]]:
     """Give the status and the body of an error on plain HTTP; one with a form of its system's own keeps that."""
     if isinstance(error, ProtocolError):

@@ -9,7 +9,7 @@ is opened only when something has to be told before the answer.
 import asyncio
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from functools import lru_cache, partial
+from functools import lru_cache
 from time import time
 from typing import Final
 
@@ -19,7 +19,7 @@ from carrel.protocol import eras, failures, headers, jsonrpc, methods
 from carrel.protocol.eras import Era
 from carrel.protocol.headers import Headers
 from carrel.protocol.jsonrpc import Key, Message, Response
-from carrel.server import NOTICES, Connection, Server
+from carrel.server import Connection, Server
 from carrel.transports.asgi import JSON, Answered, Request, TooLong
 from carrel.transports.http_sessions import Session, Sessions
 from carrel.transports.http_threads import Threads, aside
@@ -146,9 +146,9 @@ class Endpoint:
             if session is None:
                 await _refuse_session(request, None)
                 return
-            if message.method in NOTICES:
-                # A tool that is stopped, or a list that is looked at for the first time, may take its time.
-                aside(partial(session.connection.notice, message))
+            work = session.connection.notice(message)
+            if work is not None:
+                aside(work.run)
             if message.method == "notifications/cancelled":
                 self._cancel_waiting(session, methods.cancelled_key(message))
         await request.reply(202)

@@ -46,6 +46,7 @@ class Plain:
     """Answers reads on plain HTTP."""
 
     def __init__(self, server: Server, threads: Threads) -> None:
+        self._server = server
         self._catalog = server.catalog
         self._threads = threads
 
@@ -90,11 +91,17 @@ class Plain:
         given = request.headers.get(b"if-none-match")
         condition = None if given is None else given.decode("latin-1")
         read = partial(self._catalog.open, found, condition)
-        if not found.mounted.blocking:
+        if not self._server.may_wait(found):
             with suppress(TakesAWhile), ActingAs(request.access), Hurrying():
                 return attempt("a plain read", read)
-        owner = found.mounted.provider.name
-        return await self._threads.call(request.access, read, lambda late: close_sources(late.items), owner=owner)
+        asked = found.mounted
+        return await self._threads.call(
+            request.access,
+            read,
+            lambda late: close_sources(late.items),
+            owner=asked.provider.name,
+            deadline_s=asked.deadline_s,
+        )
 
     async def _send(self, request: Request, reading: Reading, found: Found, uri: str) -> None:
         facts = _facts(reading)
@@ -130,9 +137,10 @@ class Plain:
     async def _part(self, request: Request, found: Found, source: Source, start: int, length: int) -> bytes:
         """Read a part of a source: on another thread where it may take a while."""
         read = partial(source.read, start, length)
-        if length <= SMALL and not found.mounted.blocking:
+        if length <= SMALL and not self._server.may_wait(found):
             return attempt("a plain read", read)
-        return await self._threads.call(request.access, read, owner=found.mounted.provider.name)
+        asked = found.mounted
+        return await self._threads.call(request.access, read, owner=asked.provider.name, deadline_s=asked.deadline_s)
 
     async def _send_bytes(
         self, request: Request, status: int, part: Part, start: int, end: int, headers: list[Header]

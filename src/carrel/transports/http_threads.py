@@ -51,10 +51,12 @@ class Threads:
         discard: Callable[[_Made], object] | None = None,
         *,
         owner: str = "",
+        deadline_s: float = 0.0,
     ) -> _Made:
         """Run a function for somebody, and give what it gives or raise what it raises.
 
-        `discard` gets what came too late for anybody to want it; `owner` is the provider that is waited for.
+        `discard` gets what came too late for anybody to want it; `owner` is who is waited for, and `deadline_s`
+        the time that may take where it is more than usual.
         """
         leave = self._enter(access)
         if leave is None:
@@ -63,7 +65,8 @@ class Threads:
         self._errands.add(errand)
         try:
             running = Running(lambda: None)
-            self._workers.submit(Work(running, errand.run, errand.expire, errand.refuse, owner=owner), errand.settle)
+            work = Work(running, errand.run, errand.expire, errand.refuse, owner=owner, deadline_s=deadline_s)
+            self._workers.submit(work, errand.settle)
             return await errand.future
         finally:
             self._errands.discard(errand)

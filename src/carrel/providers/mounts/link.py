@@ -12,6 +12,7 @@ from queue import Empty, SimpleQueue
 from time import monotonic
 from typing import Final, Protocol
 
+from carrel.boundary import attempt
 from carrel.client import Client
 from carrel.errors import CarrelError, Disconnected, ProviderError, Unreachable
 from carrel.listening import LIST, Listening
@@ -140,20 +141,26 @@ class Link:
         while not self._is_closing:
             up_since = monotonic()
             try:
-                self._live()
-            except Refused as error:
-                self._fall(str(error))
-                return
-            except CarrelError as error:
-                self._fall(str(error))
-            except Exception:  # nobody else would start it again
-                log.exception("unexpected fault in mount %s", self._name)
+                if not attempt(f"mount {self._name}", self._try):
+                    return
+            except ProviderError:  # nobody planned it, and nobody else would start the server again
                 self._fall("it gave what cannot be understood")
             if monotonic() - up_since >= STEADY_S:
                 pause_s = 1.0
             self._rest(pause_s * random.uniform(0.8, 1.2))
             pause_s = min(MAX_PAUSE_S, pause_s * 2)
             self.restarts += 1
+
+    def _try(self) -> bool:
+        """Live as long as it goes; tell whether to try again."""
+        try:
+            self._live()
+        except Refused as error:
+            self._fall(str(error))
+            return False
+        except CarrelError as error:
+            self._fall(str(error))
+        return True
 
     def _live(self) -> None:
         """Start the server, and attend to it until it is gone."""
