@@ -1,7 +1,7 @@
 """What may be set: each section's keys and types, taken from constructors.
 
 A provider's annotated parameters are its section's schema: `Logs(max_bytes: int = 102_400)`
-*is* `[logs] max_bytes`. Parameters annotated `Project` or `Catalog` are given, not set.
+*is* `[logs] max_bytes`. A parameter annotated `Project` is given, not set.
 """
 
 import os

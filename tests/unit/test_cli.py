@@ -120,7 +120,7 @@ def test_cat_of_a_folder_names_an_only_child(run: Any, project: Path) -> None:
         ("./notes/a.md", 2, "./notes/a.md is no URI; did you mean workspace:///notes/a.md?"),
         ("nope.txt", 2, f"nope.txt is no URI; {SERVED}"),
         ("/etc/passwd", 2, f"/etc/passwd is no URI; {SERVED}"),
-        (".env", 2, f".env is no URI; {SERVED}"),
+        (".env", 2, ".env is no URI; did you mean workspace:///.env?"),
         ("", 2, "nothing is no URI; did you mean workspace:///?"),
     ],
 )
@@ -196,7 +196,24 @@ def test_the_overview_shows_the_desk_and_how_to_connect(run: Any, project: Path)
 
     assert ran.code == 0
     assert ran.out.splitlines()[0] == f"The desk of {project.resolve()}"
-    assert "claude mcp add --scope user carrel -- carrel serve" in ran.out
+    assert "claude mcp add --scope user carrel -- " in ran.out
+
+
+@pytest.mark.parametrize("kind", ["ours", "another's", "none"])
+def test_the_overview_names_a_program_that_starts_from_anywhere(
+    run: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, kind: str
+) -> None:
+    for folder in ("ours", "another's"):
+        (tmp_path / folder).mkdir()
+        (tmp_path / folder / "carrel").write_text("#!/bin/sh\n", encoding="utf-8")
+        (tmp_path / folder / "carrel").chmod(0o755)
+    monkeypatch.setattr("sys.executable", str(tmp_path / "ours/python"))
+    monkeypatch.setenv("PATH", str(tmp_path / kind))
+
+    program = "carrel" if kind == "ours" else str(tmp_path / "ours/carrel")
+    out = run().out
+    assert f"claude mcp add --scope user carrel -- {program} serve" in out
+    assert f'"command":"{program}","args":["serve"]' in out
 
 
 def test_the_overview_in_json(run: Any, project: Path) -> None:

@@ -293,6 +293,14 @@ def test_no_path_leads_out(files: App, target: str) -> None:
     assert b"/project" not in reply.body
 
 
+@pytest.mark.parametrize("target", ["/", "//x", "/-", "/-/nothing"])
+def test_an_address_of_nothing_is_told_where_things_are(app: App, target: str) -> None:
+    reply = get(app, target)
+
+    assert reply.status == 404
+    assert "MCP is at /mcp" in reply.json["error"]
+
+
 def test_what_the_server_says_of_itself(app: App) -> None:
     assert get(app, "/-/health").json["status"] == "ok"
     assert [one["name"] for one in get(app, "/-/providers").json] == ["memory", "shelf"]

@@ -42,7 +42,7 @@ def refusal(choices: Choices, client: Client, text: str, error: RemoteError | Ba
     if _scheme(text):
         is_nobodys = error.word == "invalid" and error.data.get("name") == "MCP_NOT_FOUND"
         return BadArgument(f"{error.message}; {_told_schemes(client)}") if is_nobodys else error
-    meant = next((uri for uri in _as_files(choices, client, text) if _can_be_read(client, uri)), None)
+    meant = next((uri for uri in _as_files(choices, client, text) if _is_known(client, uri)), None)
     return BadArgument(
         f"{echo(text) or 'nothing'} is no URI; "
         + (_told_schemes(client) if meant is None else f"did you mean {meant}?")
@@ -94,11 +94,12 @@ def _as_files(choices: Choices, client: Client, path: str) -> list[str]:
     return [f"{_FILES}:///{'' if one == '.' else quote(one, PATH_SAFE)}" for one in inside]
 
 
-def _can_be_read(client: Client, uri: str) -> bool:
+def _is_known(client: Client, uri: str) -> bool:
+    """Tell whether a URI can be read, or is refused for a reason that can be told."""
     try:
         client.read(uri)
-    except CarrelError:
-        return False
+    except RemoteError as error:
+        return error.word == "denied"
     return True
 
 

@@ -1,5 +1,10 @@
 """`carrel` alone: what is on this folder's desk, and how to connect an assistant to it."""
 
+import json
+import os
+import shlex
+import shutil
+import sys
 from collections.abc import Mapping
 from itertools import islice
 from typing import Final
@@ -9,11 +14,6 @@ from carrel.cli.choices import Choices
 from carrel.desk import Desk
 
 COUNT_AT_MOST: Final = 10_000
-CONNECT: Final = (
-    ("Claude Code", "claude mcp add --scope user carrel -- carrel serve"),
-    ("Codex", "codex mcp add carrel -- carrel serve"),
-    ("VS Code", """.vscode/mcp.json: {"servers":{"carrel":{"type":"stdio","command":"carrel","args":["serve"]}}}"""),
-)
 
 
 def show(choices: Choices) -> None:
@@ -27,10 +27,32 @@ def show(choices: Choices) -> None:
         output.print_table(("provider", "entries", "why"), _rows(desk, counts), plain_columns=3)
         for note in desk.notes:
             output.print_lines(f"[yellow]![/] {output.escape(note)}")
-        output.print_lines("", "[bold]Read it yourself[/]", "  carrel ls", "  carrel cat carrel://guide", "")
+        program = _program()
+        spelled = output.escape(shlex.join(program))
+        output.print_lines("", "[bold]Read it yourself[/]", f"  {spelled} ls", f"  {spelled} cat carrel://guide", "")
         output.print_lines("[bold]Give it to an assistant[/]")
-        for host, line in CONNECT:
+        for host, line in connect_lines(program).items():
             output.print_lines(f"  {host + ':':<13}{output.escape(line)}")
+
+
+def connect_lines(program: list[str]) -> dict[str, str]:
+    """Give what connects each host to Carrel, started so."""
+    server = {"type": "stdio", "command": program[0], "args": [*program[1:], "serve"]}
+    spelled = json.dumps({"servers": {"carrel": server}}, separators=(",", ":"))
+    return {
+        "Claude Code": f"claude mcp add --scope user carrel -- {shlex.join(program)} serve",
+        "Codex": f"codex mcp add carrel -- {shlex.join(program)} serve",
+        "VS Code": f".vscode/mcp.json: {spelled}",
+    }
+
+
+def _program() -> list[str]:
+    """Give what starts this Carrel from anywhere: its name, or the whole path where that name is not ours."""
+    ours = os.path.join(os.path.dirname(sys.executable), "carrel")
+    found = shutil.which("carrel")
+    if found is not None and os.path.realpath(found) == os.path.realpath(ours):
+        return ["carrel"]
+    return [ours] if os.access(ours, os.X_OK) else [sys.executable, "-m", "carrel"]
 
 
 def _counts(desk: Desk) -> dict[str, int]:

@@ -13,7 +13,7 @@ from typing import Final
 
 from carrel.boundary import attempt
 from carrel.catalog import close_sources
-from carrel.errors import BadArgument, ProtocolError, ProviderError, RequestError
+from carrel.errors import BadArgument, NotFound, ProtocolError, ProviderError, RequestError
 from carrel.hurry import Hurrying, TakesAWhile
 from carrel.model import Reading, Source, Stored
 from carrel.permissions import SCOPE_REASON, ActingAs
@@ -76,6 +76,8 @@ class Plain:
         if path == "/-/read":
             return _asked_for(query)
         head, _, rest = path[1:].partition("/")
+        if head in ("", "-"):
+            raise NotFound(path, "Nothing is here: MCP is at /mcp, a resource at /{scheme}/…, health at /-/health")
         scheme = decode(head).lower()
         start = f"{scheme}:///" if self._has_no_authority(scheme) else f"{scheme}://"
         return f"{start}{rest}?{query}" if query else start + rest

@@ -290,7 +290,7 @@ class ObjectProvider:
         return incident
 
     def fingerprint(self, uri: str) -> str | None:
-        """Give the ETag, read at most once in `poll_s`; None where nothing is, or it cannot be read now."""
+        """Give the ETag, read at most once in `poll_s`; of what cannot be read now, the word for why."""
         poll_s, now = self._options.poll_s, monotonic()
         if poll_s == 0:
             raise BadArgument("Changes of this resource are not told", uri=uri)
