@@ -34,7 +34,6 @@ class Browsed(Value, frozen=True):
 
     page: Page
     total: int
-    asked: Asked
 
 
 def browse(mounted: Iterable[Mounted], asked: Asked) -> Browsed:
@@ -50,7 +49,7 @@ def browse(mounted: Iterable[Mounted], asked: Asked) -> Browsed:
         total += 1
     next_cursor = _seal(asked, *shown[-1]) if shown and total > last else None
     page = Page(tuple(entry for _, entry in shown), next_cursor, ttl_ms=LIST_TTL_MS)
-    return Browsed(page, total, asked)
+    return Browsed(page, total)
 
 
 def go_on(mounted: Iterable[Mounted], parts: tuple[str, ...], limit: int) -> Page:

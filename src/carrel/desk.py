@@ -71,7 +71,7 @@ def _open(config: Config, patience_s: float, *, waits_for_all: bool) -> Desk:
         choice = _choose(known, config, chosen)
         choices.append(choice)
         if choice.state == "served":
-            providers.append(_build(known, config, catalog, is_named=_is_named(known, config, chosen)))
+            providers.append(_build(known, config, catalog))
         elif choice.state == "not called for":
             providers.append(_wait_for(known, config, catalog))
     if chosen.mirror:
@@ -121,16 +121,15 @@ def _check_names(chosen: ServerSettings, others: tuple[str, ...]) -> None:
 
 def _wait_for(known: detect.Known, config: Config, catalog: Catalog) -> Provider:
     project = Project(config.root, config.environment)
-    build = partial(_build, known, config, catalog, is_named=False)
+    build = partial(_build, known, config, catalog)
     return Waiting(known.name, known.schemes, build, lambda: known.reason(project) is not None, catalog)
 
 
-def _build(known: detect.Known, config: Config, catalog: Catalog, *, is_named: bool) -> Provider:
+def _build(known: detect.Known, config: Config, catalog: Catalog) -> Provider:
     values = config.values(known.name)
     project = Project(
         config.root,
         config.environment,
-        named=is_named,
         given=frozenset(values),
         deny=tuple(config.values("workspace").get("deny") or ()),
         read=catalog.read,

@@ -113,7 +113,7 @@ def _origin(keys: dict[str, Setting]) -> str:
 def _object(name: str, options: "ObjectSettings", config: Config, catalog: Catalog) -> Beginning:
     from carrel.providers.objects import ObjectProvider, loading  # only where there is one
 
-    project = Project(config.root, config.environment, named=True)
+    project = Project(config.root, config.environment)
     key = config.sections[f"objects.{name}"].get("import")
     # What the user's own file names is installed; what the project or the command line names may lie in the project.
     path = config.root if key is not None and key.layer in ("project", "flag") else None

@@ -81,15 +81,13 @@ class Section(Value, frozen=True):
 class Project(Value, frozen=True):
     """Where a provider works: a constructor that takes one is given it, and it is no setting.
 
-    `named` is set when the user asked for the provider by name, in the configuration or
-    on the command line, and it was not merely detected. `given` are the keys that were set
-    for it; `deny` are the patterns the operator denies to whoever opens project files. `read`
-    gives what a URI holds, of whichever provider, to one whose tools take URIs.
+    `given` are the keys that were set for it; `deny` are the patterns the operator denies to
+    whoever opens project files. `read` gives what a URI holds, of whichever provider, to one
+    whose tools take URIs.
     """
 
     root: str
     environment: Mapping[str, str]
-    named: bool = False
     given: frozenset[str] = frozenset()
     deny: tuple[str, ...] = ()
     read: Callable[[str], Reading] | None = None

@@ -8,10 +8,9 @@ from collections.abc import Callable, Iterator, Sequence
 from threading import Lock
 
 from carrel.catalog import Catalog
-from carrel.errors import NotFound, RequestError
+from carrel.errors import RequestError
 from carrel.model import Resource
 from carrel.provider import Given, Provider, Refusing, Route
-from carrel.routing import Mounted, Routes
 
 
 class Waiting:
@@ -31,7 +30,7 @@ class Waiting:
         self._is_called_for = is_called_for
         self._catalog = catalog
         self._lock = Lock()
-        self._real: Provider | None = None
+        self._inner: Catalog | None = None
 
     def routes(self) -> Sequence[Route]:
         return ()
@@ -39,9 +38,9 @@ class Waiting:
     def entries(self, after: str = "") -> Iterator[Resource]:
         """Yield nothing, until the data is there; then give way to the provider itself."""
         if self._is_called_for():
-            real = self._awake()
-            self._catalog.swap(self, real)
-            yield from real.entries(after)
+            [real] = self._awake().mounted
+            self._catalog.swap(self, real.provider)
+            yield from real.provider.entries(after)
 
     def survey(self) -> str:
         """Tell when the data has appeared."""
@@ -49,28 +48,27 @@ class Waiting:
 
     def unmatched(self, uri: str) -> Given:
         """Answer a URI as the provider itself would."""
-        found = Routes((Mounted(self._awake()),)).find(uri)
-        if found.query_range:
-            raise NotFound(uri)
-        return found.read()
+        return self._awake().find(uri).read()
 
     def refused(self, uri: str, error: RequestError) -> RequestError:
         """Refuse a malformed URI as the provider itself would."""
-        real = self._awake()
-        return real.refused(uri, error) if isinstance(real, Refusing) else error
+        [real] = self._awake().mounted
+        return real.provider.refused(uri, error) if isinstance(real.provider, Refusing) else error
 
     def fingerprint(self, uri: str) -> str | None:
         """Tell whether a URI changed as the provider itself would."""
-        return Catalog((self._awake(),)).fingerprint(uri)
+        return self._awake().fingerprint(uri)
 
     def close(self) -> None:
         """Close the provider, if it was ever built and has not taken over."""
-        real = self._real
-        if real is not None and all(one.provider is not real for one in self._catalog.mounted):
-            getattr(real, "close", lambda: None)()
+        if self._inner is not None:
+            [real] = self._inner.mounted
+            if all(one.provider is not real.provider for one in self._catalog.mounted):
+                self._inner.close()
 
-    def _awake(self) -> Provider:
+    def _awake(self) -> Catalog:
+        """Give a catalogue of the provider alone; it is built when it is first asked."""
         with self._lock:
-            if self._real is None:
-                self._real = self._build()
-            return self._real
+            if self._inner is None:
+                self._inner = Catalog((self._build(),))
+            return self._inner

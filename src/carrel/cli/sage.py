@@ -42,7 +42,7 @@ def opened(choices: Choices) -> Iterator[Desk]:
     config = choices.config()
     values = config.values("sage")
     denied = tuple(config.values("workspace").get("deny") or ())
-    project = Project(config.root, config.environment, named=True, given=frozenset(values), deny=denied)
+    project = Project(config.root, config.environment, given=frozenset(values), deny=denied)
     built = detect.load("carrel.providers.sage:Sage")(project, **values)
     assert isinstance(built, Sage)
     folder, search = values.get("dir", ".sage"), values.get("search", "auto")

@@ -50,11 +50,6 @@ class Assembler:
         self._held = 0
         self._lost = 0
 
-    @property
-    def has_rest(self) -> bool:
-        """Whether a line was begun and has not ended."""
-        return self._held > 0
-
     def feed(self, data: bytes) -> list[Line]:
         """Take bytes; give the lines they end."""
         text = self._decoder.decode(data)

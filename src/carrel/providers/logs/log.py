@@ -165,10 +165,6 @@ class Log:
         """Take what the process wrote; tell whether a line ended."""
         return self._enter(self._assemblers[stream].feed(data), stream)
 
-    def has_rest(self, stream: Stream) -> bool:
-        """Tell whether a line was begun and has not ended."""
-        return self._assemblers[stream].has_rest
-
     def flush(self, stream: Stream, *, is_end: bool = False) -> bool:
         """Enter a line that has not ended; tell whether there was one."""
         return self._enter(self._assemblers[stream].flush(is_end=is_end), stream)
