@@ -248,6 +248,16 @@ def test_pages_of_one_are_the_whole_list(tmp_path: Path) -> None:
     assert len(whole) == 9
 
 
+@pytest.mark.parametrize("stem", ["2026-13-45T99-99-99_odd", "0000-01-01T00-00-00_odd"])
+def test_a_time_that_never_was_is_none_and_breaks_nothing(tmp_path: Path, stem: str) -> None:
+    add(tmp_path, "2026-01-01T00-00-00_a", stem)
+    os.utime(tmp_path / f".sage/checkpoints/{stem}.md", (0, 0))
+    sage = open_sage(tmp_path)
+
+    assert [entry.name for entry in sage.entries()] == ["checkpoint/2026-01-01T00-00-00_a", f"checkpoint/{stem}"]
+    assert f"The {stem}." in read(sage, "sage://checkpoint/odd")
+
+
 def test_completion_offers_prefixes_then_parts_newest_first(tmp_path: Path) -> None:
     add(tmp_path, "2026-01-01T00-00-00_jwt", "2026-01-02T00-00-00_jwt", "jwt-old")
     put(tmp_path / ".sage/checkpoints/jwt-bad.md", "broken")

@@ -34,9 +34,12 @@ def words_of(text: str) -> frozenset[str]:
 
 
 def time_in(stem: str) -> int | None:
-    """Give the time a stem begins with, in milliseconds."""
+    """Give the time a stem begins with, in milliseconds; None for one that never was."""
     found = _TIME.match(stem)
-    return None if found is None else timegm(tuple(int(part) for part in found.groups())) * 1000
+    try:
+        return None if found is None else timegm(tuple(int(part) for part in found.groups())) * 1000
+    except ValueError:
+        return None
 
 
 def time_of(text: str) -> int | None:
