@@ -13,6 +13,7 @@ from carrel.providers.sage.parsing import content_of, parse_content, parse_index
 from carrel.providers.sage.records import Knowledge
 from carrel.providers.sage.shelves import KEPT, KEPT_BYTES, time_of
 from carrel.sandbox import Root
+from carrel.uri import is_text
 from carrel.value import Value
 
 log = logging.getLogger(__name__)
@@ -90,11 +91,13 @@ class Library:
     def content_files(self, root: Root) -> Iterator[str]:
         """Yield the content files there are, in the order of their paths."""
         for seen in sorted(folders.scan(root, ("global",)), key=lambda seen: seen.name):
-            if seen.name.endswith(".md"):
+            if _is_content(seen.name):
                 yield f"global/{seen.name}"
         for skill in sorted(folders.scan(root, ("skills",)), key=lambda seen: seen.name):
+            if not is_text(skill.name):
+                continue
             for seen in sorted(folders.scan(root, ("skills", skill.name)), key=lambda seen: seen.name):
-                if seen.name.endswith(".md"):
+                if _is_content(seen.name):
                     yield f"skills/{skill.name}/{seen.name}"
 
     def content(self, item: Knowledge) -> tuple[str, Read]:
@@ -161,6 +164,10 @@ class Library:
             newest = self.newest_first(matching)[: lookup.NAMED]
             raise Ambiguous(len(matching), [one.item.id for one in newest])
         return matching[0].item
+
+
+def _is_content(name: str) -> bool:
+    return name.endswith(".md") and is_text(name)
 
 
 def _shelve(items: Sequence[Knowledge]) -> dict[str, Shelved]:
