@@ -6,6 +6,7 @@ was sent and decoded once, by whoever decodes URIs. Bodies are sent in parts, ne
 """
 
 from collections.abc import Awaitable, Callable
+from contextlib import suppress
 from email.utils import formatdate
 from functools import partial
 from typing import Final
@@ -185,7 +186,9 @@ def _facts(reading: Reading) -> list[Header]:
     if reading.error is None and reading.etag and _is_plain(reading.etag):
         facts.append((b"etag", f'"{reading.etag}"'.encode()))
     if reading.last_modified_ms is not None:
-        facts.append((b"last-modified", formatdate(reading.last_modified_ms // 1000, usegmt=True).encode()))
+        # Some file systems keep times of any year, which a header cannot say.
+        with suppress(ValueError, OverflowError, OSError):
+            facts.append((b"last-modified", formatdate(reading.last_modified_ms // 1000, usegmt=True).encode()))
     return facts
 
 
