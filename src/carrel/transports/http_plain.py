@@ -6,7 +6,6 @@ was sent and decoded once, by whoever decodes URIs. Bodies are sent in parts, ne
 """
 
 from collections.abc import Awaitable, Callable
-from contextlib import suppress
 from email.utils import formatdate
 from functools import partial
 from typing import Final
@@ -20,6 +19,7 @@ from carrel.protocol import failures, jsonrpc, results
 from carrel.protocol.eras import Era
 from carrel.routing import Found
 from carrel.server import Server
+from carrel.times import sayable
 from carrel.transports.asgi import Request
 from carrel.transports.http_threads import Failure, Threads
 from carrel.uri import decode, pairs
@@ -186,9 +186,7 @@ def _facts(reading: Reading) -> list[Header]:
     if reading.error is None and reading.etag and _is_plain(reading.etag):
         facts.append((b"etag", f'"{reading.etag}"'.encode()))
     if reading.last_modified_ms is not None:
-        # Some file systems keep times of any year, which a header cannot say.
-        with suppress(ValueError, OverflowError, OSError):
-            facts.append((b"last-modified", formatdate(reading.last_modified_ms // 1000, usegmt=True).encode()))
+        facts.append((b"last-modified", formatdate(sayable(reading.last_modified_ms) // 1000, usegmt=True).encode()))
     return facts
 
 
