@@ -287,6 +287,15 @@ def test_a_name_that_cannot_be_asked_for_is_nowhere_but_among_the_problems(tmp_p
     ]
 
 
+def test_a_knowledge_id_that_cannot_be_asked_for_is_no_candidate(tmp_path: Path) -> None:
+    index = "items:\n- {id: auth one, file: global/a.md}\n- {id: auth-two, file: global/b.md}\n"
+    put(tmp_path / ".sage/knowledge/index.yaml", index)
+    put(tmp_path / ".sage/knowledge/global/a.md", "one\n")
+    put(tmp_path / ".sage/knowledge/global/b.md", "two\n")
+
+    assert "## auth-two" in read(open_sage(tmp_path), "sage://knowledge/auth")
+
+
 def call(sage: Sage, tool: str, **arguments: object) -> Any:
     return ask(sage, "tools/call", name=tool, arguments=arguments)
 

@@ -8,6 +8,7 @@ from typing import Final
 from carrel.providers.sage import folders, lookup
 from carrel.providers.sage.folders import Folders, Gone, Left, Read, Signature
 from carrel.providers.sage.lookup import Ambiguous, Unmatched
+from carrel.providers.sage.names import is_plain
 from carrel.providers.sage.notation import Broken, decode
 from carrel.providers.sage.parsing import content_of, parse_content, parse_index
 from carrel.providers.sage.records import Knowledge
@@ -152,7 +153,7 @@ class Library:
         items = self.items()
         if wanted in items:
             return items[wanted].item
-        every = list(items.values())
+        every = [one for one in items.values() if is_plain(one.item.id)]
         matching = [one for one in every if wanted in one.item.id]
         if not matching:
             matching = lookup.by_words(every, wanted, lambda one: (one.item.id,), lambda one: one.lowered)
