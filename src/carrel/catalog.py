@@ -4,6 +4,7 @@ What holds for every resource is applied here, once: ETag and condition, byte ra
 the size of one message. `listing` has the list, `routing` the way to a URI.
 """
 
+import os
 import threading
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from functools import partial
@@ -50,6 +51,8 @@ class Catalog:
         self.mounted: tuple[Mounted, ...] = ()
         self.is_remote = False
         """Whether callers come over a network address, who get no tools that are `local`."""
+        self.instance = os.urandom(8).hex()
+        """Which catalogue this is, among those that are mounted in one another."""
         self.generation = 0
         self._putting = threading.RLock()
         self.mount(*providers)

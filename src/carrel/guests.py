@@ -155,5 +155,5 @@ def _mount(name: str, options: "MountSettings", config: Config, catalog: Catalog
                 found.update(one.provider.schemes)
         return frozenset(found)
 
-    made = Mount(name, options, connect, taken)
+    made = Mount(name, options, connect, taken, catalog.instance)
     return made

@@ -103,6 +103,14 @@ def test_cat_of_a_folder_names_an_only_child(run: Any, project: Path) -> None:
     assert run("cat", "workspace:///outer").out == "workspace:///outer/inner\t\n"
 
 
+def test_cat_prints_only_the_text_of_a_file_that_may_be_spelled_with_a_slash(run: Any, project: Path) -> None:
+    lay_out(project)
+    plain = run("cat", "sage://system/objective.md")
+
+    assert plain.code == 0
+    assert run("cat", "sage://system/objective.md/") == plain
+
+
 @pytest.mark.parametrize(
     ("uri", "code", "said"),
     [

@@ -81,6 +81,21 @@ def test_a_scheme_with_an_authority_has_it_in_its_path() -> None:
     assert get(app, "/carrel/guide").headers["content-type"] == "text/markdown; charset=utf-8"
 
 
+@pytest.mark.parametrize(
+    ("ms", "told"),
+    [
+        (253_402_300_800_000, "Fri, 31 Dec 9999 23:59:59 GMT"),
+        (10**20, "Fri, 31 Dec 9999 23:59:59 GMT"),
+        (-(10**14), "Mon, 01 Jan 0001 00:00:00 GMT"),
+    ],
+)
+def test_a_time_that_no_header_can_say_becomes_the_nearest(monkeypatch: pytest.MonkeyPatch, ms: int, told: str) -> None:
+    monkeypatch.setattr("tests.memory_provider.NOON_MS", ms)
+    reply = get(application(Memory()), "/test/a-guide")
+
+    assert (reply.status, reply.body, reply.headers["last-modified"]) == (200, b"# Guide\n", told)
+
+
 def test_head_says_the_same_without_the_body(app: App) -> None:
     whole, head = get(app, "/test/plain"), get(app, "/test/plain", method="HEAD")
 

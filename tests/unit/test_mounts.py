@@ -9,6 +9,7 @@ import subprocess
 import sys
 import threading
 from collections.abc import Callable, Iterator
+from functools import partial
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -23,6 +24,7 @@ from carrel.errors import BadArgument, ConfigError, NotFound, ProviderError, Rem
 from carrel.model import Reading, Text
 from carrel.peer import Transport
 from carrel.provider import Provider
+from carrel.providers.guide import Guide
 from carrel.providers.mounts import Mount, MountSettings
 from carrel.providers.mounts import link as link_module
 from carrel.providers.objects import serve_object
@@ -897,3 +899,55 @@ def test_a_mounted_carrel_leaves_the_user_s_own_mounts_to_the_one_above(project:
     desk.close()
 
     assert "me" not in [choice.name for choice in desk.choices]
+
+
+# Carrels that mount each other
+
+
+@pytest.mark.parametrize("era", ERAS)
+def test_of_two_carrels_that_mount_each_other_the_second_leaves_its_mount_down(era: EraName) -> None:
+    first, second = Catalog(), Catalog()
+    first.mount(Guide(first))
+    second.mount(Guide(second))
+    for catalog, other, name in ((first, second, "second"), (second, first, "first")):
+        server = Server(other, Watcher(other, 0.05))
+        options = MountSettings(["memory"], era=era)
+        mount = Mount(name, options, partial(Memory, server), instance=catalog.instance)
+        catalog.mount(mount)
+        mount.begin()
+        assert mount.wait(PATIENCE_S)
+    with Client.to(Server(second)) as client:
+        problems = json.loads(text_of(client, "carrel://health"))["problems"]
+        with pytest.raises(RemoteError, match="Mount is unavailable: first"):
+            client.read("first+carrel://guide")
+    listed = [[entry.uri for entry in catalog.entries()] for catalog in (first, second)]
+    first.close()
+    second.close()
+
+    assert problems == [
+        "first: the mount is down: it lists this server's own resources: it is this server or mounts it"
+    ]
+    own = ["carrel://guide", "carrel://catalog", "carrel://health"]
+    assert listed == [[*own, "second+carrel://catalog", "second+carrel://guide", "second+carrel://health"], own]
+
+
+@pytest.mark.parametrize("era", ERAS)
+def test_a_server_that_comes_to_mount_us_is_left_and_its_entries_are_listed_no_more(
+    era: EraName, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("carrel.providers.mounts.link.random.uniform", lambda low, high: 0.05)
+    entries: list[dict[str, Any]] = [ENTRY]
+    play = playing(resources_list=lambda params: {"resources": entries})
+    mount = Mount("birds", MountSettings(["played"], refresh_s=0.0), lambda: Played(play, era), instance="0123")
+    mount.begin()
+    assert mount.wait(PATIENCE_S)
+    before = [entry.uri for entry in mount.entries()]
+    entries.append({"uri": "us+carrel://health", "name": "health", "_meta": {"dev.carrel/instance": "0123"}})
+    after = [entry.uri for entry in mount.entries()]
+    until(lambda: "mounts it" in str(mount.health()["lastCause"]))
+    entries.pop()
+    until(lambda: mount.health()["state"] == "up")
+    again = [entry.uri for entry in mount.entries()]
+    mount.close()
+
+    assert (before, after, again) == (["played://a"], [], ["played://a"])

@@ -1,12 +1,18 @@
 """Which item an id means, and how the list is ordered."""
 
+import json
 import os
 from pathlib import Path
+from typing import Any
 
 import pytest
 
 from carrel.catalog import Catalog
-from carrel.model import Annotations
+from carrel.client import Client
+from carrel.model import Annotations, Text
+from carrel.providers.guide import Guide
+from carrel.providers.sage import Sage
+from carrel.server import Server
 from tests import sage_folder as folder
 from tests.sage_folder import FAILURE, FAILURE_STEM, STEM, ask, checkpoint, lay_out, open_sage, put, read
 
@@ -246,6 +252,62 @@ def test_pages_of_one_are_the_whole_list(tmp_path: Path) -> None:
 
     assert paged == whole
     assert len(whole) == 9
+
+
+@pytest.mark.parametrize("stem", ["2026-13-45T99-99-99_odd", "0000-01-01T00-00-00_odd"])
+def test_a_time_that_never_was_is_none_and_breaks_nothing(tmp_path: Path, stem: str) -> None:
+    add(tmp_path, "2026-01-01T00-00-00_a", stem)
+    os.utime(tmp_path / f".sage/checkpoints/{stem}.md", (0, 0))
+    sage = open_sage(tmp_path)
+
+    assert [entry.name for entry in sage.entries()] == ["checkpoint/2026-01-01T00-00-00_a", f"checkpoint/{stem}"]
+    assert f"The {stem}." in read(sage, "sage://checkpoint/odd")
+
+
+@pytest.mark.parametrize("name", ["\udcff", "a\nb", "a b", "a\\b"])
+def test_a_name_that_cannot_be_asked_for_is_nowhere_but_among_the_problems(tmp_path: Path, name: str) -> None:
+    """Not even where its id would be found: what is named must work."""
+    add(tmp_path, "2026-01-01T00-00-00_good")
+    put(tmp_path / f".sage/failures/{FAILURE_STEM}.md", FAILURE)
+    for place, text in (("checkpoints", checkpoint("good-too")), ("failures", FAILURE), ("system", "# Odd\n")):
+        put(tmp_path / f".sage/{place}/{name}.md", text)
+    put(tmp_path / f".sage/knowledge/global/{name}.md", "# Odd\n")
+    sage = open_sage(tmp_path, tools="write")
+    told = name.replace("\udcff", "\ufffd").replace("\n", "\\x0a")
+    found = [call(sage, tool, query="jwt the") for tool in ("sage_search_checkpoints", "sage_list_failures")]
+    every = [call(sage, tool) for tool in ("sage_list_checkpoints", "sage_list_failures")]
+
+    assert "The 2026-01-01T00-00-00_good." in read(sage, "sage://checkpoint/good")
+    assert "Tokens in localStorage" in read(sage, "sage://failure/jwt")
+    assert [result["structuredContent"]["total"] for result in (*found, *every)] == [1, 1, 1, 1]
+    assert "isError" not in call(sage, "sage_save_knowledge", id="new", content="c", keywords=["k"])
+    assert json.loads(read_health(sage))["problems"][:3] == [
+        f"sage: .sage/{place}/{told}.md: not a name that can be asked for"
+        for place in ("system", "checkpoints", "failures")
+    ]
+
+
+def test_a_knowledge_id_that_cannot_be_asked_for_is_no_candidate(tmp_path: Path) -> None:
+    index = "items:\n- {id: auth one, file: global/a.md}\n- {id: auth-two, file: global/b.md}\n"
+    put(tmp_path / ".sage/knowledge/index.yaml", index)
+    put(tmp_path / ".sage/knowledge/global/a.md", "one\n")
+    put(tmp_path / ".sage/knowledge/global/b.md", "two\n")
+
+    assert "## auth-two" in read(open_sage(tmp_path), "sage://knowledge/auth")
+
+
+def call(sage: Sage, tool: str, **arguments: object) -> Any:
+    return ask(sage, "tools/call", name=tool, arguments=arguments)
+
+
+def read_health(sage: Sage) -> str:
+    """Give the health of a desk with this memory, as it is sent."""
+    catalog = Catalog([sage])
+    catalog.mount(Guide(catalog))
+    with Client.to(Server(catalog)) as client:
+        [item] = client.read("carrel://health").items
+    assert isinstance(item, Text)
+    return item.text
 
 
 def test_completion_offers_prefixes_then_parts_newest_first(tmp_path: Path) -> None:

@@ -52,7 +52,7 @@ def read_resource(choices: Choices, uri: str, start: int | None, length: int | N
 
 def _is_below(uri: str | None, asked: str) -> bool:
     """Tell whether what came is not what was asked for but something in it, as a folder's only child is."""
-    return uri is not None and uri.startswith(split_query(asked)[0].rstrip("/") + "/")
+    return uri not in (None, asked) and uri.startswith(split_query(asked)[0].rstrip("/") + "/")
 
 
 def _write_bytes(item: Blob, uri: str) -> None:

@@ -15,6 +15,7 @@ from carrel.errors import CarrelError
 from carrel.model import Annotations, Resource, Text
 from carrel.provider import Reporting, Route
 from carrel.routing import Mounted
+from carrel.value import replace
 
 COUNT_AT_MOST: Final = 1_000
 EXAMPLES: Final = 3
@@ -59,10 +60,12 @@ class Guide:
 
     def front(self) -> Sequence[Resource]:
         """Give the guide, its catalogue and its health, in key order."""
+        # By its mark a Carrel knows itself in the lists of others, which may mount it.
+        health = _entry("health", "Health", "JSON: what works, and what does not and why", "application/json", 0.3)
         return (
             _entry("guide", "Guide to this desk", "Start here: what can be read and how", "text/markdown", 1.0),
             _entry("catalog", "Catalogue", "JSON: providers, templates, counts", "application/json", 0.8),
-            _entry("health", "Health", "JSON: what works, and what does not and why", "application/json", 0.3),
+            replace(health, meta={"dev.carrel/instance": self._catalog.instance}),
         )
 
     def key(self, entry: Resource) -> str:

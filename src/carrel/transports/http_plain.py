@@ -21,6 +21,7 @@ from carrel.protocol import failures, jsonrpc, results
 from carrel.protocol.eras import Era
 from carrel.routing import Found
 from carrel.server import Server
+from carrel.times import sayable
 from carrel.transports.asgi import Request
 from carrel.transports.http_threads import Failure, Threads
 from carrel.uri import decode, pairs
@@ -197,7 +198,7 @@ def _facts(reading: Reading) -> list[Header]:
     if reading.error is None and reading.etag and _is_plain(reading.etag):
         facts.append((b"etag", f'"{reading.etag}"'.encode()))
     if reading.last_modified_ms is not None:
-        facts.append((b"last-modified", formatdate(reading.last_modified_ms // 1000, usegmt=True).encode()))
+        facts.append((b"last-modified", formatdate(sayable(reading.last_modified_ms) // 1000, usegmt=True).encode()))
     return facts
 
 

@@ -3,6 +3,7 @@
 import json
 import os
 import queue
+import tomllib
 from pathlib import Path
 from typing import Any
 
@@ -441,6 +442,24 @@ def test_a_project_file_may_not_reach_outside_without_trust(tmp_path: Path) -> N
 
 
 # What is looked at
+
+
+def test_a_card_that_is_no_toml_is_tried_once(full: Home, monkeypatch: pytest.MonkeyPatch) -> None:
+    full.write("cards/sketch/broken.toml", "a = ")
+    parsed: list[str] = []
+    parse = tomllib.loads
+
+    def noted(text: str) -> dict[str, Any]:
+        parsed.append(text)
+        return parse(text)
+
+    monkeypatch.setattr(tomllib, "loads", noted)
+    catalog = full.catalog()
+    sizes = [{entry.uri: entry.size for entry in catalog.entries()}["alc://cards/broken"] for _ in range(2)]
+    read(catalog, "alc://hub/index")
+
+    assert sizes == [None, None]
+    assert parsed.count("a = ") == 1
 
 
 def test_a_page_looks_only_at_its_own_files(full: Home, monkeypatch: pytest.MonkeyPatch) -> None:

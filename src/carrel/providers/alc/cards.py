@@ -1,6 +1,7 @@
 """Cards: TOML on disk, compact JSON on the wire, and the best one of a package."""
 
 import math
+from collections.abc import Callable
 from typing import Final
 
 from carrel.providers.alc import compact
@@ -25,6 +26,9 @@ class Summary(Value, frozen=True):
     scenario: str
 
 
+_NO_TOML: Final = Summary(0, None, "", "", "")
+
+
 class Cards:
     """The Cards, of which summaries are kept while their files stay as they are."""
 
@@ -38,14 +42,8 @@ class Cards:
 
     def size(self, held: Held) -> int | None:
         """Give the size of a Card's JSON; None if it is none."""
-        summary = self._cache.get(held.path, held.stamp)
-        if summary is None:
-            try:
-                summary = self.summary(held)
-            except (FileError, NotToml):
-                return None
-            self._cache.put(held.path, held.stamp, summary)
-        return summary.size
+        summary = self._kept(held.path, held.stamp, lambda: self.summary(held))
+        return None if summary is None else summary.size
 
     def summary(self, held: Held) -> Summary:
         """Read what is needed of a Card that is open."""
@@ -61,16 +59,25 @@ class Cards:
 
     def known(self, cards: str, folder: str, name: str, stamp: Stamp) -> Summary | None:
         """Give what is needed of a Card by where it lies; None if it cannot be read."""
-        path = f"{cards}/{folder}/{name}"
-        summary = self._cache.get(path, stamp)
-        if summary is None:
+
+        def read() -> Summary:
+            with open_below(cards, (folder, name)) as held:
+                return self.summary(held)
+
+        return self._kept(f"{cards}/{folder}/{name}", stamp, read)
+
+    def _kept(self, path: str, stamp: Stamp, read: Callable[[], Summary]) -> Summary | None:
+        """Give what is known of a file as it is now, or learn it; that it is no TOML is kept too."""
+        known = self._cache.get(path, stamp)
+        if known is None:
             try:
-                with open_below(cards, (folder, name)) as held:
-                    summary = self.summary(held)
-            except (FileError, NotToml):
+                known = read()
+            except NotToml:
+                known = _NO_TOML
+            except FileError:
                 return None
-            self._cache.put(path, stamp, summary)
-        return summary
+            self._cache.put(path, stamp, known)
+        return None if known is _NO_TOML else known
 
 
 def _parse(data: bytes) -> dict[str, object]:

@@ -29,6 +29,10 @@ class Snapshot(Value, frozen=True):
         uris = (*(one.uri for one in self.resources), *(one.uri_template for one in self.templates))
         return frozenset(scheme_of(uri.partition("{")[0]) for uri in uris)
 
+    def holds(self, instance: str) -> bool:
+        """Tell whether this Carrel's own entries are among them, through however many others they came."""
+        return any(instance == (one.meta or {}).get("dev.carrel/instance") for one in self.resources)
+
 
 class Naming(Value, frozen=True):
     """How a mount spells its URIs here; decided once."""

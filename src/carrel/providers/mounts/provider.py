@@ -47,8 +47,12 @@ TakenSchemes = Callable[[], frozenset[str]]
 """Gives the schemes that belong to built-ins, objects and earlier mounts."""
 
 
+class Circular(CarrelError):
+    """What is served here comes back in the other server's list, and would go round for ever."""
+
+
 class Mount:
-    """One other server. `connect` gives a transport to a fresh one."""
+    """One other server. `connect` gives a transport to a fresh one, `instance` is what mounts it."""
 
     blocking = True
 
@@ -58,12 +62,14 @@ class Mount:
         options: MountSettings,
         connect: Callable[[], Transport],
         taken: TakenSchemes = lambda: frozenset({"carrel"}),
+        instance: str = "",
     ) -> None:
         self.name = name
         self.summary = f"Resources of another server, mounted as {name}."
         self.deadline_s = options.timeout_s + 1
         self._options = options
         self._taken = taken
+        self._instance = instance
         self._link = Link(name, options, connect, self)
         self._copies = Copies()
         self._lock = threading.Lock()
@@ -159,6 +165,9 @@ class Mount:
         with self._relisting:
             try:
                 self._put(self._ask_lists(client, self._options.timeout_s))
+            except Circular:
+                # Said again, and told as the reason why it is down, when it is opened anew.
+                self._link.lose(client)
             except CarrelError as error:
                 log.warning("the lists of mount %s cannot be taken: %s", self.name, error)
                 self._stale_at = monotonic() + self._options.refresh_s
@@ -166,6 +175,10 @@ class Mount:
     def _ask_lists(self, client: Client, timeout_s: float) -> Snapshot:
         there, fresh_s = take_lists(client, self._options, timeout_s)
         self._stale_at = monotonic() + fresh_s
+        if there.holds(self._instance):
+            if self._naming is not None:
+                self._put(Snapshot())
+            raise Circular("it lists this server's own resources: it is this server or mounts it")
         return there
 
     def _put(self, there: Snapshot) -> None:

@@ -8,11 +8,13 @@ from typing import Final
 from carrel.providers.sage import folders, lookup
 from carrel.providers.sage.folders import Folders, Gone, Left, Read, Signature
 from carrel.providers.sage.lookup import Ambiguous, Unmatched
+from carrel.providers.sage.names import is_plain
 from carrel.providers.sage.notation import Broken, decode
 from carrel.providers.sage.parsing import content_of, parse_content, parse_index
 from carrel.providers.sage.records import Knowledge
 from carrel.providers.sage.shelves import KEPT, KEPT_BYTES, time_of
 from carrel.sandbox import Root
+from carrel.uri import is_text
 from carrel.value import Value
 
 log = logging.getLogger(__name__)
@@ -90,11 +92,13 @@ class Library:
     def content_files(self, root: Root) -> Iterator[str]:
         """Yield the content files there are, in the order of their paths."""
         for seen in sorted(folders.scan(root, ("global",)), key=lambda seen: seen.name):
-            if seen.name.endswith(".md"):
+            if _is_content(seen.name):
                 yield f"global/{seen.name}"
         for skill in sorted(folders.scan(root, ("skills",)), key=lambda seen: seen.name):
+            if not is_text(skill.name):
+                continue
             for seen in sorted(folders.scan(root, ("skills", skill.name)), key=lambda seen: seen.name):
-                if seen.name.endswith(".md"):
+                if _is_content(seen.name):
                     yield f"skills/{skill.name}/{seen.name}"
 
     def content(self, item: Knowledge) -> tuple[str, Read]:
@@ -149,7 +153,7 @@ class Library:
         items = self.items()
         if wanted in items:
             return items[wanted].item
-        every = list(items.values())
+        every = [one for one in items.values() if is_plain(one.item.id)]
         matching = [one for one in every if wanted in one.item.id]
         if not matching:
             matching = lookup.by_words(every, wanted, lambda one: (one.item.id,), lambda one: one.lowered)
@@ -161,6 +165,10 @@ class Library:
             newest = self.newest_first(matching)[: lookup.NAMED]
             raise Ambiguous(len(matching), [one.item.id for one in newest])
         return matching[0].item
+
+
+def _is_content(name: str) -> bool:
+    return name.endswith(".md") and is_text(name)
 
 
 def _shelve(items: Sequence[Knowledge]) -> dict[str, Shelved]:

@@ -9,11 +9,11 @@ from typing import Final
 
 from carrel.model import Annotations, Resource
 from carrel.providers.sage import folders
-from carrel.providers.sage.folders import Gone, Signature
+from carrel.providers.sage.folders import Gone, Name, Signature
 from carrel.providers.sage.library import Shelved
 from carrel.providers.sage.lookup import failure_addresses
 from carrel.providers.sage.memory import Memory
-from carrel.providers.sage.names import is_plain
+from carrel.providers.sage.names import HIDDEN, ODD_NAME, is_plain, shown
 from carrel.providers.sage.notation import Broken
 from carrel.providers.sage.records import Checkpoint, Failure
 from carrel.providers.sage.rendering import MIME_TYPES, percent, saved
@@ -22,7 +22,6 @@ from carrel.providers.sage.system import FRONT, SystemFile, SystemFiles
 from carrel.value import Value
 
 DESCRIPTION_LENGTH: Final = 120
-ODD_NAME: Final = "not a name that can be asked for"
 _LAST_MS: Final = 10**15
 _CHECKPOINTS, _KNOWLEDGE, _FAILURES = "4", "5", "6"
 """What the keys of each kind begin with; those of system files come before."""
@@ -72,7 +71,7 @@ class Listing:
         form = self._memory.format(None)
         for card in shelf.newest_first(shelf.cards().values()):
             place = _place(_CHECKPOINTS, *card.newness)
-            if place > after and is_plain(card.stem):
+            if place > after:
                 summary = self._summary(shelf, card)
                 if isinstance(summary, Checkpoint):
                     yield _checkpoint_entry(card, summary, MIME_TYPES[form], place)
@@ -143,7 +142,7 @@ class Listing:
         for card in shelf.newest_first(cards.values()):
             place = _place(_FAILURES, *card.newness)
             name = addresses[card.stem]
-            if place > after and is_plain(name) and not card.reason:
+            if place > after and not card.reason:
                 summary = self._summary(shelf, card)
                 if isinstance(summary, Failure):
                     title = card.id or card.stem
@@ -153,30 +152,38 @@ class Listing:
 
     def unlisted(self, *, with_hidden: bool = True) -> Iterator[Unlisted]:
         """Yield what is in the folders and not in the list, with the reason."""
+        for path, reason in self._unlisted(with_hidden=with_hidden):
+            yield Unlisted(shown(path), reason)
+
+    def _unlisted(self, *, with_hidden: bool) -> Iterator[tuple[str, str]]:
         for file in self._system.files(with_hidden=with_hidden):
             if file.reason:
-                yield Unlisted(f"system/{file.path}", file.reason)
-        for folder, shelf in (("checkpoints", self._memory.checkpoints), ("failures", self._memory.failures)):
-            if with_hidden:
-                yield from self._hidden(folder)
-            for card in sorted(shelf.examined().values(), key=lambda card: card.stem):
-                if card.reason or not is_plain(card.stem):
-                    yield Unlisted(f"{folder}/{card.name}", card.reason or ODD_NAME)
+                yield f"system/{file.path}", file.reason
+        yield from self._unshelved("checkpoints", self._memory.checkpoints, with_hidden=with_hidden)
+        yield from self._unshelved("failures", self._memory.failures, with_hidden=with_hidden)
         yield from self._unlisted_knowledge()
 
-    def _unlisted_knowledge(self) -> Iterator[Unlisted]:
+    def _unlisted_knowledge(self) -> Iterator[tuple[str, str]]:
         if self._memory.library.problem:
-            yield Unlisted("knowledge/index.yaml", self._memory.library.problem)
+            yield "knowledge/index.yaml", self._memory.library.problem
         for shelved in self._memory.library.items().values():
             reason = self.content_reason(shelved) or ("" if is_plain(shelved.item.id) else ODD_NAME)
             if reason:
-                yield Unlisted(f"knowledge/{shelved.item.id}", reason)
+                yield f"knowledge/{shelved.item.id}", reason
 
-    def _hidden(self, folder: str) -> Iterator[Unlisted]:
-        root = self._memory.home.root("checkpoints" if folder == "checkpoints" else "failures")
-        if root is not None:
-            names = sorted(seen.name for seen in folders.scan(root, hidden=True) if seen.name.startswith("."))
-            yield from (Unlisted(f"{folder}/{name}", "name begins with a dot") for name in names)
+    def _unshelved(
+        self, folder: Name, shelf: Shelf[Checkpoint] | Shelf[Failure], *, with_hidden: bool
+    ) -> Iterator[tuple[str, str]]:
+        root = self._memory.home.root(folder)
+        for name in sorted(seen.name for seen in folders.scan(root, hidden=with_hidden)) if root is not None else ():
+            stem = shelf.stem_of(name)
+            if name.startswith("."):
+                yield f"{folder}/{name}", HIDDEN
+            elif stem and not is_plain(stem):
+                yield f"{folder}/{name}", ODD_NAME
+        for card in sorted(shelf.examined().values(), key=lambda card: card.stem):
+            if card.reason:
+                yield f"{folder}/{card.name}", card.reason
 
 
 def _short(record: Checkpoint | Failure) -> Checkpoint | Failure:

@@ -18,6 +18,9 @@ MAX_ID: Final = 100
 MAX_SLUG: Final = 40
 SLUG_SOURCE: Final = 50
 
+ODD_NAME: Final = "not a name that can be asked for"
+HIDDEN: Final = "name begins with a dot"
+
 _SAFE: Final = re.compile(r"[A-Za-z0-9_./-]+")
 _URI: Final = re.compile(r"sage://([^/?#]*)/", re.IGNORECASE)
 _NOT_IN_ID: Final = re.compile(r"[^A-Za-z0-9_-]+")

@@ -178,14 +178,12 @@ class Sage:
             return [file.path for file in self.system.files() if not file.reason]
         if kind == "checkpoint":
             cards = memory.checkpoints.newest_first(memory.checkpoints.examined().values())
-            return [card.stem for card in cards if not card.reason and is_plain(card.stem)]
+            return [card.stem for card in cards if not card.reason]
         if kind == "failure":
             by_stem = memory.failures.examined()
             addresses = failure_addresses(memory.failures, by_stem)
-            offered = [
-                addresses[card.stem] for card in memory.failures.newest_first(by_stem.values()) if not card.reason
-            ]
-            return [name for name in offered if is_plain(name)]
+            cards = memory.failures.newest_first(by_stem.values())
+            return [addresses[card.stem] for card in cards if not card.reason]
         shelved = memory.library.newest_first(list(memory.library.items().values()))
         return [one.item.id for one in shelved if is_plain(one.item.id) and not self.listing.content_reason(one)]
 

@@ -1,5 +1,7 @@
 """Checkpoints and failures: one file each, known by its stem, looked at again only when it changed.
 
+A file whose stem cannot be asked for is on no shelf: whatever named it would name what cannot be read.
+
 A `Card` remembers what is needed to find and list an item; the item itself is read when it is wanted.
 """
 
@@ -13,6 +15,7 @@ from typing import Any, Final, Generic, TypeVar
 
 from carrel.providers.sage import folders
 from carrel.providers.sage.folders import Folders, Gone, Name, Read, Signature
+from carrel.providers.sage.names import is_plain
 from carrel.providers.sage.notation import Broken, decode, read_fields, split_front_matter, text_of
 from carrel.providers.sage.parsing import parse_checkpoint, parse_failure, parse_legacy
 from carrel.providers.sage.records import Checkpoint, Failure, Record
@@ -34,9 +37,12 @@ def words_of(text: str) -> frozenset[str]:
 
 
 def time_in(stem: str) -> int | None:
-    """Give the time a stem begins with, in milliseconds."""
+    """Give the time a stem begins with, in milliseconds; None for one that never was."""
     found = _TIME.match(stem)
-    return None if found is None else timegm(tuple(int(part) for part in found.groups())) * 1000
+    try:
+        return None if found is None else timegm(tuple(int(part) for part in found.groups())) * 1000
+    except ValueError:
+        return None
 
 
 def time_of(text: str) -> int | None:
@@ -108,17 +114,20 @@ class Shelf(Generic[T]):
         with self._lock:
             known, found = self._cards, dict[str, Card]()
             for name, mode, signature in folders.states(root):
-                stem = name[:-3] if name.endswith(".md") else self._legacy_stem(name)
-                if not stem or (stem in found and not name.endswith(".md")):
-                    continue
+                stem = self.stem_of(name)
                 card = known.get(stem)
+                if (card is None and not is_plain(stem)) or (stem in found and not name.endswith(".md")):
+                    continue
                 if card is None or card.signature != signature or card.name != name or card.is_link:
                     card = Card(name, stem, signature, is_link=stat.S_ISLNK(mode))
                 found[stem] = card
             self._cards = found
             return found
 
-    def _legacy_stem(self, name: str) -> str:
+    def stem_of(self, name: str) -> str:
+        """Give a file's stem; empty if its name is not one of an item."""
+        if name.endswith(".md"):
+            return name[:-3]
         return name[: -len(LEGACY)] if LEGACY in self._suffixes and name.endswith(LEGACY) else ""
 
     def examined(self) -> dict[str, Card]:

@@ -6,7 +6,7 @@ from typing import Final
 
 from carrel.providers.sage import folders
 from carrel.providers.sage.folders import Folders, Gone, Seen, Signature
-from carrel.providers.sage.names import is_plain
+from carrel.providers.sage.names import HIDDEN, ODD_NAME, is_plain
 from carrel.providers.sage.notation import Broken, decode
 from carrel.sandbox import Root
 from carrel.value import Value
@@ -88,6 +88,10 @@ class SystemFiles:
         if known is not None and known.signature == seen.signature and not seen.is_link:
             return known
         rank = rank_of(path)
+        if any(name.startswith(".") for name in path.split("/")):
+            return SystemFile(path, rank, seen.signature, reason=HIDDEN)
+        if not is_plain(path):
+            return SystemFile(path, rank, seen.signature, reason=ODD_NAME)
         try:
             read = folders.read(root, tuple(path.split("/")), self._limit)
             first_line = _first_line(decode(read.data))
@@ -95,10 +99,7 @@ class SystemFiles:
             return SystemFile(path, rank, seen.signature, reason=error.reason)
         except Gone:
             return SystemFile(path, rank, seen.signature, reason="leads nowhere" if seen.is_link else "I/O error")
-        reason = "" if is_plain(path) else "not a name that can be asked for"
-        if any(name.startswith(".") for name in path.split("/")):
-            reason = "name begins with a dot"
-        return SystemFile(path, rank, read.signature, first_line, reason)
+        return SystemFile(path, rank, read.signature, first_line)
 
     def text(self, path: str) -> str:
         """Give a file's text, trimmed; empty if it cannot be read."""
