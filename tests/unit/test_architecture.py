@@ -33,6 +33,7 @@ DOMAIN = frozenset(
         "cursor",
         "denial",
         "facets",
+        "interests",
         "listing",
         "openat2",
         "patterns",

@@ -3,6 +3,7 @@
 import contextlib
 import os
 import queue
+import shutil
 import threading
 from collections.abc import Callable, Iterator
 from pathlib import Path
@@ -255,6 +256,57 @@ def test_a_folder_that_is_moved_takes_along_what_lies_in_it(root: Path, ear: Ear
     assert (gone, ear.heard()) == (IN_LIB, IN_LIB)
 
 
+NEVER = ["workspace:///lib/never.dart", "workspace:///lib/never/at.dart", "workspace:///lib/src/never.dart"]
+
+
+def test_what_never_was_there_is_not_told_when_its_folder_goes_and_comes(root: Path, ear: Ear) -> None:
+    ear.listen(*IN_LIB, *NEVER)
+
+    (root / "lib").rename(root.parent / "away")
+    gone = ear.heard()
+    (root.parent / "away").rename(root / "lib")
+    back = ear.heard()
+    (root / "lib").rename(root / "other")
+
+    assert (gone, back, ear.heard()) == (IN_LIB, IN_LIB, IN_LIB)
+
+
+def test_what_a_folder_does_not_bring_back_is_told_when_it_goes_only(root: Path, ear: Ear) -> None:
+    ear.listen(MAIN, *NEVER)
+
+    shutil.rmtree(root / "lib")
+    gone = ear.heard()
+    fill(root, {"lib/other.dart": "other"})
+    came = ear.heard()
+    shutil.rmtree(root / "lib")
+
+    assert (gone, came, ear.heard()) == ([MAIN], [], [])
+
+
+def test_what_came_and_was_changed_and_went_in_its_folder_is_known_when_the_folder_goes(root: Path, ear: Ear) -> None:
+    come, went = "workspace:///lib/come.dart", "workspace:///lib/went.dart"
+    ear.listen(come, went)
+    fill(root, {"lib/come.dart": "come", "lib/went.dart": "went"})
+    assert ear.heard() == [come, went]
+    fill(root, {"lib/come.dart": "changed"})
+    assert ear.heard() == [come]
+    (root / "lib/went.dart").unlink()
+    assert ear.heard() == [went]
+
+    (root / "lib").rename(root.parent / "away")
+
+    assert ear.heard() == [come]
+
+
+def test_a_folder_that_is_away_for_a_moment_is_told_with_what_it_holds(root: Path, ear: Ear) -> None:
+    ear.listen(*IN_LIB, *NEVER)
+
+    (root / "lib").rename(root / "away")
+    (root / "away").rename(root / "lib")
+
+    assert ear.heard() == IN_LIB
+
+
 def test_what_is_moved_away_is_told_once(root: Path, ear: Ear) -> None:
     ear.listen(*IN_LIB)
 
@@ -460,6 +512,46 @@ def test_nothing_is_watched_before_somebody_listens(root: Path) -> None:
         assert set(threading.enumerate()) <= before
 
 
+# Links
+
+
+def test_a_link_that_leads_elsewhere_is_told_and_then_what_it_leads_to(root: Path, ear: Ear) -> None:
+    through = ["workspace:///file-link.dart", "workspace:///link/main.dart"]
+    fill(root, {"other/main.dart": "other"})
+    (root / "link").symlink_to("lib")
+    (root / "file-link.dart").symlink_to("lib/main.dart")
+    ear.listen(*through)
+
+    for link, target in {"link": "other", "file-link.dart": "other/main.dart"}.items():
+        (root / "new").symlink_to(target)
+        (root / "new").rename(root / link)
+    assert ear.heard() == through
+    fill(root, {"other/main.dart": "changed"})
+    assert ear.heard() == through
+    fill(root, {"lib/main.dart": "changed"})
+
+    assert ear.heard() == []
+
+
+# What takes the place of something else
+
+
+def test_a_file_that_takes_the_place_of_a_folder_is_told_with_all_that_was_in_it(root: Path, ear: Ear) -> None:
+    uris = ["workspace:///odd.dart", "workspace:///odd.dart/a.dart"]
+    fill(root, {"odd.dart/a.dart": "a"})
+    ear.listen(*uris, "workspace:///odd.dart/never.dart")
+
+    (root / "odd.dart").rename(root.parent / "away")
+    (root / "odd.dart").touch()
+    replaced = ear.heard()
+    (root / "odd.dart").unlink()
+    (root.parent / "away").rename(root / "odd.dart")
+    back = ear.heard()
+    fill(root, {"odd.dart/a.dart": "changed"})
+
+    assert (replaced, back, ear.heard()) == (uris, uris, uris[1:])
+
+
 # Folders
 
 
@@ -537,6 +629,22 @@ def test_what_is_ignored_from_now_on_and_no_longer_is_told(root: Path) -> None:
 
         # That the list changed is told once a second at most.
         assert (ignored, [one for one in (*seen, *ear.heard()) if one]) == ([LIST, MAIN], [MAIN, MAIN])
+        ear.close()
+        served.server.watcher.close()
+
+
+def test_what_is_ignored_as_before_is_not_told_when_the_rules_change(root: Path) -> None:
+    ignored, changed = "workspace:///lib/src/a.dart", "workspace:///pubspec.yaml"
+    with Served(root, preset="code") as served:
+        ear = Ear(served, root)
+        ear.listen(MAIN, ignored, changed, "workspace:///lib/never.dart", "workspace:///lib")
+        fill(root, {"pubspec.yaml": "changed"})
+        assert ear.heard() == [changed]
+        fill(root, {".gitignore": "src/\n"})
+        assert ear.heard() == ["workspace:///lib", ignored]
+        fill(root, {".gitignore": "never.dart\n"})
+
+        assert ear.heard() == ["workspace:///lib", ignored]
         ear.close()
         served.server.watcher.close()
 

@@ -20,7 +20,7 @@ from carrel.providers.workspace.ignore import IGNORE_FILE, Segments
 from carrel.providers.workspace.inotify import Inotify, Lost
 from carrel.providers.workspace.listing import Listing
 from carrel.providers.workspace.paths import canonical
-from carrel.providers.workspace.tree import Tree, is_servable
+from carrel.providers.workspace.tree import Tree, etag_of, is_servable
 from carrel.sandbox import SandboxError
 
 log = logging.getLogger(__name__)
@@ -225,27 +225,35 @@ class Report:
             self._forget(gone)
         self._learn(())
         for folder in folders:
-            self._changes.updated_below(self._uri(folder))
+            self._changes.reconsidered(self._uri(folder))
         self._changes.list_changed()
 
     def _take_one(self, segments: Segments, *, is_named: bool) -> None:
         """Tell of one event; of what is refused, or not listed, neither its folder nor the list."""
         try:
             with self._tree.open_path("", segments).opened as opened:
-                is_folder, is_link = opened.is_folder, opened.real != segments
+                is_folder, is_link, state = opened.is_folder, opened.real != segments, opened.stat
         except (RequestError, SandboxError) as error:
             if isinstance(error, NotFound) or segments in self._folders:
                 self._lose(segments)
             else:
                 self._changes.updated_below(self._uri(segments))  # to who asked for it when it was not refused
             return
+        if segments in self._folders and (is_link or not is_folder):
+            self._lose(segments)
         if not is_folder:
-            self._tell(segments, is_listed=is_named and self._listing.listed(segments) is not None)
+            if is_link:
+                self._changes.updated_below(self._uri(segments))  # it may lead elsewhere than before
+            else:
+                self._changes.updated(self._uri(segments), etag_of(state))
+            if is_named and self._listing.listed(segments) is not None:
+                self._tell_around(segments)
         elif is_named or not (is_link or segments in self._folders):
             self._gain(segments, is_link=is_link)
 
     def _gain(self, segments: Segments, *, is_link: bool) -> None:
         """Tell that a folder came, with all it holds."""
+        self._tree.policy.forget()  # it may bring ignore files
         if not is_link:
             self._forget(segments)
             self._learn(segments)
@@ -265,11 +273,6 @@ class Report:
             was_listed = not verdict.reason and verdict.is_listed and (is_text or not verdict.needs_text)
         self._changes.updated_below(self._uri(segments))
         if was_listed:
-            self._tell_around(segments)
-
-    def _tell(self, segments: Segments, *, is_listed: bool) -> None:
-        self._changes.updated(self._uri(segments))
-        if is_listed:
             self._tell_around(segments)
 
     def _tell_around(self, segments: Segments, *, holds_files: bool = True) -> None:
