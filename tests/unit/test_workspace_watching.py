@@ -533,6 +533,30 @@ def test_a_link_that_leads_elsewhere_is_told_and_then_what_it_leads_to(root: Pat
     assert ear.heard() == []
 
 
+def test_what_is_not_there_yet_behind_a_link_is_told_when_it_comes(root: Path, ear: Ear) -> None:
+    uri = "workspace:///link/new/later.dart"
+    (root / "link").symlink_to("lib")
+    ear.listen(uri)
+
+    fill(root, {"lib/new/later.dart": "new"})
+    came = ear.heard()
+    fill(root, {"lib/new/later.dart": "changed"})
+
+    assert (came, ear.heard()) == ([uri], [uri])
+
+
+def test_every_link_on_the_way_is_told_when_it_leads_elsewhere(root: Path, ear: Ear) -> None:
+    fill(root, {"other/x.dart": "other", "other/y.dart": "other"})
+    (root / "link").symlink_to("lib")
+    (root / "lib/x.dart").symlink_to("../other/x.dart")
+    ear.listen("workspace:///link/x.dart")
+
+    (root / "new").symlink_to("../other/y.dart")
+    (root / "new").rename(root / "lib/x.dart")
+
+    assert ear.heard() == ["workspace:///link/x.dart"]
+
+
 # What takes the place of something else
 
 

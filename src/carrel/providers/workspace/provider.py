@@ -181,10 +181,11 @@ class Workspace:
             found = tree.open(target)
         except RequestError:
             alias = tree.unaliased(target.segments)
-            names = (target.segments,) if alias is None else (target.segments, alias)
+            names = [*tree.ways(target.segments), *(() if alias is None else tree.ways(alias))]
         else:
             with found.opened as opened:
-                names = (found.segments, opened.real)
+                is_linked = opened.real != found.segments
+            names = tree.ways(found.segments) if is_linked else [found.segments]
         return [paths.canonical(target.root, segments) for segments in names if all(map(is_servable, segments))]
 
     # Completion, watching, explaining

@@ -70,6 +70,19 @@ class Tree:
                 return segments[len(place) :]
         return None
 
+    def ways(self, segments: Segments) -> list[Segments]:
+        """Give the names, and the other names they have by each link on the way, as far as there is anything."""
+        ways = [segments]
+        for depth in range(1, len(segments) + 1):
+            try:
+                with self.root.open(segments[:depth]) as opened:
+                    real = opened.real
+            except SandboxError:
+                break
+            if real != segments[:depth]:
+                ways.append((*real, *segments[depth:]))
+        return ways
+
     def open_path(self, uri: str, segments: Segments, *, is_folder: bool = False) -> Found:
         """Open the names below the root; `is_folder` if they can only mean a folder."""
         judge = self.policy.judge
