@@ -657,6 +657,44 @@ def test_what_is_ignored_from_now_on_and_no_longer_is_told(root: Path) -> None:
         served.server.watcher.close()
 
 
+@pytest.mark.parametrize("way", [watching._follow_folders, watching._follow_tree])
+@pytest.mark.parametrize("there", [".git/info/exclude", ".git/info/", ".git/", ""])
+def test_what_git_excludes_from_now_on_and_no_longer_is_told(
+    root: Path, monkeypatch: pytest.MonkeyPatch, way: Callable[..., None], there: str
+) -> None:
+    monkeypatch.setattr(watching, "_follow_folders", way)
+    fill(root, {there: "# nothing\n"} if there else {})
+    os.utime(root, ns=(NOON_NS, NOON_NS))
+    with Served(root, preset="code") as served:
+        ear = Ear(served, root)
+        ear.listen(MAIN, "workspace:///pubspec.yaml", list_changes=True)
+        fill(root, {".git/info/exclude": "lib/\n"})
+        excluded = ear.heard()
+        (root / ".git").rename(root.parent / "away")
+        seen = ear.heard()
+        fill(root, {"lib/main.dart": "changed"})
+        changed = ear.heard()
+        (root.parent / "away").rename(root / ".git")
+
+        # That the list changed is told once a second at most.
+        later = ([one for one in told if one] for told in (seen, changed, ear.heard()))
+        assert (excluded, *later) == ([LIST, MAIN], [MAIN], [MAIN], [MAIN])
+        ear.close()
+        served.server.watcher.close()
+
+
+def test_what_git_does_for_itself_causes_nothing(root: Path, ear: Ear) -> None:
+    fill(root, {".git/info/exclude": "gen/\n"})
+    os.utime(root, ns=(NOON_NS, NOON_NS))
+    ear.listen(MAIN, "workspace:///", list_changes=True)
+
+    fill(root, {".git/index": "", ".git/info/sparse-checkout": "", ".git/logs/HEAD": ""})
+    (root / ".git/info").rename(root / ".git/old")
+    (root / ".git/old").rename(root / ".git/info")
+
+    assert ear.heard() == []
+
+
 def test_what_is_ignored_as_before_is_not_told_when_the_rules_change(root: Path) -> None:
     ignored, changed = "workspace:///lib/src/a.dart", "workspace:///pubspec.yaml"
     with Served(root, preset="code") as served:

@@ -16,7 +16,7 @@ from typing import Final
 from carrel.errors import NotFound, RequestError
 from carrel.provider import Changes
 from carrel.providers.workspace import kinds
-from carrel.providers.workspace.ignore import IGNORE_FILE, Segments
+from carrel.providers.workspace.ignore import EXCLUDE_FILE, IGNORE_FILE, Chain, Segments
 from carrel.providers.workspace.inotify import Inotify, Lost
 from carrel.providers.workspace.listing import Listing
 from carrel.providers.workspace.paths import canonical
@@ -31,6 +31,8 @@ DEBOUNCE_MS: Final = 100
 STEP_MS: Final = 50
 EARLY_NS: Final = 10**9
 """Names that changed so shortly before somebody was heard to listen may have changed after he began to."""
+
+_GIT: Final = EXCLUDE_FILE[0]
 
 Watched = tuple[Tree, Listing]
 
@@ -146,6 +148,8 @@ class Report:
         self._listed: set[Segments] = set()
         self._below: dict[Segments, set[str]] = {}
         self._by_number: dict[int, Segments] = {}
+        self._of_git: list[int] = []
+        self._rules: Chain = ()
 
     def folder_of(self, number: int) -> Segments | None:
         """Give the folder that is watched by this number."""
@@ -156,12 +160,15 @@ class Report:
     def begin(self, system: Inotify | None = None) -> None:
         """Learn which folders there are, and have the system watch each; tell if names changed before."""
         self.system = system
+        self._has_other_rules()
         self._forget(())
         if self._learn(()) >= self._since_ns:
             self._changes.list_changed()
 
     def begin_again(self) -> None:
         """Learn anew which folders there are, and tell that anything may have changed."""
+        self._has_other_rules()
+        self._tree.policy.forget()
         self._forget(())
         self._learn(())
         self._changes.updated_below(self._uri(()))
@@ -181,12 +188,15 @@ class Report:
         return last
 
     def _remember(self, segments: Segments) -> None:
-        number = None if self.system is None else self.system.add("/".join((self.place, *segments)) or "/")
+        number = self._add(segments)
         self._folders[segments] = -1 if number is None else number
         if segments:
             self._below.setdefault(segments[:-1], set()).add(segments[-1])
         if number is not None:
             self._by_number[number] = segments
+
+    def _add(self, segments: Segments) -> int | None:
+        return None if self.system is None else self.system.add("/".join((self.place, *segments)) or "/")
 
     def _forget(self, top: Segments) -> None:
         """Forget a folder and those below it."""
@@ -208,12 +218,32 @@ class Report:
 
     def take(self, events: Mapping[Segments, bool]) -> None:
         """Tell of events: names below the root, each with whether it came or went."""
-        if any(segments[-1] == IGNORE_FILE for segments in events):
-            self._reconsider([segments[:-1] for segments in events if segments[-1] == IGNORE_FILE])
+        others = [segments for segments in events if segments[0] != _GIT or len(segments) == 1]
+        ruled = [segments[:-1] for segments in others if segments[-1] == IGNORE_FILE]
+        if any(segments == EXCLUDE_FILE[: len(segments)] for segments in events) and self._has_other_rules():
+            ruled.append(())
+        if ruled:
+            self._reconsider(ruled)
         # What came is the most work. What went is before it: it may be the same under another name.
-        for segments, is_named in sorted(events.items(), key=lambda one: (one[1], one[0] not in self._folders)):
+        for segments in sorted(others, key=lambda one: (events[one], one not in self._folders)):
             if all(map(is_servable, segments)) and not self.stop.is_set():
-                self._take_one(segments, is_named=is_named)
+                self._take_one(segments, is_named=events[segments])
+
+    def _has_other_rules(self) -> bool:
+        """Tell whether what git ignores in the root is other than before; watch the folders where it says so."""
+        while self._of_git:
+            number = self._of_git.pop()
+            self._by_number.pop(number, None)
+            if self.system is not None:
+                self.system.remove(number)
+        for folder in (EXCLUDE_FILE[:1], EXCLUDE_FILE[:2]):
+            added = self._add(folder)
+            if added is None:
+                break
+            self._of_git.append(added)
+            self._by_number[added] = folder
+        before, self._rules = self._rules, self._tree.policy.top().chain
+        return before != self._rules
 
     def _reconsider(self, folders: Sequence[Segments]) -> None:
         """Tell of all in folders where what is ignored changed."""
