@@ -202,13 +202,14 @@ class Workspace:
         before = value[: len(value) - len(begun)]
         try:
             target = paths.parse(paths.canonical(root, value.split("/")[:-1]), self._trees)
+            quoted = quote(begun)
             found = self._trees[root].open(target)
         except RequestError:
             return _NO_VALUES
         with found.opened as opened:
             if not opened.is_folder or begun == "..":
                 return _NO_VALUES
-            children = self._listings[root].children(opened, found.segments, begun=begun)
+            children = self._listings[root].children(opened, found.segments, begun=quoted)
             offered = [before + child.name + "/" * (child.entry is None) for child in islice(children, _ENOUGH)]
         has_more = len(offered) == _ENOUGH
         return Completion(tuple(offered[:MAX_COMPLETIONS]), None if has_more else len(offered), has_more)
