@@ -14,7 +14,7 @@ from carrel.errors import Denied, RequestError
 from carrel.providers.workspace import watching
 from carrel.providers.workspace.ignore import Segments
 from carrel.providers.workspace.inotify import Event, Inotify, Lost
-from carrel.providers.workspace.listing import Listing
+from carrel.providers.workspace.listing import Listing, Looked
 from carrel.watch import LIST, Subscription
 from tests.waiting import PATIENCE_S
 from tests.workspaces import NOON_NS, SECRET, Served, fill
@@ -472,12 +472,17 @@ def test_a_folder_that_becomes_readable_is_watched(root: Path, ear: Ear, monkeyp
     assert ear.heard() == ["workspace:///lib/src/a.dart"]
 
 
-Folders = Callable[[Listing, Segments], Iterator[tuple[Segments, int, bool]]]
+Folders = Callable[[Listing, Segments, Callable[[Segments], object]], Iterator[Looked]]
 
 
 def without_src(folders: Folders) -> Folders:
     """Leave out a folder, as one is that this user may not read."""
-    return lambda listing, top: (one for one in folders(listing, top) if "src" not in one[0])
+
+    def some(listing: Listing, top: Segments, enter: Callable[[Segments], object]) -> Iterator[Looked]:
+        found = folders(listing, top, lambda segments: "src" in segments or enter(segments))
+        return (one for one in found if "src" not in one[0])
+
+    return some
 
 
 @pytest.mark.parametrize("is_changed", [True, False])
@@ -510,6 +515,72 @@ def test_nothing_is_watched_before_somebody_listens(root: Path) -> None:
         served.uris()
 
         assert set(threading.enumerate()) <= before
+
+
+# Names that stay
+
+
+def save_beside(file: Path) -> None:
+    """Write a file anew beside its name, and let it take the name: so do many programs."""
+    fill(file.parent, {f".{file.name}.tmp": "saved"})
+    (file.parent / f".{file.name}.tmp").rename(file)
+
+
+def save_with_backup(file: Path) -> None:
+    """Move a file away, write it anew, and remove what was moved: so do others."""
+    file.rename(f"{file}~.dart")
+    fill(file.parent, {file.name: "saved"})
+    Path(f"{file}~.dart").unlink()
+
+
+@pytest.mark.parametrize("save", [save_beside, save_with_backup])
+def test_a_file_that_is_replaced_is_told_neither_to_its_folder_nor_to_the_list(
+    root: Path, ear: Ear, save: Callable[[Path], None]
+) -> None:
+    ear.listen(MAIN, "workspace:///lib", list_changes=True)
+
+    save(root / "lib/main.dart")
+
+    assert ear.heard() == [MAIN]
+
+
+def test_a_file_that_came_and_is_replaced_and_goes_is_told_to_its_folder_twice(root: Path, ear: Ear) -> None:
+    ear.listen("workspace:///new.dart")
+    fill(root, {"new.dart/x.dart": "new"})
+    assert ear.heard() == ["workspace:///new.dart"]
+    fill(root, {"new.dart/y.dart": "new"})
+    came = ear.heard()
+    save_beside(root / "new.dart/y.dart")
+    replaced = ear.heard()
+    (root / "new.dart/y.dart").unlink()
+    went = ear.heard()
+    fill(root, {"new.dart/y.dart": "new"})
+
+    assert (came, replaced, went, ear.heard()) == (["workspace:///new.dart"], [], *[["workspace:///new.dart"]] * 2)
+
+
+def test_what_comes_and_goes_at_once_is_not_told_to_its_folder(root: Path, ear: Ear) -> None:
+    ear.listen("workspace:///lib", list_changes=True)
+
+    for number in range(10):
+        (root / f"lib/{number}.dart").touch()
+        (root / f"lib/{number}.dart").unlink()
+
+    assert ear.heard() in ([], [LIST, "workspace:///lib"])  # unless it was seen between
+
+
+@pytest.mark.parametrize("target", ["src", "main.dart"])
+def test_a_link_that_comes_and_goes_is_told_to_its_folder(root: Path, ear: Ear, target: str) -> None:
+    ear.listen("workspace:///lib")
+
+    (root / "lib/link.dart").symlink_to(target)
+    came = ear.heard()
+    (root / "lib/link.dart").unlink()
+    (root / "lib/link").symlink_to("src")
+    came_too = ear.heard()
+    (root / "lib/link").unlink()
+
+    assert (came, came_too, ear.heard()) == (["workspace:///lib"],) * 3
 
 
 # Links

@@ -8,7 +8,7 @@ is URI order, and a whole folder that sorts before the place asked for is passed
 import os
 import stat
 from bisect import bisect_left
-from collections.abc import Generator, Iterable, Iterator
+from collections.abc import Callable, Generator, Iterable, Iterator
 from heapq import heappop, heappush
 from itertools import islice
 from operator import itemgetter
@@ -35,6 +35,9 @@ LARGE: Final = 2_000
 
 Named = tuple[str, str, Kind]
 """Quoted name, with a closing `/` for a folder; name; kind."""
+
+Looked = tuple[Segments, int, bool, list[Named]]
+"""A folder, when a name in it changed, whether anything in it may be listed, its names."""
 
 
 class Entry(Value, frozen=True, gc=False):
@@ -107,20 +110,21 @@ class Listing:
                     yield entry
         return None
 
-    def folders(self, top: Segments) -> Iterator[tuple[Segments, int, bool]]:
-        """Yield a folder, and those below it in which anything may be read.
+    def folders(self, top: Segments, enter: Callable[[Segments], object]) -> Iterator[Looked]:
+        """Yield a folder, and those below it in which anything may be read; `enter` is called before it looks into it.
 
-        Each comes with when a name in it changed, and whether anything in it may be listed.
+        Each comes with when a name in it changed, whether anything in it may be listed, and its names.
         """
         waiting = [(self._ground(top), self._is_on_the_way(top))]
         while waiting:
             ground, is_listed = waiting.pop()
             opened = self._open(ground.segments)
             if opened is not None:
-                yield ground.segments, opened.stat.st_mtime_ns, is_listed
                 with opened:
-                    names = [name for _, name, kind in self._names(opened, ground.segments) if kind == "folder"]
-                for name in names:
+                    enter(ground.segments)
+                    names = self._names(opened, ground.segments)
+                yield ground.segments, opened.stat.st_mtime_ns, is_listed, names
+                for name in (name for _, name, kind in names if kind == "folder"):
                     below = self._tree.policy.enter(ground, name)
                     may_list = self._may_enter(ground, name)
                     if may_list or not below.verdict.reason:

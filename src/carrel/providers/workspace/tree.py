@@ -70,6 +70,14 @@ class Tree:
                 return segments[len(place) :]
         return None
 
+    def holds(self, segments: Segments) -> bool:
+        """Tell whether anything is there, as far as can be known; whether it may be read is not asked."""
+        try:
+            self.root.open(segments).close()
+        except SandboxError as error:
+            return not isinstance(error, Missing)
+        return True
+
     def ways(self, segments: Segments) -> list[Segments]:
         """Give the names, and the other names they have by each link on the way, as far as there is anything."""
         ways = [segments]
