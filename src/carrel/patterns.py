@@ -264,6 +264,12 @@ class Rules:
     def __bool__(self) -> bool:
         return bool(self._patterns)
 
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, Rules) and self._patterns == other._patterns
+
+    def __hash__(self) -> int:
+        return hash(self._patterns)
+
     def decide(self, way: str, name: str, *, is_folder: bool) -> bool | None:
         """Tell what the last pattern that matches says: True to ignore, False to keep, None if none does.
 

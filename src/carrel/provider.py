@@ -303,11 +303,14 @@ class Surveying(Protocol):
 class Changes(Protocol):
     """Where a provider reports changes; may be called from any thread."""
 
-    def updated(self, uri: str) -> None:
-        """Say that what `uri` holds changed, appeared or went away."""
+    def updated(self, uri: str, fingerprint: str = "") -> None:
+        """Say that what `uri` holds changed, appeared or went away; what its fingerprint is now, where it is known."""
 
     def updated_below(self, uri: str) -> None:
-        """Say the same of `uri` and of everything below it."""
+        """Say that `uri` appeared or went away with everything below it: what was there, or is, is told."""
+
+    def reconsidered(self, uri: str) -> None:
+        """Say that other rules hold for `uri` and everything below it: what has another fingerprint is told."""
 
     def list_changed(self) -> None:
         """Say that the set of listed entries, or the routes, changed."""

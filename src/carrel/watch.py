@@ -16,11 +16,11 @@ from typing import Final
 from carrel import permissions
 from carrel.catalog import Catalog
 from carrel.errors import CarrelError
+from carrel.interests import UNSEEN, Interests, places_of
 from carrel.limits import LIST_CHANGES_PER_SECOND, SHUTDOWN_GRACE_S, UPDATES_PER_SECOND
-from carrel.provider import Following, Provider, Tracing, Watching
+from carrel.provider import Following, Provider, Watching
 from carrel.routing import Mounted
 from carrel.surveys import Surveys
-from carrel.uri import normalise, split_query
 
 log = logging.getLogger(__name__)
 
@@ -74,14 +74,9 @@ class Watcher:
         self._poll_s = poll_s
         self._changed = threading.Condition()
         self._subscriptions: set[Subscription] = set()
-        self._interested: dict[str, set[tuple[Subscription, str]]] = {}
-        self._places: dict[str, set[str]] = {}
-        self._tokens: dict[str, str | None] = {}
-        self._evented: set[str] = set()
-        self._followed: dict[str, Following] = {}
+        self._interests: Interests[Subscription] = Interests()
         self._surveys = Surveys(catalog)
         self._has_events = False
-        self._owners: dict[str, Mounted] = {}
         self._asked: dict[str, float] = {}
         self._due: dict[tuple[Subscription, str], float] = {}
         self._thread: threading.Thread | None = None
@@ -113,33 +108,24 @@ class Watcher:
 
     def add(self, subscription: Subscription, uri: str) -> None:
         """Have a subscription hear of a URI from now on."""
-        token = self._catalog.fingerprint(uri)
-        owner = self._catalog.find(uri).mounted
-        provider = owner.provider
-        places = {_place(one) for one in (uri, *(provider.traces(uri) if isinstance(provider, Tracing) else ()))}
+        fingerprint = self._catalog.fingerprint(uri)
+        mounted = self._catalog.find(uri).mounted
+        places = places_of(uri, mounted)
         with self._changed:
             if subscription.closed:
                 return
-            self._tokens.setdefault(uri, token)
-            self._owners[uri] = owner
-            if isinstance(provider, Watching):
-                self._evented.add(uri)
+            self._interests.add(subscription, uri, mounted, fingerprint, places)
             subscription.uris.add(uri)
-            self._places.setdefault(uri, set()).update(places)
-            for place in places:
-                self._interested.setdefault(place, set()).add((subscription, uri))
             if subscription in self._subscriptions:
                 self._run()
-            if isinstance(provider, Following):
-                self._followed[uri] = provider
-        if isinstance(provider, Following):
-            self._follow(provider, uri)
+        if isinstance(mounted.provider, Following):
+            self._follow(mounted.provider, uri)
 
     def _follow(self, provider: Following, uri: str) -> None:
         """Have a provider follow a URI, unless everybody left while it began to."""
         provider.follow(uri)
         with self._changed:
-            is_wanted = uri in self._followed
+            is_wanted = uri in self._interests
         if not is_wanted:
             provider.unfollow(uri)
 
@@ -149,20 +135,9 @@ class Watcher:
             subscription.uris.discard(uri)
             subscription.told.pop(uri, None)
             self._due.pop((subscription, uri), None)
-            for place in self._places.get(uri, ()):
-                interested = self._interested.get(place, set())
-                interested.discard((subscription, uri))
-                if not interested:
-                    self._interested.pop(place, None)
-            following = None
-            if all(spelled != uri for _, spelled in self._interested.get(_place(uri), ())):
-                self._tokens.pop(uri, None)
-                self._places.pop(uri, None)
-                self._owners.pop(uri, None)
-                self._evented.discard(uri)
-                following = self._followed.pop(uri, None)
-        if following is not None:
-            following.unfollow(uri)
+            left = self._interests.discard(subscription, uri)
+        if left is not None and isinstance(left.provider, Following):
+            left.provider.unfollow(uri)
 
     def remove(self, subscription: Subscription) -> None:
         """Forget a subscription."""
@@ -183,21 +158,42 @@ class Watcher:
         if thread is not None and thread is not threading.current_thread():
             thread.join(SHUTDOWN_GRACE_S)
 
-    def updated(self, uri: str) -> None:
+    def updated(self, uri: str, fingerprint: str = UNSEEN) -> None:
         """Take note that a URI changed; every subscribed spelling and variant of it is told."""
         with self._changed:
-            for subscription, spelled in self._interested.get(_place(uri), ()):
+            for subscription, spelled in self._interests.reported(uri, fingerprint):
                 self._schedule(subscription, spelled, 1 / UPDATES_PER_SECOND)
             self._changed.notify()
 
     def updated_below(self, uri: str) -> None:
-        """Take note that a URI changed, and whatever is subscribed below it."""
-        top = _place(uri)
-        below = top if top.endswith("/") else f"{top}/"
+        """Take note that a URI came or went, with all below it: what neither was nor is there is not told."""
+        self._look_below(uri, lambda before, now: before is not None or now is not None)
+
+    def reconsidered(self, uri: str) -> None:
+        """Take note that other rules hold for a URI and all below it: what is as it was is not told."""
+        self._look_below(uri, lambda before, now: before != now)
+
+    def _look_below(self, uri: str, is_told: Callable[[str | None, str | None], bool]) -> None:
         with self._changed:
-            places = [place for place in self._interested if place == top or place.startswith(below)]
-        for place in places:
-            self.updated(place)
+            known = self._interests.below(uri)
+        for spelled, before in known.items():
+            # First it is looked at, then told: who hears of it and reads sees this, or what will be told again.
+            if is_told(before, self._look(spelled, before)):
+                self._trace(spelled)
+                with self._changed:
+                    for subscription in self._interests.listeners(spelled):
+                        self._schedule(subscription, spelled, 1 / UPDATES_PER_SECOND)
+                    self._changed.notify()
+
+    def _trace(self, uri: str) -> None:
+        """Find out anew where changes of a URI are reported: it may lead elsewhere now."""
+        try:
+            mounted = self._catalog.find(uri).mounted
+            places = places_of(uri, mounted)
+        except CarrelError:
+            return
+        with self._changed:
+            self._interests.place(uri, places)
 
     def list_changed(self, provider: Provider) -> None:
         """Take note that a provider's part of the list changed."""
@@ -290,7 +286,7 @@ class Watcher:
         return max(0.0, min(waiting) - monotonic()) if waiting else None
 
     def _polls(self) -> bool:
-        return len(self._tokens) > len(self._evented) or bool(self._surveys)
+        return self._interests.has_polled or bool(self._surveys)
 
     def _interval(self, mounted: Mounted) -> float:
         """Give how often a provider is asked: as often as it says, within reason, or as all others."""
@@ -312,11 +308,7 @@ class Watcher:
         due = self._take_due()
         began = monotonic()
         with self._changed:
-            known = {
-                uri: token
-                for uri, token in self._tokens.items()
-                if with_evented or (uri not in self._evented and self._owners[uri].provider.name in due)
-            }
+            known = self._interests.every(None if with_evented else due)
         changed: list[str] = []
         try:
             self._compare(known, changed)
@@ -332,30 +324,32 @@ class Watcher:
     def _tell_of(self, changed: list[str], began: float) -> None:
         """Take note of URIs that were found changed. Variants are looked at each by itself, so each is told alone."""
         for uri in changed:
-            for subscription, spelled in self._interested.get(_place(uri), ()):
-                if spelled == uri and uri in self._evented:
-                    self._schedule_once(subscription, spelled, began)
-                elif spelled == uri:
-                    self._schedule(subscription, spelled, 1 / UPDATES_PER_SECOND)
+            for subscription in self._interests.listeners(uri):
+                if self._interests.is_evented(uri):
+                    self._schedule_once(subscription, uri, began)
+                else:
+                    self._schedule(subscription, uri, 1 / UPDATES_PER_SECOND)
         self._changed.notify()
 
     def _compare(self, known: dict[str, str | None], changed: list[str]) -> None:
         """Ask for the tokens of URIs, and note those that are others than before."""
         for uri, before in known.items():
             with self._changed:
-                if uri not in self._tokens:
-                    continue
                 # To the end: should asking for this one break the poll, the next begins with the others.
-                self._tokens[uri] = self._tokens.pop(uri)
-            try:
-                now = self._catalog.fingerprint(uri)
-            except CarrelError:
-                now = None
-            if now != before:
-                with self._changed:
-                    if uri in self._tokens:
-                        self._tokens[uri] = now
+                is_wanted = self._interests.look_at_last(uri)
+            if is_wanted and self._look(uri, before) != before:
+                self._trace(uri)
                 changed.append(uri)
+
+    def _look(self, uri: str, before: str | None) -> str | None:
+        """Ask for the fingerprint of a URI, and remember it."""
+        try:
+            now = self._catalog.fingerprint(uri)
+        except CarrelError:
+            now = None
+        with self._changed:
+            self._interests.see(uri, before, now)
+        return now
 
     def _compare_early(self, began: float) -> None:
         """Tell, once the events have begun, that a list changed before."""
@@ -377,11 +371,14 @@ class _Reports:
         self._watcher = watcher
         self._provider = provider
 
-    def updated(self, uri: str) -> None:
-        self._watcher.updated(uri)
+    def updated(self, uri: str, fingerprint: str = UNSEEN) -> None:
+        self._watcher.updated(uri, fingerprint)
 
     def updated_below(self, uri: str) -> None:
         self._watcher.updated_below(uri)
+
+    def reconsidered(self, uri: str) -> None:
+        self._watcher.reconsidered(uri)
 
     def list_changed(self) -> None:
         self._watcher.list_changed(self._provider)
@@ -392,8 +389,3 @@ def _apart(work: Callable[[], object]) -> threading.Thread:
     thread = threading.Thread(target=work, name="carrel-watch-one", daemon=True)
     thread.start()
     return thread
-
-
-def _place(uri: str) -> str:
-    """Give what the spellings and query variants of a URI have in common."""
-    return normalise(split_query(uri)[0])

@@ -46,6 +46,7 @@ DOMAIN = frozenset(
         "cursor",
         "denial",
         "facets",
+        "interests",
         "listing",
         "openat2",
         "patterns",

@@ -448,11 +448,14 @@ class Heard:
         self.uris: set[str] = set()
         self.list = threading.Event()
 
-    def updated(self, uri: str) -> None:
+    def updated(self, uri: str, fingerprint: str = "") -> None:
+        assert not fingerprint
         self.uris.add(uri)
 
     def updated_below(self, uri: str) -> None:
         raise AssertionError(uri)
+
+    reconsidered = updated_below
 
     def list_changed(self) -> None:
         self.list.set()

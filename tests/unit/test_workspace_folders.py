@@ -10,7 +10,8 @@ import pytest
 
 from carrel.model import Range
 from carrel.provider import Place
-from tests.workspaces import SECRET, Served, fill
+from carrel.providers.workspace import folders
+from tests.workspaces import SECRET, Served, fill, record_opens, settle, shown
 
 FILES: dict[str, str | bytes] = {
     "a-b.md": "ab",
@@ -141,6 +142,49 @@ def test_the_next_part_begins_after_a_folder_and_repeats_nothing(tmp_path: Path)
             f"workspace:///{name}" for name in ("a.md", "a/", "b.md")
         ]
         assert served.children("workspace:///?after=b.md") == []
+
+
+LINKED = {"a": "real", "a-b": "x.md", "a.md": "x.md", "b": "real", "b%": "x.md", "c": "nowhere", "é": "real"}
+
+
+def test_every_part_goes_on_where_the_one_before_ends_also_among_links(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    fill(tmp_path, {"links/real/y.md": "", "links/x.md": "", "links/a!.md": "", "links/b.md": ""})
+    for name, target in LINKED.items():
+        (tmp_path / "links" / name).symlink_to(target)
+    with Served(tmp_path) as served:
+        whole = served.children("workspace:///links")
+        monkeypatch.setattr(folders, "MAX_CHILDREN", 1)
+        parts, following = [], "workspace:///links"
+        while following:
+            (item,) = served.catalog.read(following).items
+            parts.append(shown(item))
+            following = str((item.meta or {}).get("dev.carrel/next", ""))
+
+        names = [uri.removeprefix("workspace:///links/") for uri in whole]
+        assert names == ["%C3%A9/", "a!.md", "a-b", "a.md", "a/", "b%25", "b.md", "b/", "real/", "x.md"]
+        assert parts == whole
+
+
+def test_only_what_a_part_shows_is_looked_at(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    fill(tmp_path, {"real.md": "real", "all/a.md": "a", "all/b.md": "b", "all/c.md": "c"})
+    for name in ("a-link", "d-link", "e-link"):
+        (tmp_path / "all" / name).symlink_to("../real.md")
+    settle(tmp_path / "all/c.md", tmp_path / "all")
+    monkeypatch.setattr(folders, "MAX_CHILDREN", 2)
+    with Served(tmp_path) as served:
+        opened = record_opens(monkeypatch)
+
+        def looked_at(uri: str) -> tuple[list[str], set[str]]:
+            opened.clear()
+            shown = [uri.rpartition("/")[2] for uri in served.children(uri)]
+            below = (segments for segments in opened if segments[:1] == ("all",) and len(segments) > 1)
+            return shown, {segments[1] for segments in below} - {".gitignore"}
+
+        # One more than is shown is looked at; what was opened once, to see what it holds, is not opened again.
+        assert looked_at("workspace:///all") == (["a-link", "a.md"], {"a-link", "a.md", "b.md"})
+        assert looked_at("workspace:///all?after=a.md") == (["b.md", "c.md"], {"c.md", "d-link"})
 
 
 @pytest.mark.parametrize("max_bytes", [104_857, 200_000])

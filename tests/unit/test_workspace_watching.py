@@ -3,6 +3,7 @@
 import contextlib
 import os
 import queue
+import shutil
 import threading
 from collections.abc import Callable, Iterator
 from pathlib import Path
@@ -13,7 +14,7 @@ from carrel.errors import Denied, RequestError
 from carrel.providers.workspace import watching
 from carrel.providers.workspace.ignore import Segments
 from carrel.providers.workspace.inotify import Event, Inotify, Lost
-from carrel.providers.workspace.listing import Listing
+from carrel.providers.workspace.listing import Listing, Looked
 from carrel.watch import LIST, Subscription
 from tests.waiting import PATIENCE_S
 from tests.workspaces import NOON_NS, SECRET, Served, fill
@@ -255,6 +256,57 @@ def test_a_folder_that_is_moved_takes_along_what_lies_in_it(root: Path, ear: Ear
     assert (gone, ear.heard()) == (IN_LIB, IN_LIB)
 
 
+NEVER = ["workspace:///lib/never.dart", "workspace:///lib/never/at.dart", "workspace:///lib/src/never.dart"]
+
+
+def test_what_never_was_there_is_not_told_when_its_folder_goes_and_comes(root: Path, ear: Ear) -> None:
+    ear.listen(*IN_LIB, *NEVER)
+
+    (root / "lib").rename(root.parent / "away")
+    gone = ear.heard()
+    (root.parent / "away").rename(root / "lib")
+    back = ear.heard()
+    (root / "lib").rename(root / "other")
+
+    assert (gone, back, ear.heard()) == (IN_LIB, IN_LIB, IN_LIB)
+
+
+def test_what_a_folder_does_not_bring_back_is_told_when_it_goes_only(root: Path, ear: Ear) -> None:
+    ear.listen(MAIN, *NEVER)
+
+    shutil.rmtree(root / "lib")
+    gone = ear.heard()
+    fill(root, {"lib/other.dart": "other"})
+    came = ear.heard()
+    shutil.rmtree(root / "lib")
+
+    assert (gone, came, ear.heard()) == ([MAIN], [], [])
+
+
+def test_what_came_and_was_changed_and_went_in_its_folder_is_known_when_the_folder_goes(root: Path, ear: Ear) -> None:
+    come, went = "workspace:///lib/come.dart", "workspace:///lib/went.dart"
+    ear.listen(come, went)
+    fill(root, {"lib/come.dart": "come", "lib/went.dart": "went"})
+    assert ear.heard() == [come, went]
+    fill(root, {"lib/come.dart": "changed"})
+    assert ear.heard() == [come]
+    (root / "lib/went.dart").unlink()
+    assert ear.heard() == [went]
+
+    (root / "lib").rename(root.parent / "away")
+
+    assert ear.heard() == [come]
+
+
+def test_a_folder_that_is_away_for_a_moment_is_told_with_what_it_holds(root: Path, ear: Ear) -> None:
+    ear.listen(*IN_LIB, *NEVER)
+
+    (root / "lib").rename(root / "away")
+    (root / "away").rename(root / "lib")
+
+    assert ear.heard() == IN_LIB
+
+
 def test_what_is_moved_away_is_told_once(root: Path, ear: Ear) -> None:
     ear.listen(*IN_LIB)
 
@@ -420,12 +472,17 @@ def test_a_folder_that_becomes_readable_is_watched(root: Path, ear: Ear, monkeyp
     assert ear.heard() == ["workspace:///lib/src/a.dart"]
 
 
-Folders = Callable[[Listing, Segments], Iterator[tuple[Segments, int, bool]]]
+Folders = Callable[[Listing, Segments, Callable[[Segments], object]], Iterator[Looked]]
 
 
 def without_src(folders: Folders) -> Folders:
     """Leave out a folder, as one is that this user may not read."""
-    return lambda listing, top: (one for one in folders(listing, top) if "src" not in one[0])
+
+    def some(listing: Listing, top: Segments, enter: Callable[[Segments], object]) -> Iterator[Looked]:
+        found = folders(listing, top, lambda segments: "src" in segments or enter(segments))
+        return (one for one in found if "src" not in one[0])
+
+    return some
 
 
 @pytest.mark.parametrize("is_changed", [True, False])
@@ -458,6 +515,136 @@ def test_nothing_is_watched_before_somebody_listens(root: Path) -> None:
         served.uris()
 
         assert set(threading.enumerate()) <= before
+
+
+# Names that stay
+
+
+def save_beside(file: Path) -> None:
+    """Write a file anew beside its name, and let it take the name: so do many programs."""
+    fill(file.parent, {f".{file.name}.tmp": "saved"})
+    (file.parent / f".{file.name}.tmp").rename(file)
+
+
+def save_with_backup(file: Path) -> None:
+    """Move a file away, write it anew, and remove what was moved: so do others."""
+    file.rename(f"{file}~.dart")
+    fill(file.parent, {file.name: "saved"})
+    Path(f"{file}~.dart").unlink()
+
+
+@pytest.mark.parametrize("save", [save_beside, save_with_backup])
+def test_a_file_that_is_replaced_is_told_neither_to_its_folder_nor_to_the_list(
+    root: Path, ear: Ear, save: Callable[[Path], None]
+) -> None:
+    ear.listen(MAIN, "workspace:///lib", list_changes=True)
+
+    save(root / "lib/main.dart")
+
+    assert ear.heard() == [MAIN]
+
+
+def test_a_file_that_came_and_is_replaced_and_goes_is_told_to_its_folder_twice(root: Path, ear: Ear) -> None:
+    ear.listen("workspace:///new.dart")
+    fill(root, {"new.dart/x.dart": "new"})
+    assert ear.heard() == ["workspace:///new.dart"]
+    fill(root, {"new.dart/y.dart": "new"})
+    came = ear.heard()
+    save_beside(root / "new.dart/y.dart")
+    replaced = ear.heard()
+    (root / "new.dart/y.dart").unlink()
+    went = ear.heard()
+    fill(root, {"new.dart/y.dart": "new"})
+
+    assert (came, replaced, went, ear.heard()) == (["workspace:///new.dart"], [], *[["workspace:///new.dart"]] * 2)
+
+
+def test_what_comes_and_goes_at_once_is_not_told_to_its_folder(root: Path, ear: Ear) -> None:
+    ear.listen("workspace:///lib", list_changes=True)
+
+    for number in range(10):
+        (root / f"lib/{number}.dart").touch()
+        (root / f"lib/{number}.dart").unlink()
+
+    assert ear.heard() in ([], [LIST, "workspace:///lib"])  # unless it was seen between
+
+
+@pytest.mark.parametrize("target", ["src", "main.dart"])
+def test_a_link_that_comes_and_goes_is_told_to_its_folder(root: Path, ear: Ear, target: str) -> None:
+    ear.listen("workspace:///lib")
+
+    (root / "lib/link.dart").symlink_to(target)
+    came = ear.heard()
+    (root / "lib/link.dart").unlink()
+    (root / "lib/link").symlink_to("src")
+    came_too = ear.heard()
+    (root / "lib/link").unlink()
+
+    assert (came, came_too, ear.heard()) == (["workspace:///lib"],) * 3
+
+
+# Links
+
+
+def test_a_link_that_leads_elsewhere_is_told_and_then_what_it_leads_to(root: Path, ear: Ear) -> None:
+    through = ["workspace:///file-link.dart", "workspace:///link/main.dart"]
+    fill(root, {"other/main.dart": "other"})
+    (root / "link").symlink_to("lib")
+    (root / "file-link.dart").symlink_to("lib/main.dart")
+    ear.listen(*through)
+
+    for link, target in {"link": "other", "file-link.dart": "other/main.dart"}.items():
+        (root / "new").symlink_to(target)
+        (root / "new").rename(root / link)
+    assert ear.heard() == through
+    fill(root, {"other/main.dart": "changed"})
+    assert ear.heard() == through
+    fill(root, {"lib/main.dart": "changed"})
+
+    assert ear.heard() == []
+
+
+def test_what_is_not_there_yet_behind_a_link_is_told_when_it_comes(root: Path, ear: Ear) -> None:
+    uri = "workspace:///link/new/later.dart"
+    (root / "link").symlink_to("lib")
+    ear.listen(uri)
+
+    fill(root, {"lib/new/later.dart": "new"})
+    came = ear.heard()
+    fill(root, {"lib/new/later.dart": "changed"})
+
+    assert (came, ear.heard()) == ([uri], [uri])
+
+
+def test_every_link_on_the_way_is_told_when_it_leads_elsewhere(root: Path, ear: Ear) -> None:
+    fill(root, {"other/x.dart": "other", "other/y.dart": "other"})
+    (root / "link").symlink_to("lib")
+    (root / "lib/x.dart").symlink_to("../other/x.dart")
+    ear.listen("workspace:///link/x.dart")
+
+    (root / "new").symlink_to("../other/y.dart")
+    (root / "new").rename(root / "lib/x.dart")
+
+    assert ear.heard() == ["workspace:///link/x.dart"]
+
+
+# What takes the place of something else
+
+
+def test_a_file_that_takes_the_place_of_a_folder_is_told_with_all_that_was_in_it(root: Path, ear: Ear) -> None:
+    uris = ["workspace:///odd.dart", "workspace:///odd.dart/a.dart"]
+    fill(root, {"odd.dart/a.dart": "a"})
+    ear.listen(*uris, "workspace:///odd.dart/never.dart")
+
+    (root / "odd.dart").rename(root.parent / "away")
+    (root / "odd.dart").touch()
+    replaced = ear.heard()
+    (root / "odd.dart").unlink()
+    (root.parent / "away").rename(root / "odd.dart")
+    back = ear.heard()
+    fill(root, {"odd.dart/a.dart": "changed"})
+
+    assert (replaced, back, ear.heard()) == (uris, uris, uris[1:])
 
 
 # Folders
@@ -537,6 +724,60 @@ def test_what_is_ignored_from_now_on_and_no_longer_is_told(root: Path) -> None:
 
         # That the list changed is told once a second at most.
         assert (ignored, [one for one in (*seen, *ear.heard()) if one]) == ([LIST, MAIN], [MAIN, MAIN])
+        ear.close()
+        served.server.watcher.close()
+
+
+@pytest.mark.parametrize("way", [watching._follow_folders, watching._follow_tree])
+@pytest.mark.parametrize("there", [".git/info/exclude", ".git/info/", ".git/", ""])
+def test_what_git_excludes_from_now_on_and_no_longer_is_told(
+    root: Path, monkeypatch: pytest.MonkeyPatch, way: Callable[..., None], there: str
+) -> None:
+    monkeypatch.setattr(watching, "_follow_folders", way)
+    fill(root, {there: "# nothing\n"} if there else {})
+    os.utime(root, ns=(NOON_NS, NOON_NS))
+    with Served(root, preset="code") as served:
+        ear = Ear(served, root)
+        ear.listen(MAIN, "workspace:///pubspec.yaml", list_changes=True)
+        fill(root, {".git/info/exclude": "lib/\n"})
+        excluded = ear.heard()
+        (root / ".git").rename(root.parent / "away")
+        seen = ear.heard()
+        fill(root, {"lib/main.dart": "changed"})
+        changed = ear.heard()
+        (root.parent / "away").rename(root / ".git")
+
+        # That the list changed is told once a second at most.
+        later = ([one for one in told if one] for told in (seen, changed, ear.heard()))
+        assert (excluded, *later) == ([LIST, MAIN], [MAIN], [MAIN], [MAIN])
+        ear.close()
+        served.server.watcher.close()
+
+
+def test_what_git_does_for_itself_causes_nothing(root: Path, ear: Ear) -> None:
+    fill(root, {".git/info/exclude": "gen/\n"})
+    os.utime(root, ns=(NOON_NS, NOON_NS))
+    ear.listen(MAIN, "workspace:///", list_changes=True)
+
+    fill(root, {".git/index": "", ".git/info/sparse-checkout": "", ".git/logs/HEAD": ""})
+    (root / ".git/info").rename(root / ".git/old")
+    (root / ".git/old").rename(root / ".git/info")
+
+    assert ear.heard() == []
+
+
+def test_what_is_ignored_as_before_is_not_told_when_the_rules_change(root: Path) -> None:
+    ignored, changed = "workspace:///lib/src/a.dart", "workspace:///pubspec.yaml"
+    with Served(root, preset="code") as served:
+        ear = Ear(served, root)
+        ear.listen(MAIN, ignored, changed, "workspace:///lib/never.dart", "workspace:///lib")
+        fill(root, {"pubspec.yaml": "changed"})
+        assert ear.heard() == [changed]
+        fill(root, {".gitignore": "src/\n"})
+        assert ear.heard() == ["workspace:///lib", ignored]
+        fill(root, {".gitignore": "never.dart\n"})
+
+        assert ear.heard() == ["workspace:///lib", ignored]
         ear.close()
         served.server.watcher.close()
 

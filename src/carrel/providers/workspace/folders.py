@@ -8,7 +8,7 @@ from carrel.model import FOLDER_TYPE, Reading, Text
 from carrel.providers.workspace import kinds
 from carrel.providers.workspace.listing import Child, Entry, Listing
 from carrel.providers.workspace.paths import Target, canonical, prefix_of
-from carrel.providers.workspace.tree import Found, Tree, etag_of
+from carrel.providers.workspace.tree import Found, Tree
 from carrel.sandbox import SandboxError
 from carrel.times import iso
 from carrel.uri import quote, split_query
@@ -51,13 +51,16 @@ class Folder(Value, frozen=True):
 
     def _file_item(self, entry: Entry) -> Text | None:
         """Describe a file without its content; None if it is gone, or may not be read after all."""
-        try:
-            with self.tree.open_path(entry.uri, entry.segments).opened as opened:
-                if opened.is_folder:
-                    return None
-                kind, state = self.tree.sniff(opened).kind, opened.stat
-        except (RequestError, SandboxError):
-            return None
+        sniffed, state = self.tree.sniffed(entry.state), entry.state
+        if sniffed is None or not sniffed.is_text:  # of what is no text, only its name was judged
+            try:
+                with self.tree.open_path(entry.uri, entry.segments).opened as opened:
+                    if opened.is_folder:
+                        return None
+                    sniffed, state = self.tree.sniff(opened), opened.stat
+            except (RequestError, SandboxError):
+                return None
+        kind = sniffed.kind
         modified = iso(state.st_mtime_ns // 1_000_000)
         meta = {
             "dev.carrel/uri": entry.uri,
@@ -65,7 +68,7 @@ class Folder(Value, frozen=True):
             "dev.carrel/total": state.st_size,
             "dev.carrel/start": 0,
             "dev.carrel/length": 0,
-            "dev.carrel/etag": etag_of(state),
+            "dev.carrel/etag": sniffed.etag,
             "dev.carrel/last-modified": modified,
             "dev.carrel/entry": True,
         }

@@ -12,6 +12,7 @@ from carrel.patterns import Rules, octets
 from carrel.sandbox import Missing, Opened, Root, SandboxError
 
 IGNORE_FILE: Final = ".gitignore"
+EXCLUDE_FILE: Final = (".git", "info", "exclude")
 MAX_IGNORE_BYTES: Final = 4_194_304
 """What is read of an ignore file; patterns after it do not count."""
 MAX_COMPILED: Final = 1_024
@@ -34,7 +35,7 @@ class IgnoreFiles:
 
     def top(self) -> Chain:
         """Give the rules that hold in the root."""
-        exclude = self._read((".git", "info", "exclude"))
+        exclude = self._read(EXCLUDE_FILE)
         return self.extend(((exclude, ""),) if exclude else (), ())
 
     def enter(self, chain: Chain, folder: Segments) -> Chain:

@@ -8,7 +8,10 @@ is URI order, and a whole folder that sorts before the place asked for is passed
 import os
 import stat
 from bisect import bisect_left
-from collections.abc import Generator, Iterable, Iterator
+from collections.abc import Callable, Generator, Iterable, Iterator
+from heapq import heappop, heappush
+from itertools import islice
+from operator import itemgetter
 from time import time_ns
 from typing import Final
 
@@ -32,6 +35,9 @@ LARGE: Final = 2_000
 
 Named = tuple[str, str, Kind]
 """Quoted name, with a closing `/` for a folder; name; kind."""
+
+Looked = tuple[Segments, int, bool, list[Named]]
+"""A folder, when a name in it changed, whether anything in it may be listed, its names."""
 
 
 class Entry(Value, frozen=True, gc=False):
@@ -104,20 +110,21 @@ class Listing:
                     yield entry
         return None
 
-    def folders(self, top: Segments) -> Iterator[tuple[Segments, int, bool]]:
-        """Yield a folder, and those below it in which anything may be read.
+    def folders(self, top: Segments, enter: Callable[[Segments], object]) -> Iterator[Looked]:
+        """Yield a folder, and those below it in which anything may be read; `enter` is called before it looks into it.
 
-        Each comes with when a name in it changed, and whether anything in it may be listed.
+        Each comes with when a name in it changed, whether anything in it may be listed, and its names.
         """
         waiting = [(self._ground(top), self._is_on_the_way(top))]
         while waiting:
             ground, is_listed = waiting.pop()
             opened = self._open(ground.segments)
             if opened is not None:
-                yield ground.segments, opened.stat.st_mtime_ns, is_listed
                 with opened:
-                    names = [name for _, name, kind in self._names(opened, ground.segments) if kind == "folder"]
-                for name in names:
+                    enter(ground.segments)
+                    names = self._names(opened, ground.segments)
+                yield ground.segments, opened.stat.st_mtime_ns, is_listed, names
+                for name in (name for _, name, kind in names if kind == "folder"):
                     below = self._tree.policy.enter(ground, name)
                     may_list = self._may_enter(ground, name)
                     if may_list or not below.verdict.reason:
@@ -140,23 +147,24 @@ class Listing:
         return ground
 
     def children(self, opened: Opened, segments: Segments, after: str = "", begun: str = "") -> Iterator[Child]:
-        """Yield what an open folder shows whose name begins so, in order, after the place `after`."""
+        """Yield what an open folder shows whose quoted name begins so, in order, after the place `after`."""
         prefix = prefix_of(self._tree.name, segments)
         ground = self._tree.policy.ground(segments).own
         step = _Step(ground, prefix, opened)
-        linked: dict[str, Child] = {}
-        places: list[Named] = []
-        for key, name, kind in self._names(opened, segments):
-            if name.startswith(begun):
-                if kind == "link" and (child := self._linked(step, key, name)):
-                    linked[name] = child
-                    places.append((child.key, name, kind))
-                elif kind != "link":
-                    places.append((key, name, kind))
-        places.sort()
-        for key, name, kind in places:
-            if key > after and (child := linked.get(name) or self._child(step, key, name, kind)):
+        # A link has the place of a file until it is known to lead to a folder: then it waits for its turn.
+        waiting: list[tuple[str, Child]] = []
+        for key, name, kind in _from(self._names(opened, segments), after, begun):
+            while waiting and waiting[0][0] < key:
+                yield heappop(waiting)[1]
+            child = self._linked(step, key, name) if kind == "link" else self._child(step, key, name, kind)
+            if child is None or child.key <= after:
+                continue
+            if child.key == key:
                 yield child
+            else:
+                heappush(waiting, (child.key, child))
+        for _, child in sorted(waiting):
+            yield child
 
     def listed(self, segments: Segments) -> Entry | None:
         """Give the entry of one file as it stands now; None if it is not listed."""
@@ -189,7 +197,7 @@ class Listing:
         names = self._names(opened, ground.segments)
         if after.startswith(prefix):
             reached, slash, _ = after[len(prefix) :].partition("/")
-            names = names[bisect_left(names, (reached + slash, "", "file")) :]
+            names = names[_place_of(names, reached + slash) :]
         return _Step(ground, prefix, opened, names)
 
     def _open(self, folder: Segments) -> Opened | None:
@@ -224,7 +232,7 @@ class Listing:
             for name, kind in found
             if kind != "special" and is_servable(name)
         ]
-        names.sort()
+        names.sort(key=itemgetter(0))
         if len(names) >= LARGE and time_ns() - state.st_ctime_ns > SETTLED_NS:
             self._large = (now, names)
         return names
@@ -281,23 +289,25 @@ class Listing:
         segments = (*step.ground.segments, name)
         known = kinds.known_type(name)
         if known is None:
-            return self._of_unknown(segments, uri, verdict)
+            return self._of_unknown(segments, uri, verdict, state)
         if verdict.needs_text and not known[1]:
             return None
         return Entry(uri, segments, known[0], state)
 
-    def _of_unknown(self, segments: Segments, uri: str, verdict: Verdict) -> Entry | None:
+    def _of_unknown(self, segments: Segments, uri: str, verdict: Verdict, state: os.stat_result) -> Entry | None:
         """Describe a file whose name tells no type: by its content."""
-        try:
-            with self._tree.root.open(segments) as opened:
-                if opened.is_folder or opened.real != segments:
-                    return None
-                kind = self._tree.sniff(opened).kind
-        except SandboxError:
+        sniffed = self._tree.sniffed(state)
+        if sniffed is None:
+            try:
+                with self._tree.root.open(segments) as opened:
+                    if opened.is_folder or opened.real != segments:
+                        return None
+                    sniffed, state = self._tree.sniff(opened), opened.stat
+            except SandboxError:
+                return None
+        if verdict.needs_text and not sniffed.is_text:
             return None
-        if verdict.needs_text and not kind.is_text:
-            return None
-        return Entry(uri, segments, kinds.type_of(segments[-1], is_text=kind.is_text), opened.stat)
+        return Entry(uri, segments, kinds.type_of(segments[-1], is_text=sniffed.is_text), state)
 
     def _follow(self, step: _Step, name: str, uri: str) -> Found | None:
         """Open what a link leads to, if that may be read and the link is to be shown."""
@@ -332,6 +342,22 @@ def describe(entry: Entry) -> Resource:
         entry.state.st_size,
         {"dev.carrel/etag": etag_of(entry.state)},
     )
+
+
+def _from(names: list[Named], after: str, begun: str) -> Iterator[Named]:
+    """Yield the names that begin so, from the place `after` on; links before it may lead to folders behind it."""
+    for end in range(1, len(after)):
+        at = _place_of(names, after[:end])
+        if at < len(names) and names[at][2] == "link" and names[at][0] == after[:end] and after.startswith(begun):
+            yield names[at]
+    for named in islice(names, _place_of(names, max(after, begun)), None):
+        if not named[0].startswith(begun):
+            break
+        yield named
+
+
+def _place_of(names: list[Named], key: str) -> int:
+    return bisect_left(names, key, key=itemgetter(0))
 
 
 def _holds(folder: str, after: str, begins: str) -> bool:

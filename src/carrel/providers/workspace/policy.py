@@ -73,6 +73,10 @@ class Ground(Value, frozen=True):
         return self if is_same else Ground(self.segments, self.way, OPEN, self.is_allowed, self.chain)
 
 
+Grounds = dict[Segments, tuple[float, Ground]]
+"""Folders that were asked about, each with until when it holds."""
+
+
 class Policy:
     """The rules of one root."""
 
@@ -95,7 +99,7 @@ class Policy:
         self._judge_type: Callable[[str], Verdict] = {"code": _any_text, "all": _anything, "flutter": _flutter}.get(
             preset, _nothing
         )
-        self._grounds: dict[Segments, tuple[float, Ground]] = {}
+        self._grounds: Grounds = {}
 
     def judge(self, segments: Segments, *, is_folder: bool) -> Verdict:
         """Decide by the path alone, the same whether or not anything is there."""
@@ -119,12 +123,13 @@ class Policy:
     def ground(self, folder: Segments) -> Ground:
         """Give what holds in a folder, at most a second old."""
         now = monotonic()
-        known = self._grounds.get(folder)
+        grounds = self._grounds  # what is forgotten meanwhile is not remembered by who looked before
+        known = grounds.get(folder)
         if known is not None and known[0] > now:
             return known[1]
-        ground = self._remembered((), None, now)
+        ground = self._remembered(grounds, (), None, now)
         for depth in range(1, min(len(folder), MAX_REMEMBERED_DEPTH) + 1):
-            ground = self._remembered(folder[:depth], ground, now)
+            ground = self._remembered(grounds, folder[:depth], ground, now)
         return self._deeper(ground, folder[MAX_REMEMBERED_DEPTH:]) if len(folder) > MAX_REMEMBERED_DEPTH else ground
 
     def _deeper(self, ground: Ground, names: Segments) -> Ground:
@@ -136,19 +141,19 @@ class Policy:
             ground = self.enter(ground, name, exists=exists)
         return ground
 
-    def _remembered(self, folder: Segments, above: Ground | None, now: float) -> Ground:
-        known = self._grounds.get(folder)
+    def _remembered(self, grounds: Grounds, folder: Segments, above: Ground | None, now: float) -> Ground:
+        known = grounds.get(folder)
         if known is not None and known[0] > now:
             return known[1]
         ground = self.top() if above is None else self.enter(above, folder[-1])
-        if len(self._grounds) >= MAX_GROUNDS:
-            self._grounds.clear()
-        self._grounds[folder] = (now + FRESH_S, ground)
+        if len(grounds) >= MAX_GROUNDS:
+            grounds.clear()
+        grounds[folder] = (now + FRESH_S, ground)
         return ground
 
     def forget(self) -> None:
         """Look anew at what holds where: an ignore file changed."""
-        self._grounds.clear()
+        self._grounds = {}
 
     def top(self) -> Ground:
         """Give what holds in the root, now."""

@@ -184,10 +184,11 @@ class Workspace:
             found = tree.open(target)
         except RequestError:
             alias = tree.unaliased(target.segments)
-            names = (target.segments,) if alias is None else (target.segments, alias)
+            names = [*tree.ways(target.segments), *(() if alias is None else tree.ways(alias))]
         else:
             with found.opened as opened:
-                names = (found.segments, opened.real)
+                is_linked = opened.real != found.segments
+            names = tree.ways(found.segments) if is_linked else [found.segments]
         return [paths.canonical(target.root, segments) for segments in names if all(map(is_servable, segments))]
 
     # Completion, watching, explaining
@@ -204,13 +205,14 @@ class Workspace:
         before = value[: len(value) - len(begun)]
         try:
             target = paths.parse(paths.canonical(root, value.split("/")[:-1]), self._trees)
+            quoted = quote(begun)
             found = self._trees[root].open(target)
         except RequestError:
             return _NO_VALUES
         with found.opened as opened:
             if not opened.is_folder or begun == "..":
                 return _NO_VALUES
-            children = self._listings[root].children(opened, found.segments, begun=begun)
+            children = self._listings[root].children(opened, found.segments, begun=quoted)
             offered = [before + child.name + "/" * (child.entry is None) for child in islice(children, _ENOUGH)]
         has_more = len(offered) == _ENOUGH
         return Completion(tuple(offered[:MAX_COMPLETIONS]), None if has_more else len(offered), has_more)

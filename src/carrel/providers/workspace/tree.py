@@ -70,6 +70,27 @@ class Tree:
                 return segments[len(place) :]
         return None
 
+    def holds(self, segments: Segments) -> bool:
+        """Tell whether anything is there, as far as can be known; whether it may be read is not asked."""
+        try:
+            self.root.open(segments).close()
+        except SandboxError as error:
+            return not isinstance(error, Missing)
+        return True
+
+    def ways(self, segments: Segments) -> list[Segments]:
+        """Give the names, and the other names they have by each link on the way, as far as there is anything."""
+        ways = [segments]
+        for depth in range(1, len(segments) + 1):
+            try:
+                with self.root.open(segments[:depth]) as opened:
+                    real = opened.real
+            except SandboxError:
+                break
+            if real != segments[:depth]:
+                ways.append((*real, *segments[depth:]))
+        return ways
+
     def open_path(self, uri: str, segments: Segments, *, is_folder: bool = False) -> Found:
         """Open the names below the root; `is_folder` if they can only mean a folder."""
         judge = self.policy.judge
@@ -127,8 +148,7 @@ class Tree:
     def sniff(self, opened: Opened) -> Sniffed:
         """Find out what a file's bytes are: looked at once per state of the file."""
         stat = opened.stat
-        key = (stat.st_ino, stat.st_size, stat.st_mtime_ns, stat.st_ctime_ns, stat.st_dev)
-        known = self._sniffed.get(key)
+        known = self.sniffed(stat)
         if known is not None:
             return known
         head = opened.read(0, kinds.WINDOW)
@@ -138,8 +158,12 @@ class Tree:
         if time_ns() - stat.st_ctime_ns > SETTLED_NS:
             if len(self._sniffed) >= MAX_SNIFFED:
                 self._sniffed.clear()
-            self._sniffed[key] = Sniffed(etag, kind, kind.is_text)
+            self._sniffed[_state(stat)] = Sniffed(etag, kind, kind.is_text)
         return Sniffed(etag, kind, kind.is_text, head)
+
+    def sniffed(self, stat: os.stat_result) -> Sniffed | None:
+        """Give what is known of this state of a file."""
+        return self._sniffed.get(_state(stat))
 
 
 class Known(Value, frozen=True):
@@ -187,6 +211,10 @@ def etag_of(stat: os.stat_result) -> str:
     state = f"{stat.st_dev}:{stat.st_ino}:{stat.st_size}:{stat.st_mtime_ns}:{stat.st_ctime_ns}"
     digest: str = sha256(state.encode()).hexdigest()
     return digest[:16]
+
+
+def _state(stat: os.stat_result) -> tuple[int, ...]:
+    return (stat.st_ino, stat.st_size, stat.st_mtime_ns, stat.st_ctime_ns, stat.st_dev)
 
 
 def _names(path: str) -> Segments:

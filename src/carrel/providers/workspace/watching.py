@@ -6,6 +6,7 @@ events: reads always look at the disk.
 """
 
 import logging
+import os
 import sys
 import threading
 from collections.abc import Callable, Mapping, Sequence
@@ -16,11 +17,12 @@ from typing import Final
 from carrel.errors import NotFound, RequestError
 from carrel.provider import Changes
 from carrel.providers.workspace import kinds
-from carrel.providers.workspace.ignore import IGNORE_FILE, Segments
+from carrel.providers.workspace.ignore import EXCLUDE_FILE, IGNORE_FILE, Chain, Segments
 from carrel.providers.workspace.inotify import Inotify, Lost
 from carrel.providers.workspace.listing import Listing
+from carrel.providers.workspace.names import Names
 from carrel.providers.workspace.paths import canonical
-from carrel.providers.workspace.tree import Tree, is_servable
+from carrel.providers.workspace.tree import Tree, etag_of, is_servable
 from carrel.sandbox import SandboxError
 
 log = logging.getLogger(__name__)
@@ -31,6 +33,10 @@ DEBOUNCE_MS: Final = 100
 STEP_MS: Final = 50
 EARLY_NS: Final = 10**9
 """Names that changed so shortly before somebody was heard to listen may have changed after he began to."""
+
+_GIT: Final = EXCLUDE_FILE[0]
+_MAY_BE_FOLDER: Final = {"file": (False,), "folder": (True,), "link": (False, True), None: ()}
+"""What a name may have led to, by its kind."""
 
 Watched = tuple[Tree, Listing]
 
@@ -145,7 +151,10 @@ class Report:
         self._folders: dict[Segments, int] = {}
         self._listed: set[Segments] = set()
         self._below: dict[Segments, set[str]] = {}
+        self._names: dict[Segments, Names] = {}
         self._by_number: dict[int, Segments] = {}
+        self._of_git: list[int] = []
+        self._rules: Chain = ()
 
     def folder_of(self, number: int) -> Segments | None:
         """Give the folder that is watched by this number."""
@@ -156,12 +165,15 @@ class Report:
     def begin(self, system: Inotify | None = None) -> None:
         """Learn which folders there are, and have the system watch each; tell if names changed before."""
         self.system = system
+        self._has_other_rules()
         self._forget(())
         if self._learn(()) >= self._since_ns:
             self._changes.list_changed()
 
     def begin_again(self) -> None:
         """Learn anew which folders there are, and tell that anything may have changed."""
+        self._has_other_rules()
+        self._tree.policy.forget()
         self._forget(())
         self._learn(())
         self._changes.updated_below(self._uri(()))
@@ -171,22 +183,27 @@ class Report:
         """Remember a folder and those below it, as far as anything in them may be read; give the last change."""
         last = 0
         # Each is watched before it is looked into: what comes later is an event.
-        for segments, changed_ns, is_listed in self._listing.folders(top):
+        for segments, changed_ns, is_listed, names in self._listing.folders(top, self._remember):
             if self.stop.is_set():
                 break
-            self._remember(segments)
             if is_listed:
                 self._listed.add(segments)
                 last = max(last, changed_ns)
+            # Those of a folder that is known change by events alone: each that came or went is to be told.
+            if segments not in self._names:
+                self._names[segments] = Names((name, kind) for _, name, kind in names)
         return last
 
     def _remember(self, segments: Segments) -> None:
-        number = None if self.system is None else self.system.add("/".join((self.place, *segments)) or "/")
+        number = self._add(segments)
         self._folders[segments] = -1 if number is None else number
         if segments:
             self._below.setdefault(segments[:-1], set()).add(segments[-1])
         if number is not None:
             self._by_number[number] = segments
+
+    def _add(self, segments: Segments) -> int | None:
+        return None if self.system is None else self.system.add("/".join((self.place, *segments)) or "/")
 
     def _forget(self, top: Segments) -> None:
         """Forget a folder and those below it."""
@@ -197,6 +214,7 @@ class Report:
             segments = waiting.pop()
             waiting += [(*segments, name) for name in self._below.pop(segments, ())]
             self._listed.discard(segments)
+            self._names.pop(segments, None)
             number = self._folders.pop(segments, -1)
             # The same folder may be watched under its new name already.
             if self._by_number.get(number) == segments:
@@ -208,75 +226,115 @@ class Report:
 
     def take(self, events: Mapping[Segments, bool]) -> None:
         """Tell of events: names below the root, each with whether it came or went."""
-        if any(segments[-1] == IGNORE_FILE for segments in events):
-            self._reconsider([segments[:-1] for segments in events if segments[-1] == IGNORE_FILE])
+        others = [segments for segments in events if segments[0] != _GIT or len(segments) == 1]
+        ruled = [segments[:-1] for segments in others if segments[-1] == IGNORE_FILE]
+        if any(segments == EXCLUDE_FILE[: len(segments)] for segments in events) and self._has_other_rules():
+            ruled.append(())
+        if ruled:
+            self._reconsider(ruled)
         # What came is the most work. What went is before it: it may be the same under another name.
-        for segments, is_named in sorted(events.items(), key=lambda one: (one[1], one[0] not in self._folders)):
+        for segments in sorted(others, key=lambda one: (events[one], one not in self._folders)):
             if all(map(is_servable, segments)) and not self.stop.is_set():
-                self._take_one(segments, is_named=is_named)
+                self._take_one(segments, is_named=events[segments])
+
+    def _has_other_rules(self) -> bool:
+        """Tell whether what git ignores in the root is other than before; watch the folders where it says so."""
+        while self._of_git:
+            number = self._of_git.pop()
+            self._by_number.pop(number, None)
+            if self.system is not None:
+                self.system.remove(number)
+        for folder in (EXCLUDE_FILE[:1], EXCLUDE_FILE[:2]):
+            added = self._add(folder)
+            if added is None:
+                break
+            self._of_git.append(added)
+            self._by_number[added] = folder
+        before, self._rules = self._rules, self._tree.policy.top().chain
+        return before != self._rules
 
     def _reconsider(self, folders: Sequence[Segments]) -> None:
         """Tell of all in folders where what is ignored changed."""
         self._tree.policy.forget()
         before = set(self._folders)
         self._listed.clear()
-        kept = {segments for segments, _, _ in self._listing.folders(())}
+        kept = {segments for segments, _, _, _ in self._listing.folders((), id)}
         for gone in before - kept:
             self._forget(gone)
         self._learn(())
         for folder in folders:
-            self._changes.updated_below(self._uri(folder))
+            self._changes.reconsidered(self._uri(folder))
         self._changes.list_changed()
 
     def _take_one(self, segments: Segments, *, is_named: bool) -> None:
         """Tell of one event; of what is refused, or not listed, neither its folder nor the list."""
         try:
             with self._tree.open_path("", segments).opened as opened:
-                is_folder, is_link = opened.is_folder, opened.real != segments
+                is_folder, is_link, state = opened.is_folder, opened.real != segments, opened.stat
         except (RequestError, SandboxError) as error:
-            if isinstance(error, NotFound) or segments in self._folders:
+            if isinstance(error, NotFound) or segments in self._folders or not self._tree.holds(segments):
                 self._lose(segments)
             else:
                 self._changes.updated_below(self._uri(segments))  # to who asked for it when it was not refused
             return
+        if segments in self._folders and (is_link or not is_folder):
+            self._lose(segments)
         if not is_folder:
-            self._tell(segments, is_listed=is_named and self._listing.listed(segments) is not None)
+            self._take_file(segments, state, is_link=is_link, is_named=is_named)
         elif is_named or not (is_link or segments in self._folders):
             self._gain(segments, is_link=is_link)
 
+    def _take_file(self, segments: Segments, state: os.stat_result, *, is_link: bool, is_named: bool) -> None:
+        """Tell of an event of a file; of the folder and the list only where its name was not there as it is."""
+        if is_link:
+            self._changes.updated_below(self._uri(segments))  # it may lead elsewhere than before
+        else:
+            self._changes.updated(self._uri(segments), etag_of(state))
+        names = self._names.get(segments[:-1])
+        was_there = not is_named if names is None else names.put(segments[-1], "link" if is_link else "file")
+        # What a link led to, and what a file held whose name tells no type, may not have been listed.
+        is_doubtful = is_named and (is_link or kinds.known_type(segments[-1]) is None)
+        if (is_doubtful or not was_there) and self._listing.listed(segments) is not None:
+            self._tell_around(segments)
+
     def _gain(self, segments: Segments, *, is_link: bool) -> None:
         """Tell that a folder came, with all it holds."""
+        self._tree.policy.forget()  # it may bring ignore files
+        names = self._names.get(segments[:-1])
+        was_there = names is not None and names.put(segments[-1], "link" if is_link else "folder")
         if not is_link:
             self._forget(segments)
             self._learn(segments)
         if self._tree.policy.judge(segments, is_folder=True).is_listed:
-            self._tell_around(segments, holds_files=any(self._listing.files(folder=segments)))
+            if is_link or not was_there:
+                self._changes.updated(self._uri(segments[:-1]))
+            if not is_link and (was_there or any(self._listing.files(folder=segments))):
+                self._changes.list_changed()
         self._changes.updated_below(self._uri(segments))
 
     def _lose(self, segments: Segments) -> None:
-        """Tell that a name is gone, judged by what it was; it may have been a link to a folder."""
+        """Tell that a name is gone, judged by what it was."""
+        names = self._names.get(segments[:-1])
+        kind = "link" if names is None else names.drop(segments[-1])
         if segments in self._folders:
             was_listed = segments in self._listed
             self._forget(segments)
         else:
-            verdict = self._tree.policy.judge(segments, is_folder=False)
-            known = kinds.known_type(segments[-1])
-            is_text = known is None or known[1]
-            was_listed = not verdict.reason and verdict.is_listed and (is_text or not verdict.needs_text)
+            was_listed = any(self._was_listed(segments, is_folder=is_folder) for is_folder in _MAY_BE_FOLDER[kind])
         self._changes.updated_below(self._uri(segments))
         if was_listed:
             self._tell_around(segments)
 
-    def _tell(self, segments: Segments, *, is_listed: bool) -> None:
-        self._changes.updated(self._uri(segments))
-        if is_listed:
-            self._tell_around(segments)
+    def _was_listed(self, segments: Segments, *, is_folder: bool) -> bool:
+        verdict = self._tree.policy.judge(segments, is_folder=is_folder)
+        known = kinds.known_type(segments[-1])
+        is_text = is_folder or known is None or known[1]
+        return not verdict.reason and verdict.is_listed and (is_text or not verdict.needs_text)
 
-    def _tell_around(self, segments: Segments, *, holds_files: bool = True) -> None:
+    def _tell_around(self, segments: Segments) -> None:
         """Tell that a listed name came or went."""
         self._changes.updated(self._uri(segments[:-1]))
-        if holds_files:
-            self._changes.list_changed()
+        self._changes.list_changed()
 
     def _uri(self, segments: Segments) -> str:
         return canonical(self._tree.name, segments)
