@@ -86,12 +86,9 @@ class Watcher:
     def subscribe(self, tell: Tell, uris: Iterable[str] = (), *, list_changes: bool = False) -> Subscription:
         """Make a subscription; a URI that may not be read, or that nobody serves, is left out of it."""
         subscription = Subscription(self, tell)
-        for uri in uris:
-            try:
-                self.add(subscription, uri)
-            except CarrelError as error:
-                log.debug("not subscribed: %s", error)
         try:
+            for uri in uris:
+                self._add_if_served(subscription, uri)
             if list_changes:
                 self._survey()
             with self._changed:
@@ -105,6 +102,12 @@ class Watcher:
             self.remove(subscription)
             raise
         return subscription
+
+    def _add_if_served(self, subscription: Subscription, uri: str) -> None:
+        try:
+            self.add(subscription, uri)
+        except CarrelError as error:
+            log.debug("not subscribed: %s", error)
 
     def add(self, subscription: Subscription, uri: str) -> None:
         """Have a subscription hear of a URI from now on."""

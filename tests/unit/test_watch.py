@@ -470,6 +470,20 @@ def test_a_poll_that_hangs_does_not_hold_up_events(listen: Listen) -> None:
     go_on.set()
 
 
+def test_a_subscription_to_a_uri_that_breaks_leaves_nothing_behind() -> None:
+    class Broken(Counted):
+        def fingerprint(self, uri: str) -> str | None:
+            if uri.endswith("2"):
+                raise RuntimeError(uri)
+            return super().fingerprint(uri)
+
+    watcher = watcher_of(Broken("a", {"1": "", "2": ""}))
+    with pytest.raises(RuntimeError):
+        watcher.subscribe(Ear(), ["a:///1", "a:///2"])
+
+    assert len(watcher._interests) == 0
+
+
 def test_a_subscription_whose_list_cannot_be_surveyed_leaves_nothing_behind() -> None:
     class Unknown(Beginning):
         def survey(self) -> str:
