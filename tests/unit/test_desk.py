@@ -70,6 +70,17 @@ def test_without_leaves_out_what_it_names(project: Path) -> None:
     assert [entry.uri for entry in desk.catalog.entries()] == ["carrel://guide", "carrel://catalog", "carrel://health"]
 
 
+@pytest.mark.parametrize("name", ["sage", "scopes", "alc"])
+def test_what_is_turned_off_is_not_served_at_all(project: Path, name: str) -> None:
+    desk = desk_of(project, (name, "enabled", "false"))
+    states = {choice.name: choice.state for choice in desk.choices}
+    schemes = {scheme for one in desk.catalog.mounted for scheme in one.provider.schemes}
+    desk.close()
+
+    assert states[name] == "left out"
+    assert name not in schemes
+
+
 def test_a_provider_that_does_not_exist_is_named_with_the_nearest_that_does(project: Path) -> None:
     with pytest.raises(ConfigError, match="there is no provider 'workspce'; did you mean 'workspace'"):
         desk_of(project, ("server", "only", "workspce"))

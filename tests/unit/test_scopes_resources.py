@@ -118,14 +118,6 @@ def test_the_templates_say_how_to_read_a_large_tree(client: Conversation) -> Non
         assert word in templates[1]["description"]
 
 
-def test_what_is_turned_off_is_not_listed_and_still_read(store: Store, tmp_path: Path) -> None:
-    provider = provider_in(tmp_path, enabled=False, tools="write")
-    client = talk(provider)
-
-    assert (list(provider.entries()), list(provider.routes()), list(provider.tools())) == ([], [], [])
-    assert text_of(client, "scopes://tree/project-alpha?depth=2") == TREE
-
-
 # One scope
 
 

@@ -62,6 +62,8 @@ class Alc:
         max_file_bytes: int = 67_108_864,
         max_page_bytes: int = 16_777_216,
     ) -> None:
+        """Make it; `enabled` was for whoever decides whether to."""
+        del enabled
         if poll_seconds <= 0:
             raise ConfigError(f"[alc] poll_seconds: expected a number above 0, got {poll_seconds}")
         for key, value in (("max_file_bytes", max_file_bytes), ("max_page_bytes", max_page_bytes)):
@@ -69,15 +71,11 @@ class Alc:
                 raise ConfigError(f"[alc] {key}: expected a whole number from 2, got {value}")
         self.poll_seconds = poll_seconds
         self._eval_ids: EvalIds = eval_ids
-        # Who built this provider found that it is called for; only a plain `false` says otherwise.
-        self._is_listed = enabled is not False
         layout = Layout(project, home, log_dir, packages_path, project_root, max_file_bytes)
         self._reader = Reader(layout, max_file_bytes, max_page_bytes)
         self._listing = Listing(self._reader, eval_ids, list_items=list_items)
 
     def routes(self) -> Sequence[Route]:
-        if not self._is_listed:
-            return ()
         fixed = [
             Route(uri, self.unmatched, name=uri, mime_type=mime_type, whole=True)
             for uri, mime_type in (
@@ -99,7 +97,7 @@ class Alc:
 
     def entries(self, after: str = "") -> Iterator[Resource]:
         """Yield the two type stubs, then everything on disk in URI order."""
-        return self._listing.entries(after) if self._is_listed else iter(())
+        return self._listing.entries(after)
 
     def key(self, entry: Resource) -> str:
         """Put the type stubs before all others."""
@@ -123,7 +121,7 @@ class Alc:
 
     def survey(self) -> str:
         """Give a token for the set of listed URIs."""
-        return self._listing.survey() if self._is_listed else ""
+        return self._listing.survey()
 
     def fingerprint(self, uri: str) -> str | None:
         """Give the ETag of what a URI holds; None where nothing is yet."""

@@ -60,12 +60,13 @@ class Scopes:
         list_roots: int = 100,
         ttl_ms: int = 0,
     ) -> None:
+        """Make it; `enabled` was for whoever decides whether to."""
+        del enabled
         _check("max_nodes_ceiling", max_nodes_ceiling, 1, MAX_CEILING)
         _check("max_children_listed", max_children_listed, 0, 1_000_000)
         _check("list_roots", list_roots, 0, 1_000_000)
         _check("ttl_ms", ttl_ms, 0, 2**53 - 1)
         self.path = os.path.join(project.root, os.path.expanduser(db))
-        self._is_listed = enabled is not False
         self._level: ToolLevel = tools
         self._ceiling = max_nodes_ceiling
         self._max_children = max_children_listed
@@ -74,8 +75,6 @@ class Scopes:
         self._ledger: Ledger | None = None
 
     def routes(self) -> Sequence[Route]:
-        if not self._is_listed:
-            return ()
         return (
             Route(
                 uris.QUICK_REFERENCE,
@@ -109,8 +108,6 @@ class Scopes:
 
     def entries(self, after: str = "") -> Iterator[Resource]:
         """Yield the quick reference and the first roots, by URI."""
-        if not self._is_listed:
-            return
         if after < _QUICK.uri:
             yield _QUICK
         if self._list_roots and self._exists():
@@ -222,7 +219,7 @@ class Scopes:
         return Completion(tuple(found[:MAX_COMPLETIONS]), total=None if has_more else len(found), has_more=has_more)
 
     def tools(self) -> Sequence[Tool]:
-        return tools_of(self._level) if self._is_listed else ()
+        return tools_of(self._level)
 
     def call(self, name: str, arguments: Mapping[str, object], call: Call) -> ToolResult:
         del call
