@@ -933,7 +933,7 @@ def test_of_two_carrels_that_mount_each_other_the_second_leaves_its_mount_down(e
 
 @pytest.mark.parametrize("era", ERAS)
 def test_a_server_that_comes_to_mount_us_is_left_and_its_entries_are_listed_no_more(
-    era: EraName, monkeypatch: pytest.MonkeyPatch
+    era: EraName, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
     monkeypatch.setattr("carrel.providers.mounts.link.random.uniform", lambda low, high: 0.05)
     entries: list[dict[str, Any]] = [ENTRY]
@@ -951,3 +951,6 @@ def test_a_server_that_comes_to_mount_us_is_left_and_its_entries_are_listed_no_m
     mount.close()
 
     assert (before, after, again) == (["played://a"], [], ["played://a"])
+    assert {record.getMessage() for record in caplog.records} == {
+        "mount birds is down: it lists this server's own resources: it is this server or mounts it"
+    }

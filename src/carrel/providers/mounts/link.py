@@ -95,10 +95,10 @@ class Link:
         """Listen to what is to be watched now."""
         self._events.put(_WATCH)
 
-    def lose(self, client: Client) -> None:
-        """Take note that a conversation broke off, though nothing told so: open a new one."""
+    def lose(self, client: Client, cause: str = "") -> None:
+        """Take note that a conversation broke off, though nothing told so, or is of no use: open a new one."""
         if self.client is client:
-            self._events.put(_LOST)
+            self._events.put(_LOST + cause)
 
     def wait_for_client(self, timeout_s: float, other_than: Client | None = None) -> Client | None:
         """Wait until the server is up, and is not the one that was lost; None if it is not in time."""
@@ -219,8 +219,9 @@ class Link:
                 self._told.poll(client, unheard)
                 next_poll = monotonic() + self._options.poll_s
                 continue
-            if event == _LOST:
-                raise Disconnected("it ended" if client.is_gone else "it cannot be reached")
+            if event.startswith(_LOST):
+                cause = event.removeprefix(_LOST)
+                raise Disconnected(cause or ("it ended" if client.is_gone else "it cannot be reached"))
             if event in (_GONE, _CLOSE):
                 if self._is_closing:
                     return

@@ -165,9 +165,8 @@ class Mount:
         with self._relisting:
             try:
                 self._put(self._ask_lists(client, self._options.timeout_s))
-            except Circular:
-                # Said again, and told as the reason why it is down, when it is opened anew.
-                self._link.lose(client)
+            except Circular as error:
+                self._link.lose(client, str(error))
             except CarrelError as error:
                 log.warning("the lists of mount %s cannot be taken: %s", self.name, error)
                 self._stale_at = monotonic() + self._options.refresh_s
