@@ -181,8 +181,9 @@ class Watcher:
             known = self._interests.below(uri)
         for spelled, before in known.items():
             # First it is looked at, then told: who hears of it and reads sees this, or what will be told again.
-            if is_told(before, self._look(spelled, before)):
-                self._trace(spelled)
+            now = self._look(spelled, before)
+            self._trace(spelled)
+            if is_told(before, now):
                 with self._changed:
                     for subscription in self._interests.listeners(spelled):
                         self._schedule(subscription, spelled, 1 / UPDATES_PER_SECOND)

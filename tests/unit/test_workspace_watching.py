@@ -559,6 +559,27 @@ def test_a_file_that_came_and_is_replaced_and_goes_is_told_to_its_folder_twice(r
     assert (came, replaced, went, ear.heard()) == (["workspace:///new.dart"], [], *[["workspace:///new.dart"]] * 2)
 
 
+@pytest.mark.parametrize("name", ["binary.py", "raw"])
+def test_what_becomes_listed_and_unlisted_by_its_content_is_told_where_that_is_so(root: Path, name: str) -> None:
+    is_listed_as_binary = name == "binary.py"
+    with Served(root, preset="code") as served:
+        ear = Ear(served, root)
+        ear.listen("workspace:///lib")
+        fill(root, {f"lib/{name}": b"\0"})
+        came = ear.heard()
+        fill(root, {f"lib/{name}": "text"})
+        text = ear.heard()
+        fill(root, {f"lib/{name}": b"\0"})
+        binary = ear.heard()
+        (root / "lib" / name).unlink()
+        went = ear.heard()
+
+        told = [bool(one) for one in (came, text, binary, went)]
+        assert told == ([True, False, False, True] if is_listed_as_binary else [False, True, True, False])
+        ear.close()
+        served.server.watcher.close()
+
+
 def test_what_comes_and_goes_at_once_is_not_told_to_its_folder(root: Path, ear: Ear) -> None:
     ear.listen("workspace:///lib", list_changes=True)
 
@@ -617,15 +638,31 @@ def test_what_is_not_there_yet_behind_a_link_is_told_when_it_comes(root: Path, e
 
 
 def test_every_link_on_the_way_is_told_when_it_leads_elsewhere(root: Path, ear: Ear) -> None:
+    through = ["workspace:///link/x.dart", "workspace:///two.dart"]
     fill(root, {"other/x.dart": "other", "other/y.dart": "other"})
     (root / "link").symlink_to("lib")
     (root / "lib/x.dart").symlink_to("../other/x.dart")
-    ear.listen("workspace:///link/x.dart")
+    (root / "two.dart").symlink_to("lib/./x.dart")
+    ear.listen(*through)
 
     (root / "new").symlink_to("../other/y.dart")
     (root / "new").rename(root / "lib/x.dart")
+    elsewhere = ear.heard()
+    fill(root, {"other/y.dart": "changed"})
 
-    assert ear.heard() == ["workspace:///link/x.dart"]
+    assert (elsewhere, ear.heard()) == (through, through)
+
+
+def test_what_a_link_leads_to_is_told_when_it_comes(root: Path, ear: Ear) -> None:
+    links = ["workspace:///late-link.dart", "workspace:///link.dart"]
+    (root / "link.dart").symlink_to("lib/../later/x.dart")
+    ear.listen(*links)
+    (root / "late-link.dart").symlink_to("link.dart")
+    assert ear.heard() == []
+
+    fill(root, {"later/x.dart": "new"})
+
+    assert ear.heard() == links
 
 
 # What takes the place of something else
@@ -764,6 +801,22 @@ def test_what_git_does_for_itself_causes_nothing(root: Path, ear: Ear) -> None:
     (root / ".git/old").rename(root / ".git/info")
 
     assert ear.heard() == []
+
+
+def test_what_came_while_it_was_ignored_is_told_when_it_goes(root: Path) -> None:
+    with Served(root, preset="code") as served:
+        ear = Ear(served, root)
+        ear.listen("workspace:///lib")
+        fill(root, {".gitignore": "new.dart\n"})
+        fill(root, {"lib/new.dart": "new"})
+        ignored = ear.heard()
+        fill(root, {".gitignore": "gen/\n"})
+        seen = ear.heard()
+        (root / "lib/new.dart").unlink()
+
+        assert (ignored, seen, ear.heard()) == ([], ["workspace:///lib"], ["workspace:///lib"])
+        ear.close()
+        served.server.watcher.close()
 
 
 def test_what_is_ignored_as_before_is_not_told_when_the_rules_change(root: Path) -> None:

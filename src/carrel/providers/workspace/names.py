@@ -15,9 +15,13 @@ class Names:
     def __init__(self, names: Iterable[tuple[str, Kind]]) -> None:
         self._hashes = array("q", map(hash, names))
 
+    def has(self, name: str, kind: Kind) -> bool:
+        """Tell whether a name is known as a thing of this kind."""
+        return hash((name, kind)) in self._hashes
+
     def put(self, name: str, kind: Kind) -> bool:
         """Note that a name is there; tell whether it was, as a thing of the same kind."""
-        if hash((name, kind)) in self._hashes:
+        if self.has(name, kind):
             return True
         self.drop(name)
         self._hashes.append(hash((name, kind)))

@@ -15,7 +15,7 @@ from carrel.providers.workspace.ignore import SETTLED_NS, Segments
 from carrel.providers.workspace.kinds import Kind
 from carrel.providers.workspace.paths import OWN_DENY, Target, denied
 from carrel.providers.workspace.policy import OPEN, Policy, Verdict, follow
-from carrel.sandbox import Missing, Opened, Outside, Root, SandboxError, Special
+from carrel.sandbox import Missing, Opened, Outside, Root, SandboxError, Special, Walk
 from carrel.value import Value
 
 MAX_SNIFFED: Final = 16_384
@@ -80,16 +80,12 @@ class Tree:
 
     def ways(self, segments: Segments) -> list[Segments]:
         """Give the names, and the other names they have by each link on the way, as far as there is anything."""
-        ways = [segments]
-        for depth in range(1, len(segments) + 1):
-            try:
-                with self.root.open(segments[:depth]) as opened:
-                    real = opened.real
-            except SandboxError:
-                break
-            if real != segments[:depth]:
-                ways.append((*real, *segments[depth:]))
-        return ways
+        trail = Trail(self.root.fd, None)
+        try:
+            with trail.open(segments) as opened:
+                return [segments, *trail.places, opened.real]
+        except (OSError, UnicodeEncodeError, SandboxError):
+            return [segments, *trail.places]
 
     def open_path(self, uri: str, segments: Segments, *, is_folder: bool = False) -> Found:
         """Open the names below the root; `is_folder` if they can only mean a folder."""
@@ -164,6 +160,21 @@ class Tree:
     def sniffed(self, stat: os.stat_result) -> Sniffed | None:
         """Give what is known of this state of a file."""
         return self._sniffed.get(_state(stat))
+
+
+class Trail(Walk):
+    """A way that remembers where it met links, and where it ended for want of anything to go on with."""
+
+    def __init__(self, root: int, anchor: str | None) -> None:
+        super().__init__(root, anchor)
+        self.places: list[Segments] = []
+
+    def _step(self, name: str) -> int | str | None:
+        found = super()._step(name)
+        if not isinstance(found, int):
+            ahead = [one for one in reversed(self.ahead) if one not in ("", ".", "..")]
+            self.places.append((*self.names, name, *ahead))
+        return found
 
 
 class Known(Value, frozen=True):

@@ -23,7 +23,7 @@ from carrel.providers.workspace.listing import Listing
 from carrel.providers.workspace.names import Names
 from carrel.providers.workspace.paths import canonical
 from carrel.providers.workspace.tree import Tree, etag_of, is_servable
-from carrel.sandbox import SandboxError
+from carrel.sandbox import Kind, SandboxError
 
 log = logging.getLogger(__name__)
 
@@ -276,6 +276,7 @@ class Report:
                 self._lose(segments)
             else:
                 self._changes.updated_below(self._uri(segments))  # to who asked for it when it was not refused
+                self._take_name(segments, "file", is_sure=True)
             return
         if segments in self._folders and (is_link or not is_folder):
             self._lose(segments)
@@ -285,16 +286,26 @@ class Report:
             self._gain(segments, is_link=is_link)
 
     def _take_file(self, segments: Segments, state: os.stat_result, *, is_link: bool, is_named: bool) -> None:
-        """Tell of an event of a file; of the folder and the list only where its name was not there as it is."""
         if is_link:
             self._changes.updated_below(self._uri(segments))  # it may lead elsewhere than before
         else:
             self._changes.updated(self._uri(segments), etag_of(state))
         names = self._names.get(segments[:-1])
-        was_there = not is_named if names is None else names.put(segments[-1], "link" if is_link else "file")
-        # What a link led to, and what a file held whose name tells no type, may not have been listed.
-        is_doubtful = is_named and (is_link or kinds.known_type(segments[-1]) is None)
-        if (is_doubtful or not was_there) and self._listing.listed(segments) is not None:
+        if is_named or (names is not None and not names.has(segments[-1], "file")):
+            # What a link led to, and what a file held whose name tells no type, may not have been listed.
+            is_sure = not is_link and kinds.known_type(segments[-1]) is not None
+            self._take_name(segments, "link" if is_link else "file", is_sure=is_sure)
+
+    def _take_name(self, segments: Segments, kind: Kind, *, is_sure: bool) -> None:
+        """Tell of a name that is there to its folder and the list, if it was not, or if it is listed no longer."""
+        names = self._names.get(segments[:-1])
+        is_listed = self._listing.listed(segments) is not None
+        if not is_listed and self._lists(segments, is_folder=False):
+            is_other = self._was_listed(segments)
+        else:
+            was_there = names is not None and names.put(segments[-1], kind)
+            is_other = is_listed and not (was_there and is_sure)
+        if is_other:
             self._tell_around(segments)
 
     def _gain(self, segments: Segments, *, is_link: bool) -> None:
@@ -314,18 +325,21 @@ class Report:
 
     def _lose(self, segments: Segments) -> None:
         """Tell that a name is gone, judged by what it was."""
-        names = self._names.get(segments[:-1])
-        kind = "link" if names is None else names.drop(segments[-1])
+        was_listed = self._was_listed(segments)
         if segments in self._folders:
             was_listed = segments in self._listed
             self._forget(segments)
-        else:
-            was_listed = any(self._was_listed(segments, is_folder=is_folder) for is_folder in _MAY_BE_FOLDER[kind])
         self._changes.updated_below(self._uri(segments))
         if was_listed:
             self._tell_around(segments)
 
-    def _was_listed(self, segments: Segments, *, is_folder: bool) -> bool:
+    def _was_listed(self, segments: Segments) -> bool:
+        """Forget a name; tell whether it was listed, as far as names tell that."""
+        names = self._names.get(segments[:-1])
+        kind = "link" if names is None else names.drop(segments[-1])
+        return any(self._lists(segments, is_folder=is_folder) for is_folder in _MAY_BE_FOLDER[kind])
+
+    def _lists(self, segments: Segments, *, is_folder: bool) -> bool:
         verdict = self._tree.policy.judge(segments, is_folder=is_folder)
         known = kinds.known_type(segments[-1])
         is_text = is_folder or known is None or known[1]
@@ -333,7 +347,8 @@ class Report:
 
     def _tell_around(self, segments: Segments) -> None:
         """Tell that a listed name came or went."""
-        self._changes.updated(self._uri(segments[:-1]))
+        if segments[:-1] in self._folders:
+            self._changes.updated(self._uri(segments[:-1]))
         self._changes.list_changed()
 
     def _uri(self, segments: Segments) -> str:
