@@ -280,7 +280,7 @@ class Scopes(RuleBasedStateMachine):
 
 
 TestScopes = Scopes.TestCase
-TestScopes.settings = settings(max_examples=40, stateful_step_count=25, deadline=None)
+TestScopes.settings = settings(stateful_step_count=25)
 
 
 @given(st.text())

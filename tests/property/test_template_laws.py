@@ -2,7 +2,6 @@
 
 import contextlib
 import time
-from itertools import product
 
 import pytest
 from hypothesis import example, given
@@ -135,14 +134,13 @@ HOSTILE = {
 }
 
 
-@pytest.mark.parametrize(("text", "kind"), list(product(NASTY, HOSTILE)))
-def test_a_hostile_uri_is_matched_in_little_time(text: str, kind: str) -> None:
+@pytest.mark.parametrize("text", NASTY)
+def test_a_hostile_uri_is_matched_in_little_time(text: str) -> None:
     template = UriTemplate(text)
-    uri = "a:///" + HOSTILE[kind]
-    best = GENEROUS_S
-    for _ in range(5):
+
+    def takes_little(uri: str) -> bool:
         start = time.thread_time()
         template.match(uri)
-        best = min(best, time.thread_time() - start)
+        return time.thread_time() - start < GENEROUS_S
 
-    assert best < GENEROUS_S
+    assert [kind for kind, path in HOSTILE.items() if not any(takes_little("a:///" + path) for _ in range(5))] == []

@@ -58,7 +58,6 @@ def test_no_text_makes_parsing_raise_anything_else_or_gives_a_step(text: str, st
 
 
 @given(st.sets(PATHS, max_size=20))
-@settings(max_examples=25)
 def test_the_list_is_in_the_order_of_the_bytes_of_uris_and_holds_every_file_once(paths: set[str]) -> None:
     with folder() as root, Served(root, preset="all") as served:
         written = [path for path in sorted(paths) if put(root, path)]
@@ -69,7 +68,6 @@ def test_the_list_is_in_the_order_of_the_bytes_of_uris_and_holds_every_file_once
 
 
 @given(st.sets(PATHS, min_size=1, max_size=20))
-@settings(max_examples=25)
 def test_a_folder_and_all_below_it_show_every_file_once_in_order(paths: set[str]) -> None:
     with folder() as root, Served(root, preset="all") as served:
         written = {path for path in sorted(paths) if put(root, path)}
@@ -137,7 +135,7 @@ class Paging(RuleBasedStateMachine):
 
 
 TestPaging = Paging.TestCase
-TestPaging.settings = settings(max_examples=20, stateful_step_count=20)
+TestPaging.settings = settings(stateful_step_count=20)
 
 
 TEXTS = st.text(st.sampled_from("aé€😀\n\r\x01\ufeff"), max_size=40)
@@ -154,7 +152,6 @@ ENCODED = st.one_of(
 
 @pytest.mark.slow
 @given(ENCODED, st.integers(1, 9))
-@settings(max_examples=60)
 def test_parts_of_any_step_join_to_the_file(data: bytes, step: int) -> None:
     with folder() as root, Served(root, preset="all") as served:
         fill(root, {"x.md": data})
@@ -171,7 +168,6 @@ def test_parts_of_any_step_join_to_the_file(data: bytes, step: int) -> None:
 
 
 @given(st.lists(st.text(st.sampled_from("aé€\r"), max_size=5), max_size=12), st.booleans(), st.data())
-@settings(max_examples=60)
 def test_lines_joined_are_the_file_and_each_is_what_it_says(
     lines: list[str], is_closed: bool, data: st.DataObject
 ) -> None:
@@ -191,7 +187,6 @@ def test_lines_joined_are_the_file_and_each_is_what_it_says(
 
 
 @given(st.text(max_size=40))
-@settings(max_examples=100)
 def test_no_uri_reads_a_secret(path: str) -> None:
     with folder() as place:
         root = fill(place / "root", {"a.md": "a", ".env": SECRET})

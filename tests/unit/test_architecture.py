@@ -200,6 +200,15 @@ MAX_BODY_LINES = 40
 MAX_NOQA = 8
 WORD = re.compile(r"[A-Z]+(?![a-z])|[A-Z]?[a-z0-9]+")
 BANNED_WORDS = frozenset({"base", "common", "handler", "helper", "manager", "service", "util"})
+LOOKED_AT = (
+    ast.Import,
+    ast.ImportFrom,
+    ast.Call,
+    ast.FunctionDef,
+    ast.AsyncFunctionDef,
+    ast.ClassDef,
+    ast.ExceptHandler,
+)
 
 
 @dataclass(frozen=True)
@@ -217,8 +226,8 @@ class Source:
 
     @cached_property
     def nodes(self) -> tuple[ast.AST, ...]:
-        """Everything in the tree: the rules walk it many times."""
-        return tuple(ast.walk(self.tree))
+        """What the rules look at, in the order of the tree: they do so many times."""
+        return tuple(node for node in ast.walk(self.tree) if isinstance(node, LOOKED_AT))
 
     @property
     def room(self) -> str | None:
@@ -231,11 +240,13 @@ class Source:
         """Name a place in it as a reader would look for it."""
         return f"{self.name or '__init__'}:{line}"
 
-    @cached_property
-    def comments(self) -> tuple[tuple[int, str], ...]:
-        """Each comment with its line; text inside strings is none."""
-        tokens = tokenize.generate_tokens(io.StringIO(self.text).readline)
-        return tuple((token.start[0], token.string) for token in tokens if token.type == tokenize.COMMENT)
+    def comments(self, pattern: str) -> Iterator[tuple[int, str]]:
+        """Yield each comment in which the pattern is found, with its line; text inside strings is none."""
+        # Telling comments from strings takes long, and most modules need not be looked at.
+        tokens = tokenize.generate_tokens(io.StringIO(self.text).readline) if re.search(pattern, self.text) else ()
+        for token in tokens:
+            if token.type == tokenize.COMMENT and re.search(pattern, token.string):
+                yield token.start[0], token.string
 
     def functions(self) -> Iterator[ast.FunctionDef | ast.AsyncFunctionDef]:
         """Yield every function, nested ones too."""
@@ -277,8 +288,13 @@ def _imports(source: Source, known: frozenset[str]) -> Iterator[tuple[int, str]]
             for alias in node.names:
                 inner = f"{origin}.{alias.name}"
                 yield node.lineno, inner if inner in known else origin
-        elif isinstance(node, ast.Call) and ast.unparse(node.func).endswith("import_module"):
+        elif isinstance(node, ast.Call) and _called(node) == "import_module":
             yield from ((node.lineno, ast.literal_eval(name)) for name in node.args if isinstance(name, ast.Constant))
+
+
+def _called(call: ast.Call) -> str | None:
+    """Give the last word of what is called."""
+    return getattr(call.func, "attr", None) or getattr(call.func, "id", None)
 
 
 def _origin(source: Source, node: ast.ImportFrom) -> str:
@@ -289,11 +305,10 @@ def _origin(source: Source, node: ast.ImportFrom) -> str:
     return ".".join([*package, *([node.module] if node.module else [])])
 
 
-def _edges(sources: tuple[Source, ...]) -> Iterator[tuple[Source, int, str]]:
+@cache
+def _edges(sources: tuple[Source, ...]) -> tuple[tuple[Source, int, str], ...]:
     known = frozenset(f"carrel.{source.name}" for source in sources if source.name)
-    for source in sources:
-        for line, target in _imports(source, known):
-            yield source, line, target
+    return tuple((source, line, target) for source in sources for line, target in _imports(source, known))
 
 
 def _inner_edges(sources: tuple[Source, ...]) -> Iterator[tuple[Source, int, str]]:
@@ -400,18 +415,12 @@ def names_mean_something(sources: tuple[Source, ...]) -> Iterator[str]:
 
 def nothing_is_ignored_by_the_type_checker(sources: tuple[Source, ...]) -> Iterator[str]:
     for source in sources:
-        for line, comment in source.comments:
-            if re.match(r"#\s*((type|pyright|ty)\s*:\s*ignore|mypy\s*:)", comment):
-                yield f"{source.at(line)}: {comment}"
+        for line, comment in source.comments(r"#\s*((type|pyright|ty)\s*:\s*ignore|mypy\s*:)"):
+            yield f"{source.at(line)}: {comment}"
 
 
 def noqas_are_few_and_have_reasons(sources: tuple[Source, ...]) -> Iterator[str]:
-    found = [
-        (source.at(line), comment)
-        for source in sources
-        for line, comment in source.comments
-        if re.search(r"\bnoqa\b", comment)
-    ]
+    found = [(source.at(line), comment) for source in sources for line, comment in source.comments(r"\bnoqa\b")]
     for place, comment in found:
         if not re.fullmatch(r"# noqa: [A-Z]+\d+(, ?[A-Z]+\d+)*\W+[a-z]\w*\W+\w.*", comment):
             yield f"{place}: {comment}: write it as '# noqa: CODE the reason'"
@@ -438,7 +447,7 @@ def _catch_alls(source: Source) -> Iterator[int]:
         if isinstance(node, ast.ExceptHandler):
             passed_on = isinstance(node.body[-1], ast.Raise) and node.body[-1].exc is None
             caught = [] if passed_on else [node.type or ast.Name("BaseException")]
-        elif isinstance(node, ast.Call) and ast.unparse(node.func).endswith("suppress"):
+        elif isinstance(node, ast.Call) and _called(node) == "suppress":
             caught = node.args
         else:
             continue

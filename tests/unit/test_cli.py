@@ -137,6 +137,7 @@ def test_what_cannot_be_read_is_said_on_stderr_with_its_exit_code(run: Any, uri:
     assert run("--json", "cat", uri) == Ran(code, "", f"carrel: {said}\n")
 
 
+@pytest.mark.slow
 def test_another_servers_error_is_one_even_where_it_comes_as_content(run: Any, project: Path) -> None:
     server = f"{sys.executable} -m carrel serve --quiet --project {project}"
 
@@ -249,6 +250,7 @@ def test_the_overview_counts_only_so_far(run: Any, monkeypatch: pytest.MonkeyPat
     assert "workspace\tover 1\tevery folder has files" in run().out.splitlines()
 
 
+@pytest.mark.slow
 def test_the_overview_and_doctor_count_what_stands_at_the_front(run: Any, project: Path) -> None:
     lay_out(project)
     listed = run("ls", "sage://").out.splitlines()
@@ -267,6 +269,7 @@ def test_another_project_can_be_named(run: Any, project: Path, monkeypatch: pyte
     assert run("--project", str(project), "ls", "workspace:///b") == Ran(0, "workspace:///b.txt\n", "")
 
 
+@pytest.mark.slow
 def test_another_server_can_be_asked(run: Any, project: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir("/")
     command = f"{sys.executable} -m carrel serve --quiet --project {project}"
@@ -315,6 +318,7 @@ def test_a_server_that_cannot_be_started_is_a_failure_not_a_bug(run: Any) -> Non
     assert ran.err.startswith("carrel: ")
 
 
+@pytest.mark.slow
 def test_doctor_finds_everything_in_order(run: Any) -> None:
     ran = run("doctor", "--json")
 
@@ -351,6 +355,7 @@ def test_doctor_says_what_is_wrong_with_the_configuration(run: Any, project: Pat
     assert "did you mean 'workspace'?" in ran.out
 
 
+@pytest.mark.slow
 def test_doctor_finds_a_mount_that_is_down_to_be_a_problem_once(run: Any, project: Path) -> None:
     file = project.resolve() / "carrel.toml"
     file.write_text('[mounts.x]\ncommand = ["no-such-program-anywhere"]\n', encoding="utf-8")

@@ -87,6 +87,7 @@ def test_an_empty_list_says_so(show: Any, words: tuple[str, ...], expected: str)
     assert show(*words, "--json", columns=80) == "[]\n"
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("no_color", "has_colour"), [("", True), ("1", False)])
 def test_no_color_takes_the_colour_and_leaves_the_table(project: Path, no_color: str, has_colour: bool) -> None:
     outer, inner = pty.openpty()

@@ -884,6 +884,7 @@ def environment() -> dict[str, str]:
     return {**os.environ, "PYTHONPATH": str(SOURCES)}
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("era", ERAS)
 def test_a_real_server_is_started_and_stopped(era: EraName) -> None:
     said: queue.SimpleQueue[str] = queue.SimpleQueue()
@@ -898,6 +899,7 @@ def test_a_real_server_is_started_and_stopped(era: EraName) -> None:
         client.page()
 
 
+@pytest.mark.slow
 def test_a_real_server_is_found_to_be_modern() -> None:
     with Client.start(python(SERVING), env=environment(), stderr=lambda _: None) as client:
         assert (client.era, client.server_info) == ("modern", SERVER_INFO)

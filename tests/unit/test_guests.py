@@ -380,6 +380,7 @@ NOISY = (
 NOISE = {"noise at import", "raw noise", "noise while reading", "noise of a thread"}
 
 
+@pytest.mark.slow
 def test_what_an_object_prints_is_not_heard_by_the_client(project: Path) -> None:
     write(project / "noisy.py", NOISY)
     said: list[str] = []
@@ -393,6 +394,7 @@ def test_what_an_object_prints_is_not_heard_by_the_client(project: Path) -> None
     assert set(said) >= NOISE
 
 
+@pytest.mark.slow
 def test_what_an_object_prints_is_not_part_of_a_command_s_output(project: Path) -> None:
     write(project / "noisy.py", NOISY)
     write(project.parent / ".config/carrel/config.toml", "[objects.noisy]\nimport = 'noisy:Noisy'\n")
@@ -406,6 +408,7 @@ def test_what_an_object_prints_is_not_part_of_a_command_s_output(project: Path) 
         assert set(ran.stderr.splitlines()) >= {"noise at import", "raw noise"}
 
 
+@pytest.mark.slow
 def test_what_an_object_prints_at_an_address_goes_to_stderr(project: Path) -> None:
     write(project / "noisy.py", NOISY)
     command = [sys.executable, "-m", "carrel", "serve", "--http", "0", "--no-token", "--object", "noisy:Noisy"]

@@ -10,6 +10,8 @@ import pytest
 from carrel.client import Client
 from carrel.model import Text
 
+pytestmark = pytest.mark.slow
+
 PAGE = Path(__file__).resolve().parents[2] / "docs" / "write-a-provider.md"
 FILE = re.compile(r"^`(?P<name>[a-z_]+\.(?:py|toml))`:\n\n```\w+\n(?P<text>.*?)^```", re.MULTILINE | re.DOTALL)
 
@@ -29,7 +31,6 @@ def followed_guide(tmp_path: Path) -> Path:
     return tmp_path
 
 
-@pytest.mark.slow
 @pytest.mark.parametrize("test", ["test_garden.py", "test_greenhouse.py"])
 def test_the_providers_of_the_guide_pass_the_contract(folder: Path, test: str) -> None:
     ran = subprocess.run(

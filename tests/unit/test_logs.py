@@ -5,7 +5,7 @@ import re
 import threading
 from collections.abc import Iterator
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 import pytest
 
@@ -30,20 +30,33 @@ BUILD = "logs://build/{id}{?start,length,tail,since,stream,format}"
 TIME = r"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d\.\d{3}Z"
 
 
+COMMANDS = {
+    "two": command("echo one; sleep 0.05; echo two >&2; exit 3"),
+    "many": command("seq 1 25"),
+    "wide": command("printf 'aé€😀z\\n'"),
+    "cat": command("echo start; exec sleep 60"),
+    "made": command("echo built", kind="build"),
+}
+
+
 @pytest.fixture
 def provider(tmp_path: Path) -> Iterator[Logs]:
-    made = logs(
-        tmp_path,
-        {
-            "two": command("echo one; sleep 0.05; echo two >&2; exit 3"),
-            "many": command("seq 1 25"),
-            "wide": command("printf 'aé€😀z\\n'"),
-            "cat": command("echo start; exec sleep 60"),
-            "made": command("echo built", kind="build"),
-        },
-        max_entries=10,
-    )
+    made = logs(tmp_path, COMMANDS, max_entries=10)
     yield made
+    made.close()
+
+
+class Shelved(NamedTuple):
+    """Logs that have ended, by the names of their commands; they are only looked at, so one shelf does for all."""
+
+    provider: Logs
+    uris: dict[str, str]
+
+
+@pytest.fixture(scope="module")
+def shelved(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Shelved]:
+    made = logs(tmp_path_factory.mktemp("shelved"), COMMANDS, max_entries=10)
+    yield Shelved(made, {name: finished(made, name) for name in ("two", "many", "wide", "made")})
     made.close()
 
 
@@ -60,8 +73,8 @@ def finished(provider: Logs, name: str) -> str:
 # Reading
 
 
-def test_a_log_is_its_lines_and_nothing_is_added(provider: Logs) -> None:
-    uri = finished(provider, "two")
+def test_a_log_is_its_lines_and_nothing_is_added(shelved: Shelved) -> None:
+    provider, uri = shelved.provider, shelved.uris["two"]
     told = meta(provider, uri)
 
     assert text(provider, uri) == "one\ntwo\n"
@@ -90,16 +103,16 @@ def test_a_running_log_is_stale_at_once(provider: Logs) -> None:
     assert meta(provider, uri)["exit-code"] is None
 
 
-def test_the_full_format_tells_times_streams_and_what_became_of_it(provider: Logs) -> None:
-    uri = finished(provider, "two")
+def test_the_full_format_tells_times_streams_and_what_became_of_it(shelved: Shelved) -> None:
+    provider, uri = shelved.provider, shelved.uris["two"]
     lines = text(provider, f"{uri}?format=full").splitlines()
 
     assert [re.sub(f"^{TIME} ", "", line) for line in lines[:-1]] == ["sys started sh", "out one", "err two"]
     assert re.fullmatch(rf"{TIME} sys exited 3 after \d+\.\d s", lines[-1])
 
 
-def test_json_lines_have_the_same(provider: Logs) -> None:
-    uri = finished(provider, "two")
+def test_json_lines_have_the_same(shelved: Shelved) -> None:
+    provider, uri = shelved.provider, shelved.uris["two"]
     reading = provider.read(f"{uri}?format=json")
     [item] = reading.items
     lines = [json.loads(line) for line in text(provider, f"{uri}?format=json").splitlines()]
@@ -114,8 +127,8 @@ def test_json_lines_have_the_same(provider: Logs) -> None:
     assert all(re.fullmatch(TIME, line["time"]) for line in lines)
 
 
-def test_carrels_own_lines_say_what_was_dropped_and_are_no_entries(provider: Logs) -> None:
-    uri = finished(provider, "many")
+def test_carrels_own_lines_say_what_was_dropped_and_are_no_entries(shelved: Shelved) -> None:
+    provider, uri = shelved.provider, shelved.uris["many"]
     own = [line[25:] for line in text(provider, f"{uri}?format=full").splitlines() if " sys " in line]
 
     assert own[:2] == ["sys started sh", "sys dropped 15 entries, 36 bytes"]
@@ -142,9 +155,9 @@ def test_carrels_own_lines_say_what_was_dropped_and_are_no_entries(provider: Log
     ],
 )
 def test_parts_and_cursors_survive_dropping(
-    provider: Logs, query: str, expected: Any, cursor: int, missed: int | None
+    shelved: Shelved, query: str, expected: Any, cursor: int, missed: int | None
 ) -> None:
-    uri = finished(provider, "many")
+    provider, uri = shelved.provider, shelved.uris["many"]
     told = meta(provider, uri + query)
 
     assert text(provider, uri + query) == "".join(f"{number}\n" for number in expected)
@@ -177,9 +190,9 @@ def test_a_reader_that_polls_sees_every_line_once(tmp_path: Path) -> None:
     [(0, 2, "aé", (0, 3)), (2, 1, "", (3, 0)), (2, 2, "€", (3, 3)), (4, 3, "😀", (6, 4)), (99, 5, "", (12, 0))],
 )
 def test_ranges_hold_whole_characters(
-    provider: Logs, start: int, length: int, expected: str, place: tuple[int, int]
+    shelved: Shelved, start: int, length: int, expected: str, place: tuple[int, int]
 ) -> None:
-    uri = finished(provider, "wide")
+    provider, uri = shelved.provider, shelved.uris["wide"]
     with Client.to(Server(Catalog([provider]))) as client:
         [item] = client.read(f"{uri}?start={start}&length={length}").items
 
@@ -190,8 +203,8 @@ def test_ranges_hold_whole_characters(
 
 
 @pytest.mark.parametrize("way", ["tail", "since"])
-def test_a_part_is_not_cut_again(provider: Logs, way: str) -> None:
-    uri = finished(provider, "two")
+def test_a_part_is_not_cut_again(shelved: Shelved, way: str) -> None:
+    provider, uri = shelved.provider, shelved.uris["two"]
     with Client.to(Server(Catalog([provider]))) as client, pytest.raises(RemoteError) as caught:
         client.request("resources/read", {"uri": f"{uri}?{way}=1", "start": 0})
 
@@ -249,8 +262,8 @@ REFUSED = {
 
 
 @pytest.mark.parametrize(("query", "parameter"), REFUSED.items())
-def test_a_bad_query_names_its_key(provider: Logs, query: str, parameter: str) -> None:
-    uri = finished(provider, "two")
+def test_a_bad_query_names_its_key(shelved: Shelved, query: str, parameter: str) -> None:
+    provider, uri = shelved.provider, shelved.uris["two"]
     with pytest.raises(BadArgument) as caught:
         provider.read(uri + query)
 
@@ -261,30 +274,30 @@ def test_a_bad_query_names_its_key(provider: Logs, query: str, parameter: str) -
 @pytest.mark.parametrize(
     "uri", ["logs://run/nope", "logs://other/x", "logs://run/a/b", "logs://run/x/", "logs://run/.x", "logs://run/%41b"]
 )
-def test_what_is_not_there_is_not_found(provider: Logs, uri: str) -> None:
+def test_what_is_not_there_is_not_found(shelved: Shelved, uri: str) -> None:
     with pytest.raises(NotFound):
-        provider.read(uri)
+        shelved.provider.read(uri)
 
 
 @pytest.mark.parametrize(
     "uri", ["logs://run/..", "logs://run/..%2fbuild", "logs://run/%2e%2e", "logs://../x", "logs://run/a%5cb"]
 )
-def test_nothing_leads_out_of_the_logs(provider: Logs, uri: str) -> None:
+def test_nothing_leads_out_of_the_logs(shelved: Shelved, uri: str) -> None:
     with pytest.raises(Denied) as caught:
-        provider.read(uri)
+        shelved.provider.read(uri)
 
     assert caught.value.data == {"reason": "outside"}
     assert caught.value.message == f"Access denied: {uri} (outside the logs)"
 
 
 @pytest.mark.parametrize("uri", ["logs://run/x#y", "logs://run/%zz", "logs://run/%00"])
-def test_a_malformed_uri_is_a_bad_argument(provider: Logs, uri: str) -> None:
+def test_a_malformed_uri_is_a_bad_argument(shelved: Shelved, uri: str) -> None:
     with pytest.raises(BadArgument):
-        provider.read(uri)
+        shelved.provider.read(uri)
 
 
-def test_other_spellings_of_a_log_are_read(provider: Logs) -> None:
-    uri = finished(provider, "two")
+def test_other_spellings_of_a_log_are_read(shelved: Shelved) -> None:
+    provider, uri = shelved.provider, shelved.uris["two"]
     name = uri.rpartition("/")[2]
 
     for spelled in (f"LOGS://run/{name}", f"logs://RUN/{name}", f"logs:///run/{name}", f"{uri}?"):
@@ -294,8 +307,8 @@ def test_other_spellings_of_a_log_are_read(provider: Logs) -> None:
 # Listing
 
 
-def test_entries_are_in_the_order_of_their_uris_and_say_it_in_words(provider: Logs) -> None:
-    uris = [finished(provider, name) for name in ("two", "many", "made")]
+def test_entries_are_in_the_order_of_their_uris_and_say_it_in_words(shelved: Shelved) -> None:
+    provider, uris = shelved.provider, shelved.uris.values()
     entries = list(provider.entries())
 
     assert [entry.uri for entry in entries] == sorted(uris)
@@ -309,31 +322,27 @@ def test_entries_are_in_the_order_of_their_uris_and_say_it_in_words(provider: Lo
 @pytest.mark.parametrize(
     ("prefix", "kinds"),
     [
-        ("logs://run", ["many", "two"]),
-        ("logs://run/", ["many", "two"]),
+        ("logs://run", ["many", "two", "wide"]),
+        ("logs://run/", ["many", "two", "wide"]),
         ("logs://run/t", ["two"]),
         ("logs://build", ["made"]),
-        ("logs://", ["made", "many", "two"]),
-        ("LOGS:///run", ["many", "two"]),
-        ("", ["made", "many", "two"]),
+        ("logs://", ["made", "many", "two", "wide"]),
+        ("LOGS:///run", ["many", "two", "wide"]),
+        ("", ["made", "many", "two", "wide"]),
         ("workspace://", []),
         ("nope:", []),
     ],
 )
-def test_a_prefix_chooses(provider: Logs, prefix: str, kinds: list[str]) -> None:
-    for name in ("two", "many", "made"):
-        finished(provider, name)
-    found = [entry.uri.rpartition("/")[2].partition("_")[0] for entry in provider.browse(None, prefix)]
+def test_a_prefix_chooses(shelved: Shelved, prefix: str, kinds: list[str]) -> None:
+    found = [entry.uri.rpartition("/")[2].partition("_")[0] for entry in shelved.provider.browse(None, prefix)]
 
     assert found == kinds
 
 
-def test_a_prefix_that_leads_out_is_denied_and_no_log_lies_in_a_folder_of_files(provider: Logs) -> None:
-    finished(provider, "two")
-
+def test_a_prefix_that_leads_out_is_denied_and_no_log_lies_in_a_folder_of_files(shelved: Shelved) -> None:
     with pytest.raises(Denied):
-        list(provider.browse(None, "logs://run/../x"))
-    assert list(provider.browse("lib", "")) == []
+        list(shelved.provider.browse(None, "logs://run/../x"))
+    assert list(shelved.provider.browse("lib", "")) == []
 
 
 def test_a_folder_gives_each_logs_line(provider: Logs) -> None:

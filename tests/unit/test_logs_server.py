@@ -273,6 +273,7 @@ def test_a_server_that_ends_takes_everybody_along_in_time(served: Served, how: s
     assert [is_alive(pid) for pid in pids] == [False] * 3
 
 
+@pytest.mark.slow
 def test_a_call_just_before_the_end_of_input_is_answered(project: Path, environment: dict[str, str]) -> None:
     trust(project / "carrel.toml", environment)
     message = {

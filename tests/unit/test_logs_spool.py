@@ -111,6 +111,7 @@ def test_a_chunk_larger_than_the_log_is_counted(tmp_path: Path) -> None:
     assert (told["cursor"], told["dropped-entries"], told["dropped-bytes"]) == (101, 91, 6 + 10 * 2 + 80 * 3)
 
 
+@pytest.mark.slow
 def test_a_killed_writer_leaves_a_log_that_is_lost_and_loses_one_line_at_most(tmp_path: Path) -> None:
     script = (
         "import sys, threading\n"

@@ -844,6 +844,7 @@ def test_a_uri_of_no_known_scheme_is_not_the_mount_s_fault() -> None:
             mount.read("played://a#x")
 
 
+@pytest.mark.slow
 def test_a_carrel_that_mounts_itself_does_so_once(project: Path) -> None:
     """A project that mounts its own folder: the one below sees that it is the same mount, and leaves it down."""
     own = json.dumps([sys.executable, "-m", "carrel", "serve", "--project", str(project), "--without", "workspace"])
@@ -858,29 +859,34 @@ def test_a_carrel_that_mounts_itself_does_so_once(project: Path) -> None:
     assert below["problems"] == ["me: the mount is down: this server runs under the same mount already"]
 
 
-@pytest.mark.parametrize(
-    ("address", "url"),
-    [
-        ("8123", "http://127.0.0.1:8123/mcp"),
-        ("8123", "http://localhost:8123"),
-        ("8123", "http://[::1]:8123/mcp"),
-        ("8123", "http://127.1.2.3:8123/mcp"),
-        ("0.0.0.0:8123", "http://LOCALHOST:8123/mcp"),
-        ("10.0.0.9:8123", "https://10.0.0.9:8123/mcp"),
-        ("8123", "https://desk.example/mcp"),
-        ("80", "http://localhost/mcp"),
-    ],
-)
-def test_carrel_s_own_address_is_an_error_at_the_start(project: Path, address: str, url: str) -> None:
+@pytest.mark.slow
+def test_carrel_s_own_address_is_an_error_at_the_start(project: Path) -> None:
     user_file = project.parent / ".config/carrel/config.toml"
     user_file.parent.mkdir(parents=True)
-    user_file.write_text(f"[http]\nhosts = ['desk.example']\n[mounts.me]\nurl = '{url}'\ninsecure = true\n")
-    command = [sys.executable, "-m", "carrel", "serve", "--http", address, "--project", str(project)]
+    user_file.write_text("[http]\nhosts = ['desk.example']\n[mounts.me]\nurl = 'https://desk.example/mcp'\n")
+    command = [sys.executable, "-m", "carrel", "serve", "--http", "8123", "--project", str(project)]
     environment = {**os.environ, "HOME": str(project.parent), "XDG_CONFIG_HOME": ""}
     ran = subprocess.run(command, capture_output=True, text=True, timeout=30, env=environment, check=False)
 
     assert (ran.returncode, ran.stdout) == (2, "")
-    assert ran.stderr == f"carrel: [mounts.me] url: {url} is the address of this server itself\n"
+    assert ran.stderr == "carrel: [mounts.me] url: https://desk.example/mcp is the address of this server itself\n"
+
+
+@pytest.mark.parametrize(
+    ("host", "port", "url"),
+    [
+        ("127.0.0.1", 8123, "http://127.0.0.1:8123/mcp"),
+        ("127.0.0.1", 8123, "http://localhost:8123"),
+        ("127.0.0.1", 8123, "http://[::1]:8123/mcp"),
+        ("127.0.0.1", 8123, "http://127.1.2.3:8123/mcp"),
+        ("0.0.0.0", 8123, "http://LOCALHOST:8123/mcp"),
+        ("10.0.0.9", 8123, "https://10.0.0.9:8123/mcp"),
+        ("127.0.0.1", 8123, "https://desk.example/mcp"),
+        ("127.0.0.1", 80, "http://localhost/mcp"),
+    ],
+)
+def test_every_name_of_this_server_is_its_own_address(host: str, port: int, url: str) -> None:
+    assert is_own(url, host, port, frozenset({"desk.example"}))
 
 
 @pytest.mark.parametrize(

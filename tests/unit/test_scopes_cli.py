@@ -129,6 +129,7 @@ def test_delete(run: Any) -> None:
     assert json.loads(run("delete", "feature-y", "--json").out) == {"alias": "feature-y", "deleted": True, "count": 1}
 
 
+@pytest.mark.slow
 def test_at_a_terminal_a_scope_with_children_comes_with_the_option_that_deletes_them(project: Path) -> None:
     outer, inner = pty.openpty()
     command = [sys.executable, "-m", "carrel", "scopes", "--project", str(project), "delete", "feature-x"]
@@ -201,6 +202,7 @@ def test_tree(run: Any) -> None:
     )
 
 
+@pytest.mark.slow
 def test_the_tree_is_coloured_on_a_terminal(project: Path) -> None:
     outer, inner = pty.openpty()
     command = [sys.executable, "-m", "carrel", "scopes", "--project", str(project), "tree", "project-alpha"]
@@ -301,6 +303,7 @@ def test_reading_and_failing_make_no_store(run: Any, project: Path) -> None:
     assert not (project / "none").exists()
 
 
+@pytest.mark.slow
 def test_two_command_lines_see_each_other(run: Any, project: Path) -> None:
     subprocess.run(
         [sys.executable, "-m", "carrel", "scopes", "status", "task-1", "done"], check=True, capture_output=True

@@ -147,6 +147,7 @@ with store.writing() as connection:
 """
 
 
+@pytest.mark.slow
 def test_a_crash_in_the_middle_of_a_write_leaves_what_was_committed(tmp_path: Path) -> None:
     store = store_in(tmp_path)
 

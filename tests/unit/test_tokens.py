@@ -34,6 +34,7 @@ def store_in(folder: Path) -> TokenStore:
     return TokenStore({"XDG_STATE_HOME": str(folder)})
 
 
+@pytest.mark.slow
 def test_tokens_that_many_processes_add_at_once_are_all_kept(tmp_path: Path) -> None:
     processes = [
         subprocess.Popen(

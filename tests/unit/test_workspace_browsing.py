@@ -22,8 +22,9 @@ def browse(served: Served, directory: str | None = None, prefix: str = "") -> li
         return f"{type(error).__name__} {error.data.get('reason') or error.data.get('parameter') or ''}".strip()
 
 
-@pytest.fixture
-def app(tmp_path: Path) -> Iterator[Served]:
+@pytest.fixture(scope="module")
+def app(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Served]:
+    tmp_path = tmp_path_factory.mktemp("browsed")
     files = {"lib/main.dart": "m", "lib/src/a b.dart": "a", "lib2/x.dart": "x", "pubspec.yaml": "p", "a%20.yaml": "%"}
     fill(tmp_path / "app", {**files, "notes.txt": "n", ".dot/h.yaml": "h", "lib/.env": SECRET})
     fill(tmp_path / "docs", {"d.yaml": "d", "lib/e.yaml": "e"})
@@ -84,14 +85,14 @@ def test_a_directory_is_a_path_or_a_uri_of_a_folder(app: Served, directory: str,
     assert browse(app, directory) == expected
 
 
-def test_an_absolute_directory_must_lie_in_the_root(app: Served, tmp_path: Path) -> None:
-    own = str(tmp_path / "app")
+def test_an_absolute_directory_must_lie_in_the_root(app: Served) -> None:
+    own = app.root
 
     assert browse(app, own) == MAIN
     assert browse(app, f"{own}/lib") == LIB
     assert browse(app, f"workspace://{own}/lib") == LIB
     assert browse(app, f"{own}2") == "Denied outside"
-    assert browse(app, str(tmp_path)) == "Denied outside"
+    assert browse(app, own.removesuffix("/app")) == "Denied outside"
     assert browse(app, f"{own}/../app/lib") == "Denied outside"
 
 
@@ -128,13 +129,16 @@ def test_a_prefix_is_compared_with_canonical_uris(app: Served, prefix: str, expe
     assert browse(app, None, prefix) == expected
 
 
-def test_an_alias_in_a_prefix_is_resolved_unless_its_plain_meaning_exists(app: Served, tmp_path: Path) -> None:
-    own = f"workspace://{tmp_path}/app"
-    by_alias = [browse(app, None, own + rest) for rest in ("", "/", "/li", "/lib/", "/lib/m")]
-    fill(tmp_path / "app", {f"{str(tmp_path).lstrip('/')}/app/lib/plain.dart": "p"})
+def test_an_alias_in_a_prefix_is_resolved_unless_its_plain_meaning_exists(tmp_path: Path) -> None:
+    own = f"workspace://{tmp_path}"
+    fill(tmp_path, {"lib/main.dart": "m", "lib2/x.dart": "x"})
+    main, second = "workspace:///lib/main.dart", "workspace:///lib2/x.dart"
+    with Served(tmp_path, preset="flutter") as app:
+        by_alias = [browse(app, None, own + rest) for rest in ("", "/", "/li", "/lib/", "/lib/m")]
+        fill(tmp_path, {f"{str(tmp_path).lstrip('/')}/lib/plain.dart": "p"})
 
-    assert by_alias == [[*MAIN], MAIN, [*LIB, MAIN[3]], LIB, LIB[:1]]
-    assert browse(app, None, f"{own}/lib/") == [f"workspace://{tmp_path}/app/lib/plain.dart"]
+        assert by_alias == [[main, second], [main, second], [main, second], [main], [main]]
+        assert browse(app, None, f"{own}/lib/") == [f"{own}/lib/plain.dart"]
 
 
 def test_a_part_of_the_list_goes_on_after_a_place(app: Served) -> None:

@@ -27,20 +27,25 @@ FILES = {
 }
 
 
+def lay_out(folder: Path) -> Path:
+    fill(folder, {"x": SECRET, "b.dart": SECRET, "app2/x.dart": SECRET})
+    return fill(folder / "app", FILES)
+
+
 @pytest.fixture
 def root(tmp_path: Path) -> Path:
-    fill(tmp_path, {"x": SECRET, "b.dart": SECRET, "app2/x.dart": SECRET})
-    return fill(tmp_path / "app", FILES)
+    return lay_out(tmp_path)
 
 
-@pytest.fixture
-def served(root: Path) -> Iterator[Served]:
-    with Served(root) as served:
+@pytest.fixture(scope="module")
+def served(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Served]:
+    with Served(lay_out(tmp_path_factory.mktemp("served"))) as served:
         yield served
 
 
-@pytest.fixture
-def rooted(root: Path) -> Iterator[Served]:
+@pytest.fixture(scope="module")
+def rooted(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Served]:
+    root = lay_out(tmp_path_factory.mktemp("rooted"))
     further = fill(root.parent / "further", {"x.md": "root docs", "guide/a b.md": "guide"})
     fill(root.parent / "third", {"y.md": "third"})
     with Served(root, roots={"docs": Place(str(further)), "docs-2": Place(str(root.parent / "third"))}) as served:
@@ -268,8 +273,8 @@ def test_each_root_decides_its_own_preset(root: Path) -> None:
         assert served.outcome("workspace:///pubspec.md") == "manifest"
 
 
-def test_an_absolute_path_inside_the_root_is_an_alias(root: Path, served: Served) -> None:
-    own = str(root).lstrip("/")
+def test_an_absolute_path_inside_the_root_is_an_alias(served: Served) -> None:
+    own = served.root.lstrip("/")
 
     assert {
         uri: served.outcome(uri)
@@ -300,12 +305,13 @@ def test_an_absolute_path_inside_the_root_is_an_alias(root: Path, served: Served
     assert served.meta(f"workspace:///{own}/lib/main.dart")["uri"] == "workspace:///lib/main.dart"
 
 
-def test_where_the_plain_meaning_exists_it_wins_over_the_alias(root: Path, served: Served) -> None:
+def test_where_the_plain_meaning_exists_it_wins_over_the_alias(root: Path) -> None:
     own = str(root).lstrip("/")
     fill(root, {f"{own}/lib/main.dart": "plain"})
 
-    assert served.text(f"workspace:///{own}/lib/main.dart") == "plain"
-    assert served.text(f"workspace:///{own}/x.dart") == "x"
+    with Served(root) as served:
+        assert served.text(f"workspace:///{own}/lib/main.dart") == "plain"
+        assert served.text(f"workspace:///{own}/x.dart") == "x"
 
 
 def test_a_root_given_by_a_link_has_both_paths_as_aliases(root: Path) -> None:

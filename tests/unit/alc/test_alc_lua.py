@@ -216,6 +216,7 @@ HOSTILE = {
 }
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("source", HOSTILE.values(), ids=HOSTILE.keys())
 def test_hostile_source_is_answered_soon(source: str) -> None:
     began = thread_time()
