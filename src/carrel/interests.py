@@ -1,6 +1,8 @@
 """Who listens to what: URIs as they were subscribed, where their changes are reported, what was last seen there."""
 
+from bisect import bisect_left, insort
 from collections.abc import Hashable, Iterable, Iterator
+from itertools import islice
 from typing import Final, Generic, TypeVar
 
 from carrel.provider import Tracing, Watching
@@ -31,6 +33,7 @@ class Interests(Generic[Listener]):
     def __init__(self) -> None:
         self._by_uri: dict[str, Interest[Listener]] = {}
         self._by_place: dict[str, set[str]] = {}
+        self._in_order: list[str] = []
         self._polled: set[str] = set()
 
     def __contains__(self, uri: str) -> bool:
@@ -77,7 +80,10 @@ class Interests(Generic[Listener]):
             self._by_place[place].discard(uri)
             if not self._by_place[place]:
                 del self._by_place[place]
+                del self._in_order[bisect_left(self._in_order, place)]
         for place in places - interest.places:
+            if place not in self._by_place:
+                insort(self._in_order, place)
             self._by_place.setdefault(place, set()).add(uri)
         interest.places = places
 
@@ -103,11 +109,12 @@ class Interests(Generic[Listener]):
         """Give what is listened to at a place or below it, each with what was last seen there."""
         top = place_of(uri)
         below = top if top.endswith("/") else f"{top}/"
-        found: set[str] = set()
-        for place, spelled in self._by_place.items():
-            if place == top or place.startswith(below):
-                found |= spelled
-        return {uri: self._by_uri[uri].fingerprint for uri in found}
+        found = set(self._by_place.get(top, ()))
+        for place in islice(self._in_order, bisect_left(self._in_order, below), None):
+            if not place.startswith(below):
+                break
+            found |= self._by_place[place]
+        return {spelled: self._by_uri[spelled].fingerprint for spelled in found}
 
     def every(self, due: set[str] | None = None) -> dict[str, str | None]:
         """Give all that is listened to, or what has no events and is due, each with what was last seen there."""

@@ -104,6 +104,31 @@ def test_nobody_is_told_of_what_he_did_not_ask_for(listen: Listen) -> None:
     assert (first.is_silent(), second.is_silent()) == (True, True)
 
 
+class Fingerprinted(Eventful, Counted):
+    """A shelf that reports its changes, and can be asked too."""
+
+
+@pytest.mark.parametrize("below", ["a:///later", "a:///later/"])
+def test_only_what_was_or_is_below_is_told_when_all_below_comes_or_goes(listen: Listen, below: str) -> None:
+    shelf = Fingerprinted("a", {"later/goes": "1", "later/stays": "2", "later-not": "3", "z": "4"})
+    watcher = watcher_of(shelf)
+    ear = listen(watcher, "a:///later/never", "a:///later/goes", "a:///later/stays", "a:///later-not", "a:///z")
+    assert shelf.watched.acquire(timeout=PATIENCE_S)
+    Shelf.remove(shelf, "later/goes")
+    watcher.updated_below(below)
+    gone = {ear.next(), ear.next()}
+    watcher.updated_below(below)
+    again = ear.next()
+    watcher.reconsidered(below)
+    Shelf.put(shelf, "later/stays", "changed")
+    watcher.reconsidered(below)
+    changed = ear.next()
+    shelf.put("z", "bell")
+
+    assert gone == {"a:///later/goes", "a:///later/stays"}
+    assert (again, changed, ear.next()) == ("a:///later/stays", "a:///later/stays", "a:///z")
+
+
 def test_a_list_that_changes_is_told_to_those_who_asked(listen: Listen) -> None:
     shelf = Counted("a", {"1": "one"})
     watcher = watcher_of(shelf)
