@@ -248,8 +248,7 @@ class Conversation:
     def tell(self, method: str, params: Mapping[str, Any] | None = None) -> None:
         """Send a notification, which is never answered."""
         message = {"jsonrpc": "2.0", "method": method, **({} if params is None else {"params": params})}
-        given = self._connection.accept(json.dumps(message).encode())
-        assert (given.run() if isinstance(given, Work) else given) is None
+        assert self._connection.accept(json.dumps(message).encode()) is None
 
     def open(self, version: str = LEGACY) -> None:
         """Do the legacy handshake."""

@@ -1,7 +1,7 @@
 """What an address gives, within one time for all of it.
 
 `urlopen` bounds each read, so that who sends a byte now and then is read for ever. Here each
-read has what is left of the whole. Loaded only where something is fetched.
+read has what is left of the whole, and each attempt to connect. Loaded only where something is fetched.
 """
 
 from functools import partial

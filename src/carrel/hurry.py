@@ -27,7 +27,12 @@ class Hurrying:
         _is_hurried.reset(self._before)
 
 
+def is_hurried() -> bool:
+    """Tell whether nothing may take a while."""
+    return _is_hurried.get()
+
+
 def take_a_while() -> None:
     """Say that what follows takes milliseconds or more; in a hurry, it does not follow."""
-    if _is_hurried.get():
+    if is_hurried():
         raise TakesAWhile

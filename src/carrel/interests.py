@@ -1,7 +1,7 @@
 """Who listens to what: URIs as they were subscribed, where their changes are reported, what was last seen there."""
 
 from bisect import bisect_left, insort
-from collections.abc import Hashable, Iterable, Iterator
+from collections.abc import Hashable, Iterable
 from itertools import islice
 from typing import Final, Generic, TypeVar
 
@@ -96,14 +96,17 @@ class Interests(Generic[Listener]):
         """Tell whether changes of a URI are reported."""
         return uri not in self._polled
 
-    def reported(self, uri: str, fingerprint: str = UNSEEN) -> Iterator[tuple[Listener, str]]:
-        """Give who is to hear of a change reported at this place, each with the URI as he spelled it."""
-        for spelled in self._by_place.get(place_of(uri), ()):
+    def reported(self, uri: str, fingerprint: str = UNSEEN) -> Iterable[tuple[Listener, str]]:
+        """Note a change reported at this place; give who is to hear of it, each with the URI as he spelled it."""
+        place = place_of(uri)
+        heard = []
+        for spelled in self._by_place.get(place, ()):
             interest = self._by_uri[spelled]
             if self.is_evented(spelled):
-                interest.fingerprint = fingerprint
-            for listener in interest.listeners:
-                yield listener, spelled
+                # What only leads there may be refused now, and is to be told when it no longer is.
+                interest.fingerprint = fingerprint if place_of(spelled) == place else UNSEEN
+            heard += [(listener, spelled) for listener in interest.listeners]
+        return heard
 
     def below(self, uri: str) -> dict[str, str | None]:
         """Give what is listened to at a place or below it, each with what was last seen there."""

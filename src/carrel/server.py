@@ -18,7 +18,7 @@ from carrel.boundary import attempt
 from carrel.catalog import Catalog
 from carrel.content import too_large
 from carrel.errors import ProtocolError, ProviderError, RequestError, TooLarge
-from carrel.hurry import TakesAWhile
+from carrel.hurry import TakesAWhile, is_hurried
 from carrel.limits import MAX_BATCH, MAX_SUBSCRIBED_URIS
 from carrel.permissions import EVERYTHING, Access, ActingAs
 from carrel.protocol import eras, failures, jsonrpc, methods, results
@@ -27,8 +27,8 @@ from carrel.protocol.framing import OverLong
 from carrel.protocol.jsonrpc import Key, Message, Response
 from carrel.routing import Found
 from carrel.telling import News
-from carrel.watch import Subscription, Watcher
-from carrel.work import Running, Work
+from carrel.watch import LIST, Subscription, Watcher
+from carrel.work import Running, Work, aside
 
 TellProgress = Callable[[float, float | None, str | None], None]
 
@@ -110,6 +110,7 @@ class Connection:
         self._listens: dict[Key, tuple[bytes, Subscription]] = {}
         self._subscription: Subscription | None = None
         self._opening = threading.Lock()
+        self._has_listed = False
         self._is_closed = False
 
     def accept(self, line: bytes | OverLong) -> bytes | Work | None:
@@ -128,7 +129,8 @@ class Connection:
         if isinstance(message, Response):
             return None
         if message.id is None:
-            return self.notice(message)
+            self.notice(message)
+            return None
         try:
             if in_batch and (message.method == "initialize" or methods.era_of(message) is Era.MODERN):
                 raise ProtocolError(jsonrpc.INVALID_REQUEST, "Invalid request: this one may not be in a batch")
@@ -144,8 +146,8 @@ class Connection:
 
     def close(self) -> list[bytes]:
         """End the conversation; give the results that end its open subscriptions."""
-        for key in tuple(self._running):
-            self._run_unasked("notifications/cancelled", key)
+        for running in tuple(self._running.values()):
+            running.cancel()
         with self._opening:
             self._is_closed = True
             if self._subscription is not None:
@@ -234,6 +236,7 @@ class Connection:
     def _run(self, job: Job) -> bytes | None:
         """Answer a call for whoever acts, whatever becomes of it."""
         method = job.call.method
+        self._has_listed = self._has_listed or method == "resources/list"
         shared = self._server.answers.by_method.get(method)
         try:
             encoded = attempt(method, _OWN[method], self, job) if shared is None else attempt(method, shared, job)
@@ -271,16 +274,17 @@ class Connection:
         message = f"Message too large: one message holds {limit} bytes"
         return failures.too_large(jsonrpc.find_id(line.head), message, limit)
 
-    def notice(self, message: Message) -> Work | None:
-        """Take a notification; unknown ones are ignored. Gives work, if it may have to wait."""
+    def notice(self, message: Message) -> None:
+        """Take a notification; unknown ones are ignored."""
         if message.method == "notifications/cancelled":
             self._run_unasked(message.method, methods.cancelled_key(message))
         elif message.method == "notifications/initialized":
             begin = partial(self._run_unasked, message.method, None)
-            if self._server.has_blocking:
-                return Work(Running(_nothing), begin, _nothing, _nothing, owner=message.method)
-            begin()
-        return None
+            # It looks at every list for the first time.
+            if self._server.has_blocking or is_hurried():
+                aside(begin)
+            else:
+                begin()
 
     def _run_unasked(self, method: str, params: Key | None) -> None:
         """Do what nobody waits for, inside the same boundary as a call."""
@@ -360,6 +364,9 @@ class Connection:
             if self._subscription is None:
                 news = News(self._catalog, self._access, self._send, lists=True, tools=self._catalog.calls)
                 self._subscription = self._server.watcher.subscribe(news, list_changes=True)
+                if self._has_listed:
+                    # The client did not wait for us: what changed since then nobody knows.
+                    news(LIST)
             return self._subscription
 
 
@@ -375,10 +382,6 @@ _OWN: Final[Mapping[str, Callable[[Connection, Job], bytes | None]]] = {
     "notifications/initialized": Connection._initialized,
 }
 """What depends on the conversation; all else is `Answers`'."""
-
-
-def _nothing() -> None:
-    """Say nothing: nobody waits for what a notification does."""
 
 
 def _progress_of(call: methods.Call, send: Send) -> TellProgress | None:

@@ -14,8 +14,9 @@ from time import monotonic
 from typing import Final
 
 from carrel import permissions
+from carrel.boundary import attempt
 from carrel.catalog import Catalog
-from carrel.errors import CarrelError
+from carrel.errors import CarrelError, ProviderError
 from carrel.interests import UNSEEN, Interests, places_of
 from carrel.limits import LIST_CHANGES_PER_SECOND, SHUTDOWN_GRACE_S, UPDATES_PER_SECOND
 from carrel.provider import Following, Provider, Watching
@@ -193,7 +194,7 @@ class Watcher:
         """Find out anew where changes of a URI are reported: it may lead elsewhere now."""
         try:
             mounted = self._catalog.find(uri).mounted
-            places = places_of(uri, mounted)
+            places = attempt("watching", places_of, uri, mounted)
         except CarrelError:
             return
         with self._changed:
@@ -348,7 +349,9 @@ class Watcher:
     def _look(self, uri: str, before: str | None) -> str | None:
         """Ask for the fingerprint of a URI, and remember it."""
         try:
-            now = self._catalog.fingerprint(uri)
+            now = attempt("watching", self._catalog.fingerprint, uri)
+        except ProviderError as error:
+            now = before if error.word == "internal" else None  # a fault says nothing of it
         except CarrelError:
             now = None
         with self._changed:

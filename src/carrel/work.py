@@ -7,6 +7,7 @@ A transport runs `Work` on a thread of its choice and may give it up with `expir
 import threading
 from collections.abc import Callable, Sequence
 from contextlib import suppress
+from functools import partial
 
 from carrel.boundary import attempt
 from carrel.errors import ProtocolError, ProviderError, RequestError
@@ -69,7 +70,7 @@ class Running:
         """Do the same at once: what is to stop may take its time or fail badly, and whoever calls has none."""
         stops = self._give_up()
         if stops:
-            threading.Thread(target=_stop, args=(stops,), name="carrel-stop", daemon=True).start()
+            aside(partial(_stop, stops))
         return stops is not None
 
     def _give_up(self) -> Sequence[Callable[[], None]] | None:
@@ -132,3 +133,8 @@ class Work:
     def refuse(self) -> bytes | None:
         """Give it up because too much is waiting; give the answer that says so."""
         return self._busy() if self._running.cancel() else None
+
+
+def aside(action: Callable[[], object]) -> None:
+    """Do something that must not wait for a free thread, and that nobody waits for: stopping, cancelling."""
+    threading.Thread(target=action, name="carrel-aside", daemon=True).start()

@@ -40,6 +40,7 @@ VALUES = frozenset(
 )
 DOMAIN = frozenset(
     {
+        "boundary",
         "browsing",
         "catalog",
         "content",
@@ -75,7 +76,7 @@ PROTOCOL = frozenset(
     }
 )
 JOINING = frozenset(
-    {"allowance", "answering", "batches", "boundary", "client", "listening", "peer", "processes", "server"}
+    {"allowance", "answering", "batches", "client", "listening", "peer", "processes", "server"}
     | {"supervisor", "telling", "work"}
 )
 HTTP_ROOMS = frozenset(
@@ -135,9 +136,8 @@ MAY_IMPORT: Mapping[str, frozenset[str]] = {
     "answering": VALUES | DOMAIN | PROTOCOL | {"work"},
     "allowance": VALUES,
     "batches": VALUES | PROTOCOL | {"work"},
-    "boundary": VALUES,
-    "server": VALUES | DOMAIN | PROTOCOL | {"allowance", "answering", "batches", "boundary", "telling", "work"},
-    "telling": VALUES | DOMAIN | PROTOCOL | {"answering", "boundary"},
+    "server": VALUES | DOMAIN | PROTOCOL | {"allowance", "answering", "batches", "telling", "work"},
+    "telling": VALUES | DOMAIN | PROTOCOL | {"answering"},
     "client": VALUES | PROTOCOL | TRANSPORTS | {"listening", "peer", "processes", "server"},
     "listening": VALUES | PROTOCOL | {"peer"},
     "peer": VALUES | PROTOCOL,

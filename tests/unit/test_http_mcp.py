@@ -406,6 +406,36 @@ def batch_of(*messages: bytes) -> bytes:
     return b"[" + b",".join(messages) + b"]"
 
 
+def test_a_batch_of_notifications_is_taken() -> None:
+    app = application(Gated())
+
+    async def talk() -> None:
+        headers = await open_batch_session(app)
+        told = legacy("notifications/initialized", request_id=None)
+        assert (await ask(app, "POST", "/mcp", headers, batch_of(told))).status == 202
+        app.end()
+
+    run(talk)
+
+
+def test_a_request_that_is_cancelled_in_a_batch_ends_its_post() -> None:
+    gated = Gated()
+    app = application(gated)
+
+    async def talk() -> None:
+        headers = await open_batch_session(app)
+        read = legacy("resources/read", {"uri": "gated:///gate/1"}, request_id=9)
+        async with asking(app, "POST", "/mcp", headers, read) as exchange:
+            assert await asyncio.to_thread(gated.arrived.acquire, timeout=PATIENCE_S)
+            told = legacy("notifications/cancelled", {"requestId": 9}, request_id=None)
+            assert (await ask(app, "POST", "/mcp", headers, batch_of(told))).status == 202
+            assert await exchange.message() is None
+        gated.open_gate()
+        app.end()
+
+    run(talk)
+
+
 def test_a_session_is_told_on_its_get_stream_until_it_is_deleted() -> None:
     shelf = Eventful("e", {"a": "1"})
     app = application(shelf)

@@ -1031,19 +1031,45 @@ def test_no_fault_gets_past_the_server_where_it_is_not_yet_known_who_is_asked() 
 
 
 def test_lists_that_may_wait_are_not_surveyed_by_the_thread_that_reads() -> None:
+    asked, go_on = threading.Event(), threading.Event()
+
     class Slow(Counted):
         blocking = True
 
-    slow = Slow("slow", {"a": ""})
-    client = talk(slow)
-    opening = {"protocolVersion": LEGACY, "capabilities": {}, "clientInfo": {"name": "test", "version": "0"}}
-    client.ask("initialize", opening, version=LEGACY)
-    work = client.accept(b'{"jsonrpc":"2.0","method":"notifications/initialized"}')
+        def survey(self) -> str:
+            asked.set()
+            assert go_on.wait(PATIENCE_S)
+            return super().survey()
 
-    assert isinstance(work, Work)
-    assert slow.surveys == 0
-    assert (work.run(), client.is_silent(), slow.surveys > 0) == (None, True, True)
+    quick = Counted("quick", {"a": ""})
+    client = talk(Slow("slow", {"a": ""}), quick)
+    client.open()
+    assert asked.wait(PATIENCE_S)
+    client.ask("resources/list", version=LEGACY)
+    quick.put("b")
+    go_on.set()
+
+    assert client.told(LEGACY)["method"] == "notifications/resources/list_changed"  # it may have changed since
     client.close()
+
+
+def test_what_runs_at_the_end_is_stopped_before_it_is_over() -> None:
+    stopped: list[bool] = []
+
+    class Slow(Memory):
+        def call(self, name: str, arguments: Any, call: Any) -> Any:
+            call.on_cancel(lambda: stopped.append(not threading.Event().wait(0.05)))
+            return super().call(name, arguments, call)
+
+    memory = Slow()
+    client = talk(memory)
+    work = begin_waiting(client, 5)
+    with ThreadPoolExecutor(1) as pool:
+        running = pool.submit(work.run)
+        assert memory.waiting.acquire(timeout=PATIENCE_S)
+        client.close()
+        assert stopped == [True]
+        assert running.result(PATIENCE_S) is None
 
 
 def test_a_subscription_that_comes_too_late_is_not_made() -> None:

@@ -445,7 +445,6 @@ class Breaking(Counted):
         return super().fingerprint(uri)
 
 
-@pytest.mark.filterwarnings("ignore::pytest.PytestUnhandledThreadExceptionWarning")
 def test_a_provider_that_breaks_while_polled_holds_up_nobody_else(listen: Listen) -> None:
     shelf = Breaking("a", {"broken/1": "", "broken/2": "", "fine": "x"})
     ear = listen(watcher_of(shelf), "a:///broken/1", "a:///broken/2", "a:///fine")

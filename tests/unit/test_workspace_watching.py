@@ -15,6 +15,7 @@ from carrel.providers.workspace import watching
 from carrel.providers.workspace.ignore import Segments
 from carrel.providers.workspace.inotify import Event, Inotify, Lost
 from carrel.providers.workspace.listing import Listing, Looked
+from carrel.sandbox import Opened, Unreadable
 from carrel.watch import LIST, Subscription
 from tests.waiting import PATIENCE_S
 from tests.workspaces import NOON_NS, SECRET, Served, fill
@@ -842,5 +843,44 @@ def test_a_file_that_is_refused_from_now_on_is_told_to_who_asked_for_it(root: Pa
         fill(root, {"lib/main.dart": b"\0binary"})
 
         assert ear.heard() == [MAIN]
+        ear.close()
+        served.server.watcher.close()
+
+
+def test_a_file_that_cannot_be_read_ends_no_events(root: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    read, is_broken = Opened.read, False
+
+    def failing(opened: Opened, start: int, length: int) -> bytes:
+        if is_broken and opened.real[-1] == "main.dart":
+            raise Unreadable(5)
+        return read(opened, start, length)
+
+    monkeypatch.setattr(Opened, "read", failing)
+    with Served(root, preset="code") as served:
+        ear = Ear(served, root)
+        ear.listen(MAIN)
+        is_broken = True
+        fill(root, {".gitignore": "never\n"})
+        ear.heard()
+        is_broken = False
+        fill(root, {"lib/main.dart": "read again"})
+        assert ear.heard() == [MAIN]
+        ear.close()
+        served.server.watcher.close()
+
+
+def test_a_link_that_may_be_read_again_is_told_of_what_changed_meanwhile(root: Path) -> None:
+    link = "workspace:///ln.dart"
+    (root / "ln.dart").symlink_to("lib/main.dart")
+    os.utime(root, ns=(NOON_NS, NOON_NS))
+    with Served(root, preset="code") as served:
+        ear = Ear(served, root)
+        ear.listen(link)
+        fill(root, {".gitignore": "ln.dart\n"})
+        assert ear.heard() == [link]
+        fill(root, {"lib/main.dart": "two"})
+        ear.heard()
+        fill(root, {".gitignore": "gen/\n"})
+        assert ear.heard() == [link]
         ear.close()
         served.server.watcher.close()

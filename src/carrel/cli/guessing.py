@@ -98,8 +98,8 @@ def _is_known(client: Client, uri: str) -> bool:
     """Tell whether a URI can be read, or is refused for a reason that can be told."""
     try:
         client.read(uri)
-    except RemoteError as error:
-        return error.word == "denied"
+    except CarrelError as error:
+        return isinstance(error, RemoteError) and error.word == "denied"
     return True
 
 

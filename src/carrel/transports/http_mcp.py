@@ -22,10 +22,10 @@ from carrel.protocol.jsonrpc import Key, Message, Response
 from carrel.server import Connection, Server
 from carrel.transports.asgi import JSON, Answered, Request, TooLong
 from carrel.transports.http_sessions import Session, Sessions
-from carrel.transports.http_threads import Threads, aside
-from carrel.transports.http_waiting import Waiting, ids_in
+from carrel.transports.http_threads import Threads
+from carrel.transports.http_waiting import Waiting, messages_in
 from carrel.transports.sse import Outbox, stream
-from carrel.work import Work
+from carrel.work import Work, aside
 
 _VERSION, _METHOD, _NAME = headers.VERSION.encode(), headers.METHOD.encode(), headers.NAME.encode()
 _SESSION: Final = b"mcp-session-id"
@@ -120,18 +120,26 @@ class Endpoint:
         session = self._session_of(request)
         is_batch = body.lstrip()[:1] == b"["
         if is_batch and session is not None and session.version == eras.BATCH_VERSION:
-            outbox = Outbox()
-            with Hurrying():
-                given = session.connection.accept(body.strip())
-            if given is None:
-                await request.reply(202)
-            elif isinstance(given, Work):
-                waiting = Waiting(session.connection, outbox, Era.LEGACY, ids_in(body), is_batch=True)
-                await self._wait(request, waiting, given, outbox.finish)
-            else:
-                await request.reply(200 if given.startswith(b"[") else 400, given, JSON)
+            await self._answer_batch(request, session, body.strip())
             return
         await request.reply(400, failures.encode(error, Era.LEGACY, error.request_id), JSON)
+
+    async def _answer_batch(self, request: Request, session: Session, body: bytes) -> None:
+        outbox = Outbox()
+        with Hurrying():
+            given = session.connection.accept(body)
+        messages = messages_in(body)
+        for message in messages:
+            if message.method == "notifications/cancelled":
+                self._cancel_waiting(session, methods.cancelled_key(message))
+        if given is None:
+            await request.reply(202)
+        elif isinstance(given, Work):
+            ids = {one.key: one.id for one in messages if one.key is not None and one.id is not None}
+            waiting = Waiting(session.connection, outbox, Era.LEGACY, ids, is_batch=True)
+            await self._wait(request, waiting, given, outbox.finish)
+        else:
+            await request.reply(200 if given.startswith(b"[") else 400, given, JSON)
 
     async def _take_notice(self, request: Request, message: Message | Response, beside: Headers) -> None:
         """Take what wants no answer."""
@@ -146,9 +154,8 @@ class Endpoint:
             if session is None:
                 await _refuse_session(request, None)
                 return
-            work = session.connection.notice(message)
-            if work is not None:
-                aside(work.run)
+            with Hurrying():
+                session.connection.notice(message)
             if message.method == "notifications/cancelled":
                 self._cancel_waiting(session, methods.cancelled_key(message))
         await request.reply(202)
@@ -205,7 +212,7 @@ class Endpoint:
                     connection.close()
 
     async def _wait(
-        self, request: Request, waiting: "Waiting", given: bytes | Work | None, take: Callable[[bytes | None], None]
+        self, request: Request, waiting: Waiting, given: bytes | Work | None, take: Callable[[bytes | None], None]
     ) -> None:
         """Wait for what comes first: the answer, something to tell before it, or that the client left."""
         outbox = waiting.outbox

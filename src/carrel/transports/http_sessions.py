@@ -13,8 +13,8 @@ from typing import Final
 from carrel.limits import MAX_SESSIONS, MAX_SESSIONS_PER_CLIENT, SESSION_IDLE_S
 from carrel.permissions import Access
 from carrel.server import Connection
-from carrel.transports.http_threads import aside
 from carrel.transports.sse import Outbox
+from carrel.work import aside
 
 SWEEP_S: Final = 60.0
 

@@ -179,8 +179,3 @@ class Places:
                         del self._taken[name]
 
         return leave
-
-
-def aside(action: Callable[[], object]) -> None:
-    """Do something that must not wait for a free thread, and that nobody waits for: stopping, cancelling."""
-    threading.Thread(target=action, name="carrel-aside", daemon=True).start()

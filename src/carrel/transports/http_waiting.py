@@ -34,12 +34,13 @@ class Waiting:
         self.outbox.finish(b"[" + told + b"]" if self._is_batch else told)
 
 
-def ids_in(batch: bytes) -> dict[Key, bytes]:
-    """Give the ids of a batch's requests."""
-    ids = {}
-    for line in jsonrpc.decode_batch(batch):
-        with suppress(ProtocolError):
-            message = jsonrpc.decode(line)
-            if isinstance(message, Message) and message.id is not None and message.key is not None:
-                ids[message.key] = message.id
-    return ids
+def messages_in(batch: bytes) -> list[Message]:
+    """Give the requests and notifications of a batch."""
+    messages = []
+    with suppress(ProtocolError):
+        for line in jsonrpc.decode_batch(batch):
+            with suppress(ProtocolError):
+                message = jsonrpc.decode(line)
+                if isinstance(message, Message):
+                    messages.append(message)
+    return messages

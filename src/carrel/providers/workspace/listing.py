@@ -110,7 +110,7 @@ class Listing:
                     yield entry
         return None
 
-    def folders(self, top: Segments, enter: Callable[[Segments], object]) -> Iterator[Looked]:
+    def folders(self, top: Segments, enter: Callable[[Segments], object] = lambda _: None) -> Iterator[Looked]:
         """Yield a folder, and those below it in which anything may be read; `enter` is called before it looks into it.
 
         Each comes with when a name in it changed, whether anything in it may be listed, and its names.

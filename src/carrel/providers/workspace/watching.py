@@ -35,8 +35,8 @@ EARLY_NS: Final = 10**9
 """Names that changed so shortly before somebody was heard to listen may have changed after he began to."""
 
 _GIT: Final = EXCLUDE_FILE[0]
-_MAY_BE_FOLDER: Final = {"file": (False,), "folder": (True,), "link": (False, True), None: ()}
-"""What a name may have led to, by its kind."""
+_LED_TO_FOLDER: Final = {"file": (False,), "folder": (True,), "link": (False, True), None: ()}
+"""Whether a name led to a folder, by its kind: of a link, both may be; of a name that was not there, neither."""
 
 Watched = tuple[Tree, Listing]
 
@@ -258,7 +258,7 @@ class Report:
         self._tree.policy.forget()
         before = set(self._folders)
         self._listed.clear()
-        kept = {segments for segments, _, _, _ in self._listing.folders((), id)}
+        kept = {segments for segments, _, _, _ in self._listing.folders(())}
         for gone in before - kept:
             self._forget(gone)
         self._learn(())
@@ -337,7 +337,7 @@ class Report:
         """Forget a name; tell whether it was listed, as far as names tell that."""
         names = self._names.get(segments[:-1])
         kind = "link" if names is None else names.drop(segments[-1])
-        return any(self._lists(segments, is_folder=is_folder) for is_folder in _MAY_BE_FOLDER[kind])
+        return any(self._lists(segments, is_folder=is_folder) for is_folder in _LED_TO_FOLDER[kind])
 
     def _lists(self, segments: Segments, *, is_folder: bool) -> bool:
         verdict = self._tree.policy.judge(segments, is_folder=is_folder)
