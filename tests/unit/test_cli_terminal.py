@@ -82,7 +82,8 @@ def test_a_uri_is_never_folded(show: Any) -> None:
         (("token", "list"), "There are no tokens yet; the first: carrel token add NAME\n"),
     ],
 )
-def test_an_empty_list_says_so(show: Any, words: tuple[str, ...], expected: str) -> None:
+def test_an_empty_list_says_so(project: Path, show: Any, words: tuple[str, ...], expected: str) -> None:
+    (project / "carrel.toml").write_text("[sage]\nsearch = 'bm25'\n", encoding="utf-8")  # a model takes long to load
     assert show(*words, columns=80) == expected
     assert show(*words, "--json", columns=80) == "[]\n"
 

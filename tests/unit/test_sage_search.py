@@ -68,6 +68,7 @@ def recall_at_3(sage: Sage, labelled: dict[str, str]) -> float:
     return sum(name in found(sage, query) for query, name in labelled.items()) / len(labelled)
 
 
+@pytest.mark.slow
 def test_words_find_what_they_mean_and_the_model_finds_more(tmp_path: Path) -> None:
     plain, hybrid = memory(tmp_path / "a", "bm25"), memory(tmp_path / "b", "auto")
 

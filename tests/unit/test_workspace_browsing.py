@@ -38,51 +38,50 @@ MAIN = ["workspace:///a%2520.yaml", *LIB, "workspace:///lib2/x.dart", "workspace
 DOCS = ["workspace://@docs/d.yaml", "workspace://@docs/lib/e.yaml"]
 
 
-@pytest.mark.parametrize(
-    ("directory", "expected"),
-    [
-        ("", MAIN),
-        (".", MAIN),
-        ("./", MAIN),
-        ("lib", LIB),
-        ("lib/", LIB),
-        ("./lib/.", LIB),
-        ("lib//src", LIB[1:]),
-        ("workspace:///lib", LIB),
-        ("workspace:///lib/", LIB),
-        ("workspace://lib", LIB),
-        ("WORKSPACE:/lib", LIB),
-        ("workspace://@docs", DOCS),
-        ("workspace://docs/lib", DOCS[1:]),
-        ("workspace:///", MAIN),
-        ("/", "Denied outside"),
-        ("/etc", "Denied outside"),
-        ("/lib", "Denied outside"),
-        ("..", "Denied outside"),
-        ("lib/..", "Denied outside"),
-        ("lib/../lib", "Denied outside"),
-        ("lib\\src", "Denied outside"),
-        ("workspace:///..", "Denied outside"),
-        ("nope", "NotFound"),
-        ("lib/nope", "NotFound"),
-        ("lib%2Fsrc", "NotFound"),
-        ("workspace://@nope/x", "NotFound"),
-        ("pubspec.yaml", "BadArgument directory"),
-        ("lib/main.dart", "BadArgument directory"),
-        ("workspace:///lib/main.dart", "BadArgument directory"),
-        ("workspace:///lib?after=x", "BadArgument directory"),
-        ("workspace:///%zz", "BadArgument uri"),
-        ("a\0b", "BadArgument directory"),
-        ("notes.txt", "NotFound"),
-        ("missing.txt", "NotFound"),
-        ("lib/.env", "NotFound"),
-        (".git", "Denied deny"),
-        (".dot", []),
-        ("link", []),
-    ],
-)
-def test_a_directory_is_a_path_or_a_uri_of_a_folder(app: Served, directory: str, expected: list[str] | str) -> None:
-    assert browse(app, directory) == expected
+DIRECTORIES = {
+    "": MAIN,
+    ".": MAIN,
+    "./": MAIN,
+    "lib": LIB,
+    "lib/": LIB,
+    "./lib/.": LIB,
+    "lib//src": LIB[1:],
+    "workspace:///lib": LIB,
+    "workspace:///lib/": LIB,
+    "workspace://lib": LIB,
+    "WORKSPACE:/lib": LIB,
+    "workspace://@docs": DOCS,
+    "workspace://docs/lib": DOCS[1:],
+    "workspace:///": MAIN,
+    "/": "Denied outside",
+    "/etc": "Denied outside",
+    "/lib": "Denied outside",
+    "..": "Denied outside",
+    "lib/..": "Denied outside",
+    "lib/../lib": "Denied outside",
+    "lib\\src": "Denied outside",
+    "workspace:///..": "Denied outside",
+    "nope": "NotFound",
+    "lib/nope": "NotFound",
+    "lib%2Fsrc": "NotFound",
+    "workspace://@nope/x": "NotFound",
+    "pubspec.yaml": "BadArgument directory",
+    "lib/main.dart": "BadArgument directory",
+    "workspace:///lib/main.dart": "BadArgument directory",
+    "workspace:///lib?after=x": "BadArgument directory",
+    "workspace:///%zz": "BadArgument uri",
+    "a\0b": "BadArgument directory",
+    "notes.txt": "NotFound",
+    "missing.txt": "NotFound",
+    "lib/.env": "NotFound",
+    ".git": "Denied deny",
+    ".dot": [],
+    "link": [],
+}
+
+
+def test_a_directory_is_a_path_or_a_uri_of_a_folder(app: Served) -> None:
+    assert {directory: browse(app, directory) for directory in DIRECTORIES} == DIRECTORIES
 
 
 def test_an_absolute_directory_must_lie_in_the_root(app: Served) -> None:
@@ -96,37 +95,36 @@ def test_an_absolute_directory_must_lie_in_the_root(app: Served) -> None:
     assert browse(app, f"{own}/../app/lib") == "Denied outside"
 
 
-@pytest.mark.parametrize(
-    ("prefix", "expected"),
-    [
-        ("", [*MAIN, *DOCS]),
-        ("workspace:", [*MAIN, *DOCS]),
-        ("workspace:/", [*MAIN, *DOCS]),
-        ("workspace://", [*MAIN, *DOCS]),
-        ("workspace:///", MAIN),
-        ("workspace:///lib", [*LIB, MAIN[3]]),
-        ("workspace:///lib/", LIB),
-        ("workspace:///lib/m", LIB[:1]),
-        ("workspace:///lib/src/a b", LIB[1:]),
-        ("workspace:///lib/src/a%2", LIB[1:]),
-        ("workspace:///lib/src/a%", LIB[1:]),
-        ("workspace://lib/", LIB),
-        ("WORKSPACE:lib/", LIB),
-        ("workspace://@docs/", DOCS),
-        ("workspace://docs/l", DOCS[1:]),
-        ("workspace://@do", DOCS),
-        ("workspace://@", DOCS),
-        ("workspace:///nope", []),
-        ("workspace:///lib?x", []),
-        ("other://", []),
-        ("logs://run", []),
-        ("workspace:///..", "Denied outside"),
-        ("workspace:///lib/../x", "Denied outside"),
-        ("workspace:///%zz/x", "BadArgument uri"),
-    ],
-)
-def test_a_prefix_is_compared_with_canonical_uris(app: Served, prefix: str, expected: list[str] | str) -> None:
-    assert browse(app, None, prefix) == expected
+PREFIXES = {
+    "": [*MAIN, *DOCS],
+    "workspace:": [*MAIN, *DOCS],
+    "workspace:/": [*MAIN, *DOCS],
+    "workspace://": [*MAIN, *DOCS],
+    "workspace:///": MAIN,
+    "workspace:///lib": [*LIB, MAIN[3]],
+    "workspace:///lib/": LIB,
+    "workspace:///lib/m": LIB[:1],
+    "workspace:///lib/src/a b": LIB[1:],
+    "workspace:///lib/src/a%2": LIB[1:],
+    "workspace:///lib/src/a%": LIB[1:],
+    "workspace://lib/": LIB,
+    "WORKSPACE:lib/": LIB,
+    "workspace://@docs/": DOCS,
+    "workspace://docs/l": DOCS[1:],
+    "workspace://@do": DOCS,
+    "workspace://@": DOCS,
+    "workspace:///nope": [],
+    "workspace:///lib?x": [],
+    "other://": [],
+    "logs://run": [],
+    "workspace:///..": "Denied outside",
+    "workspace:///lib/../x": "Denied outside",
+    "workspace:///%zz/x": "BadArgument uri",
+}
+
+
+def test_a_prefix_is_compared_with_canonical_uris(app: Served) -> None:
+    assert {prefix: browse(app, None, prefix) for prefix in PREFIXES} == PREFIXES
 
 
 def test_an_alias_in_a_prefix_is_resolved_unless_its_plain_meaning_exists(tmp_path: Path) -> None:

@@ -247,7 +247,8 @@ def test_what_has_no_readable_uri_is_not_listed(tmp_path: Path) -> None:
 def test_a_large_folder_is_scanned_once_for_all_its_pages_until_it_changes(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    names = [f"f{number:04}.md" for number in range(2_100)]
+    monkeypatch.setattr("carrel.providers.workspace.listing.LARGE", 200)
+    names = [f"f{number:04}.md" for number in range(210)]
     for name in names:
         (tmp_path / name).touch()
     settle(tmp_path)
@@ -260,7 +261,7 @@ def test_a_large_folder_is_scanned_once_for_all_its_pages_until_it_changes(
 
     monkeypatch.setattr(os, "scandir", counting)
     with Served(tmp_path) as served:
-        joined = [uri for page in pages(served, 100) for uri in page]
+        joined = [uri for page in pages(served, 10) for uri in page]
         (tmp_path / "f0000.md").unlink()
         after = served.uris()
 
