@@ -166,7 +166,7 @@ def test_a_trailer_says_nothing_of_the_request() -> None:
         (b"HTTP://LOCALHOST:1/-/health?x=/", b"localhost", 200),
         (b"http://localhost/-/health", b"evil.example", 200),
         (b"localhost:80", b"localhost", 400),
-        (b"*", b"localhost", 400),
+        (b"*", b"localhost", 404),
     ],
 )
 def test_the_name_in_a_target_counts_and_not_the_one_beside_it(target: bytes, host: bytes, status: int) -> None:
