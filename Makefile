@@ -3,6 +3,8 @@
 PYTHON ?= python3
 # Worker processes for the unit and property tests: two for each of two cores, since many tests wait for somebody.
 JOBS ?= 4
+# Each process takes neighbours, who share what they are made of, until one has nothing left and takes from another.
+SHARED := -n $(JOBS) --dist worksteal
 # Compiled files are kept, whatever the environment says: the tests start Carrel hundreds of times.
 export PYTHONDONTWRITEBYTECODE :=
 VENV := .venv
@@ -40,12 +42,12 @@ check: $(READY) ## The fast loop: format, lint, types, unit and property tests
 	$(BIN)/ruff format --check .
 	$(BIN)/ruff check .
 	$(BIN)/mypy
-	$(call tested,$(BIN)/pytest -q -n $(JOBS) --hypothesis-profile=dev -m "not slow" tests/unit tests/property)
+	$(call tested,$(BIN)/pytest -q $(SHARED) --hypothesis-profile=dev -m "not slow" tests/unit tests/property)
 
 .PHONY: slow
 slow: $(READY) ## The tests that take long by their nature, and the laws with many more examples
-	$(call tested,$(BIN)/pytest -q -n $(JOBS) --hypothesis-profile=dev -m slow tests/unit)
-	$(call tested,$(BIN)/pytest -q -n $(JOBS) --hypothesis-profile=ci tests/property)
+	$(call tested,$(BIN)/pytest -q $(SHARED) --hypothesis-profile=dev -m slow tests/unit)
+	$(call tested,$(BIN)/pytest -q $(SHARED) --hypothesis-profile=ci tests/property)
 
 .PHONY: fuzz
 fuzz: $(READY) ## Hostile messages and byte streams; LONG=1 for many more

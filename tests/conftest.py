@@ -1,19 +1,21 @@
-"""What all tests share: how hard Hypothesis tries, and that nothing is skipped unseen.
+"""What all tests share: how hard Hypothesis tries, that nothing is skipped unseen, and what keeps a run short.
 
 With `CARREL_NO_SKIPS=1` (as `make test` sets it) a skipped test, or a folder on the command line in which no test
 ran, fails the run and is named. Without it, skipping is for people who lack a tool.
 """
 
+import gc
 import os
 import signal
 from pathlib import Path
 
 import pytest
+from _pytest.runner import runtestprotocol
 from hypothesis import HealthCheck, settings
 
 SLOW_MACHINES = (HealthCheck.too_slow,)
 
-settings.register_profile("dev", max_examples=20, deadline=None, suppress_health_check=SLOW_MACHINES)
+settings.register_profile("dev", max_examples=10, deadline=None, suppress_health_check=SLOW_MACHINES)
 settings.register_profile(
     "ci", max_examples=200, deadline=None, derandomize=True, print_blob=True, suppress_health_check=SLOW_MACHINES
 )
@@ -78,6 +80,28 @@ def pytest_configure(config: pytest.Config) -> None:
     # A run in the background begins with SIGINT ignored, and a shell that a test starts could then not trap it.
     signal.signal(signal.SIGINT, signal.default_int_handler)
     _watch_for_skips(config)
+
+
+def pytest_itemcollected(item: pytest.Item) -> None:
+    """Leave the law that races to the slow part, whatever provider is on trial."""
+    if item.name.startswith("test_law_9_32_reads_at_once"):
+        item.add_marker(pytest.mark.slow)
+
+
+def pytest_collection_finish() -> None:
+    """Keep thousands of tests from being looked at again whenever something is thrown away."""
+    gc.freeze()
+
+
+@pytest.hookimpl(tryfirst=True)
+def pytest_runtest_protocol(item: pytest.Item, nextitem: pytest.Item | None) -> bool | None:
+    """Run a test in a worker and send what somebody wants to know: that all is well is said once, not six times."""
+    if not hasattr(item.config, "workerinput") or item.config.option.durations is not None:
+        return None
+    for report in runtestprotocol(item, log=False, nextitem=nextitem):
+        if report.when == "call" or not report.passed:
+            item.ihook.pytest_runtest_logreport(report=report)
+    return True
 
 
 def _watch_for_skips(config: pytest.Config) -> None:

@@ -19,6 +19,7 @@ from carrel.providers.workspace import Workspace
 from carrel.sandbox import Opened, Root
 from carrel.server import Server
 from tests.schemas import LEGACY, MODERN, Conversation
+from tests.waiting import until
 
 NOON_NS = 1_784_030_400_000_000_000
 """2026-07-14T12:00:00Z."""
@@ -136,8 +137,7 @@ def handles(place: Path) -> list[str]:
 def settle(*files: Path) -> None:
     """Wait until the state of files can be trusted to show every further change."""
     newest = max(file.stat().st_ctime_ns for file in files)
-    while time.time_ns() - newest < 110_000_000:
-        os.sched_yield()
+    until(lambda: time.time_ns() - newest >= 110_000_000)
 
 
 def record_opens(monkeypatch: pytest.MonkeyPatch) -> list[tuple[str, ...]]:

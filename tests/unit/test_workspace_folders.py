@@ -112,7 +112,7 @@ def follow(served: Served, uri: str) -> list[list[str]]:
     """Read a folder and what its last item says comes next, to the end."""
     found = []
     while uri:
-        items = contents(served, uri)
+        items = json.loads(served.bytes_of(uri))["result"]["contents"]
         found.append([item["uri"].removeprefix("workspace:///") for item in items])
         assert [item["uri"] for item in items[:-1] if "dev.carrel/next" in item.get("_meta", {})] == []
         uri = items[-1].get("_meta", {}).get("dev.carrel/next", "")
