@@ -10,7 +10,6 @@ import signal
 from pathlib import Path
 
 import pytest
-from _pytest.runner import runtestprotocol
 from hypothesis import HealthCheck, settings
 
 SLOW_MACHINES = (HealthCheck.too_slow,)
@@ -91,17 +90,6 @@ def pytest_itemcollected(item: pytest.Item) -> None:
 def pytest_collection_finish() -> None:
     """Keep thousands of tests from being looked at again whenever something is thrown away."""
     gc.freeze()
-
-
-@pytest.hookimpl(tryfirst=True)
-def pytest_runtest_protocol(item: pytest.Item, nextitem: pytest.Item | None) -> bool | None:
-    """Run a test in a worker and send what somebody wants to know: that all is well is said once, not six times."""
-    if not hasattr(item.config, "workerinput") or item.config.option.durations is not None:
-        return None
-    for report in runtestprotocol(item, log=False, nextitem=nextitem):
-        if report.when == "call" or not report.passed:
-            item.ihook.pytest_runtest_logreport(report=report)
-    return True
 
 
 def _watch_for_skips(config: pytest.Config) -> None:
