@@ -9,6 +9,7 @@ What no route matches goes, as sent, to the `unmatched` of the provider that own
 from collections.abc import Iterable, Iterator, Mapping
 from typing import Final
 
+from carrel.boundary import attempt
 from carrel.errors import BadArgument, NotFound, RequestError, echo
 from carrel.model import Resource, Template
 from carrel.provider import (
@@ -281,7 +282,7 @@ class Routes:
         owners = self._owners.get(uri.partition(":")[0].lower())
         refusing = owners[0].provider if owners else None
         if isinstance(refusing, Refusing):
-            return refusing.refused(uri, error)
+            return attempt("a refusal", refusing.refused, uri, error)
         return error
 
     def _find_claim(self, uri: str) -> Found | None:
@@ -336,7 +337,7 @@ class Routes:
         return tuple(
             mounted
             for mounted in self._adopting
-            if isinstance(mounted.provider, Adopting) and mounted.provider.adopts(scheme)
+            if isinstance(mounted.provider, Adopting) and attempt("adopting", mounted.provider.adopts, scheme)
         )
 
     def _reason(self, scheme: str, uri: str) -> RequestError:

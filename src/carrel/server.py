@@ -168,10 +168,12 @@ class Connection:
             return failures.encode(ProtocolError(jsonrpc.INVALID_REQUEST, message), call.era, call.id)
         with ActingAs(self._access):
             try:
-                found = attempt(call.method, self._find, call)
+                found = self._find(call)
                 if not self._may_wait(call.method, found):
-                    with contextlib.suppress(TakesAWhile):
+                    try:
                         return self._run(Job(call, found, None, send or self._send))
+                    except TakesAWhile:
+                        pass
                 owner, is_patient = attempt(call.method, self._asked, call, found)
             except (RequestError, ProviderError, ProtocolError) as error:
                 return self._fail(Job(call), error)
@@ -192,14 +194,12 @@ class Connection:
         """Answer a call that need not wait; None for any other, which is for `begin`."""
         with ActingAs(self._access):
             try:
-                found = attempt(call.method, self._find, call)
-            except (RequestError, ProviderError, ProtocolError):
-                return None
-            if self._is_in_use(call.key) or self._may_wait(call.method, found):
-                return None
-            with contextlib.suppress(TakesAWhile):
+                found = self._find(call)
+                if self._is_in_use(call.key) or self._may_wait(call.method, found):
+                    return None
                 return self._run(Job(call, found, None, self._send))
-        return None
+            except (RequestError, ProviderError, TakesAWhile):
+                return None
 
     def _is_in_use(self, key: Key) -> bool:
         return key in self._running or key in self._listens
