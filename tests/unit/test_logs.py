@@ -403,10 +403,10 @@ def test_lines_the_end_and_new_logs_are_told(provider: Logs) -> None:
         client.listen([uri, f"{uri}?tail=1"], list_changes=True) as told,
     ):
         start(provider, "two")
-        heard = {told.wait(5)}
+        heard = {told.wait(PATIENCE_S)}
         call(provider, "process.stop", id=uri.rpartition("/")[2])
         while not {uri, f"{uri}?tail=1"} <= heard:
-            heard.add(told.wait(5))
+            heard.add(told.wait(PATIENCE_S))
 
     assert heard == {"", uri, f"{uri}?tail=1"}
 
@@ -416,10 +416,10 @@ def test_a_log_of_another_process_is_told_as_it_grows_and_when_its_writer_dies(t
     log = writer(tmp_path)
     with Client.to(Server(Catalog([provider]))) as client, client.listen([log.uri]) as told:
         log.feed("out", b"one\n")
-        assert told.wait(5) == log.uri
+        assert told.wait(PATIENCE_S) == log.uri
         assert (text(provider, log.uri), meta(provider, log.uri)["state"]) == ("one\n", "running")
         log.close()
-        assert told.wait(5) == log.uri
+        assert told.wait(PATIENCE_S) == log.uri
         assert meta(provider, log.uri)["state"] == "lost"
     provider.close()
 

@@ -253,7 +253,7 @@ def test_a_killed_server_leaves_nobody_behind(served: Served) -> None:
     killed = monotonic()
 
     until(lambda: not any(is_alive(pid) for pid in pids))
-    assert monotonic() - killed < 1.0
+    assert monotonic() - killed < 3.0
 
 
 @pytest.mark.slow

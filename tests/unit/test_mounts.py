@@ -221,7 +221,8 @@ def contents(*items: dict[str, Any], **more: Any) -> dict[str, Any]:
     ],
 )
 def test_what_the_server_does_wrong_is_told_without_its_words(era: EraName, given: Any, told: Any) -> None:
-    with mounted(Played(playing(resources_read=given), era), timeout_s=0.2) as (_, client):
+    timeout_s = 0.2 if given is None else PATIENCE_S
+    with mounted(Played(playing(resources_read=given), era), timeout_s=timeout_s) as (_, client):
         with pytest.raises(RemoteError) as caught:
             client.read("played://a")
         listed = [entry.uri for entry in client.page().entries]

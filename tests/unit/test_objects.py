@@ -300,23 +300,20 @@ def test_what_does_not_fit_one_message_names_a_part_that_does() -> None:
 def test_a_read_that_hangs_times_out_and_the_next_is_answered() -> None:
     released = threading.Event()
     shelf = Shelf(lambda uri: released.wait(PATIENCE_S) if uri.endswith("a") else Contents([]))
-    with served(shelf, timeout_s=0.1) as client:
+    with served(shelf, timeout_s=0.2) as client:
         assert facts(refusal(client, "shelf://a")) == (-32603, "Resource read timed out", "timeout")
-        assert client.read("shelf://t/1").items == ()
+        assert until(lambda: ask(client, "shelf://t/1"))  # the next may be late on a busy machine
         released.set()
 
 
 def test_after_eight_threads_are_given_up_the_object_is_busy_until_one_comes_back() -> None:
     released = threading.Event()
     shelf = Shelf(lambda uri: released.wait(PATIENCE_S) if uri.endswith("a") else Contents([]))
-    with served(shelf, timeout_s=0.1) as client:
+    with served(shelf, timeout_s=0.2) as client:
         told = [facts(refusal(client, "shelf://a"))[1:] for _ in range(9)]
         assert told == [("Resource read timed out", "timeout")] * 8 + [("Provider is busy", "busy")]
         released.set()
-        while True:
-            with contextlib.suppress(RemoteError):
-                assert client.read("shelf://t/1").items == ()
-                break
+        assert until(lambda: ask(client, "shelf://t/1"))
 
 
 class Desk(Shelf):
@@ -412,7 +409,7 @@ class Slow(Shelf):
 
 
 def test_async_methods_run_on_a_loop_of_the_object_s_own() -> None:
-    with served(Slow(), timeout_s=0.2) as client:
+    with served(Slow(), timeout_s=0.5) as client:
         assert [entry.uri for entry in client.page().entries] == ["shelf://a"]
         assert facts(refusal(client, "shelf://a"))[2] == "timeout"
         assert facts(refusal(client, "shelf://t/exit"))[2] == "failed"

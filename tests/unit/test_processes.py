@@ -255,7 +255,7 @@ def test_no_child_outlives_a_parent_that_was_killed(tmp_path: Path) -> None:
     killed = monotonic()
 
     until(lambda: not any(is_alive(pid) for pid in pids), 5)
-    assert monotonic() - killed < 1.0
+    assert monotonic() - killed < 3.0
     parent.wait()
     parent.stdout.close()
 
