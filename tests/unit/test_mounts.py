@@ -712,7 +712,7 @@ def test_a_server_that_dies_of_a_read_is_unavailable_while_it_is_down(
     project: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr("carrel.providers.mounts.link.random.uniform", lambda low, high: 30.0)
-    desk = desk_of(project, "[mounts.pid]", command(), "era = 'legacy'", "timeout_s = 0.3")
+    desk = desk_of(project, "[mounts.pid]", command(), "era = 'legacy'", "timeout_s = 1")
     with Client.to(desk.server) as client:
         for uri in ("pid://die", "pid://me"):
             with pytest.raises(RemoteError) as caught:

@@ -272,7 +272,7 @@ def test_a_name_that_cannot_be_asked_for_is_nowhere_but_among_the_problems(tmp_p
     for place, text in (("checkpoints", checkpoint("good-too")), ("failures", FAILURE), ("system", "# Odd\n")):
         put(tmp_path / f".sage/{place}/{name}.md", text)
     put(tmp_path / f".sage/knowledge/global/{name}.md", "# Odd\n")
-    sage = open_sage(tmp_path, tools="write")
+    sage = open_sage(tmp_path, tools="write", search="bm25")
     told = name.replace("\udcff", "\ufffd").replace("\n", "\\x0a")
     found = [call(sage, tool, query="jwt the") for tool in ("sage_search_checkpoints", "sage_list_failures")]
     every = [call(sage, tool) for tool in ("sage_list_checkpoints", "sage_list_failures")]

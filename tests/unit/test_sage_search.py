@@ -202,7 +202,7 @@ def test_loading_the_model_leaves_the_log_as_it_was(tmp_path: Path, monkeypatch:
     for handlers in ([], [mine]):
         monkeypatch.setattr(root, "handlers", handlers)
         semantic._load()
-        monkeypatch.delitem(sys.modules, "wordllama")
+        del sys.modules["wordllama"]  # not with `monkeypatch`, which would put it back for the tests to come
 
         assert (root.level, root.handlers) == (logging.WARNING, handlers)
 
