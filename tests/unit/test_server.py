@@ -5,6 +5,7 @@ import logging
 import threading
 from collections.abc import Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import contextmanager
 from typing import Any
 
 import pytest
@@ -999,6 +1000,18 @@ def test_no_fault_of_a_provider_gets_past_the_server(caplog: pytest.LogCaptureFi
     client.close()
 
 
+@contextmanager
+def calling(memory: Memory) -> Iterator[Conversation]:
+    """Have a tool run as request 5, which is to be given up inside."""
+    client = talk(memory)
+    work = begin_waiting(client, 5)
+    with ThreadPoolExecutor(1) as pool:
+        running = pool.submit(work.run)
+        assert memory.waiting.acquire(timeout=PATIENCE_S)
+        yield client
+        assert running.result(PATIENCE_S) is None
+
+
 class Faithless(Shelf):
     """Breaks where it is asked how to ask it."""
 
@@ -1061,15 +1074,9 @@ def test_what_runs_at_the_end_is_stopped_before_it_is_over() -> None:
             call.on_cancel(lambda: stopped.append(not threading.Event().wait(0.05)))
             return super().call(name, arguments, call)
 
-    memory = Slow()
-    client = talk(memory)
-    work = begin_waiting(client, 5)
-    with ThreadPoolExecutor(1) as pool:
-        running = pool.submit(work.run)
-        assert memory.waiting.acquire(timeout=PATIENCE_S)
+    with calling(Slow()) as client:
         client.close()
         assert stopped == [True]
-        assert running.result(PATIENCE_S) is None
 
 
 def test_a_subscription_that_comes_too_late_is_not_made() -> None:
@@ -1115,15 +1122,9 @@ def test_a_fault_while_cancelling_gets_past_nobody(caplog: pytest.LogCaptureFixt
             call.on_cancel(refuse)
             return super().call(name, arguments, call)
 
-    memory = Stubborn()
-    client = talk(memory)
-    work = begin_waiting(client, 5)
-    with ThreadPoolExecutor(1) as pool:
-        running = pool.submit(work.run)
-        assert memory.waiting.acquire(timeout=PATIENCE_S)
+    with calling(Stubborn()) as client:
         client.tell("notifications/cancelled", {"requestId": 5})
-        assert running.result(PATIENCE_S) is None
-        until(lambda: bool(caplog.messages))
+    until(lambda: bool(caplog.messages))
 
     assert caplog.messages == ["unexpected fault in stopping"]
 
@@ -1137,16 +1138,10 @@ def test_who_is_slow_to_stop_holds_nobody_up() -> None:
             call.on_cancel(lambda: in_time.append(go_on.wait(PATIENCE_S)))
             return super().call(name, arguments, call)
 
-    memory = Slow()
-    client = talk(memory)
-    work = begin_waiting(client, 5)
-    with ThreadPoolExecutor(1) as pool:
-        running = pool.submit(work.run)
-        assert memory.waiting.acquire(timeout=PATIENCE_S)
+    with calling(Slow()) as client:
         client.tell("notifications/cancelled", {"requestId": 5})
         go_on.set()
-        assert running.result(PATIENCE_S) is None
-        until(lambda: bool(in_time))
+    until(lambda: bool(in_time))
 
     assert in_time == [True]
 
