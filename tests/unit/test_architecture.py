@@ -48,6 +48,7 @@ DOMAIN = frozenset(
         "data_folder",
         "denial",
         "facets",
+        "git",
         "interests",
         "listing",
         "openat2",
@@ -111,7 +112,7 @@ PROVIDERS = frozenset(
 )
 SETUP = frozenset({"config", "detect", "fetching", "finding", "jwts", "settings", "tokens", "trust"})
 
-FOLDERS = frozenset({"cli"}) | PROVIDERS
+FOLDERS = frozenset({"cli", "git"}) | PROVIDERS
 """Rooms that may be a folder; the modules in it may import one another and count as one room."""
 
 FOR_A_PROVIDER = VALUES | {
@@ -119,6 +120,7 @@ FOR_A_PROVIDER = VALUES | {
     "data_folder",
     "denial",
     "facets",
+    "git",
     "patterns",
     "private",
     "processes",
@@ -170,6 +172,7 @@ HOMES: Mapping[str, tuple[str, ...]] = {
     "_sha2": ("digest",),
     "_sha256": ("digest",),
     "click": ("cli",),
+    "dulwich": ("git",),
     "httptools": HTTP,
     "joserfc": ("jwts",),
     "msgspec": ("protocol", "config", "value"),
@@ -194,7 +197,7 @@ OUTSIDE_WORLD = frozenset(
 NO_CLOCK = frozenset({"gmtime", "strftime"})
 """What `time` has that only turns one spelling of a time into another."""
 
-CATCH_ALL = ("boundary", "cli", "providers.objects")
+CATCH_ALL = ("boundary", "cli", "git", "providers.objects")
 """Where everything may be caught: the last boundaries, once each."""
 
 MAX_FILE_LINES = 600
