@@ -4,10 +4,11 @@ One list for every provider that opens project files. Only names are looked at.
 """
 
 import unicodedata
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from typing import Final
 
-from carrel.patterns import Rules, octets
+from carrel.errors import ConfigError
+from carrel.patterns import Rules, TooManyPatterns, octets
 
 _SECRET_NAMES: Final = frozenset(
     ".env .npmrc .pypirc .netrc _netrc .pgpass .my.cnf .htpasswd .git-credentials key.properties".split()
@@ -27,7 +28,7 @@ class Denial:
 
     def __init__(self, deny: Sequence[str] = ()) -> None:
         # The deny-list knows look-alikes, so what the operator adds is compared both ways.
-        self._rules = (Rules.of(map(octets, deny)), Rules.of(octets(_folded(line)) for line in deny)) if deny else None
+        self._rules = (_rules_of(deny), _rules_of(map(_folded, deny))) if deny else None
 
     def covers(self, above: Sequence[str], way: str, name: str, *, is_folder: bool) -> bool:
         """Tell whether a name is denied; `above` are the folders it lies in, `way` the same as octets with a `/`."""
@@ -51,6 +52,13 @@ class Denial:
                 return True
             way += f"{octets(name)}/"
         return False
+
+
+def _rules_of(deny: Iterable[str]) -> Rules:
+    try:
+        return Rules.of(map(octets, deny))
+    except TooManyPatterns as error:
+        raise ConfigError(f"[workspace] deny: there are {error}") from None
 
 
 def holds_secrets(name: str, *, is_folder: bool) -> bool:

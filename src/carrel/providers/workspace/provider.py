@@ -18,7 +18,7 @@ from carrel.limits import MAX_COMPLETIONS
 from carrel.model import Completion, Meta, Range, Reading, Resource, Stored
 from carrel.provider import Changes, Place, Project, Route
 from carrel.providers.workspace import asking, kinds, paths
-from carrel.providers.workspace.explaining import explain
+from carrel.providers.workspace.explaining import explain, unusable_told
 from carrel.providers.workspace.folders import Folder
 from carrel.providers.workspace.ignore import IgnoreFiles
 from carrel.providers.workspace.kinds import Kind
@@ -230,6 +230,8 @@ class Workspace:
         """Tell which preset holds, and what could not be read."""
         unreadable = sum(len(listing.unreadable) for listing in self._listings.values())
         problems = [f"{unreadable} folder(s) cannot be read and are left out"] if unreadable else []
+        for tree in self._trees.values():
+            problems += [unusable_told(*one) for one in sorted(tree.policy.unusable_ignore_files().items())]
         presets = {name or "main": tree.policy.preset for name, tree in self._trees.items()}
         return {"presets": presets, "problems": problems}
 
