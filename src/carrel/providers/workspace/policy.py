@@ -115,7 +115,7 @@ class Policy:
         if above.reason == "deny":
             return above
         if self._deny.covers(ground.segments, ground.way, name, is_folder=is_folder):
-            return _DENIED if holds_secrets(name, is_folder=is_folder) else _DENIED_BY_OWN
+            return _DENIED if holds_secrets(ground.segments, name, is_folder=is_folder) else _DENIED_BY_OWN
         own = self._judge_name(ground, name, is_folder=is_folder)
         verdict = own if above is OPEN else _join(above, own)
         if verdict is OPEN or not self._allow:
