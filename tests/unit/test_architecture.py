@@ -25,6 +25,7 @@ PACKAGE = Path(__file__).parents[2] / "src" / "carrel"
 VALUES = frozenset(
     {
         "addresses",
+        "cancellation",
         "digest",
         "errors",
         "hurry",
