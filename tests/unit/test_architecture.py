@@ -54,6 +54,7 @@ DOMAIN = frozenset(
         "permissions",
         "private",
         "provider",
+        "renewal",
         "routing",
         "sandbox",
         "surveys",
@@ -121,6 +122,7 @@ FOR_A_PROVIDER = VALUES | {
     "private",
     "processes",
     "provider",
+    "renewal",
     "sandbox",
     "watch",
 }

@@ -7,21 +7,23 @@ runs inside the boundary of `calls`, since an attribute may be foreign code too.
 import base64
 import binascii
 import math
+import re
 from collections.abc import Callable, Iterable, Sequence
-from typing import Any, Final, TypeVar
+from typing import Any, Final, Literal, TypeVar
 
 from carrel.errors import BadArgument, CarrelError, TemplateError, echo
 from carrel.facets import Failure
 from carrel.limits import MAX_COMPLETIONS
 from carrel.model import Annotations, Blob, Completion, Meta, Resource, Template, Text
 from carrel.template import UriTemplate
-from carrel.uri import decode, is_text, normalise, pairs, scheme_of, split_query
+from carrel.uri import decode, is_text, normalise, pairs, quote, scheme_of, split_query
 from carrel.value import Value
 
 MAX_DEPTH: Final = 32
 """Of nested JSON; also what ends a value that holds itself."""
 
 MAX_FAILURE: Final = 200
+_SPACE: Final = re.compile(r"\s")
 _ROLES: Final = frozenset({"user", "assistant"})
 _ABSENT: Final = object()
 _Kind = TypeVar("_Kind", Resource, Template)
@@ -32,10 +34,14 @@ class Rubbish(CarrelError):
 
 
 class Listed(Value, frozen=True):
-    """The sound entries of a list, by URI or template, and what was wrong with the others."""
+    """The sound entries of a list, by URI or template, and what was wrong with the others.
+
+    `outcome` is `late` where no list came in time, `failed` where the method raised or gave no list.
+    """
 
     entries: tuple[Any, ...]
     faults: tuple[str, ...] = ()
+    outcome: Literal["given", "late", "failed"] = "given"
 
 
 # Words
@@ -124,7 +130,16 @@ def template(one: Any) -> Template:
 
 
 def check_uri(given: object) -> str:
-    """Give a URI that may stand in a list: absolute, sound, without a fragment."""
+    """Return a URI that may stand in a list: absolute, sound, without a fragment or white space."""
+    uri = _absolute(given)
+    if _SPACE.search(uri):
+        raise Rubbish(f"{echo(uri)} has white space; a space is spelled %20")
+    if "#" in uri:
+        raise Rubbish(f"{echo(uri)} has a fragment")
+    return uri
+
+
+def _absolute(given: object) -> str:
     uri = _text(given, "uri")
     try:
         scheme_of(uri)
@@ -132,8 +147,6 @@ def check_uri(given: object) -> str:
         pairs(split_query(uri)[1] or "")
     except BadArgument as error:
         raise Rubbish(error.message) from None
-    if "#" in uri or any(character.isspace() for character in uri):
-        raise Rubbish(f"{echo(uri)} has a fragment or white space")
     return uri
 
 
@@ -204,7 +217,8 @@ def as_failure(given: Any) -> Failure | None:
 
 
 def _item(one: Any, handed: str, is_ours: Callable[[str], bool]) -> Text | Blob:
-    uri = check_uri(one.uri) if hasattr(one, "uri") else ""
+    # A client may have asked with raw spaces, and the object repeats what it was handed.
+    uri = check_uri(_SPACE.sub(lambda space: quote(space[0]), _absolute(one.uri))) if hasattr(one, "uri") else ""
     text, data = getattr(one, "text", _ABSENT), getattr(one, "base64_data", _ABSENT)
     if not uri or (text is _ABSENT) == (data is _ABSENT):
         raise Rubbish("an item is neither a TextContent nor a BlobContent")
