@@ -1,8 +1,7 @@
 """Files, environment and flags to settings: layered, checked, each with its origin.
 
 user file < project file < environment < flags. The project file is `carrel.toml`, or
-`[tool.carrel]` in `pyproject.toml`, found upwards from the working folder. Its folder
-is the project's root; without one, the nearest folder with `.git`, else the working folder.
+`[tool.carrel]` in `pyproject.toml`, in the project's root; `finding` says which folder that is.
 A stranger's project file may not start programs, nor reach outside: that needs trust.
 """
 
@@ -122,6 +121,10 @@ class Config:
         """Everything that is not in effect, and why."""
         return (*((_TOO_MUCH,) if self.place.is_too_much else ()), *self.place.passed_over, *map(str, self.withheld))
 
+    def elsewhere(self) -> list[str]:
+        """Return a note for each place near the project whose data is not served here; looked for now."""
+        return finding.elsewhere(self.root, self.environment)
+
     def http(self) -> HttpSettings:
         """Give who may connect."""
         try:
@@ -132,6 +135,11 @@ class Config:
     def values(self, section: str) -> dict[str, Any]:
         """Give a section's keys and values."""
         return {key: setting.value for key, setting in self.sections.get(section, {}).items()}
+
+    def named(self, section: str) -> frozenset[str]:
+        """Return the keys of a section that the user set, or a project file that the user trusts."""
+        keys = self.sections.get(section, {}).items()
+        return frozenset(key for key, setting in keys if self.is_trusted or setting.layer != "project")
 
     def located(self, error: ConfigError) -> ConfigError:
         """Say of a mistake in a section, as `[section] key: …`, where that was set."""
@@ -179,9 +187,12 @@ def schema(section: str, where: str) -> Schema:
     raise ConfigError(f"{where}: there is no section [{section}]{settings.nearest(section, known_names)}")
 
 
-def load(start: str, environment: Mapping[str, str], flags: Sequence[tuple[str, str, str]] = ()) -> Config:
-    """Gather the settings for the project around `start`. `flags` are (section, key, text)."""
-    config = Config(finding.find(start, environment), environment)
+def load(named: str | None, environment: Mapping[str, str], flags: Sequence[tuple[str, str, str]] = ()) -> Config:
+    """Gather the settings for a project: the folder that was named, or the project around the working folder.
+
+    `flags` are (section, key, text).
+    """
+    config = Config(finding.find(named, environment), environment)
     user_file = os.path.join(config_folder(environment), "config.toml")
     if os.path.isfile(user_file):
         _take_file(config, "user", user_file, finding.read_table(user_file))
