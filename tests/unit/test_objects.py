@@ -862,12 +862,69 @@ class Frozen(Greenhouse):
         return Contents([TextContent(uri, "text/plain", "always the same")])
 
 
+class ChangesItsMind(Greenhouse):
+    asked = 0
+
+    def capabilities(self) -> list[str]:
+        self.asked += 1
+        return ["resources", "tools", "completions"][: 4 - self.asked]
+
+
+class CannotSay(Greenhouse):
+    def capabilities(self) -> list[str]:
+        raise OSError("/home/ann/garden is gone")
+
+
+class SaysOneWord(Greenhouse):
+    def capabilities(self) -> Any:
+        return "resources"
+
+
+class ListBreaks(Greenhouse):
+    def resources(self) -> list[Resource]:
+        raise OSError("/home/ann/garden is gone")
+
+
+class TemplatesBreak(Greenhouse):
+    def resource_templates(self) -> list[Template]:
+        raise OSError("/home/ann/garden is gone")
+
+
+class RelativeUri(Greenhouse):
+    def resources(self) -> list[Resource]:
+        return [Resource("house/badge", "badge")]
+
+
+class ListedTwice(Greenhouse):
+    def resources(self) -> list[Resource]:
+        return [*super().resources(), Resource("greenhouse://house/%62adge", "badge")]
+
+
+class NamelessEntry(Greenhouse):
+    def resources(self) -> list[Resource]:
+        return [Resource("greenhouse://house/badge", "")]
+
+
 class KeepsThread(Greenhouse):
     released = threading.Event()
 
     def capabilities(self) -> list[str]:
         threading.Thread(target=self.released.wait, name="left-behind", daemon=True).start()
         return super().capabilities()
+
+
+@pytest.mark.parametrize("kind", [CannotSay, ListBreaks])
+def test_the_laws_an_object_with_no_scheme_does_not_break_end_without_an_index_error(kind: type[Greenhouse]) -> None:
+    class Contract(ProviderContract):
+        deadline_s = 10.0
+
+        def provider(self) -> Any:
+            made = kind({})
+            made.resource_templates = list  # type: ignore[method-assign]
+            return made
+
+    Contract().test_law_8_no_error_shows_innards()
+    Contract().test_law_7_a_missing_uri_is_not_found()
 
 
 @pytest.mark.slow
@@ -884,6 +941,14 @@ class KeepsThread(Greenhouse):
         (Frozen, "test_law_5_after_a_change", "its old ETag still holds"),
         (Frozen, "test_law_11_", "changed, and nothing is told"),
         (KeepsThread, "test_law_13_", "still run: .'left-behind'"),
+        (ChangesItsMind, "test_law_1_", r"capabilities\(\) gave .*, then .*; they must not change"),
+        (CannotSay, "test_law_1_", r"capabilities\(\) raised an exception"),
+        (SaysOneWord, "test_law_1_", r"capabilities\(\) gave no list of texts"),
+        (ListBreaks, "test_law_2_", r"resources\(\) raised an exception"),
+        (TemplatesBreak, "test_law_2_", r"resource_templates\(\) raised an exception"),
+        (RelativeUri, "test_law_2_", r"entry 0 of resources\(\) is left out: The URI does not start with a scheme"),
+        (ListedTwice, "test_law_2_", r"greenhouse://house/%62adge stands there twice"),
+        (NamelessEntry, "test_law_2_", r"entry 0 of resources\(\) is left out: its name is empty"),
     ],
 )
 def test_a_wrong_object_is_caught_by_the_law_it_breaks(kind: type[Greenhouse], law: str, complaint: str) -> None:

@@ -121,6 +121,10 @@ class ObjectProvider:
         self._refresh(partial(left, deadline))
         self._again()
 
+    def list_faults(self) -> tuple[str, ...]:
+        """Return what is wrong with the lists now, a sentence each."""
+        return self._lists.faults()
+
     def declared_twice(self) -> tuple[Declared, Declared]:
         """Return what the object declared at the start, and what it declares now; for its tests."""
         return self._declared, ask(self._instance, self.name, self._options.timeout_s)
