@@ -5,12 +5,12 @@ a struct when one is made: a good part of a start and of a read. The measurement
 `docs/decisions/0001-values.md`.
 """
 
-from typing import Any, TypeVar
+from typing import TypeVar
 
-from msgspec import DecodeError, Struct, json, to_builtins
+from msgspec import DecodeError, Struct, json
 from msgspec.structs import replace
 
-__all__ = ["Value", "as_plain", "from_json", "replace", "to_json"]
+__all__ = ["Value", "from_json", "replace", "to_json"]
 
 _Kind = TypeVar("_Kind")
 
@@ -30,14 +30,3 @@ def from_json(text: bytes, kind: type[_Kind]) -> _Kind:
         return json.decode(text, type=kind)
     except (DecodeError, UnicodeDecodeError, RecursionError) as error:
         raise ValueError(str(error)) from None
-
-
-def as_plain(value: object) -> Any:
-    """Return a value made of dicts, lists, texts, numbers and None.
-
-    Dataclasses and records become dicts, times ISO 8601 texts, sets lists. Raise TypeError or ValueError for others.
-    """
-    try:
-        return to_builtins(value, str_keys=True)
-    except RecursionError:
-        raise ValueError("the value holds itself, or is nested too deep") from None

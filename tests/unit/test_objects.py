@@ -818,6 +818,23 @@ def test_the_seed_s_names_are_there() -> None:
     assert sorted(set(carrel.__all__)) == sorted(name for name in carrel.__all__ if hasattr(carrel, name))
 
 
+@pytest.mark.parametrize(
+    ("made", "given", "named"),
+    [
+        (carrel.Resource, ("x:a", "a", "", ""), {"title": "A", "size": 1}),
+        (carrel.Template, ("x:{a}", "a", "", ""), {"title": "A"}),
+        (carrel.Tool, ("a", "b"), {"title": "A", "read_only": True}),
+        (carrel.TextContent, ("x:a", "", "text"), {"meta": {}}),
+        (carrel.BlobContent, ("x:a", "", "AAE="), {"meta": {}}),
+    ],
+)
+def test_what_the_page_says_is_given_by_name_only_is(made: Any, given: tuple[str, ...], named: dict[str, Any]) -> None:
+    value = made(*given, **named)
+    assert [getattr(value, name) for name in named] == list(named.values())
+    with pytest.raises(TypeError, match="positional"):
+        made(*given, *named.values())
+
+
 # Objects that went wrong, each caught by the law it breaks
 
 
