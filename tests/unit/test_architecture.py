@@ -57,6 +57,7 @@ DOMAIN = frozenset(
         "permissions",
         "private",
         "provider",
+        "renewal",
         "routing",
         "sandbox",
         "surveys",
@@ -126,6 +127,7 @@ FOR_A_PROVIDER = VALUES | {
     "private",
     "processes",
     "provider",
+    "renewal",
     "sandbox",
     "watch",
 }
