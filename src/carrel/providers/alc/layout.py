@@ -9,6 +9,7 @@ import os
 from collections.abc import Iterator, Mapping
 from typing import Final, Literal
 
+from carrel import toml
 from carrel.errors import ProviderError, echo
 from carrel.provider import Project
 from carrel.providers.alc import compact, files
@@ -267,14 +268,12 @@ def _package_folders(project: Project, setting: str | None) -> list[str]:
 
 
 def _parse_variants(data: bytes) -> dict[str, str]:
-    import tomllib
-
     try:
-        table = tomllib.loads(data.decode("utf-8"))
+        table = toml.loads(data.decode("utf-8"))
     except UnicodeDecodeError:
         raise Failed(compact.NOT_UTF8) from None
-    except (ValueError, RecursionError) as error:
-        raise _malformed(compact.TOO_DEEP if isinstance(error, RecursionError) else str(error)) from None
+    except toml.TomlError as error:
+        raise _malformed(str(error)) from None
     packages = table.get("packages", {})
     if not isinstance(packages, dict):
         raise _malformed("packages is not a table")
