@@ -82,6 +82,7 @@ class Project(Value, frozen=True):
     """Where a provider works: a constructor that takes one is given it, and it is no setting.
 
     `given` are the keys that were set for it, `named` those of them that the user or a trusted file set;
+    `trusts` tells of a file's path and SHA-256 whether the user trusts that file to name places outside;
     `deny` are the patterns the operator denies to all who open project files. `read` gives what a URI
     holds, of whichever provider, to one whose tools take URIs.
     """
@@ -90,8 +91,22 @@ class Project(Value, frozen=True):
     environment: Mapping[str, str]
     given: frozenset[str] = frozenset()
     named: frozenset[str] = frozenset()
+    trusts: Callable[[str, str], bool] | None = None
     deny: tuple[str, ...] = ()
     read: Callable[[str], Reading] | None = None
+
+
+class PlacesFile(Value, frozen=True):
+    """A file of a project, other than its settings, that names places outside the project.
+
+    They count when the user trusts the file, which has this path and SHA-256. `section` is the table in which the
+    file names them.
+    """
+
+    path: str
+    digest: str
+    section: str
+    places: Mapping[str, str]
 
 
 class Route(Value, frozen=True):

@@ -16,7 +16,7 @@ MAX_STEPS: Final = 10_000_000
 MAX_WORD: Final = 4_000
 """Characters of a number or bare key. Python itself spells no number of more than 4,300 digits."""
 
-_LONG_WORD: Final = re.compile(r"[A-Za-z0-9_\-+.]{%d}" % (MAX_WORD + 1))
+_LONG_WORD: Final = re.compile(rf"[A-Za-z0-9_\-+.]{{{MAX_WORD + 1}}}")
 _BASIC: Final = r'"(?:[^"\\\n]++|\\.)*+"?'
 _LITERAL: Final = r"'[^'\n]*+'?"
 _TOKEN: Final = re.compile(

@@ -22,7 +22,7 @@ LONG = ".".join(["a"] * (MAX_DOTS + 2))
         f"x = {{ y = 1, {LONG} = 2 }}",
         f"x = [ 1,\n {{ {LONG} = 2 }} ]",
         " . ".join(["a"] * (MAX_DOTS + 2)) + " = 1",
-        ".".join(["\"a'\"", "'b\"'"] * MAX_DOTS) + " = 1",
+        ".".join(['"a\'"', "'b\"'"] * MAX_DOTS) + " = 1",
         f'"".a = 1\n{LONG} = 1',
         f'x = """ends with quotes"""""\n{LONG} = 1',
         f"x = '''ends with quotes'''''\n{LONG} = 1",
@@ -91,7 +91,9 @@ def test_hostile_text_is_refused_soon(text: str) -> None:
     assert thread_time() - began < 5
 
 
-WORDS = st.sampled_from([".", "a", '"', "'", '"""', "'''", "\\", "\n", "#", "=", "[", "]", "{", "}", ",", " ", "1", LONG])
+WORDS = st.sampled_from(
+    [".", "a", '"', "'", '"""', "'''", "\\", "\n", "#", "=", "[", "]", "{", "}", ",", " ", "1", LONG]
+)
 
 
 @given(st.lists(WORDS, max_size=40).map("".join))

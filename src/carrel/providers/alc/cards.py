@@ -7,7 +7,7 @@ from typing import Final
 from carrel import toml
 from carrel.providers.alc import compact
 from carrel.providers.alc.cache import Cache
-from carrel.providers.alc.files import Failed, FileError, Held, Stamp, open_below
+from carrel.providers.alc.files import Failed, FileError, Folder, Held, Stamp, open_below
 from carrel.value import Value
 
 MAX_KEPT: Final = 20_000
@@ -56,6 +56,10 @@ class Cards:
         summary = self._kept(held.path, held.stamp, lambda: self.summary(held))
         return None if summary is None else summary.size
 
+    def is_known(self, path: str, stamp: Stamp) -> bool:
+        """Return whether a Card was parsed as it is now."""
+        return self._cache.get(path, stamp) is not None
+
     def summary(self, held: Held) -> Summary:
         """Read what is needed of a Card that is open."""
         card = self._parse(held)
@@ -68,14 +72,14 @@ class Cards:
             scenario=_text(_inner(card, "scenario", "name")),
         )
 
-    def known(self, cards: str, folder: str, name: str, stamp: Stamp) -> Summary | None:
+    def known(self, cards: Folder, folder: str, name: str, stamp: Stamp) -> Summary | None:
         """Give what is needed of a Card by where it lies; None if it cannot be read."""
 
         def read() -> Summary:
             with open_below(cards, (folder, name)) as held:
                 return self.summary(held)
 
-        return self._kept(f"{cards}/{folder}/{name}", stamp, read)
+        return self._kept(f"{cards.path}/{folder}/{name}", stamp, read)
 
     def _kept(self, path: str, stamp: Stamp, read: Callable[[], Summary]) -> Summary | None:
         """Give what is known of a file as it is now, or learn it; that it is no TOML is kept too."""

@@ -34,7 +34,7 @@ def loads(data: bytes) -> object:
 
 
 def dumps(value: object) -> str:
-    """Spell a value; NaN and infinity become null, lone surrogates U+FFFD. ValueError if it is too deep or a number too long."""
+    """Spell a value; NaN and infinity become null, lone surrogates U+FFFD. ValueError: too deep, a number too long."""
     try:
         try:
             text = _ENCODER.encode(value)
