@@ -33,6 +33,7 @@ A provider may be called from several threads at once. A read has no side effect
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from math import inf
+from os.path import basename
 from typing import Final, Literal, NewType, Protocol, runtime_checkable
 
 from carrel.errors import ConfigError, RequestError
@@ -59,6 +60,10 @@ Exposure = NewType("Exposure", bool)
 
 ToolLevel = Literal["off", "read", "write"]
 """Which of a provider's tools exist; above `read` needs trust."""
+
+
+OUTSIDE: Final = "it names a place outside the project"
+"""Why a setting counts only with trust, where that is the reason."""
 
 
 class Section(Value, frozen=True):
@@ -107,6 +112,14 @@ class PlacesFile(Value, frozen=True):
     digest: str
     section: str
     places: Mapping[str, str]
+
+    def notes(self) -> list[str]:
+        """Return a sentence about each place, for as long as the file is not trusted."""
+        name = basename(self.path)
+        return [
+            f"[{self.section}] {key} in {name} is not in effect: {OUTSIDE}; run `carrel trust` to allow it"
+            for key in self.places
+        ]
 
 
 class Route(Value, frozen=True):

@@ -2,6 +2,7 @@
 
 import json
 import os
+from math import inf
 from pathlib import Path
 
 import pytest
@@ -87,9 +88,9 @@ def test_the_index_knows_every_thousandth_row_and_goes_on_later(tmp_path: Path) 
     (tmp_path / "file").write_bytes(rows)
     with open_below(Folder(str(tmp_path)), ("file",)) as held:
         index = Index(held.stamp)
-        first = index.seek(held, 2_500)
+        first = index.seek(held, 2_500, inf)
         known = len(index.bytes)
-        last = index.seek(held, 399_999)
+        last = index.seek(held, 399_999, inf)
 
     assert 2 < known < 400 == len(index.bytes)
     for mark in (first, last):

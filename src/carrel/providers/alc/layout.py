@@ -160,8 +160,9 @@ class Layout:
         if folder is not None:
             return Package(name, folder, "variant") if folder.holds(INIT) else None
         for place in self._package_places():
-            if place.holds(name, INIT):
-                return Package(name, place.below(name), "global")
+            folder = place.below(name)
+            if folder.holds(INIT):
+                return Package(name, folder, "global")
         return None
 
     def list_package(self, name: str, variants: Mapping[str, Folder]) -> Package | None:

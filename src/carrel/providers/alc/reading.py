@@ -16,7 +16,7 @@ from carrel.providers.alc.files import Absent, Escapes, Failed, FileError, Held,
 from carrel.providers.alc.hub import Hub
 from carrel.providers.alc.layout import INIT, Layout, Package
 from carrel.providers.alc.packages import Sources, meta_text, narrative
-from carrel.providers.alc.samples import BadRow, PageTooLarge, Samples
+from carrel.providers.alc.samples import BadRow, NotFoundYet, PageTooLarge, Samples
 from carrel.providers.alc.sessions import DoesNotFit, window
 from carrel.providers.alc.uris import Kind, Target
 from carrel.value import Value
@@ -217,6 +217,9 @@ class Reader:
             return self._samples.page(held, offset, limit)
         except BadRow as error:
             raise _broken(f"Failed to parse sample line {error.line}: {error.reason}", target) from None
+        except NotFoundYet:
+            message = f"Failed to read samples file: row {offset} was not found in time; ask again"
+            raise ProviderError(message, word="timeout", uri=target.uri) from None
         except PageTooLarge as error:
             message = f"samples page on {echo(target.uri)} exceeds {most} bytes; limit={error.fits} works"
             if not error.fits:

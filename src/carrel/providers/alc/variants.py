@@ -16,6 +16,7 @@ from carrel.marks import find_mark, working_folder
 from carrel.provider import PlacesFile, Project
 from carrel.providers.alc import compact, files
 from carrel.providers.alc.files import Failed, Folder, Stamp
+from carrel.providers.alc.uris import is_id
 from carrel.sandbox import (
     GONE,
     Missing,
@@ -36,6 +37,7 @@ MAX_BYTES: Final = 1_048_576
 """The largest `alc.toml` or `alc.local.toml` that is read. Real ones have some hundred bytes."""
 
 _FOREIGN: Final = "it belongs to another user"
+_REFUSED: Final = "its folder is denied, or belongs to another user"
 _ASTRAY: Final = "it is a link that leads out of its folder"
 
 
@@ -81,10 +83,11 @@ def outside_places(project: Project, settings: Mapping[str, object]) -> PlacesFi
     setting = settings.get("project_root")
     root = find_root(project, setting if isinstance(setting, str) else None, working_folder(project.root))
     local = None if root.folder is None else read_local(root.folder, None)
-    if local is None:
-        return None
-    top = root.jail(project).root
-    outside = {name: folder for name, folder in local.folders.items() if not is_inside(folder, top)}
+    return None if local is None else _outside(local, root.jail(project).root)
+
+
+def _outside(local: LocalFile, top: str) -> PlacesFile | None:
+    outside = {name: folder for name, folder in local.folders.items() if is_id(name) and not is_inside(folder, top)}
     return PlacesFile(local.path, local.digest, "packages", outside) if outside else None
 
 
@@ -127,11 +130,15 @@ class Variants:
             return notes
         if local.passed_over or local.problem:
             return [*notes, local.passed_over or local.problem]
-        if not self._is_trusted(local):
-            jail = root.jail(self._project)
-            for name, path in local.folders.items():
-                if Folder(path, DataFolder(jail, path, is_named=False)).refusal() is not None:
-                    notes.append(_left_out(name))
+        if self._is_trusted(local):
+            return notes
+        jail = root.jail(self._project)
+        outside = _outside(local, jail.root)
+        notes += [] if outside is None else outside.notes()
+        for name, path in local.folders.items():
+            is_told = outside is not None and name in outside.places
+            if not is_told and Folder(path, DataFolder(jail, path, is_named=False)).refusal() is not None:
+                notes.append(f"[packages] {echo(name)} in {LOCAL_FILE} is passed over: {_REFUSED}")
         return notes
 
     def _read(self, root: AlcRoot) -> LocalFile | None:
@@ -143,13 +150,6 @@ class Variants:
     def _is_trusted(self, local: LocalFile) -> bool:
         trusts = self._project.trusts
         return trusts is not None and trusts(local.path, local.digest)
-
-
-def _left_out(name: str) -> str:
-    return (
-        f"[packages] {echo(name)} in {LOCAL_FILE} is left out: it names a place outside the project, or one that is "
-        "denied; run `carrel trust` to allow it"
-    )
 
 
 def read_local(folder: str, known: LocalFile | None) -> LocalFile | None:
