@@ -16,6 +16,7 @@ from carrel.data_folder import DataFolder
 from carrel.digest import sha256
 from carrel.providers.alc.compact import NOT_UTF8
 from carrel.sandbox import GONE, Kind, Missing, Opened, Outside, Root, SandboxError, Special, Unreadable
+from carrel.value import Value
 
 NOT_REGULAR: Final = "not a regular file"
 ETAG_DIGITS: Final = 16
@@ -65,35 +66,30 @@ def etag_of(*inputs: object) -> str:
     return digest[:ETAG_DIGITS]
 
 
-class Folder:
-    """A folder of alc. `path` is for comparison and for caches; where it is confined, nothing is opened by it."""
+class Folder(Value, frozen=True):
+    """A folder of alc: the user's own at `path`, or, of confined `data`, the one that `names` lead to.
 
-    __slots__ = ("_data", "_names", "path")
+    A path is for comparison and for caches; where the folder is confined, nothing is opened by it.
+    """
 
-    def __init__(self, path: str, data: DataFolder | None = None, names: tuple[str, ...] = ()) -> None:
-        """Describe the user's own folder at `path`; or, of confined data, the folder that `names` lead to."""
-        self.path = path
-        self._data = data
-        self._names = names
-
-    def __eq__(self, other: object) -> bool:
-        return isinstance(other, Folder) and (self.path, self.is_confined) == (other.path, other.is_confined)
-
-    def __hash__(self) -> int:
-        return hash(self.path)
+    path: str
+    data: DataFolder | None = None
+    names: tuple[str, ...] = ()
 
     @property
     def is_confined(self) -> bool:
         """Whether it must lie in the project, with all that is in it."""
-        return self._data is not None
+        return self.data is not None
 
-    def below(self, *names: str) -> "Folder":
-        """Return a folder below this one."""
-        return Folder(os.path.join(self.path, *names), self._data, (*self._names, *names))
+    def below(self, name: str) -> "Folder":
+        """Return a folder in this one."""
+        if self.data is None:
+            return Folder(f"{self.path}/{name}")
+        return Folder(f"{self.path}/{name}", self.data, (*self.names, name))
 
     def open(self) -> Root:
         """Open the folder; raise `SandboxError` or `OSError`."""
-        return Root(self.path, absolute_links=True) if self._data is None else self._data.open(*self._names)
+        return Root(self.path, absolute_links=True) if self.data is None else self.data.open(*self.names)
 
     def refusal(self) -> SandboxError | None:
         """Return why a confined folder is not opened although it may be there; None if it is opened or missing."""
@@ -108,7 +104,7 @@ class Folder:
 
     def is_there(self) -> bool:
         """Return whether it is a folder that may be opened."""
-        if self._data is None:
+        if self.data is None:
             return os.path.isdir(self.path)
         try:
             self.open().close()
@@ -116,21 +112,21 @@ class Folder:
             return False
         return True
 
-    def holds(self, *names: str) -> bool:
+    def holds(self, name: str) -> bool:
         """Return whether there is anything by that name, links followed; what cannot be looked at is there."""
         try:
-            self.stat(*names)
+            self.stat(name)
         except OSError as error:
             return error.errno not in GONE
         except SandboxError as error:
             return isinstance(error, Special | Unreadable)
         return True
 
-    def stat(self, *names: str) -> os.stat_result:
+    def stat(self, name: str = "") -> os.stat_result:
         """Describe a file in it, or the folder itself, links followed; raise `SandboxError` or `OSError`."""
-        if self._data is None:
-            return os.stat(os.path.join(self.path, *names))
-        with self.open() as root, root.open(names) as opened:
+        if self.data is None:
+            return os.stat(f"{self.path}/{name}")
+        with self.open() as root, root.open((name,) if name else ()) as opened:
             return opened.stat
 
     def scan(self) -> list[tuple[str, Kind]]:

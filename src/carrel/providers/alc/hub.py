@@ -169,7 +169,7 @@ class Hub:
 
     def _is_known(self, seen: Seen) -> bool:
         """Return whether a package's source and Cards were all parsed as they are now."""
-        cards = self._layout.place("cards", seen.package.name)
+        cards = self._layout.place("cards").below(seen.package.name)
         return self._sources.known(seen.package.init, seen.stamp) is not None and all(
             self._cards.is_known(f"{cards.path}/{name}", stamp) for name, stamp in seen.cards
         )

@@ -19,7 +19,7 @@ from carrel.marks import working_folder
 from carrel.provider import Project
 from carrel.providers.alc import files
 from carrel.providers.alc.files import Absent, Failed, FileError, Folder, Stamp, list_files
-from carrel.providers.alc.variants import MAX_BYTES, PROJECT_FILE, Variants
+from carrel.providers.alc.variants import MAX_BYTES, PROJECT_FILE, AlcRoot, Variants
 from carrel.value import Value
 
 log = logging.getLogger(__name__)
@@ -80,7 +80,7 @@ class Layout:
         self._packages_path = self._package_folders(packages_path)
         self._variants = Variants(project, project_root)
         self._warned = ""
-        self._hub: tuple[str, Stamp, bool] | None = None
+        self._hub: tuple[AlcRoot, Stamp, Folder | None] | None = None
 
     # Places
 
@@ -119,9 +119,9 @@ class Layout:
         """Return the first candidate that is a folder."""
         return next((place for place in self._log_dirs if place.is_there()), None)
 
-    def place(self, *names: str) -> Folder:
-        """Return a folder below the home."""
-        return self.home.below(*names)
+    def place(self, name: str) -> Folder:
+        """Return a folder in the home."""
+        return self.home.below(name)
 
     def notes(self) -> list[str]:
         """Return a sentence about each place that is not served though something names it."""
@@ -193,12 +193,13 @@ class Layout:
             return
         try:
             with files.open_below(Folder(root.folder), (PROJECT_FILE,)) as held:
-                if self._hub is None or self._hub[:2] != (root.folder, held.stamp):
-                    self._hub = root.folder, held.stamp, _has_hub(held)
+                if self._hub is None or self._hub[:2] != (root, held.stamp):
+                    folder = Folder(root.folder) if root.is_users else self._confined(root.folder)
+                    self._hub = root, held.stamp, folder if _has_hub(held) else None
         except FileError:
             return
-        if self._hub[2]:
-            yield Folder(root.folder) if root.is_users else self._confined(root.folder)
+        if self._hub[2] is not None:
+            yield self._hub[2]
 
     # Other names
 
@@ -235,7 +236,7 @@ class Layout:
             return None
         except Failed as error:
             raise ProviderError(f"Failed to read cards dir: {error.reason}", word="unreadable") from None
-        return next((folder for folder in folders if cards.holds(folder, name)), None)
+        return next((folder for folder in folders if cards.below(folder).holds(name)), None)
 
 
 def folders_in(place: Folder) -> list[str]:

@@ -168,7 +168,7 @@ class Listing:
             return _newest_first(sessions, lambda name: folder.stat(f"{name}.json"))
         cards = self._layout.cards()
         return _newest_first(
-            _matching(cards, prefix), lambda name: self._layout.place("cards", cards[name]).stat(f"{name}.toml")
+            _matching(cards, prefix), lambda name: self._layout.place("cards").below(cards[name]).stat(f"{name}.toml")
         )
 
 

@@ -99,6 +99,7 @@ class Variants:
         self._setting = setting
         self._start = working_folder(project.root)
         self._known: LocalFile | None = None
+        self._folders: tuple[tuple[LocalFile, AlcRoot, bool], dict[str, Folder]] | None = None
 
     def root(self) -> AlcRoot:
         """Return where the file is looked for, now."""
@@ -112,14 +113,20 @@ class Variants:
             return {}
         if local.problem:
             raise ProviderError(local.problem, word="unreadable")
-        is_trusted = self._is_trusted(local)
-        jail = root.jail(self._project)
-        found = {}
-        for name, path in local.folders.items():
-            folder = Folder(path) if is_trusted else Folder(path, DataFolder(jail, path, is_named=False))
-            if folder.is_there():
-                found[name] = folder
-        return found
+        folders = self._described(local, root)
+        return {name: folder for name, folder in folders.items() if folder.is_there()}
+
+    def _described(self, local: LocalFile, root: AlcRoot) -> dict[str, Folder]:
+        """Return the folders of a file, the same objects as long as nothing changed."""
+        state = (local, root, self._is_trusted(local))
+        if self._folders is None or self._folders[0] != state:
+            jail = root.jail(self._project)
+            data = {
+                name: None if state[2] else DataFolder(jail, path, is_named=False)
+                for name, path in local.folders.items()
+            }
+            self._folders = state, {name: Folder(path, data[name]) for name, path in local.folders.items()}
+        return self._folders[1]
 
     def notes(self) -> list[str]:
         """Return a sentence about each thing that is passed over."""
@@ -130,14 +137,11 @@ class Variants:
             return notes
         if local.passed_over or local.problem:
             return [*notes, local.passed_over or local.problem]
-        if self._is_trusted(local):
-            return notes
-        jail = root.jail(self._project)
-        outside = _outside(local, jail.root)
+        outside = None if self._is_trusted(local) else _outside(local, root.jail(self._project).root)
         notes += [] if outside is None else outside.notes()
-        for name, path in local.folders.items():
+        for name, folder in self._described(local, root).items():
             is_told = outside is not None and name in outside.places
-            if not is_told and Folder(path, DataFolder(jail, path, is_named=False)).refusal() is not None:
+            if not is_told and folder.refusal() is not None:
                 notes.append(f"[packages] {echo(name)} in {LOCAL_FILE} is passed over: {_REFUSED}")
         return notes
 
