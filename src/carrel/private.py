@@ -62,3 +62,9 @@ def _sync_folder(path: str) -> None:
         os.fsync(descriptor)
     finally:
         os.close(descriptor)
+
+
+def keep_out_of_git(folder: int) -> None:
+    """Write a `.gitignore` that covers the whole folder, given by its handle; one that is there stays."""
+    with suppress(FileExistsError), open(os.open(".gitignore", _NEW, FILE_MODE, dir_fd=folder), "wb") as file:
+        file.write(b"*\n")
