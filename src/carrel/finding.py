@@ -10,6 +10,7 @@ from typing import Final
 
 from carrel.digest import sha256
 from carrel.errors import ConfigError
+from carrel.toml import Table, TomlError, parse_toml
 from carrel.value import Value
 
 FILE_NAME: Final = "carrel.toml"
@@ -17,8 +18,6 @@ MAX_FILE_BYTES: Final = 1_048_576
 _FOREIGN: Final = "it belongs to another user"
 _ABROAD: Final = "its folder belongs to another user"
 _ASTRAY: Final = "it is a link that leads out of its folder"
-
-Table = dict[str, object]
 
 
 class ProjectFile(Value, frozen=True):
@@ -166,11 +165,7 @@ def _tool_table(path: str, content: bytes) -> Table | None:
 
 
 def _parse(path: str, content: bytes) -> Table:
-    import tomllib  # only where there is a file to read
-
     try:
-        return tomllib.loads(content.decode("utf-8-sig"))
-    except tomllib.TOMLDecodeError as error:
-        raise ConfigError(f"{path}: not valid TOML: {error}") from None
-    except UnicodeDecodeError as error:
-        raise ConfigError(f"{path}: not UTF-8 at byte {error.start}; save it as UTF-8") from None
+        return parse_toml(content, MAX_FILE_BYTES)
+    except TomlError as error:
+        raise ConfigError(f"{path}: {error}") from None

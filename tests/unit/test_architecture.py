@@ -33,6 +33,7 @@ VALUES = frozenset(
         "remembering",
         "template",
         "times",
+        "toml",
         "uri",
         "value",
         "version",
