@@ -133,6 +133,11 @@ class Config:
         """Give a section's keys and values."""
         return {key: setting.value for key, setting in self.sections.get(section, {}).items()}
 
+    def named(self, section: str) -> frozenset[str]:
+        """Return the keys of a section that the user set, or a project file that the user trusts."""
+        keys = self.sections.get(section, {}).items()
+        return frozenset(key for key, setting in keys if self.is_trusted or setting.layer != "project")
+
     def located(self, error: ConfigError) -> ConfigError:
         """Say of a mistake in a section, as `[section] key: …`, where that was set."""
         found = _AT_FAULT.match(str(error))

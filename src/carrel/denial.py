@@ -43,11 +43,11 @@ class Denial:
             or loosely.decide(alike, octets(folded), is_folder=is_folder)
         )
 
-    def covers_file(self, segments: Sequence[str]) -> bool:
-        """Tell whether a file is denied, by its name or by that of a folder above it."""
+    def covers_path(self, segments: Sequence[str], is_folder: bool) -> bool:
+        """Return whether a file or folder is denied, by its name or by that of a folder above it."""
         way, last = "", len(segments) - 1
         for at, name in enumerate(segments):
-            if self.covers(segments[:at], way, name, is_folder=at != last):
+            if self.covers(segments[:at], way, name, is_folder=is_folder or at != last):
                 return True
             way += f"{octets(name)}/"
         return False

@@ -131,6 +131,7 @@ def _build(known: detect.Known, config: Config, catalog: Catalog) -> Provider:
         config.root,
         config.environment,
         given=frozenset(values),
+        named=config.named(known.name),
         deny=tuple(config.values("workspace").get("deny") or ()),
         read=catalog.read,
     )

@@ -10,6 +10,7 @@ from typing import Final
 
 from carrel.digest import sha256
 from carrel.errors import ConfigError
+from carrel.sandbox import belongs_here
 from carrel.toml import Table, TomlError, parse_toml
 from carrel.value import Value
 
@@ -96,13 +97,9 @@ def _is_repository(folder: str) -> bool:
 
 def _is_own(path: str) -> bool:
     try:
-        return _belongs_here(os.lstat(path))
+        return belongs_here(os.lstat(path))
     except OSError:
         return False
-
-
-def _belongs_here(found: os.stat_result) -> bool:
-    return not hasattr(os, "getuid") or found.st_uid in (0, os.getuid())
 
 
 def _read_own(path: str, passed_over: list[str], only_with: bytes = b"") -> bytes | None:
@@ -133,7 +130,7 @@ def _look(path: str) -> tuple[str, str]:
     """Give where a file is, and why it is to be passed over, if it is."""
     found = os.lstat(path)
     target = os.path.realpath(path) if stat.S_ISLNK(found.st_mode) else path
-    if not _belongs_here(found):
+    if not belongs_here(found):
         return target, _FOREIGN
     folder = os.path.dirname(path)
     if not _is_own(folder):
@@ -146,7 +143,7 @@ def _read(path: str) -> tuple[bytes | None, bool]:
     descriptor = os.open(path, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC)
     try:
         found = os.fstat(descriptor)
-        return (_whole(descriptor) if stat.S_ISREG(found.st_mode) else None), _belongs_here(found)
+        return (_whole(descriptor) if stat.S_ISREG(found.st_mode) else None), belongs_here(found)
     finally:
         os.close(descriptor)
 

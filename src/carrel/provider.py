@@ -81,14 +81,15 @@ class Section(Value, frozen=True):
 class Project(Value, frozen=True):
     """Where a provider works: a constructor that takes one is given it, and it is no setting.
 
-    `given` are the keys that were set for it; `deny` are the patterns the operator denies to
-    whoever opens project files. `read` gives what a URI holds, of whichever provider, to one
-    whose tools take URIs.
+    `given` are the keys that were set for it, `named` those of them that the user or a trusted file set;
+    `deny` are the patterns the operator denies to all who open project files. `read` gives what a URI
+    holds, of whichever provider, to one whose tools take URIs.
     """
 
     root: str
     environment: Mapping[str, str]
     given: frozenset[str] = frozenset()
+    named: frozenset[str] = frozenset()
     deny: tuple[str, ...] = ()
     read: Callable[[str], Reading] | None = None
 

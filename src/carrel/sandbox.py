@@ -9,12 +9,15 @@ SandboxError             carries no path and no system text
 ├── Missing              nothing there; also a dangling link, a file used as a folder
 │   └── Looping          links that lead round and round
 ├── Outside              a step above the root, or an absolute link, whether or not its target exists
+├── Forbidden            a name on the way is one that the guard refuses, whether or not anything is there
+├── Foreign              a folder of another user
 ├── Special              a FIFO, a socket, a device: nothing was read
 └── Unreadable           the system refused; `errno` says why
 
-Who may read what, and which error a client sees, is left to the providers. Many threads may use one
-Root, and close it when none does; an Opened belongs to one thread. On a file system that ignores case
-a name not spelled as on disk is missing; a mount inside the root is taken to be like the root.
+A `Root` may have a guard, which refuses names: those asked for, and those that links lead to. Everything
+else about who may read what, and which error a client sees, is left to the providers. Many threads may
+use one Root, and close it when none does; an Opened belongs to one thread. On a file system that ignores
+case a name not spelled as on disk is missing; a mount inside the root is taken to be like the root.
 """
 
 import errno
@@ -23,7 +26,7 @@ import itertools
 import os
 import stat
 import sys
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Final, Literal, Self
 
 from carrel import openat2
@@ -36,6 +39,13 @@ GONE: Final = frozenset({errno.ENOENT, errno.ENOTDIR, errno.ENAMETOOLONG, errno.
 ENCODING: Final = (sys.getfilesystemencoding(), sys.getfilesystemencodeerrors())
 
 Kind = Literal["file", "folder", "link", "special"]  # a link is a link, wherever it leads
+
+Guard = Callable[[tuple[str, ...], bool], bool]
+"""Return whether a path below the root is refused by one of its names; the flag says that the last is a folder's."""
+
+Refused = frozenset[Kind]
+NEITHER: Final[Refused] = frozenset()
+BOTH: Final[Refused] = frozenset({"file", "folder"})
 
 
 def is_inside(place: str, folder: str) -> bool:
@@ -61,6 +71,14 @@ class Looping(Missing):
 
 class Outside(SandboxError):
     """It would leave the root."""
+
+
+class Forbidden(SandboxError):
+    """The guard refuses one of its names."""
+
+
+class Foreign(SandboxError):
+    """The folder belongs to another user."""
 
 
 class Special(SandboxError):
@@ -156,36 +174,81 @@ class Root(Handle):
     `path` is its real path, for logs and aliases only. With `absolute_links` an absolute link whose
     target begins with that path is walked from the root. `use_openat2`: True from the first open,
     False never, None once there were enough opens to pay for loading it. `fast` is that call, where
-    it is in use; else the walk serves.
+    it is in use; else the walk serves. `guard` refuses names; see `Guard`.
     """
 
     def __init__(
-        self, folder: str | os.PathLike[str], *, absolute_links: bool = False, use_openat2: bool | None = None
+        self,
+        folder: str | os.PathLike[str],
+        *,
+        absolute_links: bool = False,
+        use_openat2: bool | None = None,
+        guard: Guard | None = None,
+        handle: int | None = None,
     ) -> None:
+        """Open the folder, or take over a handle of it; `folder` is its real path then."""
         if os.open not in os.supports_dir_fd:
             raise OSError(errno.ENOTSUP, "Folder handles need a POSIX system")
-        self.path = os.path.realpath(folder, strict=True)
-        self.fd = os.open(self.path, openat2.PASSING)
+        self.path = os.path.realpath(folder, strict=True) if handle is None else os.fspath(folder)
+        self.fd = os.open(self.path, openat2.PASSING) if handle is None else handle
         self._anchor = self.path.rstrip("/") + "/" if absolute_links else None
         self.fast = openat2.find() if use_openat2 else None
         self._walks_left = WALKS_FIRST if use_openat2 is None else 0
         # Whether other spellings find a name. macOS takes even two spellings of one accent for one.
         self._folds = True if sys.platform == "darwin" else None
+        self._guard = guard
+        self._judge = None if guard is None else functools.lru_cache(maxsize=4_096)(functools.partial(_judge, guard))
 
     def open(self, segments: Sequence[str]) -> Opened:
         """Open a regular file or a folder below the root; without segments, the root itself."""
+        if self._judge is None:
+            return self._open(segments)
+        refused = self._judge(tuple(segments))
+        if not refused:
+            return self._open(segments)
+        if refused != BOTH:  # a name may be refused to files and not to folders, or the other way round
+            try:
+                return _admitted(self._open(segments), refused)
+            except SandboxError:
+                pass
+        raise Forbidden
+
+    def _open(self, segments: Sequence[str]) -> Opened:
         path = _joined(tuple(segments))
         try:
-            opened = self._open_fast(path, segments) or Walk(self.fd, self._anchor).open(segments)
+            opened = self._open_fast(path, segments) or self._walk().open(segments)
             if self._folds is None:
                 self._folds = self._finds_swapped(segments)
             if not self._folds or openat2.is_named(opened.fd, self.fd, path):
                 return opened
             opened.close()
-            return Walk(self.fd, self._anchor, spelled=True).open(segments)
+            return self._walk(spelled=True).open(segments)
         except (OSError, UnicodeEncodeError) as error:
             failure = _failure(error)
         raise failure
+
+    def _walk(self, *, spelled: bool = False) -> "Walk":
+        return Walk(self.fd, self._anchor, spelled=spelled, guard=self._guard)
+
+    def below(self, segments: Sequence[str]) -> "Root":
+        """Open a folder beneath as a root of its own: the very folder that was checked, with the same guard.
+
+        Raise `Foreign` if it belongs neither to this user, nor to the system's administrator, nor to the
+        owner of this root.
+        """
+        with self.open(segments) as opened:
+            if not opened.is_folder:
+                raise Missing
+            if not belongs_here(opened.stat, os.fstat(self.fd).st_uid):
+                raise Foreign
+            guard, way = self._guard, opened.real
+            return Root(
+                os.path.join(self.path, *way),
+                absolute_links=self._anchor is not None,
+                use_openat2=True if self.fast is not None else None,
+                guard=None if guard is None else lambda names, is_folder: guard((*way, *names), is_folder),
+                handle=os.dup(opened.fd),
+            )
 
     def _open_fast(self, path: str, segments: Sequence[str]) -> Opened | None:
         """Open in one system call, or give None: then the walk decides, and says what is wrong.
@@ -226,13 +289,14 @@ class Walk:
     passed, never to wherever that folder's parent may be by now.
     """
 
-    def __init__(self, root: int, anchor: str | None, *, spelled: bool = False) -> None:
+    def __init__(self, root: int, anchor: str | None, *, spelled: bool = False, guard: Guard | None = None) -> None:
         self.folders = [root]
         self.names: list[str] = []
         self.ahead: list[str] = []  # the next one last
         self.links = 0
         self.anchor = anchor
         self.spelled = spelled
+        self.guard = guard
 
     def open(self, segments: Sequence[str]) -> Opened:
         """Go all the way, and give back every folder that was passed."""
@@ -243,7 +307,10 @@ class Walk:
                 if name == "..":
                     self._climb(1)
                 elif name not in ("", "."):  # a link may say `a//b/.`
+                    refused = self._refused(name)
                     found = self._step(name)
+                    if refused and not isinstance(found, int):
+                        raise Forbidden
                     if found is None:
                         raise Outside if self._would_leave() else Missing
                     if isinstance(found, str):
@@ -252,10 +319,22 @@ class Walk:
                         self.folders.append(found)
                         self.names.append(name)
                     else:
-                        return Opened(found, (*self.names, name))
+                        return _admitted(Opened(found, (*self.names, name)), refused)
             return Opened(os.open(".", openat2.LISTING, dir_fd=self.folders[-1]), tuple(self.names))
         finally:
             self._climb(len(self.names))
+
+    def _refused(self, name: str) -> Refused:
+        """Return what may not have a name that a link led to; raise where nothing may.
+
+        Names that were asked for are judged by the root, before anything is opened.
+        """
+        if self.guard is None or not self.links:
+            return NEITHER
+        refused = _judge(self.guard, (*self.names, name))
+        if refused == BOTH or (self.ahead and "folder" in refused):
+            raise Forbidden
+        return NEITHER if self.ahead else refused
 
     def _step(self, name: str) -> int | str | None:
         if self.spelled and name not in openat2.names(self.folders[-1]):
@@ -284,6 +363,27 @@ class Walk:
         if self.links > MAX_LINKS:
             raise Looping
         self.ahead.extend(reversed(target.split("/")))
+
+
+def _judge(guard: Guard, segments: tuple[str, ...]) -> Refused:
+    """Return which kinds the guard refuses under this path."""
+    if not segments:
+        return NEITHER
+    kinds: tuple[Kind, Kind] = ("file", "folder")
+    return frozenset(kind for kind in kinds if guard(segments, kind == "folder"))
+
+
+def _admitted(opened: Opened, refused: Refused) -> Opened:
+    """Return what was opened, unless its kind is refused: then close it and raise `Forbidden`."""
+    if ("folder" if opened.is_folder else "file") not in refused:
+        return opened
+    opened.close()
+    raise Forbidden
+
+
+def belongs_here(found: os.stat_result, *others: int) -> bool:
+    """Return whether a file belongs to this user, to the system's administrator, or to one of the others."""
+    return not hasattr(os, "getuid") or found.st_uid in (0, os.getuid(), *others)
 
 
 def _checked(segments: tuple[str, ...]) -> str:

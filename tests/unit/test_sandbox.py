@@ -14,7 +14,7 @@ from pathlib import Path
 import pytest
 
 from carrel import openat2, sandbox
-from carrel.sandbox import Missing, Opened, Outside, Root, Special, Unreadable, Walk, is_inside
+from carrel.sandbox import Forbidden, Missing, Opened, Outside, Root, Special, Unreadable, Walk, is_inside
 from tests.workspaces import handles
 
 SOURCES = Path(sandbox.__file__).parents[1]
@@ -617,3 +617,82 @@ def test_the_working_folder_is_where_it_is(tmp_path: Path, monkeypatch: pytest.M
 
     assert is_inside(".", str(tmp_path))
     assert is_inside("", str(tmp_path))
+
+
+# A guard
+
+
+def denied(segments: tuple[str, ...], is_folder: bool) -> bool:
+    """Refuse `secret` and all below it, and files whose names end with `.key`."""
+    return "secret" in segments or (not is_folder and segments[-1].endswith(".key"))
+
+
+@pytest.fixture(params=[True, False], ids=["openat2", "walk"])
+def guarded(request: pytest.FixtureRequest, folder: Path) -> Iterator[Root]:
+    (folder / "secret").mkdir()
+    (folder / "secret" / "plain.txt").write_bytes(b"hidden")
+    (folder / "rsa.key").write_bytes(b"hidden")
+    (folder / "folder.key").mkdir()
+    (folder / "folder.key" / "a.txt").write_bytes(b"open")
+    with Root(folder, use_openat2=request.param, guard=denied) as opened:
+        yield opened
+
+
+@pytest.mark.parametrize(
+    "path", ["secret", "secret/plain.txt", "secret/none.txt", "rsa.key", "none.key", "lib/none.key", "none/secret/x"]
+)
+def test_a_name_the_guard_refuses_is_forbidden_whether_or_not_it_exists(guarded: Root, path: str) -> None:
+    with pytest.raises(Forbidden):
+        guarded.open(path.split("/"))
+
+
+@pytest.mark.parametrize(
+    "target",
+    ["secret", "secret/plain.txt", "secret/none", "rsa.key", "none.key", "secret/../lib/main.dart", "lib/../secret"],
+)
+def test_a_link_to_what_the_guard_refuses_is_forbidden_whether_or_not_it_exists(
+    guarded: Root, folder: Path, target: str
+) -> None:
+    (folder / "link").symlink_to(target)
+
+    with pytest.raises(Forbidden):
+        guarded.open(("link",))
+
+
+def test_a_link_whose_own_name_is_refused_is_forbidden_on_the_way_of_another(guarded: Root, folder: Path) -> None:
+    (folder / "link").symlink_to("next.key")
+    (folder / "next.key").symlink_to("lib/main.dart")
+
+    with pytest.raises(Forbidden):
+        guarded.open(("link",))
+
+
+def test_a_folder_may_have_a_name_that_is_refused_to_files(guarded: Root, folder: Path) -> None:
+    (folder / "link").symlink_to("folder.key")
+
+    for path in ("folder.key", "link"):
+        with guarded.open((path,)) as opened:
+            assert opened.is_folder
+        assert content(guarded.open((path, "a.txt"))) == b"open"
+
+
+def test_a_root_below_keeps_the_guard_and_stays_below(guarded: Root, folder: Path) -> None:
+    (folder / "lib" / "up").symlink_to("../empty")
+    with guarded.below(("lib",)) as inner:
+        assert inner.path == str(folder / "lib")
+        assert content(inner.open(("main.dart",))) == b"void main() {}\n"
+        with pytest.raises(Forbidden):
+            inner.open(("none.key",))
+        with pytest.raises(Outside):
+            inner.open(("up",))
+
+
+def test_a_root_below_is_the_folder_that_was_checked(guarded: Root, folder: Path) -> None:
+    with guarded.below(("lib",)) as inner:
+        (folder / "lib").rename(folder / "moved")
+        assert content(inner.open(("main.dart",))) == b"void main() {}\n"
+
+
+def test_a_file_is_no_root(guarded: Root) -> None:
+    with pytest.raises(Missing):
+        guarded.below(("lib", "main.dart"))

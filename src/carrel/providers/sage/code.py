@@ -76,7 +76,7 @@ class Code:
         """Give a project file's text; None if it is missing, denied, outside or too large."""
         try:
             with self._open(file) as opened:
-                if opened.is_folder or opened.stat.st_size > self._max_bytes or self._deny.covers_file(opened.real):
+                if opened.is_folder or opened.stat.st_size > self._max_bytes:
                     return None
                 return opened.read(0, self._max_bytes + 1).decode(errors="replace")
         except (OSError, SandboxError, ValueError):
@@ -85,10 +85,10 @@ class Code:
     def _open(self, file: str) -> Opened:
         """Open what a path in a memory names, if that is a file of the project that may be read."""
         segments = tuple(part for part in file.split("/") if part not in ("", "."))
-        if not segments or file.startswith("/") or ".." in segments or self._deny.covers_file(segments):
+        if not segments or file.startswith("/") or ".." in segments:
             raise ValueError("it names no file of the project")
         if self._root is None:
-            self._root = Root(self._project.root)
+            self._root = Root(self._project.root, guard=self._deny.covers_path)
         return self._root.open(segments)
 
     def close(self) -> None:
