@@ -1,8 +1,7 @@
 """Files, environment and flags to settings: layered, checked, each with its origin.
 
 user file < project file < environment < flags. The project file is `carrel.toml`, or
-`[tool.carrel]` in `pyproject.toml`, found upwards from the working folder. Its folder
-is the project's root; without one, the nearest folder with `.git`, else the working folder.
+`[tool.carrel]` in `pyproject.toml`, in the project's root; `finding` says which folder that is.
 A stranger's project file may not start programs, nor reach outside: that needs trust.
 """
 
@@ -122,6 +121,10 @@ class Config:
         """Everything that is not in effect, and why."""
         return (*((_TOO_MUCH,) if self.place.is_too_much else ()), *self.place.passed_over, *map(str, self.withheld))
 
+    def elsewhere(self) -> list[str]:
+        """Return a note for each place near the project whose data is not served here; looked for now."""
+        return finding.elsewhere(self.root, self.environment)
+
     def http(self) -> HttpSettings:
         """Give who may connect."""
         try:
@@ -184,9 +187,12 @@ def schema(section: str, where: str) -> Schema:
     raise ConfigError(f"{where}: there is no section [{section}]{settings.nearest(section, known_names)}")
 
 
-def load(start: str, environment: Mapping[str, str], flags: Sequence[tuple[str, str, str]] = ()) -> Config:
-    """Gather the settings for the project around `start`. `flags` are (section, key, text)."""
-    config = Config(finding.find(start, environment), environment)
+def load(named: str | None, environment: Mapping[str, str], flags: Sequence[tuple[str, str, str]] = ()) -> Config:
+    """Gather the settings for a project: the folder that was named, or the project around the working folder.
+
+    `flags` are (section, key, text).
+    """
+    config = Config(finding.find(named, environment), environment)
     user_file = os.path.join(config_folder(environment), "config.toml")
     if os.path.isfile(user_file):
         _take_file(config, "user", user_file, finding.read_table(user_file))

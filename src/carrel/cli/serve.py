@@ -26,7 +26,7 @@ class Option(Value, frozen=True):
 
 
 OPTIONS: Final = (
-    Option("--project", "DIR", "Serve the project around DIR instead of the working folder."),
+    Option("--project", "DIR", "Serve the folder DIR instead of the project around the working folder."),
     Option("--only", "NAMES", "Serve only these providers, separated by commas.", "only"),
     Option("--without", "NAMES", "Leave these providers out.", "without"),
     Option("--max-message-mb", "N", "Largest message either way (default 2).", "max_message_mb"),
@@ -45,7 +45,7 @@ class Parsed:
     """What the flags say."""
 
     def __init__(self) -> None:
-        self.project = "."
+        self.project: str | None = None
         self.flags: list[tuple[str, str, str]] = []
         self.is_quiet = False
         self.is_debug = False
@@ -105,7 +105,7 @@ def parse(words: Sequence[str]) -> Parsed:
             _take(parsed, option.flag, value)
     if not parsed.has_token and parsed.http is None:
         raise ConfigError("--no-token goes with --http; stdin and stdout have no token")
-    if not os.path.isdir(parsed.project):
+    if parsed.project is not None and not os.path.isdir(parsed.project):
         raise ConfigError(f"--project {parsed.project}: there is no such folder")
     return parsed
 

@@ -6,7 +6,7 @@ carrel://health    JSON: what works, and what does not and why
 """
 
 import json
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from itertools import islice
 from typing import Any, Final
 
@@ -46,8 +46,16 @@ class Guide:
     summary = "What is on this desk, and how to use it."
     asks_others = True
 
-    def __init__(self, catalog: Catalog, title: str = "this project", notes: Sequence[str] = ()) -> None:
+    def __init__(
+        self,
+        catalog: Catalog,
+        title: str = "this project",
+        notes: Sequence[str] = (),
+        elsewhere: Callable[[], Sequence[str]] = tuple,
+    ) -> None:
+        """Make it; `notes` are known now, those of `elsewhere` are looked for when the guide is read."""
         self._catalog = catalog
+        self._elsewhere = elsewhere
         self._title = title
         self._notes = tuple(notes)
 
@@ -85,7 +93,7 @@ class Guide:
         parts = [f"# The desk of {self._title}\n", f"{_overview(self._others())}\n"]
         parts += [self._section(mounted) for mounted in self._others()]
         parts.append(_READING_PARTS)
-        problems = self._problems()
+        problems = [*self._problems(), *self._elsewhere()]
         if problems:
             parts.append("## Not served\n\n" + "".join(f"- {problem}\n" for problem in problems))
         return Text("\n".join(parts))
