@@ -19,7 +19,7 @@ from typing import Final
 from tests.hostile.attacks import ATTACKS, OTHER
 from tests.hostile.place import CARREL, Place
 from tests.hostile.talking import LEGACY, MODERN, Conversation, Http, Late, Stdio, patience_s
-from tests.hostile.tracing import Seen, Trace
+from tests.hostile.tracing import NOTHING_SEEN, Seen, Trace
 
 MAX_READS: Final = 120
 """Of what is listed: a terabyte of names is not what is tried here."""
@@ -34,7 +34,7 @@ class Evidence:
     terminal: str = ""
     instructions: str = ""
     late: list[str] = field(default_factory=list)
-    seen: Seen = Seen((), frozenset(), frozenset())
+    seen: Seen = NOTHING_SEEN
     peak_kb: int = 0
     ended_s: float = 0.0
     exit_codes: list[int] = field(default_factory=list)
@@ -182,7 +182,7 @@ def _address(process: "subprocess.Popen[bytes]") -> tuple[int, str] | None:
     return None
 
 
-COMMANDS: Final = (
+COMMANDS: Final[tuple[list[str], ...]] = (
     [],
     ["ls"],
     ["templates"],
@@ -236,7 +236,7 @@ def command_line(place: Place) -> Evidence:
     with tempfile.TemporaryDirectory() as folder:
         trace = Trace([sys.executable, "-P", "-c", _DRIVER, json.dumps(COMMANDS)], Path(folder), "commands")
         ours, theirs = pty.openpty()
-        with open(ours, "rb", buffering=0):
+        with contextlib.closing(os.fdopen(ours, "rb", buffering=0)):
             with subprocess.Popen(
                 trace.command, stdin=theirs, stdout=theirs, stderr=theirs, cwd=place.root, env=place.environment
             ) as process:

@@ -1,7 +1,6 @@
 """What must hold for every face over every repository, as functions from evidence to complaints."""
 
 import base64
-import os
 import re
 import sys
 from collections.abc import Callable, Iterator
@@ -54,7 +53,7 @@ def nothing_outside_is_opened(evidence: Evidence, place: Place) -> Iterator[str]
     """A file was opened that is neither the project's, nor Carrel's, nor the system's."""
     own = [place.home / name for name in (".config/carrel", ".local/state/carrel", ".cache/carrel", "runtime")]
     allowed = tuple(map(str, (place.root, *own, sys.prefix, sys.base_prefix, sys.exec_prefix, _SOURCE)))
-    for path in sorted(evidence.seen.opened | {one for one in evidence.seen.watched if os.path.isabs(one)}):
+    for path in sorted(evidence.seen.opened | {one for one in evidence.seen.watched if one.startswith("/")}):
         is_allowed = any(path == one or path.startswith(f"{one}/") for one in allowed)
         if not is_allowed and not _OF_THE_SYSTEM.match(path):
             yield path

@@ -6,6 +6,7 @@ import socket
 import sqlite3
 import struct
 from collections.abc import Callable, Mapping
+from pathlib import Path
 from typing import Final
 
 from tests.hostile.place import CANARY, ESCAPES, Place, knowledge_index, run_log
@@ -150,7 +151,7 @@ def sockets(place: Place) -> None:
         folder = os.open((place.root / name).parent, os.O_RDONLY)
         try:  # the name of a socket may have a hundred bytes; this one has few
             with socket.socket(socket.AF_UNIX) as made:
-                made.bind(f"/proc/self/fd/{folder}/{os.path.basename(name)}")
+                made.bind(f"/proc/self/fd/{folder}/{Path(name).name}")
         finally:
             os.close(folder)
 

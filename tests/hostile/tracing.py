@@ -35,6 +35,9 @@ class Seen(NamedTuple):
     watched: frozenset[str]
 
 
+NOTHING_SEEN: Final = Seen((), frozenset(), frozenset())
+
+
 class Trace:
     """A command line that is watched, if that can be done here, and what was seen."""
 
@@ -45,7 +48,7 @@ class Trace:
     def seen(self, pid: int) -> Seen:
         """Return what the process did, once it has ended."""
         if not _tracer():
-            return Seen((), frozenset(), frozenset())
+            return NOTHING_SEEN
         ended = re.compile(rf"^{pid} +\+\+\+ (?:exited|killed)", re.MULTILINE)
         text = until(lambda: (found := self._file.read_text(errors="replace")) and ended.search(found) and found)
         lines = str(text).splitlines()

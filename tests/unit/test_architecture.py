@@ -30,6 +30,7 @@ VALUES = frozenset(
         "hurry",
         "limits",
         "model",
+        "printable",
         "remembering",
         "template",
         "times",
