@@ -17,6 +17,7 @@ from carrel.allowance import Allowance
 from carrel.answering import Answers, Job, Send
 from carrel.batches import together
 from carrel.boundary import attempt
+from carrel.cancellation import Cancellable, Cancelled
 from carrel.catalog import Catalog
 from carrel.content import too_large
 from carrel.errors import ProtocolError, ProviderError, RequestError, TooLarge
@@ -204,6 +205,8 @@ class Connection:
                 answer = self._fail(Job(call), error)
             except TakesAWhile:
                 pass
+            except Cancelled:
+                answer = None
             finally:
                 is_overtaken = self._inline.pop(call.key, None) is None
         if is_overtaken:
@@ -323,14 +326,24 @@ class Connection:
         return method == "tools/call" or (method in _OPENING and is_on_event_loop())
 
     def _run_aside(self, job: Job) -> bytes | None:
-        """Answer a call on another thread."""
+        """Answer a call on another thread; return nothing if it was given up meanwhile."""
+        running = job.running
         with ActingAs(self._access):
-            if job.found is None and job.call.method == "resources/read":
-                try:
-                    job = replace(job, found=attempt(job.call.method, self._find, job.call))
-                except (RequestError, ProviderError, ProtocolError) as error:
-                    return self._fail(job, error)
-            return self._run(job)
+            if running is None:
+                return self._run(job)
+            try:
+                with Cancellable(lambda: running.cancelled):
+                    return self._run(self._with_way(job))
+            except Cancelled:
+                return None
+            except (RequestError, ProviderError, ProtocolError) as error:
+                return self._fail(job, error)
+
+    def _with_way(self, job: Job) -> Job:
+        """Return a job that knows the way to what it reads; `begin` may have left that to this thread."""
+        if job.found is not None or job.call.method != "resources/read":
+            return job
+        return replace(job, found=attempt(job.call.method, self._find, job.call))
 
     def _run(self, job: Job) -> bytes | None:
         """Answer a call for whoever acts, whatever becomes of it."""

@@ -8,8 +8,10 @@ cancelled.
 import os
 import threading
 from collections.abc import Callable, Iterable, Iterator
+from functools import partial
 from typing import Final, Protocol
 
+from carrel.cancellation import Cancellable
 from carrel.hurry import Hurrying
 from carrel.limits import STUCK_S
 from carrel.protocol.framing import Lines, OverLong
@@ -61,8 +63,7 @@ class Reading:
         """
         self._on_end = on_end
         threading.Thread(target=self._watch, name="carrel-lookout", daemon=True).start()
-        with Hurrying():
-            self._read(self._turn, self._answers)
+        self._read(self._turn, self._answers)
         self._is_over.wait()
 
     def end(self) -> None:
@@ -72,6 +73,10 @@ class Reading:
 
     def _read(self, turn: int, answers: list[bytes]) -> None:
         """Be the thread that reads, until the end or until another one has taken over."""
+        with Hurrying(), Cancellable(partial(self._is_given_up, turn)):
+            self._read_until_the_end(turn, answers)
+
+    def _read_until_the_end(self, turn: int, answers: list[bytes]) -> None:
         try:
             while self._answer_what_is_at_hand(turn, answers) and self._output.is_open and not self._is_at_end:
                 chunk = os.read(self._source, CHUNK)
@@ -107,6 +112,11 @@ class Reading:
             self._output.write(*answers)
             answers.clear()
         return True
+
+    def _is_given_up(self, turn: int) -> bool:
+        """Return whether nobody wants the answer on which a thread that read is still busy."""
+        work = self._overtaken.get(turn)
+        return work is not None and work.is_cancelled
 
     # Another thread takes over
 
@@ -147,8 +157,7 @@ class Reading:
         """Write what the thread before has left, and read."""
         if waiting:
             self._output.write(*waiting)
-        with Hurrying():
-            self._read(turn, answers)
+        self._read(turn, answers)
 
     def _answer_overtaken(self, work: Work, given: bytes | Work | None) -> None:
         if isinstance(given, Work):

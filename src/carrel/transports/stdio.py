@@ -1,7 +1,7 @@
 """MCP on the standard streams: one message a line, and nothing else on stdout.
 
-No event loop: a line is answered where it arrives, unless it may wait; then it goes to
-a worker thread. Where an answer takes longer than expected, the thread that reads keeps it
+No event loop: a line is answered where it arrives, unless it may wait or takes a while; then it
+goes to a worker thread. Where an answer takes longer than expected, the thread that reads keeps it
 and another thread reads on (`reading`). Answers to lines that came together leave together.
 stdout is taken away from everybody else, so that a stray print lands on stderr.
 """
