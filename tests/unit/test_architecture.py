@@ -92,6 +92,7 @@ HTTP_ROOMS = frozenset(
         "transports.http",
         "transports.http_client",
         "transports.http_guard",
+        "transports.http_lobby",
         "transports.http_mcp",
         "transports.http_plain",
         "transports.http_sessions",
