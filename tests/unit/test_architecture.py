@@ -33,6 +33,7 @@ VALUES = frozenset(
         "model",
         "printable",
         "remembering",
+        "server_paths",
         "template",
         "times",
         "toml",
