@@ -287,10 +287,11 @@ def test_a_store_whose_schema_is_not_ours_is_not_queried(tmp_path: Path, script:
 
 
 def test_a_schema_of_very_many_views_is_not_read_to_its_end(tmp_path: Path) -> None:
-    planted(tmp_path).close()
-    with closing(sqlite3.connect(tmp_path / DEFAULT)) as connection, connection:
-        for number in range(3_000):
-            connection.execute(f"CREATE VIEW v{number} AS SELECT {number}")
+    hostile(
+        tmp_path,
+        """INSERT INTO sqlite_schema WITH RECURSIVE r(i) AS (SELECT 1 UNION ALL SELECT i + 1 FROM r WHERE i < 3000)
+           SELECT 'view', 'v' || i, 'v' || i, 0, 'CREATE VIEW v' || i || ' AS SELECT 1' FROM r""",
+    )
 
     assert "its schema has no end" in refusal(tmp_path)
 
@@ -346,7 +347,7 @@ def test_a_text_that_is_far_too_long_is_not_read(tmp_path: Path) -> None:
     planted(tmp_path).close()
     with closing(sqlite3.connect(tmp_path / DEFAULT)) as connection, connection:
         connection.execute("PRAGMA ignore_check_constraints = ON")
-        connection.execute("UPDATE scopes SET title = printf('%.*c', 50000000, 'x') WHERE alias = 'task-1'")
+        connection.execute("UPDATE scopes SET title = printf('%.*c', 500000, 'x') WHERE alias = 'task-1'")
 
     with pytest.raises(StoreFault, match="too big"):
         get(confined(tmp_path), "task-1")

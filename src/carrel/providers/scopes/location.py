@@ -74,7 +74,7 @@ class Location:
             if journal is not None and journal.st_size:
                 # SQLite would roll it back first, and delete the file that it names.
                 raise StoreFault(f"{self.path}-journal was left by another program; open the store with that again")
-            can_write = os.access(".", os.W_OK, dir_fd=folder.fd)
+            can_write = os.access(".", os.W_OK, dir_fd=folder.fd, effective_ids=os.access in os.supports_effective_ids)
             is_frozen = not can_write and (log is None or log.st_size == 0)
             # SQLite does not notice changes of a frozen file; size and time make a changed one another store.
             change = (found.st_size, found.st_mtime_ns) if is_frozen else ()
