@@ -6,7 +6,7 @@ one holds it `locked` from reading to replacing it.
 
 import fcntl
 import os
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager, suppress
 from typing import Final, TextIO
 
@@ -15,6 +15,15 @@ FOLDER_MODE: Final = 0o700
 """What Carrel makes for itself; what is there already keeps its mode."""
 
 _NEW: Final = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC
+
+
+def cache_folder(environment: Mapping[str, str]) -> str | None:
+    """Return the user's folder for what can be made again; None where the user has none."""
+    named = environment.get("XDG_CACHE_HOME", "")
+    if os.path.isabs(named):
+        return named
+    home = environment.get("HOME", "")
+    return os.path.join(home, ".cache") if os.path.isabs(home) else None
 
 
 @contextmanager
