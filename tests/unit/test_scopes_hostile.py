@@ -1,10 +1,13 @@
 """Stores that a stranger made: links, special files, schemas without end, damaged pages. Nobody waits for them."""
 
+import json
 import os
 import signal
 import sqlite3
 import stat
 import struct
+import subprocess
+import sys
 from collections.abc import Callable
 from contextlib import closing
 from pathlib import Path
@@ -449,6 +452,33 @@ def test_what_was_swapped_while_it_was_opened_is_not_read(
     with pytest.raises(StoreFault, match="was replaced while it was opened"), store.reading():
         pass
     store.close()
+
+
+def serve_fifo(project: Path) -> None:
+    (project / ".carrel").mkdir()
+    make_fifo(project / DEFAULT)
+
+
+def serve_view(project: Path) -> None:
+    hostile(project, without_scopes(f"CREATE VIEW scopes AS {ENDLESS} i AS id FROM r"))
+
+
+@pytest.mark.parametrize("make", [serve_fifo, serve_view])
+def test_a_server_answers_and_ends_beside_a_hostile_store(tmp_path: Path, make: Callable[[Path], None]) -> None:
+    make(tmp_path)
+    read = {"jsonrpc": "2.0", "id": 1, "method": "resources/read", "params": {"uri": "scopes://scope/task-1"}}
+    command = [sys.executable, "-m", "carrel", "serve", "--project", str(tmp_path)]
+    with subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE) as server:
+        assert server.stdin is not None
+        assert server.stdout is not None
+        server.stdin.write(json.dumps(read).encode() + b"\n")
+        server.stdin.flush()
+        answer = json.loads(server.stdout.readline())
+        server.terminate()
+        server.wait(SOON_S)
+
+    assert answer["error"]["message"] == "Internal error"
+    assert str(tmp_path) not in json.dumps(answer)
 
 
 # A database of the original application

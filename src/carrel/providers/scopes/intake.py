@@ -4,7 +4,7 @@ What counts is the state after all of them: names that two scopes swap are no co
 needs the old state, then the old rows go, then the new ones come.
 """
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
 from sqlite3 import Connection
 from typing import Literal
@@ -44,7 +44,7 @@ def take_in(connection: Connection, now: int, records: Iterable[Record], on_conf
     witness = Witness(connection)
     if not is_exact:
         for record in changed:
-            witness.note_around(intake.old.get(record.scope.id), record.scope)
+            witness.note_around(intake.old.get(record.scope.id), record.scope, intake.is_new)
     connection.execute("PRAGMA defer_foreign_keys = ON").close()
     gone = (*removed, *(record.scope.id for record in changed if record.scope.id in intake.old))
     connection.executemany("DELETE FROM scopes WHERE id = ?", ((scope_id,) for scope_id in gone))
@@ -111,6 +111,10 @@ class Intake:
         old = self.old.get(record.scope.id)
         return old != record.scope or dict(queries.aliases_of(self._connection, old)) != dict(record.aliases)
 
+    def is_new(self, scope_id: str | None) -> bool:
+        """Return whether a scope is taken in and was not there before."""
+        return scope_id in self.taken and scope_id not in self.old
+
     def check_cycle(self, scope: Scope) -> None:
         """Refuse a scope that would be its own ancestor."""
         path: set[str] = set()
@@ -138,9 +142,10 @@ class Witness:
         self._connection = connection
         self._before: dict[str, tuple[int, object]] = {}
 
-    def note_around(self, old: Scope | None, new: Scope) -> None:
+    def note_around(self, old: Scope | None, new: Scope, is_new: Callable[[str | None], bool]) -> None:
         """Remember all whose look may change when `new` comes, or takes the place of `old`."""
-        self._note(new.parent_id)
+        if not is_new(new.parent_id):
+            self._note(new.parent_id)
         if old is None:
             return
         self._note(old.id)
