@@ -307,11 +307,18 @@ def test_a_schema_that_changes_is_checked_again(tmp_path: Path) -> None:
     with closing(sqlite3.connect(tmp_path / DEFAULT)) as connection:
         connection.execute(f"CREATE VIEW more AS {ENDLESS} i FROM r")
 
+    plain = (("fresh", "Fresh", "TODO", None),)
     with pytest.raises(StoreFault, match="not a store of scopes"):
         get(store, "task-1")
+    with pytest.raises(StoreFault, match="not a store of scopes"):
+        plant(store, plain)
     with closing(sqlite3.connect(tmp_path / DEFAULT)) as connection:
         connection.execute("DROP VIEW more")
     assert get(store, "task-1").title == "Implement API"
+    plant(store, plain)
+    with closing(sqlite3.connect(tmp_path / DEFAULT)) as connection:
+        connection.executescript("CREATE VIEW more AS SELECT 1; DROP VIEW more")
+    plant(store, (("fresher", "Fresher", "TODO", None),))
     store.close()
 
 

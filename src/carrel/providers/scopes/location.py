@@ -152,7 +152,7 @@ class Location:
         place = os.path.join(self._folder.path, name)
         if stat.S_ISLNK(found.st_mode):
             raise _fault(place, "is a link, which is not followed")
-        raise _fault(place, "is not a regular file")
+        raise _fault(place, "is not a regular file", "Move it away")
 
     def _refusal(self, error: SandboxError) -> StoreFault:
         if isinstance(error, Outside):
@@ -166,8 +166,8 @@ class Location:
         return StoreFault(f"{self._folder.path} is not a folder")
 
 
-def _fault(place: str, why: str) -> StoreFault:
-    return StoreFault(f"{place} {why}. {_NAME_IT}", f"the store is not read: {os.path.basename(place)} {why}")
+def _fault(place: str, why: str, advice: str = _NAME_IT) -> StoreFault:
+    return StoreFault(f"{place} {why}. {advice}", f"the store is not read: {os.path.basename(place)} {why}")
 
 
 def named(path: str) -> Location:
