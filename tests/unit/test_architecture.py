@@ -31,6 +31,7 @@ VALUES = frozenset(
         "hurry",
         "limits",
         "model",
+        "printable",
         "remembering",
         "template",
         "times",

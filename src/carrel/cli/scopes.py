@@ -16,6 +16,7 @@ from carrel.cli import exits
 from carrel.cli.choices import Choices
 from carrel.cli.scopes_session import Session
 from carrel.cli.scopes_work import WORK
+from carrel.cli.stderr import say
 from carrel.config import Config
 from carrel.errors import ConfigError
 from carrel.limits import STORE_COMMAND_S, STORE_IMPORT_S
@@ -59,7 +60,7 @@ class ScopesGroup(click.Group):
                 text = error.with_way_back(f"{commands.PROGRAM} status {error.alias} --restore")
             code = _tell(text, error.code, error.status, error.exit, is_json=is_json)
             if error.code in _ADVICE and not is_json and sys.stderr.isatty():
-                print(_ADVICE[error.code], file=sys.stderr)
+                say(_ADVICE[error.code])
             return code
         except ConfigError as error:
             return _tell(str(error), "INVALID_ARGUMENT", 400, exits.USAGE, is_json=is_json)
@@ -80,8 +81,8 @@ def _tell_usage(error: click.UsageError, *, is_json: bool) -> int:
 
 
 def _tell(text: str, code: str, status: int, exit_code: int, *, is_json: bool) -> int:
-    told = json.dumps({"error": text, "code": code, "status": status}, ensure_ascii=False)
-    print(told if is_json else f"Error: {text}", file=sys.stderr)
+    told = json.dumps({"error": text, "code": code, "status": status}, ensure_ascii=not text.isprintable())
+    say(told if is_json else f"Error: {text}")
     return exit_code
 
 

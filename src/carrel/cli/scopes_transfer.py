@@ -5,7 +5,9 @@ import sys
 
 import click
 
+from carrel.cli import output
 from carrel.cli.scopes_session import Given, Session, find
+from carrel.cli.stderr import say
 from carrel.private import new_private
 from carrel.providers.scopes import intake, transfer
 from carrel.providers.scopes.faults import invalid
@@ -20,7 +22,8 @@ def export(session: Session, given: Given) -> None:
         top = None if given["scope"] is None else find(connection, given["scope"])
         lines = transfer.export(connection, top)
         if given["out"] is None:
-            sys.stdout.writelines(f"{line}\n" for line in lines)
+            for line in lines:
+                output.print_text(line)
             return
         try:
             with new_private(given["out"]) as file:
@@ -46,7 +49,7 @@ def import_(session: Session, given: Given) -> None:
         counts["removed"] = outcome.removed
     session.tell({**counts, "warnings": warnings}, _line(outcome, is_rehearsal=is_rehearsal))
     for warning in [] if session.is_json else warnings:
-        print(f"Warning: {warning}", file=sys.stderr)
+        say(f"Warning: {warning}")
 
 
 def _line(outcome: Outcome, *, is_rehearsal: bool) -> str:
