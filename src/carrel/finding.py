@@ -36,6 +36,7 @@ _FOREIGN: Final = "it belongs to another user"
 _ABROAD: Final = "its folder belongs to another user"
 _ASTRAY: Final = "it is a link that leads out of its folder"
 
+
 Table = dict[str, object]
 
 

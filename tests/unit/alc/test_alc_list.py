@@ -55,10 +55,10 @@ def test_an_entry_says_all_that_is_known(full: Home) -> None:
         "alc.d.lua",
         "Lua type stubs for alc.* StdLib",
         "text/x-lua",
-        "Lua Type Stub (alc.d.lua)",
-        modified,
-        stub.stat().st_size,
-        etag,
+        title="Lua Type Stub (alc.d.lua)",
+        annotations=modified,
+        size=stub.stat().st_size,
+        meta=etag,
     )
     assert [(one.name, one.title, one.description, one.mime_type, one.size) for one in entries.values()][1:] == [
         (

@@ -115,7 +115,9 @@ class Listing:
             found.close()
         annotations = Annotations(last_modified_ms=found.modified_ms)
         meta = {"dev.carrel/etag": found.etag}
-        return Resource(target.uri, name, description, mime_type, title, annotations, size, meta)
+        return Resource(
+            target.uri, name, description, mime_type, title=title, annotations=annotations, size=size, meta=meta
+        )
 
     def _size(self, target: Target, found: Found, patience: Patience) -> int | None:
         """Return the size of the file or of what is made of it; None where that cannot be made, or not now."""
