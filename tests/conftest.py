@@ -21,6 +21,8 @@ settings.register_profile(
 settings.register_profile("long", max_examples=10_000, deadline=None, suppress_health_check=SLOW_MACHINES)
 settings.load_profile("dev")
 
+os.environ.pop("CLAUDE_PROJECT_DIR", None)  # set where the tests are started by a host, it would name their project
+
 
 class NoSkips:
     """Turns what did not run into a failure of the whole run."""

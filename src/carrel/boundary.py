@@ -21,6 +21,25 @@ def attempt(what: str, action: Callable[_Given, _Made], *given: _Given.args, **n
         return action(*given, **named)
     except (RequestError, ProviderError, ProtocolError):
         raise
-    except (Exception, SystemExit):  # who calls `sys.exit` in a request ends that, and not the server
-        log.exception("unexpected fault in %s", what)
-        raise ProviderError("Internal error", word="internal") from None
+    except (Exception, SystemExit) as error:  # who calls `sys.exit` in a request ends that, and not the server
+        raise _internal(what, error) from None
+
+
+class Contained:
+    """Around code that cannot be passed to `attempt`, such as the body of a generator: does the same."""
+
+    def __init__(self, what: str) -> None:
+        self._what = what
+
+    def __enter__(self) -> None:
+        pass
+
+    def __exit__(self, _kind: object, error: BaseException | None, _trace: object) -> None:
+        is_planned = isinstance(error, RequestError | ProviderError | ProtocolError)
+        if isinstance(error, Exception | SystemExit) and not is_planned:
+            raise _internal(self._what, error) from None
+
+
+def _internal(what: str, error: BaseException) -> ProviderError:
+    log.error("unexpected fault in %s", what, exc_info=error)
+    return ProviderError("Internal error", word="internal")

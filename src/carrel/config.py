@@ -1,8 +1,7 @@
 """Files, environment and flags to settings: layered, checked, each with its origin.
 
 user file < project file < environment < flags. The project file is `carrel.toml`, or
-`[tool.carrel]` in `pyproject.toml`, found upwards from the working folder. Its folder
-is the project's root; without one, the nearest folder with `.git`, else the working folder.
+`[tool.carrel]` in `pyproject.toml`, in the project's root; `finding` says which folder that is.
 A stranger's project file may not start programs, nor reach outside: that needs trust.
 """
 
@@ -15,6 +14,8 @@ from typing import Any, Final, Literal
 from carrel import detect, finding, settings
 from carrel.errors import ConfigError
 from carrel.limits import MAX_MESSAGE_BYTES, PAGE_SIZE
+from carrel.printable import printable_line
+from carrel.provider import OUTSIDE, PlacesFile, Project
 from carrel.sandbox import is_inside
 from carrel.settings import Schema
 from carrel.trust import TrustStore, config_folder
@@ -101,7 +102,7 @@ class Withheld(Value, frozen=True):
         return "" if "." in self.section else next(iter(self.settings))
 
     def __str__(self) -> str:
-        name = f"[{self.section}] {self.key}".rstrip()
+        name = f"[{printable_line(self.section)}] {self.key}".rstrip()
         return f"{name} in {os.path.basename(self.file)} is not in effect: {self.why}; run `carrel trust` to allow it"
 
 
@@ -116,11 +117,16 @@ class Config:
         self.files: list[str] = []
         self.sections: dict[str, dict[str, Setting]] = {}
         self.withheld: list[Withheld] = []
+        self.places_files: list[PlacesFile] = []
 
     @property
     def notes(self) -> tuple[str, ...]:
         """Everything that is not in effect, and why."""
         return (*((_TOO_MUCH,) if self.place.is_too_much else ()), *self.place.passed_over, *map(str, self.withheld))
+
+    def elsewhere(self) -> list[str]:
+        """Return a note for each place near the project whose data is not served here; looked for now."""
+        return finding.elsewhere(self.root, self.environment)
 
     def http(self) -> HttpSettings:
         """Give who may connect."""
@@ -184,9 +190,12 @@ def schema(section: str, where: str) -> Schema:
     raise ConfigError(f"{where}: there is no section [{section}]{settings.nearest(section, known_names)}")
 
 
-def load(start: str, environment: Mapping[str, str], flags: Sequence[tuple[str, str, str]] = ()) -> Config:
-    """Gather the settings for the project around `start`. `flags` are (section, key, text)."""
-    config = Config(finding.find(start, environment), environment)
+def load(named: str | None, environment: Mapping[str, str], flags: Sequence[tuple[str, str, str]] = ()) -> Config:
+    """Gather the settings for a project: the folder that was named, or the project around the working folder.
+
+    `flags` are (section, key, text).
+    """
+    config = Config(finding.find(named, environment), environment)
     user_file = os.path.join(config_folder(environment), "config.toml")
     if os.path.isfile(user_file):
         _take_file(config, "user", user_file, finding.read_table(user_file))
@@ -197,7 +206,25 @@ def load(start: str, environment: Mapping[str, str], flags: Sequence[tuple[str, 
     _take_environment(config)
     for section, key, text in flags:
         _take_text(config, "flag", section, key, text, f"--set {section}.{key}")
+    _take_places_files(config)
     return config
+
+
+def _take_places_files(config: Config) -> None:
+    """Look for other files of the project that name places outside it; what they name counts only with trust."""
+    store = TrustStore(config.environment)
+    for known in detect.BUILT_IN:
+        values = config.values(known.name)
+        if values.get("enabled") is False:
+            continue
+        project = Project(config.root, config.environment, named=config.named(known.name))
+        file = known.places_file(project, values)
+        if file is None:
+            continue
+        config.places_files.append(file)
+        if not store.is_trusted(file.path, file.digest):
+            outside = (Withheld(file.section, {name: place}, OUTSIDE, file.path) for name, place in file.places.items())
+            config.withheld.extend(outside)
 
 
 def _take_file(config: Config, layer: Layer, path: str, table: Mapping[str, object]) -> None:

@@ -15,6 +15,7 @@ from carrel.provider import Project, Provider
 from carrel.providers.guide import Guide
 from carrel.providers.mirror import Mirror
 from carrel.server import Server
+from carrel.trust import TrustStore
 from carrel.value import Value
 from carrel.waiting import Waiting
 
@@ -64,7 +65,7 @@ def _open(config: Config, patience_s: float, *, waits_for_all: bool) -> Desk:
     choices: list[Choice] = []
     providers: list[Provider] = []
     if _is_wanted("guide", chosen):
-        providers.append(Guide(catalog, os.path.basename(config.root) or config.root, notes))
+        providers.append(Guide(catalog, os.path.basename(config.root) or config.root, notes, config.elsewhere))
     invited = [guest for guest in guests.invite(config, catalog) if _is_wanted(guest.provider.name, chosen)]
     providers += [guest.provider for guest in invited]
     for known in detect.BUILT_IN:
@@ -132,6 +133,7 @@ def _build(known: detect.Known, config: Config, catalog: Catalog) -> Provider:
         config.environment,
         given=frozenset(values),
         named=config.named(known.name),
+        trusts=TrustStore(config.environment).is_trusted,
         deny=tuple(config.values("workspace").get("deny") or ()),
         read=catalog.read,
     )

@@ -1,11 +1,14 @@
-"""Where a project is, and its file: looked for upwards, and read once.
+"""Where a project is, and its settings file.
 
-What belongs to another user is passed over: into many a folder above, anybody may put a file.
+The root is the nearest folder, from the working folder upwards, that bears a mark of a project: a settings file, or
+one of `MARKS`. A folder that was named is the root as it is. Marks of other users are passed over, since anybody may
+put a file into a folder such as `/tmp`. A home, or `/`, is a root only if its settings file or the user says so.
 """
 
 import os
 import stat
 from collections.abc import Iterator, Mapping
+from itertools import islice
 from typing import Final
 
 from carrel.digest import sha256
@@ -15,9 +18,24 @@ from carrel.value import Value
 
 FILE_NAME: Final = "carrel.toml"
 MAX_FILE_BYTES: Final = 1_048_576
+MARKS: Final = (".carrel", ".sage", "pubspec.yaml", "alc.toml", ".git")
+"""What makes a folder the root of a project, beside a settings file."""
+NAMED_BY_HOST: Final = "CLAUDE_PROJECT_DIR"
+"""The variable in which Claude Code names the folder it works in."""
+MAX_SUBFOLDERS: Final = 200
+MAX_NOTES: Final = 5
+
+_DATA: Final = {
+    ".sage": "memory",
+    os.path.join(".carrel", "scopes.db"): "tasks",
+    "pubspec.yaml": "a Flutter project",
+    FILE_NAME: "settings",
+}
+"""What a user may miss when it lies in a folder above the root or in one below it."""
 _FOREIGN: Final = "it belongs to another user"
 _ABROAD: Final = "its folder belongs to another user"
 _ASTRAY: Final = "it is a link that leads out of its folder"
+
 
 Table = dict[str, object]
 
@@ -42,16 +60,70 @@ class Place(Value, frozen=True):
     is_too_much: bool
 
 
-def find(start: str, environment: Mapping[str, str]) -> Place:
-    """Find the project around a folder; the working folder is one that nobody has named."""
-    folder = os.path.realpath(start)
-    home = os.path.realpath(environment.get("HOME") or os.path.expanduser("~"))
+def find(named: str | None, environment: Mapping[str, str]) -> Place:
+    """Find the project: the folder that was named, or else the one around the working folder."""
+    home = _home(environment)
+    folders = _candidates(named, environment)
     passed_over: list[str] = []
-    file = next(_project_files(folder, passed_over), None)
-    if file is not None:
-        return Place(os.path.dirname(file.path), file, tuple(passed_over), is_too_much=False)
-    root = next((one for one in _upwards(folder) if not _is_all(one, home) and _is_repository(one)), folder)
-    return Place(root, None, tuple(passed_over), is_too_much=start == os.curdir and _is_all(root, home))
+    for folder in folders:
+        file = _project_file(folder, passed_over)
+        if file is not None or (not _is_all(folder, home) and _bears_mark(folder)):
+            return Place(folder, file, tuple(passed_over), is_too_much=False)
+    root = folders[0]
+    return Place(root, None, tuple(passed_over), is_too_much=named is None and _is_all(root, home))
+
+
+def elsewhere(root: str, environment: Mapping[str, str]) -> list[str]:
+    """Return a note for each place near the root, above it or in a subfolder, whose data is not served here."""
+    home = _home(environment)
+    missing = {name: what for name, what in _DATA.items() if not os.path.lexists(os.path.join(root, name))}
+    notes = []
+    for folder in (*list(_upwards(root))[1:], *_subfolders(root)):
+        way = os.path.relpath(folder, root)
+        command = f"carrel serve --project {way}"
+        wanted = missing
+        if _is_all(folder, home):  # its files are not to be served along with its memory
+            command = "carrel serve --set sage.folder=~/.sage"
+            wanted = {name: what for name, what in missing.items() if name == ".sage" and folder == home}
+        found = [f"{os.path.join(way, name)} ({what})" for name, what in wanted.items() if _is_own_at(folder, name)]
+        if found:
+            verb, pronoun = ("is", "it") if len(found) == 1 else ("are", "them")
+            notes.append(f"{' and '.join(found)} {verb} not served here; to serve {pronoun}: {command}")
+    return notes[:MAX_NOTES]
+
+
+def _home(environment: Mapping[str, str]) -> str:
+    return os.path.realpath(environment.get("HOME") or os.path.expanduser("~"))
+
+
+def _candidates(named: str | None, environment: Mapping[str, str]) -> tuple[str, ...]:
+    """Return the folders that may be the root, the likeliest first."""
+    by_host = environment.get(NAMED_BY_HOST, "")
+    if named is not None:
+        return (os.path.realpath(named),)
+    if by_host and os.path.isdir(by_host):
+        return (os.path.realpath(by_host),)
+    try:
+        return tuple(_upwards(os.path.realpath(os.getcwd())))
+    except FileNotFoundError:
+        raise ConfigError("the working folder no longer exists; go to another, or name one with --project") from None
+
+
+def _bears_mark(folder: str) -> bool:
+    return _is_own(folder) and any(_is_own_at(folder, mark) for mark in MARKS)
+
+
+def _is_own_at(folder: str, name: str) -> bool:
+    return _is_own(os.path.join(folder, name))
+
+
+def _subfolders(root: str) -> list[str]:
+    try:
+        with os.scandir(root) as entries:
+            seen = islice((one for one in entries if one.name[0] != "."), MAX_SUBFOLDERS)
+            return sorted(one.path for one in seen if one.is_dir(follow_symlinks=False))
+    except OSError:
+        return []
 
 
 def read_table(path: str) -> Table:
@@ -67,19 +139,20 @@ def _is_all(folder: str, home: str) -> bool:
     return folder in (home, os.path.dirname(folder))
 
 
-def _project_files(folder: str, passed_over: list[str]) -> Iterator[ProjectFile]:
-    for place in _upwards(folder):
-        own, shared = os.path.join(place, FILE_NAME), os.path.join(place, "pyproject.toml")
-        content, table = _read_own(own, passed_over), None
-        part = _read_own(shared, passed_over, only_with=b"tool.carrel")
-        if part is not None:
-            table = _tool_table(shared, part)
-        if content is not None and table is not None:
-            raise ConfigError(f"{own}: pyproject.toml beside it has [tool.carrel] too; keep one of them")
-        if content is not None:
-            yield ProjectFile(own, _parse(own, content), sha256(content).hexdigest())
-        elif table is not None and part is not None:
-            yield ProjectFile(shared, table, sha256(part).hexdigest())
+def _project_file(folder: str, passed_over: list[str]) -> ProjectFile | None:
+    """Read the settings file in a folder, if there is one."""
+    own, shared = os.path.join(folder, FILE_NAME), os.path.join(folder, "pyproject.toml")
+    content, table = _read_own(own, passed_over), None
+    part = _read_own(shared, passed_over, only_with=b"tool.carrel")
+    if part is not None:
+        table = _tool_table(shared, part)
+    if content is not None and table is not None:
+        raise ConfigError(f"{own}: pyproject.toml beside it has [tool.carrel] too; keep one of them")
+    if content is not None:
+        return ProjectFile(own, _parse(own, content), sha256(content).hexdigest())
+    if table is not None and part is not None:
+        return ProjectFile(shared, table, sha256(part).hexdigest())
+    return None
 
 
 def _upwards(folder: str) -> Iterator[str]:
@@ -90,10 +163,6 @@ def _upwards(folder: str) -> Iterator[str]:
         if parent == folder:
             return
         folder = parent
-
-
-def _is_repository(folder: str) -> bool:
-    return _is_own(folder) and _is_own(os.path.join(folder, ".git"))
 
 
 def _is_own(path: str) -> bool:
@@ -163,11 +232,11 @@ def _tool_table(path: str, content: bytes) -> Table | None:
 
 
 def _parse(path: str, content: bytes) -> Table:
-    import tomllib  # only where there is a file to read
+    from carrel import toml  # only where there is a file to read
 
     try:
-        return tomllib.loads(content.decode("utf-8-sig"))
-    except tomllib.TOMLDecodeError as error:
+        return toml.loads(content.decode("utf-8-sig"))
+    except toml.TomlError as error:
         raise ConfigError(f"{path}: not valid TOML: {error}") from None
     except UnicodeDecodeError as error:
         raise ConfigError(f"{path}: not UTF-8 at byte {error.start}; save it as UTF-8") from None

@@ -11,6 +11,7 @@ from itertools import islice
 from typing import Final
 
 from carrel import permissions
+from carrel.boundary import Contained
 from carrel.cursor import seal
 from carrel.errors import BadCursor, ProviderError
 from carrel.limits import LIST_TTL_MS
@@ -114,14 +115,15 @@ class Listing:
                 yield mounted, key if is_first else ""
 
     def _walk(self, mounted: Mounted, after: str) -> Iterator[Resource]:
-        """Walk the entries of a provider, but for those that are another's."""
+        """Yield the entries of a provider, but for those that are another's; a fault costs only what would follow."""
         try:
-            if self._routes.has_clashes:
-                for entry in mounted.provider.entries(after):
-                    if not self._routes.has_lost(mounted, entry.uri):
-                        yield entry
-            else:
-                yield from mounted.provider.entries(after)
+            with Contained(f"the list of {mounted.provider.name}"):
+                if self._routes.has_clashes:
+                    for entry in mounted.provider.entries(after):
+                        if not self._routes.has_lost(mounted, entry.uri):
+                            yield entry
+                else:
+                    yield from mounted.provider.entries(after)
         except ProviderError as error:
             log.warning("the list of %s is cut short: %s", mounted.provider.name, error.message)
 

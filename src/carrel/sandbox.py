@@ -169,7 +169,7 @@ class Opened(Handle):
 
 
 class Root(Handle):
-    """A folder, opened once; a link in its own path is resolved then and never again.
+    """A folder, opened once, and again only if it was deleted; a link in its own path is resolved once.
 
     `path` is its real path, for logs and aliases only. With `absolute_links` an absolute link whose
     target begins with that path is walked from the root. `use_openat2`: True from the first open,
@@ -196,6 +196,7 @@ class Root(Handle):
         self._walks_left = WALKS_FIRST if use_openat2 is None else 0
         # Whether other spellings find a name. macOS takes even two spellings of one accent for one.
         self._folds = True if sys.platform == "darwin" else None
+        self.renewals = 0  # how often the folder was deleted and opened anew
         self._guard = guard
         self._judge = None if guard is None else functools.lru_cache(maxsize=4_096)(functools.partial(_judge, guard))
 
@@ -214,6 +215,16 @@ class Root(Handle):
         raise Forbidden
 
     def _open(self, segments: Sequence[str]) -> Opened:
+        if not segments:
+            self.renew()  # a deleted folder can be opened, and is empty
+        try:
+            return self._open_once(segments)
+        except Missing:
+            if not self.renew():
+                raise
+        return self._open_once(segments)
+
+    def _open_once(self, segments: Sequence[str]) -> Opened:
         path = _joined(tuple(segments))
         try:
             opened = self._open_fast(path, segments) or self._walk().open(segments)
@@ -226,6 +237,27 @@ class Root(Handle):
         except (OSError, UnicodeEncodeError) as error:
             failure = _failure(error)
         raise failure
+
+    def renew(self) -> bool:
+        """Take the folder that now has this root's path, if the one that had it was deleted; return whether it was.
+
+        So a folder that goes with one branch of a repository and comes back with another is served again.
+        """
+        try:
+            before = os.fstat(self.fd)
+            if before.st_nlink:
+                return False
+            fresh = os.open(self.path, openat2.PASSING)
+        except OSError:
+            return False
+        try:
+            is_ours = belongs_here(os.fstat(fresh), before.st_uid)
+            if is_ours:
+                self.renewals += 1
+                os.dup2(fresh, self.fd, inheritable=False)  # other threads see the old folder or the new one
+        finally:
+            os.close(fresh)
+        return is_ours
 
     def _walk(self, *, spelled: bool = False) -> "Walk":
         return Walk(self.fd, self._anchor, spelled=spelled, guard=self._guard)

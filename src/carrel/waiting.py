@@ -4,6 +4,7 @@ It costs a name look-up, not an import. When its data appears, the next list fin
 and the real provider takes its place.
 """
 
+import logging
 from collections.abc import Callable, Iterator, Sequence
 from threading import Lock
 
@@ -11,6 +12,8 @@ from carrel.catalog import Catalog
 from carrel.errors import RequestError
 from carrel.model import Resource
 from carrel.provider import Given, Provider, Refusing, Route
+
+log = logging.getLogger(__name__)
 
 
 class Waiting:
@@ -27,7 +30,7 @@ class Waiting:
         self.name = name
         self.schemes = schemes
         self._build = build
-        self._is_called_for = is_called_for
+        self._looks_called_for = is_called_for
         self._catalog = catalog
         self._lock = Lock()
         self._inner: Catalog | None = None
@@ -65,6 +68,14 @@ class Waiting:
             [real] = self._inner.mounted
             if all(one.provider is not real.provider for one in self._catalog.mounted):
                 self._inner.close()
+
+    def _is_called_for(self) -> bool:
+        """Return whether the data is there; a folder that cannot be looked at now holds none."""
+        try:
+            return self._looks_called_for()
+        except OSError as error:
+            log.debug("whether %s has data here cannot be told: %s", self.name, error)
+            return False
 
     def _awake(self) -> Catalog:
         """Give a catalogue of the provider alone; it is built when it is first asked."""

@@ -1,5 +1,6 @@
 """Configuration: layers, origins, mistakes that say where, and what needs trust."""
 
+import contextlib
 import errno
 import os
 from pathlib import Path
@@ -29,7 +30,9 @@ def project_folder(tmp_path: Path) -> Path:
 
 
 def load(folder: Path, home: Path, *flags: tuple[str, str, str], **variables: str) -> config.Config:
-    return config.load(str(folder), {"HOME": str(home), **variables}, flags)
+    """Load the settings as somebody who works in the folder."""
+    with contextlib.chdir(folder):
+        return config.load(None, {"HOME": str(home), **variables}, flags)
 
 
 def write(path: Path, text: str) -> Path:
@@ -49,6 +52,88 @@ def test_the_nearest_folder_with_git_is_the_root(project: Path, home: Path) -> N
     (project / "a/b").mkdir(parents=True)
 
     assert load(project / "a/b", home).root == str(project)
+
+
+@pytest.mark.parametrize("mark", [".carrel/", ".sage/", "pubspec.yaml", "alc.toml", ".git/", ".git"])
+def test_the_nearest_folder_that_bears_a_mark_is_the_root(project: Path, home: Path, mark: str) -> None:
+    (project / ".git").mkdir()
+    write(project / "carrel.toml", "")
+    (project / "app/lib").mkdir(parents=True)
+    if mark.endswith("/"):
+        (project / "app" / mark).mkdir()
+    else:
+        write(project / "app" / mark, "")
+
+    assert [load(place, home).root for place in (project / "app", project / "app/lib")] == [str(project / "app")] * 2
+
+
+def test_a_folder_that_is_named_is_the_root_as_it_is(project: Path, home: Path) -> None:
+    (project / ".git").mkdir()
+    (project / "a").mkdir()
+    named = config.load(str(project / "a"), {"HOME": str(home)})
+    with contextlib.chdir(home):
+        by_host = config.load(None, {"HOME": str(home), "CLAUDE_PROJECT_DIR": str(project / "a")})
+
+    assert (named.root, by_host.root) == (str(project / "a"), str(project / "a"))
+
+
+def test_a_host_that_names_no_folder_names_nothing(project: Path, home: Path) -> None:
+    assert load(project, home, CLAUDE_PROJECT_DIR=str(project / "gone")).root == str(project)
+
+
+def test_a_host_that_works_in_a_home_does_not_make_it_a_project(home: Path) -> None:
+    assert load(home, home, CLAUDE_PROJECT_DIR=str(home)).place.is_too_much
+
+
+@pytest.mark.parametrize("mark", [".carrel", ".sage", ".git"])
+def test_marks_in_a_home_do_not_make_it_the_root_of_what_is_in_it(home: Path, mark: str) -> None:
+    (home / mark).mkdir()
+    (home / "notes").mkdir()
+
+    assert (load(home / "notes", home).root, load(home, home).place.is_too_much) == (str(home / "notes"), True)
+
+
+def test_a_working_folder_that_is_gone_is_named(project: Path, home: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(project)
+    project.rmdir()
+
+    with pytest.raises(ConfigError, match="the working folder no longer exists"):
+        config.load(None, {"HOME": str(home)})
+
+
+def test_data_near_the_root_that_is_not_served_is_told_with_the_command_that_serves_it(
+    project: Path, home: Path
+) -> None:
+    (project / "app" / ".git").mkdir(parents=True)
+    write(project / ".sage/system/objective.md", "")
+    write(project / "app/mobile/pubspec.yaml", "")
+    write(project / "app/mobile/.carrel/scopes.db", "")
+
+    assert load(project / "app", home).elsewhere() == [
+        "../.sage (memory) is not served here; to serve it: carrel serve --project ..",
+        (
+            "mobile/.carrel/scopes.db (tasks) and mobile/pubspec.yaml (a Flutter project) are not served here; "
+            "to serve them: carrel serve --project mobile"
+        ),
+    ]
+
+
+def test_memory_in_a_home_is_served_without_serving_the_home(home: Path) -> None:
+    (home / ".sage").mkdir()
+    (home / ".carrel").mkdir()
+    write(home / ".carrel/scopes.db", "")
+    (home / "notes").mkdir()
+
+    assert load(home / "notes", home).elsewhere() == [
+        "../.sage (memory) is not served here; to serve it: carrel serve --set sage.folder=~/.sage"
+    ]
+
+
+def test_data_of_which_the_root_has_its_own_is_not_told(project: Path, home: Path) -> None:
+    write(project / ".sage/system/objective.md", "")
+    write(project / "app/.sage/system/objective.md", "")
+
+    assert load(project, home).elsewhere() == []
 
 
 def test_the_folder_of_the_configuration_beats_the_one_with_git(project: Path, home: Path) -> None:
@@ -446,12 +531,12 @@ def test_a_pyproject_that_cannot_be_read_is_nobodys_settings(project: Path, home
 
 def working_in(folder: Path, home: Path, monkeypatch: pytest.MonkeyPatch) -> config.Config:
     monkeypatch.chdir(folder)
-    return config.load(".", {"HOME": str(home)})
+    return config.load(None, {"HOME": str(home)})
 
 
 def test_a_home_is_no_project_unless_somebody_says_so(home: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     by_chance = working_in(home, home, monkeypatch)
-    named = load(home, home)
+    named = config.load(str(home), {"HOME": str(home)})
     write(home / "carrel.toml", "")
     written = working_in(home, home, monkeypatch)
 

@@ -696,3 +696,45 @@ def test_a_root_below_is_the_folder_that_was_checked(guarded: Root, folder: Path
 def test_a_file_is_no_root(guarded: Root) -> None:
     with pytest.raises(Missing):
         guarded.below(("lib", "main.dart"))
+
+
+# A root that goes away
+
+
+def test_a_root_that_was_deleted_and_made_again_is_opened_anew(root: Root, folder: Path) -> None:
+    shutil.rmtree(folder)
+    with pytest.raises(Missing):
+        root.open(("lib", "main.dart"))
+
+    (folder / "lib").mkdir(parents=True)
+    (folder / "lib" / "main.dart").write_bytes(b"back")
+
+    assert content(root.open(("lib", "main.dart"))) == b"back"
+
+
+def test_a_root_that_was_deleted_and_made_again_is_listed_anew(root: Root, folder: Path) -> None:
+    shutil.rmtree(folder)
+    with root.open(()) as opened:
+        assert opened.scan() == []
+    (folder / "lib").mkdir(parents=True)
+
+    with root.open(()) as opened:
+        assert opened.scan() == [("lib", "folder")]
+
+
+def test_a_folder_of_another_user_does_not_take_the_place_of_a_deleted_root(
+    root: Root, folder: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    shutil.rmtree(folder)
+    (folder / "lib").mkdir(parents=True)
+    monkeypatch.setattr(sandbox, "belongs_here", lambda *_: False)
+
+    with pytest.raises(Missing):
+        root.open(("lib",))
+
+
+def test_a_root_that_was_moved_stays_the_same_folder(root: Root, folder: Path) -> None:
+    folder.rename(folder.with_name("moved"))
+    (folder / "other").mkdir(parents=True)
+
+    assert content(root.open(("lib", "main.dart"))) == b"void main() {}\n"

@@ -988,7 +988,6 @@ def test_no_fault_of_a_provider_gets_past_the_server(caplog: pytest.LogCaptureFi
     client.open()
 
     for method, params in (
-        ("resources/list", {}),
         ("resources/read", {"uri": "test:///error/whatever"}),
         ("completion/complete", completion),
         ("subscriptions/listen", {"notifications": {"resourcesListChanged": True}}),
@@ -997,6 +996,19 @@ def test_no_fault_of_a_provider_gets_past_the_server(caplog: pytest.LogCaptureFi
         assert client.ask(method, params)["code"] == -32603
     assert client.ask("resources/subscribe", {"uri": "test:///plain"}, version=LEGACY)["code"] == -32603
     assert caplog.messages[0] == "unexpected fault in notifications/initialized"
+    client.close()
+
+
+def test_a_fault_in_one_list_costs_nobody_else_their_entries(caplog: pytest.LogCaptureFixture) -> None:
+    broken = Broken()
+    broken.name = "broken"
+    broken.schemes = ("broken",)
+    client = talk(broken, Memory())
+
+    listed = client.ask("resources/list")["resources"]
+
+    assert "test:///note/004" in {entry["uri"] for entry in listed}
+    assert "unexpected fault in the list of broken" in caplog.messages
     client.close()
 
 

@@ -21,14 +21,15 @@ GUESTS_S: Final = 15.0
 class Choices:
     """What was said before the command: which project or server, and how to print."""
 
-    project: str = "."
+    project: str | None = None
     server: str | None = None
     is_json: bool = False
     is_debug: bool = False
 
     def words(self) -> list[str]:
         """Give what was chosen as `serve` has it after its name."""
-        return [*(["--debug"] if self.is_debug else []), "--project", self.project]
+        named = [] if self.project is None else ["--project", self.project]
+        return [*(["--debug"] if self.is_debug else []), *named]
 
     def config(self) -> Config:
         """Gather the settings of the project."""

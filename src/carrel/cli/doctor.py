@@ -46,7 +46,7 @@ def _findings(choices: Choices) -> Iterator[Finding]:
     files = ", ".join(config.files) or "none found; the defaults are in effect"
     yield Finding("configuration", "ok", files)
     yield Finding("project", "ok", config.root)
-    for note in config.notes:
+    for note in (*config.notes, *config.elsewhere()):
         yield Finding("configuration", "note", note)
     try:
         with choices.desk() as desk:
@@ -55,7 +55,7 @@ def _findings(choices: Choices) -> Iterator[Finding]:
         yield Finding("providers", "problem", str(error))
         return
     for era in ("modern", "legacy"):
-        yield _handshake(era, choices.project)
+        yield _handshake(era, choices.words())
 
 
 def _provider_findings(desk: Desk) -> Iterator[Finding]:
@@ -77,6 +77,7 @@ def _provider_findings(desk: Desk) -> Iterator[Finding]:
         health = mounted.provider.health() if isinstance(mounted.provider, Reporting) else {}
         problems = health.get("problems")
         noted = [str(one) for one in problems] if isinstance(problems, list | tuple) else []
+        noted = [one for one in noted if one not in desk.notes]  # those are told with the configuration
         if health.get("state") == "down":
             yield Finding(choice.name, "problem", "; ".join((choice.why, *noted)))
             continue
@@ -86,9 +87,9 @@ def _provider_findings(desk: Desk) -> Iterator[Finding]:
             yield Finding(choice.name, "note", problem)
 
 
-def _handshake(era: Literal["modern", "legacy"], project: str) -> Finding:
+def _handshake(era: Literal["modern", "legacy"], words: list[str]) -> Finding:
     """Start the real server as a host does, and shake hands."""
-    command = [sys.executable, "-m", "carrel", "serve", "--project", project, "--quiet"]
+    command = [sys.executable, "-P", "-m", "carrel", "serve", "--quiet", *words]
     began = perf_counter()
     try:
         with Client.start(command, era=era) as client:

@@ -26,7 +26,7 @@ def with_project(command: Command) -> Command:
         type=click.Path(exists=True, file_okay=False),
         expose_value=False,
         callback=_keep_project,
-        help="The project around DIR, instead of the working folder.",
+        help="The folder DIR, instead of the project around the working folder.",
     )(command)
 
 

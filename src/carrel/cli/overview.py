@@ -25,7 +25,7 @@ def show(choices: Choices) -> None:
             return
         output.print_lines(f"[bold]The desk of {output.escape(desk.config.root)}[/]", "")
         output.print_table(("provider", "entries", "why"), _rows(desk, counts), plain_columns=3)
-        for note in desk.notes:
+        for note in (*desk.notes, *desk.config.elsewhere()):
             output.print_lines(f"[yellow]![/] {output.escape(note)}")
         program = _program()
         spelled = output.escape(shlex.join(program))
@@ -52,7 +52,7 @@ def _program() -> list[str]:
     found = shutil.which("carrel")
     if found is not None and os.path.realpath(found) == os.path.realpath(ours):
         return ["carrel"]
-    return [ours] if os.access(ours, os.X_OK) else [sys.executable, "-m", "carrel"]
+    return [ours] if os.access(ours, os.X_OK) else [sys.executable, "-P", "-m", "carrel"]
 
 
 def _counts(desk: Desk) -> dict[str, int]:
@@ -80,4 +80,6 @@ def _print_json(desk: Desk, counts: Mapping[str, int]) -> None:
         told = {"name": choice.name, "state": choice.state, "why": choice.why}
         shown = None if count is None else min(count, COUNT_AT_MOST)
         providers.append({**told, "entries": shown, "hasMore": count is not None and count > COUNT_AT_MOST})
-    output.print_json({"root": desk.config.root, "providers": providers, "notes": list(desk.notes)})
+    output.print_json(
+        {"root": desk.config.root, "providers": providers, "notes": [*desk.notes, *desk.config.elsewhere()]}
+    )

@@ -49,7 +49,7 @@ class Session:
         if self.is_json:
             output.print_json(told)
         else:
-            print("\n".join(lines))
+            output.print_text("\n".join(lines))
 
 
 def find(connection: Connection, text: str) -> Scope:

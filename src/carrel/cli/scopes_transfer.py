@@ -7,7 +7,9 @@ from contextlib import contextmanager, nullcontext
 
 import click
 
+from carrel.cli import output
 from carrel.cli.scopes_session import Given, Session, find
+from carrel.cli.stderr import say
 from carrel.providers.scopes import transfer
 from carrel.providers.scopes.faults import invalid
 from carrel.providers.scopes.original import Original
@@ -20,7 +22,8 @@ def export(session: Session, given: Given) -> None:
         top = None if given["scope"] is None else find(connection, given["scope"])
         lines = transfer.export(connection, top)
         if given["out"] is None:
-            sys.stdout.writelines(f"{line}\n" for line in lines)
+            for line in lines:
+                output.print_text(line)
             return
         written = f"{given['out']}.{os.getpid()}.tmp"
         try:
@@ -48,7 +51,7 @@ def import_(session: Session, given: Given) -> None:
     replaced = f", {'replace' if is_rehearsal else 'replaced'} {outcome.replaced}" if outcome.replaced else ""
     session.tell({**counts, "warnings": warnings}, f"{did} {outcome.imported}, {left} {outcome.skipped}{replaced}")
     for warning in [] if session.is_json else warnings:
-        print(f"Warning: {warning}", file=sys.stderr)
+        say(f"Warning: {warning}")
 
 
 def _original(path: str) -> Original:

@@ -10,6 +10,7 @@ import sys
 from collections.abc import Sequence
 from typing import Final
 
+from carrel.cli.stderr import say, set_up_logging
 from carrel.config import Config, load
 from carrel.desk import Desk, open_desk
 from carrel.errors import ConfigError, Disconnected
@@ -26,7 +27,7 @@ class Option(Value, frozen=True):
 
 
 OPTIONS: Final = (
-    Option("--project", "DIR", "Serve the project around DIR instead of the working folder."),
+    Option("--project", "DIR", "Serve the folder DIR instead of the project around the working folder."),
     Option("--only", "NAMES", "Serve only these providers, separated by commas.", "only"),
     Option("--without", "NAMES", "Leave these providers out.", "without"),
     Option("--max-message-mb", "N", "Largest message either way (default 2).", "max_message_mb"),
@@ -45,7 +46,7 @@ class Parsed:
     """What the flags say."""
 
     def __init__(self) -> None:
-        self.project = "."
+        self.project: str | None = None
         self.flags: list[tuple[str, str, str]] = []
         self.is_quiet = False
         self.is_debug = False
@@ -57,10 +58,7 @@ def run(words: Sequence[str]) -> int:
     """Serve until input ends; give the exit code."""
     parsed = parse(words)
     is_terminal = sys.stdin.isatty()
-    if parsed.is_debug:
-        import logging  # every module has it; only this one sets it up
-
-        logging.basicConfig(level=logging.DEBUG, stream=sys.stderr)
+    set_up_logging(is_debug=parsed.is_debug)
     from carrel.transports import stdio  # not before the flags are known to be right
 
     # The streams are taken first: an object that prints while it loads must not be heard by the client.
@@ -75,7 +73,7 @@ def run(words: Sequence[str]) -> int:
     with stdio.taken_streams() as streams:
         desk = open_desk(load(parsed.project, os.environ, parsed.flags))
         if not parsed.is_quiet:
-            print("\n".join(announcement(desk, is_terminal=is_terminal)), file=sys.stderr, flush=True)
+            say("\n".join(announcement(desk, is_terminal=is_terminal)))
         stdio.serve(desk.server, streams)
     return 0
 
@@ -105,7 +103,7 @@ def parse(words: Sequence[str]) -> Parsed:
             _take(parsed, option.flag, value)
     if not parsed.has_token and parsed.http is None:
         raise ConfigError("--no-token goes with --http; stdin and stdout have no token")
-    if not os.path.isdir(parsed.project):
+    if parsed.project is not None and not os.path.isdir(parsed.project):
         raise ConfigError(f"--project {parsed.project}: there is no such folder")
     return parsed
 

@@ -2,10 +2,10 @@
 
 import ipaddress
 import shlex
-import sys
 from urllib.parse import urlsplit
 
 from carrel.addresses import is_loopback
+from carrel.cli.stderr import say
 from carrel.config import Config, HttpSettings
 from carrel.desk import Desk
 from carrel.errors import ConfigError
@@ -24,7 +24,7 @@ def run_http(desk: Desk, address: str, told: list[str] | None, *, has_token: boo
         url = f"http://{f'[{host}]' if ':' in host else host}:{listening.getsockname()[1]}/mcp"
         if told is not None:
             said = [*told, f"carrel: listening on {url}", *(line.replace("URL", url) for line in lines)]
-            print("\n".join(said), file=sys.stderr, flush=True)
+            say("\n".join(said))
         serve(App(desk.server, guard), listening)
     finally:
         desk.close()

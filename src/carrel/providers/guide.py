@@ -6,7 +6,7 @@ carrel://health    JSON: what works, and what does not and why
 """
 
 import json
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from itertools import islice
 from typing import Any, Final
 
@@ -46,8 +46,16 @@ class Guide:
     summary = "What is on this desk, and how to use it."
     asks_others = True
 
-    def __init__(self, catalog: Catalog, title: str = "this project", notes: Sequence[str] = ()) -> None:
+    def __init__(
+        self,
+        catalog: Catalog,
+        title: str = "this project",
+        notes: Sequence[str] = (),
+        elsewhere: Callable[[], Sequence[str]] = tuple,
+    ) -> None:
+        """Make it; `notes` are known now, those of `elsewhere` are looked for when the guide is read."""
         self._catalog = catalog
+        self._elsewhere = elsewhere
         self._title = title
         self._notes = tuple(notes)
 
@@ -85,7 +93,7 @@ class Guide:
         parts = [f"# The desk of {self._title}\n", f"{_overview(self._others())}\n"]
         parts += [self._section(mounted) for mounted in self._others()]
         parts.append(_READING_PARTS)
-        problems = self._problems()
+        problems = [*self._problems(), *self._elsewhere()]
         if problems:
             parts.append("## Not served\n\n" + "".join(f"- {problem}\n" for problem in problems))
         return Text("\n".join(parts))
@@ -123,7 +131,11 @@ class Guide:
         problems = [*self._notes, *(str(clash) for clash in self._catalog.clashes())]
         for mounted in self._catalog.visible():
             found = _health(mounted).get("problems")
-            problems += [f"{mounted.provider.name}: {problem}" for problem in found or () if isinstance(problem, str)]
+            problems += [
+                f"{mounted.provider.name}: {problem}"
+                for problem in found or ()
+                if isinstance(problem, str) and problem not in self._notes
+            ]
         return problems
 
     def _section(self, mounted: Mounted) -> str:

@@ -371,10 +371,10 @@ def describe(entry: Entry) -> Resource:
         "/".join(entry.segments),
         "",
         entry.mime_type,
-        entry.segments[-1],
-        Annotations((), None, entry.state.st_mtime_ns // 1_000_000),
-        entry.state.st_size,
-        {"dev.carrel/etag": etag_of(entry.state)},
+        title=entry.segments[-1],
+        annotations=Annotations((), None, entry.state.st_mtime_ns // 1_000_000),
+        size=entry.state.st_size,
+        meta={"dev.carrel/etag": etag_of(entry.state)},
     )
 
 
