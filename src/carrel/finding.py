@@ -14,7 +14,6 @@ from typing import Final
 from carrel.digest import sha256
 from carrel.errors import ConfigError
 from carrel.sandbox import belongs_here
-from carrel.toml import Table, TomlError, parse_toml
 from carrel.value import Value
 
 FILE_NAME: Final = "carrel.toml"
@@ -36,6 +35,9 @@ _DATA: Final = {
 _FOREIGN: Final = "it belongs to another user"
 _ABROAD: Final = "its folder belongs to another user"
 _ASTRAY: Final = "it is a link that leads out of its folder"
+
+
+Table = dict[str, object]
 
 
 class ProjectFile(Value, frozen=True):
@@ -239,7 +241,11 @@ def _tool_table(path: str, content: bytes) -> Table | None:
 
 
 def _parse(path: str, content: bytes) -> Table:
+    from carrel import toml  # only where there is a file to read
+
     try:
-        return parse_toml(content, MAX_FILE_BYTES)
-    except TomlError as error:
-        raise ConfigError(f"{path}: {error}") from None
+        return toml.loads(content.decode("utf-8-sig"))
+    except toml.TomlError as error:
+        raise ConfigError(f"{path}: not valid TOML: {error}") from None
+    except UnicodeDecodeError as error:
+        raise ConfigError(f"{path}: not UTF-8 at byte {error.start}; save it as UTF-8") from None

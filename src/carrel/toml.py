@@ -1,114 +1,98 @@
-"""Read TOML that somebody else wrote: bounded before it is parsed.
+"""Read TOML that strangers wrote: as `tomllib` does, but never for long.
 
-The standard library's parser is correct, but its cost is not bounded by the size of the file. A long dotted key takes
-quadratic time and memory, nested brackets exhaust the stack, and a long number cannot be printed in a message. One
-linear pass over the text refuses those.
+`tomllib` takes time and memory with the square of a key's length, so keys with many dots are refused before it
+sees them. Every failure is a `TomlError` whose text may be shown to a client.
 """
 
 import re
 from typing import Final
 
-MAX_BYTES: Final = 1_048_576
 MAX_DOTS: Final = 64
-"""In one key, as in `a.b.c`."""
-
+"""Dots in one key. Honest files have three or four."""
+_FEW_DOTS: Final = 8
+"""A file with no more dots than this is cheap whatever it holds."""
+MAX_STEPS: Final = 10_000_000
+"""Tables that `tomllib` passes on its way to all keys, headers included: it does that within a second."""
 MAX_DEPTH: Final = 100
 """Of tables and arrays in one another, whichever way they are written."""
+MAX_WORD: Final = 4_000
+"""Characters of a number or bare key. Python itself spells no number of more than 4,300 digits."""
 
-MAX_NUMBER_LENGTH: Final = 64
-"""A 64-bit number in binary needs 66 characters; nobody writes one that way here."""
+TOO_DEEP: Final = f"nested more than {MAX_DEPTH} deep"
 
-MAX_KEY_COST: Final = 4_000_000
-"""The steps the parser takes for dotted keys, roughly: about a second."""
-
-Table = dict[str, object]
-
+_LONG_WORD: Final = re.compile(rf"[A-Za-z0-9_\-+.]{{{MAX_WORD + 1}}}")
+_BASIC: Final = r'"(?:[^"\\\n]++|\\.)*+"?'
+_LITERAL: Final = r"'[^'\n]*+'?"
 _TOKEN: Final = re.compile(
-    r'(?P<text>"""(?:[^"\\]|\\.|"(?!""))*(?:"{3,5}|\Z)'
-    r"|'''(?:[^']|'(?!''))*(?:'{3,5}|\Z)"
-    r'|"(?:[^"\\\n]|\\.)*"?'
-    r"|'[^'\n]*'?)"
-    r"|(?P<comment>\#[^\n]*)"
-    r"|(?P<word>[^\s\"'\#.\[\]{},=]+)"
-    r"|(?P<dot>\.)"
-    r"|(?P<open>[\[{])"
-    r"|(?P<close>[\]}])"
-    r"|(?P<end>\n)"
-    r"|(?P<between>[,=])",
+    r"#[^\n]*+"
+    r'|"""(?:[^"\\]++|\\.|"(?!""))*+(?:"{3,5})?'
+    r"|'''(?:[^']++|'(?!''))*+(?:'{3,5})?"
+    rf"|(?P<key>(?:[A-Za-z0-9_\-. \t]++|(?!\"\"\"|'''){_BASIC}|(?!'''){_LITERAL})++)",
     re.DOTALL,
 )
+_QUOTED: Final = re.compile(f"{_BASIC}|{_LITERAL}", re.DOTALL)
 
 
 class TomlError(ValueError):
-    """The text is not TOML, or is more than is accepted; the message names no file."""
+    """The text is not TOML, or asks for too much work; the message says what is wrong, and where if that is known."""
 
 
-def parse_toml(content: bytes, max_bytes: int = MAX_BYTES) -> Table:
-    """Return the table that a TOML file holds; raise `TomlError`, and nothing else, for one that cannot be accepted."""
-    import tomllib  # only where there is a file to read
+def loads(text: str) -> dict[str, object]:
+    """Return the table that a TOML document describes; raise `TomlError` for one that cannot be read."""
+    import tomllib  # only where there is something to read
 
-    if len(content) > max_bytes:
-        raise TomlError(f"larger than {max_bytes} bytes")
-    try:
-        text = content.decode("utf-8-sig")
-    except UnicodeDecodeError as error:
-        raise TomlError(f"not UTF-8 at byte {error.start}; save it as UTF-8") from None
-    _check_cost(text.replace("\r\n", "\n"))
+    if text.count(".") > _FEW_DOTS or _LONG_WORD.search(text):
+        _check_keys(text)
     try:
         table = tomllib.loads(text)
     except tomllib.TOMLDecodeError as error:
-        raise TomlError(f"not valid TOML: {error}") from None
-    except (ValueError, RecursionError):  # a date or a number that Python cannot hold
-        raise TomlError("not valid TOML: it holds a value that cannot be represented") from None
-    _check_depth(table)
-    return table
+        reason = str(error)
+    except RecursionError:
+        reason = TOO_DEEP
+    except ValueError:  # a date or a number that Python cannot hold; its message is advice for programmers
+        reason = "it holds a value that cannot be represented"
+    else:
+        reason = "" if _is_shallow(table) else TOO_DEEP
+        if not reason:
+            return table
+    raise TomlError(reason)
 
 
-def _check_cost(text: str) -> None:
-    """Raise where parsing would take more than linear time; strings and comments are passed over whole."""
-    depth = dots = header_dots = cost = line = 0
-    for token in _TOKEN.finditer(text):
-        kind = token.lastgroup
-        if kind == "dot":
-            dots += 1
-            if dots > MAX_DOTS:
-                raise TomlError(f"a key has more than {MAX_DOTS} dots (at line {line + 1})")
-            continue
-        if kind in ("word", "text"):
-            _check_word(kind, token[0], line)
-            line += token[0].count("\n")
-            continue
-        cost += dots * (dots + header_dots)
-        if cost > MAX_KEY_COST:
-            raise TomlError(f"too many long dotted keys (at line {line + 1})")
-        if kind == "close" and depth <= 2:
-            header_dots = max(header_dots, dots)
-        dots = 0
-        if kind == "open":
-            depth += 1
-            if depth > MAX_DEPTH:
-                raise TomlError(f"nested more than {MAX_DEPTH} deep (at line {line + 1})")
-        elif kind == "close":
-            depth = max(depth - 1, 0)
-        line += kind == "end"
-
-
-def _check_word(kind: str, word: str, line: int) -> None:
-    if kind == "word" and len(word) > MAX_NUMBER_LENGTH and word.lstrip("+-")[:1].isdigit():
-        raise TomlError(f"a number has more than {MAX_NUMBER_LENGTH} characters (at line {line + 1})")
-
-
-def _check_depth(table: Table) -> None:
-    """Raise where tables lie too deep in one another: dotted keys in nested tables add up."""
+def _is_shallow(table: dict[str, object]) -> bool:
+    """Return whether tables and arrays lie within `MAX_DEPTH`: dotted keys in nested tables add up."""
     level: list[object] = [table]
-    for _ in range(MAX_DEPTH + 1):
+    for _ in range(MAX_DEPTH):
         level = [inner for outer in level for inner in _inside(outer)]
         if not level:
-            return
-    raise TomlError(f"nested more than {MAX_DEPTH} deep")
+            return True
+    return False
 
 
 def _inside(value: object) -> list[object]:
     if isinstance(value, dict):
         return list(value.values())
     return value if isinstance(value, list) else []
+
+
+def _check_keys(text: str) -> None:
+    """Raise if keys take too many steps, or a key or number is too long. Numbers are taken for keys with one dot."""
+    steps = deepest = 0
+    for found in _TOKEN.finditer(text):
+        if not found["key"]:
+            continue
+        bare = _QUOTED.sub("", found["key"])
+        dots = bare.count(".")
+        if dots > MAX_DOTS:
+            raise TomlError(f"a key has more than {MAX_DOTS} dots {_place(text, found)}")
+        if _LONG_WORD.search(bare):
+            raise TomlError(f"a key or number is longer than {MAX_WORD} characters {_place(text, found)}")
+        if text[found.start() - 1] == "[":  # perhaps a header, below which the keys after it lie
+            deepest = max(deepest, dots)
+        steps += (dots + 1) * (dots + deepest)
+        if steps > MAX_STEPS:
+            raise TomlError("its keys have too many dots in all")
+
+
+def _place(text: str, found: re.Match[str]) -> str:
+    line = text.count("\n", 0, found.start()) + 1
+    return f"(at line {line})"

@@ -25,6 +25,7 @@ PACKAGE = Path(__file__).parents[2] / "src" / "carrel"
 VALUES = frozenset(
     {
         "addresses",
+        "cancellation",
         "digest",
         "errors",
         "hurry",
@@ -50,13 +51,16 @@ DOMAIN = frozenset(
         "data_folder",
         "denial",
         "facets",
+        "git",
         "interests",
         "listing",
+        "marks",
         "openat2",
         "patterns",
         "permissions",
         "private",
         "provider",
+        "renewal",
         "routing",
         "sandbox",
         "surveys",
@@ -113,7 +117,7 @@ PROVIDERS = frozenset(
 )
 SETUP = frozenset({"config", "detect", "fetching", "finding", "jwts", "settings", "tokens", "trust"})
 
-FOLDERS = frozenset({"cli"}) | PROVIDERS
+FOLDERS = frozenset({"cli", "git"}) | PROVIDERS
 """Rooms that may be a folder; the modules in it may import one another and count as one room."""
 
 FOR_A_PROVIDER = VALUES | {
@@ -121,10 +125,13 @@ FOR_A_PROVIDER = VALUES | {
     "data_folder",
     "denial",
     "facets",
+    "git",
+    "marks",
     "patterns",
     "private",
     "processes",
     "provider",
+    "renewal",
     "sandbox",
     "watch",
 }
@@ -172,6 +179,7 @@ HOMES: Mapping[str, tuple[str, ...]] = {
     "_sha2": ("digest",),
     "_sha256": ("digest",),
     "click": ("cli",),
+    "dulwich": ("git",),
     "httptools": HTTP,
     "joserfc": ("jwts",),
     "msgspec": ("protocol", "config", "value"),
@@ -196,7 +204,7 @@ OUTSIDE_WORLD = frozenset(
 NO_CLOCK = frozenset({"gmtime", "strftime"})
 """What `time` has that only turns one spelling of a time into another."""
 
-CATCH_ALL = ("boundary", "cli", "providers.objects")
+CATCH_ALL = ("boundary", "cli", "git", "providers.objects")
 """Where everything may be caught: the last boundaries, once each."""
 
 MAX_FILE_LINES = 600

@@ -6,11 +6,11 @@ A read that fails raises `Refused`, with the message and the kind that every fac
 from collections.abc import Callable
 from typing import Final, Literal
 
+from carrel.git import Git
 from carrel.provider import Project
 from carrel.providers.sage import folders, lookup, shelves
 from carrel.providers.sage.code import Code
 from carrel.providers.sage.folders import Folders, Gone, Left, Read
-from carrel.providers.sage.git import Git
 from carrel.providers.sage.library import Library
 from carrel.providers.sage.lookup import Ambiguous, Unmatched
 from carrel.providers.sage.names import SUBJECTS, checked, shown

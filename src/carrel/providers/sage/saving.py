@@ -21,7 +21,7 @@ from carrel.providers.sage.library import INDEX, MAX_INDEX_BYTES
 from carrel.providers.sage.memory import Memory, Refused
 from carrel.providers.sage.names import checked, clean_id, shown, slug_of
 from carrel.providers.sage.notation import MAX_FRONT_MATTER, Broken, decode, split_front_matter
-from carrel.providers.sage.records import Checkpoint, Failure
+from carrel.providers.sage.records import Checkpoint, Failure, GitContext
 from carrel.providers.sage.rendering import tokens
 from carrel.providers.sage.writing import Taken, WriteFailed, Writer
 from carrel.value import Value, replace
@@ -83,7 +83,7 @@ class Saving:
     def checkpoint(self, given: Checkpoint, *, continues: bool) -> Saved:
         """Save a checkpoint; with `continues`, after the newest that was saved on purpose."""
         now = datetime.now(UTC)
-        record = replace(given, ts=now.isoformat(), git_context=self._memory.git.context())
+        record = replace(given, ts=now.isoformat(), git_context=self._git_context())
         if continues:
             record = replace(record, continues_from=self._newest_checkpoint())
 
@@ -93,6 +93,10 @@ class Saving:
         stem = f"{now.strftime(_STAMP)}_{slug_of(given.thesis)}"
         saved = self._create("checkpoints", stem, compose)
         return Saved(saved, f"sage://checkpoint/{saved}", self._path("checkpoints", f"{saved}.md"))
+
+    def _git_context(self) -> GitContext | None:
+        state = self._memory.git.state()
+        return None if state is None else GitContext(state.branch, state.commit, state.is_dirty, state.recent)
 
     def _newest_checkpoint(self) -> str:
         shelf = self._memory.checkpoints
@@ -177,7 +181,7 @@ class Saving:
             "metadata": metadata,
         }
         if links:
-            metadata["saved_at_commit"] = self._memory.git.head() or None
+            metadata["saved_at_commit"] = self._memory.git.short_head() or None
             entry["code_links"] = links
         fields = {
             "id": item_id,
