@@ -126,7 +126,7 @@ def test_memory_in_a_home_is_served_without_serving_the_home(home: Path) -> None
     (home / "notes").mkdir()
 
     assert load(home / "notes", home).elsewhere() == [
-        "../.sage (memory) is not served here; to serve it: carrel serve --set sage.folder=~/.sage"
+        "../.sage (memory) is not served here; to serve it: carrel serve --set sage.dir=~/.sage"
     ]
 
 
