@@ -73,7 +73,6 @@ class Sage:
         self._errors = errors
         self._inject = (inject, inject_tokens, inject_failures)
         self._search = search
-        self._folder = str(dir)
         self._making = Lock()
         self._tools: Tools | None = None
 
@@ -201,7 +200,7 @@ class Sage:
 
         with self._making:
             if self._tools is None:
-                self._tools = Tools(self._project, self.memory, self._folder, self._level, self._search)
+                self._tools = Tools(self._project, self.memory, self._level, self._search)
             return self._tools
 
     def tools(self) -> Sequence[Tool]:
