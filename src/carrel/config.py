@@ -14,6 +14,7 @@ from typing import Any, Final, Literal
 from carrel import detect, finding, settings
 from carrel.errors import ConfigError
 from carrel.limits import MAX_MESSAGE_BYTES, PAGE_SIZE
+from carrel.provider import OUTSIDE, PlacesFile, Project
 from carrel.sandbox import is_inside
 from carrel.settings import Schema
 from carrel.trust import TrustStore, config_folder
@@ -115,6 +116,7 @@ class Config:
         self.files: list[str] = []
         self.sections: dict[str, dict[str, Setting]] = {}
         self.withheld: list[Withheld] = []
+        self.places_files: list[PlacesFile] = []
 
     @property
     def notes(self) -> tuple[str, ...]:
@@ -203,7 +205,25 @@ def load(named: str | None, environment: Mapping[str, str], flags: Sequence[tupl
     _take_environment(config)
     for section, key, text in flags:
         _take_text(config, "flag", section, key, text, f"--set {section}.{key}")
+    _take_places_files(config)
     return config
+
+
+def _take_places_files(config: Config) -> None:
+    """Look for other files of the project that name places outside it; what they name counts only with trust."""
+    store = TrustStore(config.environment)
+    for known in detect.BUILT_IN:
+        values = config.values(known.name)
+        if values.get("enabled") is False:
+            continue
+        project = Project(config.root, config.environment, named=config.named(known.name))
+        file = known.places_file(project, values)
+        if file is None:
+            continue
+        config.places_files.append(file)
+        if not store.is_trusted(file.path, file.digest):
+            outside = (Withheld(file.section, {name: place}, OUTSIDE, file.path) for name, place in file.places.items())
+            config.withheld.extend(outside)
 
 
 def _take_file(config: Config, layer: Layer, path: str, table: Mapping[str, object]) -> None:

@@ -231,11 +231,11 @@ def _tool_table(path: str, content: bytes) -> Table | None:
 
 
 def _parse(path: str, content: bytes) -> Table:
-    import tomllib  # only where there is a file to read
+    from carrel import toml  # only where there is a file to read
 
     try:
-        return tomllib.loads(content.decode("utf-8-sig"))
-    except tomllib.TOMLDecodeError as error:
+        return toml.loads(content.decode("utf-8-sig"))
+    except toml.TomlError as error:
         raise ConfigError(f"{path}: not valid TOML: {error}") from None
     except UnicodeDecodeError as error:
         raise ConfigError(f"{path}: not UTF-8 at byte {error.start}; save it as UTF-8") from None

@@ -6,7 +6,7 @@ one holds it `locked` from reading to replacing it.
 
 import fcntl
 import os
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager, suppress
 from typing import Final
 
@@ -15,6 +15,15 @@ FOLDER_MODE: Final = 0o700
 """What Carrel makes for itself; what is there already keeps its mode."""
 
 _NEW: Final = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC
+
+
+def cache_folder(environment: Mapping[str, str]) -> str | None:
+    """Return the user's folder for what can be made again; None where the user has none."""
+    named = environment.get("XDG_CACHE_HOME", "")
+    if os.path.isabs(named):
+        return named
+    home = environment.get("HOME", "")
+    return os.path.join(home, ".cache") if os.path.isabs(home) else None
 
 
 @contextmanager
@@ -53,3 +62,9 @@ def _sync_folder(path: str) -> None:
         os.fsync(descriptor)
     finally:
         os.close(descriptor)
+
+
+def keep_out_of_git(folder: int) -> None:
+    """Write a `.gitignore` that covers the whole folder, given by its handle; one that is there stays."""
+    with suppress(FileExistsError), open(os.open(".gitignore", _NEW, FILE_MODE, dir_fd=folder), "wb") as file:
+        file.write(b"*\n")

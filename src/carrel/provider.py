@@ -33,6 +33,7 @@ A provider may be called from several threads at once. A read has no side effect
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from math import inf
+from os.path import basename
 from typing import Final, Literal, NewType, Protocol, runtime_checkable
 
 from carrel.errors import ConfigError, RequestError
@@ -61,6 +62,10 @@ ToolLevel = Literal["off", "read", "write"]
 """Which of a provider's tools exist; above `read` needs trust."""
 
 
+OUTSIDE: Final = "it names a place outside the project"
+"""Why a setting counts only with trust, where that is the reason."""
+
+
 class Section(Value, frozen=True):
     """Settings that stand in a section of their own beside the provider's: its fields are the keys.
 
@@ -82,6 +87,7 @@ class Project(Value, frozen=True):
     """Where a provider works: a constructor that takes one is given it, and it is no setting.
 
     `given` are the keys that were set for it, `named` those of them that the user or a trusted file set;
+    `trusts` tells of a file's path and SHA-256 whether the user trusts that file to name places outside;
     `deny` are the patterns the operator denies to all who open project files. `read` gives what a URI
     holds, of whichever provider, to one whose tools take URIs.
     """
@@ -90,8 +96,30 @@ class Project(Value, frozen=True):
     environment: Mapping[str, str]
     given: frozenset[str] = frozenset()
     named: frozenset[str] = frozenset()
+    trusts: Callable[[str, str], bool] | None = None
     deny: tuple[str, ...] = ()
     read: Callable[[str], Reading] | None = None
+
+
+class PlacesFile(Value, frozen=True):
+    """A file of a project, other than its settings, that names places outside the project.
+
+    They count when the user trusts the file, which has this path and SHA-256. `section` is the table in which the
+    file names them.
+    """
+
+    path: str
+    digest: str
+    section: str
+    places: Mapping[str, str]
+
+    def notes(self) -> list[str]:
+        """Return a sentence about each place, for as long as the file is not trusted."""
+        name = basename(self.path)
+        return [
+            f"[{self.section}] {key} in {name} is not in effect: {OUTSIDE}; run `carrel trust` to allow it"
+            for key in self.places
+        ]
 
 
 class Route(Value, frozen=True):

@@ -15,6 +15,7 @@ from carrel.allowance import Allowance
 from carrel.answering import Answers, Job, Send
 from carrel.batches import together
 from carrel.boundary import attempt
+from carrel.cancellation import Cancellable, Cancelled
 from carrel.catalog import Catalog
 from carrel.content import too_large
 from carrel.errors import ProtocolError, ProviderError, RequestError, TooLarge
@@ -229,9 +230,16 @@ class Connection:
         return method == "tools/call" or (method in _ASK_PROVIDERS and self._server.has_blocking)
 
     def _run_aside(self, job: Job) -> bytes | None:
-        """Answer a call on a thread, or at a time, of its own."""
+        """Answer a call on a thread, or at a time, of its own; return nothing if it was given up meanwhile."""
+        running = job.running
         with ActingAs(self._access):
-            return self._run(job)
+            if running is None:
+                return self._run(job)
+            try:
+                with Cancellable(lambda: running.cancelled):
+                    return self._run(job)
+            except Cancelled:
+                return None
 
     def _run(self, job: Job) -> bytes | None:
         """Answer a call for whoever acts, whatever becomes of it."""

@@ -12,7 +12,7 @@ from types import NoneType, UnionType
 from typing import Any, Literal, Union, get_args, get_origin, get_type_hints
 
 from carrel.errors import ConfigError
-from carrel.provider import Exposure, Place, Places, Program, Project, Section, ToolLevel
+from carrel.provider import OUTSIDE, Exposure, Place, Places, Program, Project, Section, ToolLevel
 from carrel.value import Value
 
 
@@ -211,7 +211,7 @@ def needs_trust(kind: Any, value: object, is_outside: Callable[[str], bool]) -> 
         places = value.split(os.pathsep) if isinstance(value, str) else []
         return next(filter(None, (needs_trust(Place, place, is_outside) for place in places)), "")
     if kind is Place:
-        return "it names a place outside the project" if isinstance(value, str) and is_outside(value) else ""
+        return OUTSIDE if isinstance(value, str) and is_outside(value) else ""
     if kind == ToolLevel:
         return "" if value in ("off", "read") else "it turns on tools that write"
     if get_origin(kind) is Literal:

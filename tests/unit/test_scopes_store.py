@@ -12,8 +12,7 @@ from pathlib import Path
 
 import pytest
 
-from carrel.providers.scopes import queries, schema, writing
-from carrel.providers.scopes import store as stores
+from carrel.providers.scopes import opening, queries, schema, writing
 from carrel.providers.scopes.faults import ScopeError, StoreFault
 from carrel.providers.scopes.store import Store
 from tests.scopes_sample import NOW, check_invariants, get, plant, planted, store_in
@@ -48,14 +47,14 @@ def sample_store(tmp_path: Path) -> Iterator[Store]:
 )
 def test_no_program_can_commit_what_must_not_be(store: Store, statement: str, complaint: str) -> None:
     refused = pytest.raises(sqlite3.IntegrityError, match=complaint)
-    with closing(stores.connect(store.path, "rw")) as connection, refused:
+    with closing(opening.connect(store.path, "rw")) as connection, refused:
         connection.execute(statement)
 
     check_invariants(store)
 
 
 def test_an_archived_scope_stays_so_until_it_is_restored(store: Store) -> None:
-    with closing(stores.connect(store.path, "rw")) as connection:
+    with closing(opening.connect(store.path, "rw")) as connection:
         connection.execute("UPDATE scopes SET status = 'ARCHIVED' WHERE alias = 'task-1'")
         with pytest.raises(sqlite3.IntegrityError, match="archived"):
             connection.execute("UPDATE scopes SET status = 'DONE' WHERE alias = 'task-1'")
@@ -122,8 +121,8 @@ def test_two_who_change_different_fields_both_win(store: Store) -> None:
 
 
 def test_a_lock_that_is_not_had_in_time_is_said(store: Store, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(stores, "BUSY_MS", 20)
-    with closing(stores.connect(store.path, "rw")) as other:
+    monkeypatch.setattr(opening, "BUSY_MS", 20)
+    with closing(opening.connect(store.path, "rw")) as other:
         other.execute("BEGIN IMMEDIATE")
         with pytest.raises(ScopeError) as raised, store.writing():
             pass
@@ -233,6 +232,7 @@ def test_a_new_store_is_for_the_user_alone_with_all_its_files(tmp_path: Path, mo
     with store.reading() as _:
         assert modes_below(tmp_path) == {
             ".carrel": 0o700,
+            ".gitignore": 0o600,
             "scopes.db": 0o600,
             "scopes.db-shm": 0o600,
             "scopes.db-wal": 0o600,
@@ -252,7 +252,17 @@ def test_a_folder_that_is_there_keeps_its_mode(tmp_path: Path) -> None:
     plant(store)
     store.close()
 
-    assert modes_below(tmp_path) == {".carrel": 0o755, "scopes.db": 0o600}
+    assert modes_below(tmp_path) == {".carrel": 0o755, ".gitignore": 0o600, "scopes.db": 0o600}
+
+
+def test_git_ignores_the_folder_of_the_store_and_no_other(tmp_path: Path) -> None:
+    for folder in (tmp_path / ".carrel", tmp_path / "data"):
+        store = Store(str(folder / "scopes.db"))
+        plant(store)
+        store.close()
+
+    assert (tmp_path / ".carrel/.gitignore").read_text() == "*\n"
+    assert not (tmp_path / "data/.gitignore").exists()
 
 
 def modes_below(folder: Path) -> dict[str, int]:

@@ -43,7 +43,7 @@ LOOK_ALIKES = [
     "\U000e0001.env",
 ]
 NOT_DENIED = """
-env env.local env.dart .envrc pem x.pemx keys key.dart id_rs xid_rsa credentials.dart credentials.py CREDENTIALS.GO
+env env.local env.dart pem x.pemx keys key.dart id_rs xid_rsa.md.md credentials.dart credentials.py CREDENTIALS.GO
 credentials.test.ts mycredentials.json npmrc netrc key.properties.md tfstate x.tfvarsx git .gitx .github ssh
 .environment
 """.split()

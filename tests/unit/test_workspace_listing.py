@@ -71,10 +71,10 @@ def test_an_entry_says_everything_the_page_names(tmp_path: Path) -> None:
             "sub/a b.md",
             "",
             "text/markdown",
-            "a b.md",
-            Annotations((), None, NOON_MS),
-            4,
-            {"dev.carrel/etag": served.catalog.read(entry.uri).etag},
+            title="a b.md",
+            annotations=Annotations((), None, NOON_MS),
+            size=4,
+            meta={"dev.carrel/etag": served.catalog.read(entry.uri).etag},
         )
 
 

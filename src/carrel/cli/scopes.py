@@ -16,15 +16,17 @@ from carrel.cli import exits
 from carrel.cli.choices import Choices
 from carrel.cli.scopes_session import Session
 from carrel.cli.scopes_work import WORK
+from carrel.config import Config
 from carrel.errors import ConfigError
-from carrel.providers.scopes import commands
+from carrel.limits import STORE_COMMAND_S, STORE_IMPORT_S
+from carrel.provider import Project
+from carrel.providers.scopes import commands, location
 from carrel.providers.scopes.faults import ScopeError
 from carrel.providers.scopes.parameters import DEFAULT_NODES
 from carrel.providers.scopes.store import Store
 
 _DB: Final = "carrel.scopes.db"
 _WORDS: Final = "carrel.scopes.words"
-_DEFAULT_STORE: Final = os.path.join(".carrel", "scopes.db")
 _DEFAULT_CHILDREN: Final = 10_000
 
 
@@ -88,10 +90,8 @@ def _run(command: commands.Command) -> Any:
         choices = context.ensure_object(Choices)
         config = choices.config()
         settings = config.values("scopes")
-        db = context.meta.get(_DB)
-        path = db or os.path.join(config.root, os.path.expanduser(settings.get("db", _DEFAULT_STORE)))
         session = Session(
-            Store(path),
+            Store(_location(config, context.meta.get(_DB)), read_s=STORE_COMMAND_S, write_s=STORE_IMPORT_S),
             is_json=choices.is_json,
             ceiling=settings.get("max_nodes_ceiling", DEFAULT_NODES),
             max_children=settings.get("max_children_listed", _DEFAULT_CHILDREN),
@@ -102,6 +102,16 @@ def _run(command: commands.Command) -> Any:
             session.store.close()
 
     return run
+
+
+def _location(config: Config, db: str | None) -> location.Location:
+    """Return the place of the store: the one named by --db, else the project's."""
+    if db is not None:
+        return location.named(os.path.expanduser(db))
+    deny = tuple(config.values("workspace").get("deny") or ())
+    project = Project(config.root, config.environment, deny=deny)
+    place = config.values("scopes").get("db", location.DEFAULT)
+    return location.Location(project, place, is_named="db" in config.named("scopes"))
 
 
 def _parameters(command: commands.Command) -> Iterator[click.Parameter]:

@@ -9,6 +9,7 @@ from contextlib import contextmanager
 from typing import Any, Generic, TypeVar
 
 from carrel.boundary import attempt
+from carrel.cancellation import Cancellable, Cancelled
 from carrel.errors import ProtocolError, ProviderError, RequestError
 from carrel.limits import MAX_STREAMS_PER_CLIENT, MAX_WAITING_PER_CLIENT, REQUEST_DEADLINE_S
 from carrel.permissions import Access, ActingAs
@@ -61,14 +62,15 @@ class Threads:
         leave = self._enter(access)
         if leave is None:
             raise ProviderError("Too many requests wait: slow down", word="busy", data={"retryAfterMs": 1_000})
-        errand = _Errand(access, action, discard)
+        running = Running(lambda: None)
+        errand = _Errand(access, action, discard, lambda: running.cancelled)
         self._errands.add(errand)
         try:
-            running = Running(lambda: None)
             work = Work(running, errand.run, errand.expire, errand.refuse, owner=owner, deadline_s=deadline_s)
             self._workers.submit(work, errand.settle)
             return await errand.future
         finally:
+            running.abandon()  # a client that left lets long work stop
             self._errands.discard(errand)
             leave()
 
@@ -105,10 +107,17 @@ class Threads:
 class _Errand(Generic[_Made]):
     """One function's way to a thread and back."""
 
-    def __init__(self, access: Access, action: Callable[[], _Made], discard: Callable[[_Made], object] | None) -> None:
+    def __init__(
+        self,
+        access: Access,
+        action: Callable[[], _Made],
+        discard: Callable[[_Made], object] | None,
+        is_cancelled: Callable[[], bool],
+    ) -> None:
         self._access = access
         self._action = action
         self._discard = discard
+        self._is_cancelled = is_cancelled
         self._loop = asyncio.get_running_loop()
         self._made: list[_Made] = []
         self._failure: Failure = ProviderError("Request timed out", word="timeout")
@@ -116,10 +125,12 @@ class _Errand(Generic[_Made]):
 
     def run(self) -> None:
         try:
-            with ActingAs(self._access):
+            with ActingAs(self._access), Cancellable(self._is_cancelled):
                 self._made.append(attempt("HTTP", self._action))
         except (RequestError, ProviderError, ProtocolError) as error:
             self._failure = error
+        except Cancelled:
+            pass
 
     def expire(self) -> None:
         """Leave the failure as it is: out of time."""

@@ -1,6 +1,6 @@
 """MCP on the standard streams: one message a line, and nothing else on stdout.
 
-No event loop: a line is answered where it arrives, unless it may wait; then it goes to
+No event loop: a line is answered where it arrives, unless it may wait or takes a while; then it goes to
 a worker thread. Answers to lines that came together leave together. stdout is taken
 away from everybody else, so that a stray print lands on stderr.
 """
@@ -14,6 +14,7 @@ from collections.abc import Iterator, Sequence
 from types import FrameType
 from typing import Final
 
+from carrel.hurry import Hurrying
 from carrel.limits import SHUTDOWN_GRACE_S
 from carrel.protocol.framing import Lines
 from carrel.server import Connection, Server
@@ -104,7 +105,8 @@ def _converse(connection: Connection, source: int, output: Output, workers: Work
         answers: list[bytes] = []
         size = 0
         for line in lines.end() if at_end else lines.feed(chunk):
-            given = connection.accept(line)
+            with Hurrying():  # the next line waits for this one
+                given = connection.accept(line)
             if isinstance(given, Work):
                 workers.submit(given)
             elif given is not None:

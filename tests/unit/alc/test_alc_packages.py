@@ -6,6 +6,7 @@ from typing import Any
 
 import pytest
 
+from carrel.providers.alc.cache import Patience
 from carrel.providers.alc.hub import origin
 from tests.unit.alc.homes import CARD, SKETCH, Home, read, refusal
 
@@ -100,6 +101,8 @@ def test_the_project_root_is_a_setting_a_variable_or_found_upwards(full: Home) -
     (full.folder / "up").mkdir()
     (full.folder / "up/init.lua").write_text("-- up")
 
+    assert read(full.catalog(), INIT) == SKETCH  # it lies outside the project, and nobody trusts it yet
+    full.trust(full.folder / "alc.local.toml")
     assert read(full.catalog(), INIT) == "-- up"
     full.environment["ALC_PROJECT_ROOT"] = str(full.folder / "variable")
     assert read(full.catalog(), INIT) == "-- variable"
@@ -299,7 +302,9 @@ def test_the_origin_is_reduced_to_what_may_be_told(full: Home, source: object, t
 def test_a_variant_has_its_path_as_origin_and_broken_records_none(full: Home) -> None:
     full.write("installed.json", "{")
     assert entry_of(full, "sketch")["source"] == {"type": "unknown"}
-    local(full, f'[packages]\nsketch = {{ path = "{full.home}/packages/sketch" }}')
+    (full.project / "mine").mkdir()
+    (full.project / "mine/init.lua").write_text(SKETCH)
+    local(full, '[packages]\nsketch = { path = "mine" }')
     assert entry_of(full, "sketch")["source"] == {"type": "path"}
 
 
@@ -320,15 +325,17 @@ def test_one_changed_package_is_parsed_alone(full: Home) -> None:
     provider = full.provider()
     sources = provider._reader.sources
     hub = provider._reader.hub
-    before = hub.index({})
+    before = hub.index({}, Patience(60))
     assert sources.parsed == 21
-    assert hub.index({}) is before
+    assert hub.index({}, Patience(60)) is before
 
     full.write("packages/p7/init.lua", 'M.meta = { name = "p7", version = "2" }')
-    after = hub.index({})
+    after = hub.index({}, Patience(60))
 
     assert sources.parsed == 22
     assert {one["name"]: one["version"] for one in json.loads(after.text)["packages"]}["p7"] == "2"
     full.write("cards/p7/new.toml", CARD)
-    assert {one["name"]: one["card_count"] for one in json.loads(hub.index({}).text)["packages"]}["p7"] == 2
+    assert {one["name"]: one["card_count"] for one in json.loads(hub.index({}, Patience(60)).text)["packages"]}[
+        "p7"
+    ] == 2
     assert sources.parsed == 22

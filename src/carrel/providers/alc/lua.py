@@ -17,6 +17,8 @@ from carrel.value import Value
 if TYPE_CHECKING:
     from tree_sitter import Node, Parser, Tree
 
+MAX_PARSED_BYTES: Final = 1_048_576
+"""The largest source that is parsed: real ones have some kilobytes, and a parser takes 400 times their size."""
 CHUNK: Final = 4_096
 READS_PER_CHUNK: Final = 16
 READS_AT_LEAST: Final = 2_000
@@ -41,10 +43,13 @@ class Facts(Value, frozen=True):
 def read_facts(text: str) -> Facts:
     """Read a package's source."""
     source = _LINE_END.sub("\n", text).encode("utf-8", "replace")  # they are all one to Lua, not to the parser
-    tree = _parse(source)
-    if tree is None:
-        return Facts({}, has_meta=False, unresolved=(WHOLE,), runs=False)
-    return Module(source, tree).facts()
+    tree = _parse(source) if len(source) <= MAX_PARSED_BYTES else None
+    return give_up() if tree is None else Module(source, tree).facts()
+
+
+def give_up() -> Facts:
+    """Return what is said of a source that is too large, or takes too long, to be parsed."""
+    return Facts({}, has_meta=False, unresolved=(WHOLE,), runs=False)
 
 
 def _parser() -> "Parser":

@@ -8,7 +8,7 @@ from carrel.providers.alc import compact
 from carrel.providers.alc.cache import Cache
 from carrel.providers.alc.files import Held, Stamp
 from carrel.providers.alc.layout import Package
-from carrel.providers.alc.lua import Facts, read_facts
+from carrel.providers.alc.lua import MAX_PARSED_BYTES, Facts, give_up, read_facts
 from carrel.value import Value
 
 MAX_KEPT: Final = 32 * 1024 * 1024
@@ -44,11 +44,16 @@ class Sources:
         """Read a package's source; bad bytes become U+FFFD."""
         source = self._cache.get(path, held.stamp)
         if source is None:
-            text = held.read_all(self._max_file_bytes).decode("utf-8", "replace").removeprefix("\ufeff")
-            source = Source(read_facts(text), tuple(doc_lines(text)))
+            source = self._parse(held)
             self.parsed += 1
-            self._cache.put(path, held.stamp, source, max(_LEAST_WEIGHT, held.size))
+            self._cache.put(path, held.stamp, source, max(_LEAST_WEIGHT, min(held.size, MAX_PARSED_BYTES)))
         return source
+
+    def _parse(self, held: Held) -> Source:
+        is_parsed = held.size <= MAX_PARSED_BYTES
+        data = held.read_all(self._max_file_bytes) if is_parsed else held.read(0, MAX_PARSED_BYTES)
+        text = data.decode("utf-8", "replace").removeprefix("\ufeff")
+        return Source(read_facts(text) if is_parsed else give_up(), tuple(doc_lines(text)))
 
 
 def doc_lines(text: str) -> Iterator[str]:

@@ -74,10 +74,14 @@ class ScopeError(CarrelError):
 
 
 class StoreFault(ScopeError):
-    """The store cannot be used; the text is the reason, for people at the machine only."""
+    """The store cannot be used; the text is the reason, for people at the machine only.
 
-    def __init__(self, reason: str) -> None:
+    `note` says it to everybody: it names no path.
+    """
+
+    def __init__(self, reason: str, note: str = "the store cannot be read; `carrel scopes list` says why") -> None:
         super().__init__("INTERNAL", reason)
+        self.note = note
 
 
 def not_found(alias: str) -> ScopeError:

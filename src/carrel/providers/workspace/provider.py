@@ -14,12 +14,11 @@ from typing import Final, Literal
 from carrel.content import parse_number
 from carrel.digest import blake2b
 from carrel.errors import ConfigError, NotFound, RequestError
-from carrel.hurry import take_a_while
 from carrel.limits import MAX_COMPLETIONS
 from carrel.model import Completion, Meta, Range, Reading, Resource, Stored
 from carrel.provider import Changes, Place, Project, Route
 from carrel.providers.workspace import asking, kinds, paths
-from carrel.providers.workspace.explaining import explain
+from carrel.providers.workspace.explaining import explain, unusable_told
 from carrel.providers.workspace.folders import Folder
 from carrel.providers.workspace.ignore import IgnoreFiles
 from carrel.providers.workspace.kinds import Kind
@@ -111,7 +110,6 @@ class Workspace:
 
     def browse(self, directory: str | None, prefix: str, after: str = "") -> Iterator[Resource]:
         """Give the files below a folder, or those whose URI begins with the prefix."""
-        take_a_while()
         if directory is None:
             return self._files(after, asking.canonical_prefix(prefix, self._trees))
         root, folder = asking.open_folder(directory, self._trees)
@@ -135,7 +133,6 @@ class Workspace:
             if not found.opened.is_folder:
                 return self._read_file(target, found, tree)
             with found.opened:
-                take_a_while()
                 after = _checked_query(target, _FOLDER_KEYS).get("after", "")
                 shown = Folder(tree, self._listings[target.root], found)
                 return shown.read(target, quote(after, safe=paths.KEY_SAFE))
@@ -233,6 +230,8 @@ class Workspace:
         """Tell which preset holds, and what could not be read."""
         unreadable = sum(len(listing.unreadable) for listing in self._listings.values())
         problems = [f"{unreadable} folder(s) cannot be read and are left out"] if unreadable else []
+        for tree in self._trees.values():
+            problems += [unusable_told(*one) for one in sorted(tree.policy.unusable_ignore_files().items())]
         presets = {name or "main": tree.policy.preset for name, tree in self._trees.items()}
         return {"presets": presets, "problems": problems}
 
