@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Final, Literal
 from carrel.errors import BadArgument, ConfigError, NotFound, ProviderError
 from carrel.limits import MAX_COMPLETIONS
 from carrel.model import Completion, Meta, Reading, Resource, Text, Tool, ToolResult
-from carrel.provider import Call, Place, Project, Route, ToolLevel
+from carrel.provider import Call, Ceiling, Injection, Place, Project, Route, ToolLevel
 from carrel.providers.sage import names
 from carrel.providers.sage.folders import NAMES
 from carrel.providers.sage.listing import Entry, Listing
@@ -53,8 +53,8 @@ class Sage:
         dir: Place = Place(".sage"),  # noqa: A002 the setting is named so
         tools: ToolLevel = "read",
         errors: Literal["text", "protocol"] = "text",
-        inject: bool = True,
-        inject_tokens: int = 400,
+        inject: Injection = True,
+        inject_tokens: Ceiling = Ceiling(400),
         inject_failures: int = 3,
         max_file_bytes: int = 1_048_576,
         search: Literal["auto", "bm25"] = "auto",
