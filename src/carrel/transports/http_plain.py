@@ -179,6 +179,9 @@ class Plain:
 
 _JSON: Final = (b"content-type", b"application/json")
 
+_SAID_OTHERWISE: Final = frozenset({"error", "etag", "last-modified", "length", "start", "status", "total"})
+"""Keys of `_meta` for which HTTP has its own headers."""
+
 
 async def refuse(request: Request, error: Failure) -> None:
     """Answer with an error as plain HTTP has it; in the middle of an answer, break it off."""
@@ -207,7 +210,24 @@ def _facts(reading: Reading) -> list[Header]:
         facts.append((b"etag", f'"{reading.etag}"'.encode()))
     if reading.last_modified_ms is not None:
         facts.append((b"last-modified", formatdate(sayable(reading.last_modified_ms) // 1000, usegmt=True).encode()))
-    return facts
+    return facts + _remarks(reading)
+
+
+def _remarks(reading: Reading) -> list[Header]:
+    """Return what a provider adds to its one item, such as whether it is cut and what comes next, as `carrel-*`."""
+    meta = reading.items[0].meta if len(reading.items) == 1 else None
+    remarks = []
+    for key, value in (meta or {}).items():
+        prefix, _, name = key.rpartition("/")
+        spelled = str(value).lower() if isinstance(value, bool) else str(value)
+        if (
+            prefix == "dev.carrel"
+            and name not in _SAID_OTHERWISE
+            and isinstance(value, str | int)
+            and _is_plain(spelled)
+        ):
+            remarks.append((f"carrel-{name}".encode(), spelled.encode()))
+    return remarks
 
 
 def _content_type(item: Stored, mime_type: str) -> str:
