@@ -17,7 +17,6 @@ from carrel.model import Resource, Text
 from carrel.provider import Provider, Route
 from carrel.providers.guide import INSTRUCTIONS
 from carrel.waiting import Waiting
-from tests.http_asking import INITIALIZE
 from tests.schemas import Conversation
 
 
