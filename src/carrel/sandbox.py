@@ -420,7 +420,8 @@ def _judge(guard: Guard, segments: tuple[str, ...]) -> Refused:
     if not segments:
         return NEITHER
     kinds: tuple[Kind, Kind] = ("file", "folder")
-    return frozenset(kind for kind in kinds if guard(segments, kind == "folder"))
+    # One set for most paths: an empty one of its own would take more memory than the path.
+    return frozenset(kind for kind in kinds if guard(segments, kind == "folder")) or NEITHER
 
 
 def _admitted(opened: Opened, refused: Refused) -> Opened:

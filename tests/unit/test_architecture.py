@@ -106,6 +106,7 @@ HTTP_ROOMS = frozenset(
 TRANSPORTS = HTTP_ROOMS | {
     "transports.child",
     "transports.ending",
+    "transports.heap",
     "transports.memory",
     "transports.reading",
     "transports.stdio",
@@ -169,10 +170,10 @@ MAY_IMPORT: Mapping[str, frozenset[str]] = {
     **dict.fromkeys(
         HTTP_ROOMS, VALUES | DOMAIN | PROTOCOL | JOINING | HTTP_ROOMS | {"transports.ending", "transports.workers"}
     ),
-    "transports.ending": VALUES,
+    "transports.ending": VALUES | {"transports.heap"},
     "transports.reading": VALUES | PROTOCOL | {"server", "transports.workers", "work"},
     "transports.stdio": VALUES | PROTOCOL | {"server", "transports.ending", "transports.reading", "transports.workers"},
-    "transports.workers": VALUES | {"work"},
+    "transports.workers": VALUES | {"transports.heap", "work"},
     "providers": NOTHING,
     **dict.fromkeys(PROVIDERS, FOR_A_PROVIDER),
     "providers.guide": FOR_A_PROVIDER | {"catalog", "routing"},

@@ -20,6 +20,7 @@ from types import FrameType
 from typing import Final
 
 from carrel.limits import FORCED_END_S
+from carrel.transports.heap import share_heap
 
 _ENDING: Final = (signal.SIGTERM, signal.SIGINT)
 _NOTICE_S: Final = 0.05
@@ -109,8 +110,10 @@ class Ending:
     def _numbers(self) -> Iterator[set[int]]:
         """Yield what comes through the pipe until it is closed; prepare the kernel once the server is idle."""
         ready, _, _ = select.select([self._seen], [], [], _PREPARE_S)
-        if not ready and self._may_use_kernel:
-            _have_the_kernel_end_us(self._seen)
+        if not ready:
+            share_heap()
+            if self._may_use_kernel:
+                _have_the_kernel_end_us(self._seen)
         while numbers := os.read(self._seen, 64):
             yield set(numbers)
 
