@@ -14,6 +14,7 @@ from typing import Any, Final, Literal
 from carrel import detect, finding, settings
 from carrel.errors import ConfigError
 from carrel.limits import MAX_MESSAGE_BYTES, PAGE_SIZE
+from carrel.printable import printable_line
 from carrel.provider import OUTSIDE, PlacesFile, Project
 from carrel.sandbox import is_inside
 from carrel.settings import Schema
@@ -101,7 +102,7 @@ class Withheld(Value, frozen=True):
         return "" if "." in self.section else next(iter(self.settings))
 
     def __str__(self) -> str:
-        name = f"[{self.section}] {self.key}".rstrip()
+        name = f"[{printable_line(self.section)}] {self.key}".rstrip()
         return f"{name} in {os.path.basename(self.file)} is not in effect: {self.why}; run `carrel trust` to allow it"
 
 

@@ -161,6 +161,9 @@ class Traits:
     """What the guide says of it."""
     blocking: bool = False
     """It may wait long in a read, and is called on a worker thread."""
+    quick: bool = False
+    """Every call is a matter of microseconds (memory, a small local file), or says `take_a_while` before it is not:
+    HTTP answers it on its event loop, where everybody else waits meanwhile."""
     asks_others: bool = False
     """It waits where other providers wait."""
     deadline_s: float = 0.0

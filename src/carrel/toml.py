@@ -13,8 +13,12 @@ _FEW_DOTS: Final = 8
 """A file with no more dots than this is cheap whatever it holds."""
 MAX_STEPS: Final = 10_000_000
 """Tables that `tomllib` passes on its way to all keys, headers included: it does that within a second."""
+MAX_DEPTH: Final = 100
+"""Of tables and arrays in one another, whichever way they are written."""
 MAX_WORD: Final = 4_000
 """Characters of a number or bare key. Python itself spells no number of more than 4,300 digits."""
+
+TOO_DEEP: Final = f"nested more than {MAX_DEPTH} deep"
 
 _LONG_WORD: Final = re.compile(rf"[A-Za-z0-9_\-+.]{{{MAX_WORD + 1}}}")
 _BASIC: Final = r'"(?:[^"\\\n]++|\\.)*+"?'
@@ -40,14 +44,34 @@ def loads(text: str) -> dict[str, object]:
     if text.count(".") > _FEW_DOTS or _LONG_WORD.search(text):
         _check_keys(text)
     try:
-        return tomllib.loads(text)
+        table = tomllib.loads(text)
     except tomllib.TOMLDecodeError as error:
         reason = str(error)
     except RecursionError:
-        reason = "nested too deeply"
-    except ValueError:  # `int` refuses to read thousands of digits; its message is advice for programmers
-        reason = "a number has too many digits"
+        reason = TOO_DEEP
+    except ValueError:  # a date or a number that Python cannot hold; its message is advice for programmers
+        reason = "it holds a value that cannot be represented"
+    else:
+        reason = "" if _is_shallow(table) else TOO_DEEP
+        if not reason:
+            return table
     raise TomlError(reason)
+
+
+def _is_shallow(table: dict[str, object]) -> bool:
+    """Return whether tables and arrays lie within `MAX_DEPTH`: dotted keys in nested tables add up."""
+    level: list[object] = [table]
+    for _ in range(MAX_DEPTH):
+        level = [inner for outer in level for inner in _inside(outer)]
+        if not level:
+            return True
+    return False
+
+
+def _inside(value: object) -> list[object]:
+    if isinstance(value, dict):
+        return list(value.values())
+    return value if isinstance(value, list) else []
 
 
 def _check_keys(text: str) -> None:

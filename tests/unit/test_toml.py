@@ -58,7 +58,9 @@ def test_dots_elsewhere_do_no_harm(text: str) -> None:
     [
         ("x = " + "9" * 5_000, "a key or number is longer than 4000 characters (at line 1)"),
         ("\nx = 0x" + "f" * 5_000, "a key or number is longer than 4000 characters (at line 2)"),
-        ("x = " + "[" * 50_000, "nested too deeply"),
+        ("x = " + "[" * 50_000, "nested more than 100 deep"),
+        ("x = " + "{a.a.a.a.a = " * 30 + "1" + "}" * 30, "nested more than 100 deep"),
+        ("x = 2024-02-30", "Invalid date or datetime (at line 1, column 5)"),
         ("x = ", "Invalid value (at end of document)"),
     ],
 )
@@ -67,6 +69,14 @@ def test_what_cannot_be_read_says_why_without_advice_for_programmers(text: str, 
         toml.loads(text)
 
     assert str(caught.value) == reason
+
+
+@pytest.mark.parametrize("text", ["x = 2024-02-30", "x = 0000-01-01", "x =", "[x", '"\\u001b[31m" ='])
+def test_no_message_holds_control_characters(text: str) -> None:
+    with pytest.raises(TomlError) as caught:
+        toml.loads(text)
+
+    assert str(caught.value).isprintable()
 
 
 HEADER = f"[{LONG[:-4]}]\n"

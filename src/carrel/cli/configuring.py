@@ -2,6 +2,7 @@
 
 import json
 import os
+import re
 
 from carrel import config as configuration
 from carrel.cli import output
@@ -99,5 +100,12 @@ def _allowed_lines(config: configuration.Config, path: str) -> list[str]:
 
 def _toml_lines(withheld: configuration.Withheld) -> list[str]:
     """Spell what becomes allowed as the file has it."""
-    lines = [f"[{withheld.section}]", *(f"{key} = {json.dumps(one)}" for key, one in withheld.settings.items())]
+    table, dot, name = withheld.section.partition(".")
+    lines = [f"[{table}{dot}{_toml_key(name)}]"]
+    lines += [f"{_toml_key(key)} = {json.dumps(one, default=str)}" for key, one in withheld.settings.items()]
     return [f"  {output.escape(line)}" for line in lines]
+
+
+def _toml_key(name: str) -> str:
+    """Spell a key, or a part of one, as TOML has it: quoted, and in ASCII, where it is not a plain word."""
+    return name if re.fullmatch("[A-Za-z0-9_-]*", name) else json.dumps(name)

@@ -89,7 +89,7 @@ def _provider_findings(desk: Desk) -> Iterator[Finding]:
 
 def _handshake(era: Literal["modern", "legacy"], words: list[str]) -> Finding:
     """Start the real server as a host does, and shake hands."""
-    command = [sys.executable, "-m", "carrel", "serve", "--quiet", *words]
+    command = [sys.executable, "-P", "-m", "carrel", "serve", "--quiet", *words]
     began = perf_counter()
     try:
         with Client.start(command, era=era) as client:

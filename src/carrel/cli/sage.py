@@ -13,6 +13,7 @@ from carrel import detect
 from carrel.cli import exits, output
 from carrel.cli.choices import Choices
 from carrel.cli.options import with_choices
+from carrel.cli.stderr import say
 from carrel.errors import ConfigError, echo
 from carrel.model import Resource, ToolResult
 from carrel.provider import Project
@@ -63,7 +64,7 @@ class Refusals(click.Group):
         try:
             return super().invoke(ctx)
         except Refused as refused:
-            print(refused.message, file=sys.stderr)
+            say(refused.message)
             raise click.exceptions.Exit(exits.USAGE if refused.kind == "invalid" else exits.FAILED) from None
 
 
@@ -128,7 +129,7 @@ def show(choices: Choices, item: str, form: str | None) -> None:
     if choices.is_json:
         output.print_json({"uri": uri, "mimeType": served.mime_type, "text": served.text})
     else:
-        sys.stdout.write(served.text)
+        output.print_text(served.text, "")
 
 
 @sage.command()
@@ -241,7 +242,7 @@ def init(choices: Choices) -> None:
         output.print_json(made)
     else:
         for path in made:
-            print(path)
+            output.print_text(path)
 
 
 def _told(choices: Choices, result: ToolResult) -> None:
@@ -249,7 +250,7 @@ def _told(choices: Choices, result: ToolResult) -> None:
     if choices.is_json:
         output.print_json(result.structured)
     else:
-        print(result.structured["uri"])
+        output.print_text(str(result.structured["uri"]))
 
 
 def _number(text: str) -> float | str:

@@ -16,12 +16,13 @@ from carrel.cli import exits
 from carrel.cli.choices import Choices
 from carrel.cli.scopes_session import Session
 from carrel.cli.scopes_work import WORK
+from carrel.cli.stderr import say
 from carrel.config import Config
 from carrel.errors import ConfigError
 from carrel.limits import STORE_COMMAND_S, STORE_IMPORT_S
 from carrel.provider import Project
 from carrel.providers.scopes import commands, location
-from carrel.providers.scopes.faults import ScopeError
+from carrel.providers.scopes.faults import Archived, ScopeError
 from carrel.providers.scopes.parameters import DEFAULT_NODES
 from carrel.providers.scopes.store import Store
 
@@ -54,9 +55,12 @@ class ScopesGroup(click.Group):
         try:
             return super().invoke(ctx)
         except ScopeError as error:
-            code = _tell(error.text, error.code, error.status, error.exit, is_json=is_json)
+            text = error.text
+            if isinstance(error, Archived):
+                text = error.with_way_back(f"{commands.PROGRAM} status {error.alias} --restore")
+            code = _tell(text, error.code, error.status, error.exit, is_json=is_json)
             if error.code in _ADVICE and not is_json and sys.stderr.isatty():
-                print(_ADVICE[error.code], file=sys.stderr)
+                say(_ADVICE[error.code])
             return code
         except ConfigError as error:
             return _tell(str(error), "INVALID_ARGUMENT", 400, exits.USAGE, is_json=is_json)
@@ -77,8 +81,8 @@ def _tell_usage(error: click.UsageError, *, is_json: bool) -> int:
 
 
 def _tell(text: str, code: str, status: int, exit_code: int, *, is_json: bool) -> int:
-    told = json.dumps({"error": text, "code": code, "status": status}, ensure_ascii=False)
-    print(told if is_json else f"Error: {text}", file=sys.stderr)
+    told = json.dumps({"error": text, "code": code, "status": status}, ensure_ascii=not text.isprintable())
+    say(told if is_json else f"Error: {text}")
     return exit_code
 
 
@@ -126,11 +130,11 @@ def _parameters(command: commands.Command) -> Iterator[click.Parameter]:
 def _option(option: commands.Option) -> click.Option:
     return click.Option(
         [*option.flags, option.flags[-1].lstrip("-").replace("-", "_")],
-        help=option.told,
+        help=option.explained,
         is_flag=not option.value,
         metavar=option.value or None,
         multiple=option.is_repeatable,
-        type=click.Choice(option.choices) if option.choices else str if option.value else None,
+        type=click.Choice(option.choices) if option.choices and option.is_exact else str if option.value else None,
         default=option.default or None,
         show_default=bool(option.default),
     )

@@ -11,6 +11,7 @@ import re
 from collections.abc import Iterator
 from typing import Final
 
+from carrel import toml
 from carrel.provider import Injection, Project
 from carrel.providers.sage.cleaning import cleaned
 from carrel.providers.sage.memory import Memory
@@ -234,11 +235,9 @@ def _short(text: str) -> str:
 def _python_name(text: str | None) -> str:
     if not text:
         return ""
-    import tomllib  # only where there is such a file and a failure to weigh
-
     try:
-        table = tomllib.loads(text)
-    except (tomllib.TOMLDecodeError, RecursionError):
+        table = toml.loads(text)
+    except toml.TomlError:
         return ""
     tool = table.get("tool")
     poetry = tool.get("poetry") if isinstance(tool, dict) else None
