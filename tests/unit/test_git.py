@@ -361,6 +361,12 @@ def test_a_git_file_that_is_not_named_back_is_not_followed(project: Path, tmp_pa
     thief = tmp_path / "thief"
     put(thief / ".git", f"gitdir: {project}/.git\n")
     assert ask(thief).head() == ""
+    inner = project / ".git/worktrees/x"
+    put(inner / "HEAD", "ref: refs/heads/main\n")
+    put(inner / "commondir", "../..\n")
+    put(inner / "gitdir", f"{project}/.git\n")
+    put(thief / ".git", f"gitdir: {inner}\n")
+    assert ask(thief).head() == ""
     put(thief / ".git", "gitdir: worktrees/x\n")
     inner = thief / "worktrees/x"
     put(inner / "HEAD", "ref: refs/heads/main\n")
