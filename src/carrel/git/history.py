@@ -101,6 +101,7 @@ class History:
     def _is_touched(self, since: set[Id], head: Id, way: tuple[bytes, ...]) -> bool:
         name = head
         while name in since:
+            self._objects.deadline.check()  # names are not verified, so a stranger's commits may go in circles
             commit = self.commit(name)
             mine = self.entry(commit, way)
             if not commit.parents:
