@@ -135,6 +135,7 @@ def _build(known: detect.Known, config: Config, catalog: Catalog) -> Provider:
         named=config.named(known.name),
         trusts=TrustStore(config.environment).is_trusted,
         deny=tuple(config.values("workspace").get("deny") or ()),
+        max_message_bytes=catalog.max_bytes,
         read=catalog.read,
     )
     provider = known.load()
