@@ -1,10 +1,13 @@
 """Stores that a stranger made: links, special files, schemas without end, damaged pages. Nobody waits for them."""
 
+import json
 import os
 import signal
 import sqlite3
 import stat
 import struct
+import subprocess
+import sys
 from collections.abc import Callable
 from contextlib import closing
 from pathlib import Path
@@ -287,10 +290,11 @@ def test_a_store_whose_schema_is_not_ours_is_not_queried(tmp_path: Path, script:
 
 
 def test_a_schema_of_very_many_views_is_not_read_to_its_end(tmp_path: Path) -> None:
-    planted(tmp_path).close()
-    with closing(sqlite3.connect(tmp_path / DEFAULT)) as connection, connection:
-        for number in range(3_000):
-            connection.execute(f"CREATE VIEW v{number} AS SELECT {number}")
+    hostile(
+        tmp_path,
+        """INSERT INTO sqlite_schema WITH RECURSIVE r(i) AS (SELECT 1 UNION ALL SELECT i + 1 FROM r WHERE i < 3000)
+           SELECT 'view', 'v' || i, 'v' || i, 0, 'CREATE VIEW v' || i || ' AS SELECT 1' FROM r""",
+    )
 
     assert "its schema has no end" in refusal(tmp_path)
 
@@ -303,11 +307,18 @@ def test_a_schema_that_changes_is_checked_again(tmp_path: Path) -> None:
     with closing(sqlite3.connect(tmp_path / DEFAULT)) as connection:
         connection.execute(f"CREATE VIEW more AS {ENDLESS} i FROM r")
 
+    plain = (("fresh", "Fresh", "TODO", None),)
     with pytest.raises(StoreFault, match="not a store of scopes"):
         get(store, "task-1")
+    with pytest.raises(StoreFault, match="not a store of scopes"):
+        plant(store, plain)
     with closing(sqlite3.connect(tmp_path / DEFAULT)) as connection:
         connection.execute("DROP VIEW more")
     assert get(store, "task-1").title == "Implement API"
+    plant(store, plain)
+    with closing(sqlite3.connect(tmp_path / DEFAULT)) as connection:
+        connection.executescript("CREATE VIEW more AS SELECT 1; DROP VIEW more")
+    plant(store, (("fresher", "Fresher", "TODO", None),))
     store.close()
 
 
@@ -346,7 +357,7 @@ def test_a_text_that_is_far_too_long_is_not_read(tmp_path: Path) -> None:
     planted(tmp_path).close()
     with closing(sqlite3.connect(tmp_path / DEFAULT)) as connection, connection:
         connection.execute("PRAGMA ignore_check_constraints = ON")
-        connection.execute("UPDATE scopes SET title = printf('%.*c', 50000000, 'x') WHERE alias = 'task-1'")
+        connection.execute("UPDATE scopes SET title = printf('%.*c', 500000, 'x') WHERE alias = 'task-1'")
 
     with pytest.raises(StoreFault, match="too big"):
         get(confined(tmp_path), "task-1")
@@ -448,6 +459,33 @@ def test_what_was_swapped_while_it_was_opened_is_not_read(
     with pytest.raises(StoreFault, match="was replaced while it was opened"), store.reading():
         pass
     store.close()
+
+
+def serve_fifo(project: Path) -> None:
+    (project / ".carrel").mkdir()
+    make_fifo(project / DEFAULT)
+
+
+def serve_view(project: Path) -> None:
+    hostile(project, without_scopes(f"CREATE VIEW scopes AS {ENDLESS} i AS id FROM r"))
+
+
+@pytest.mark.parametrize("make", [serve_fifo, serve_view])
+def test_a_server_answers_and_ends_beside_a_hostile_store(tmp_path: Path, make: Callable[[Path], None]) -> None:
+    make(tmp_path)
+    read = {"jsonrpc": "2.0", "id": 1, "method": "resources/read", "params": {"uri": "scopes://scope/task-1"}}
+    command = [sys.executable, "-m", "carrel", "serve", "--project", str(tmp_path)]
+    with subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE) as server:
+        assert server.stdin is not None
+        assert server.stdout is not None
+        server.stdin.write(json.dumps(read).encode() + b"\n")
+        server.stdin.flush()
+        answer = json.loads(server.stdout.readline())
+        server.terminate()
+        server.wait(SOON_S)
+
+    assert answer["error"]["message"] == "Internal error"
+    assert str(tmp_path) not in json.dumps(answer)
 
 
 # A database of the original application

@@ -84,6 +84,18 @@ class StoreFault(ScopeError):
         self.note = note
 
 
+class Archived(ScopeError):
+    """The scope is archived; each way in says how it is brought back there."""
+
+    def __init__(self, alias: str) -> None:
+        super().__init__("ARCHIVED", f"Scope is archived: {alias}")
+        self.alias = alias
+
+    def with_way_back(self, way: str) -> str:
+        """Return the text, and what brings the scope back as TODO."""
+        return f"{self.text} (to bring it back: {way})"
+
+
 def not_found(alias: str) -> ScopeError:
     """Say that no scope has this alias or id."""
     return ScopeError("SCOPE_NOT_FOUND", f"Scope not found: {echo(alias)}")

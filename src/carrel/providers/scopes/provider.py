@@ -245,6 +245,7 @@ class Scopes:
         """Close the store."""
         if self._ledger is not None:
             self._ledger.close()
+        self._location.close()
 
     def _exists(self) -> bool:
         return self._location.identity() is not None

@@ -299,17 +299,18 @@ class Store:
     def _begin_writing(self) -> Connection:
         """Begin to write to the file that has the name now; it is made if there is none."""
         until = monotonic() + self.write_s
-        while True:
+        while monotonic() < until:
             connection = self._connection("rw")
             if connection is None:
                 self._create()
                 continue
             self._take_lock(connection, until)
             connection.deadline.until = until
-            held = self._held[threading.get_ident(), "rw"]
-            if self._is_current(held) and self._is_unchanged(connection):
+            if not self._is_current(self._held[threading.get_ident(), "rw"]):
+                connection.rollback()
+            elif self._is_unchanged(connection):
                 return connection
-            connection.rollback()
+        raise StoreFault(f"{self.path} is being changed all the time")
 
     def _take_lock(self, connection: Connection, until: float) -> None:
         """Take the write lock; while an import has it, wait until then."""
