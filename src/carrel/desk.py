@@ -136,6 +136,7 @@ def _build(known: detect.Known, config: Config, catalog: Catalog) -> Provider:
         is_trusted=config.is_trusted,
         trusts=TrustStore(config.environment).is_trusted,
         deny=tuple(config.values("workspace").get("deny") or ()),
+        max_message_bytes=catalog.max_bytes,
         read=catalog.read,
     )
     provider = known.load()
