@@ -171,7 +171,7 @@ def test_health_says_what_is_refused_and_names_no_path(other: Path, tmp_path: Pa
 
     assert provider_in(here).health() == {
         "store": "unreadable",
-        "problems": ["the store is not read: .carrel leads out of the project, which is not followed"],
+        "problems": ["The store is not read: .carrel leads out of the project, which is not followed"],
     }
 
 
@@ -484,7 +484,7 @@ def test_a_server_answers_and_ends_beside_a_hostile_store(tmp_path: Path, make: 
         server.terminate()
         server.wait(SOON_S)
 
-    assert answer["error"]["message"] == "Internal error"
+    assert answer["error"]["message"].startswith("The store is not read: ")
     assert str(tmp_path) not in json.dumps(answer)
 
 

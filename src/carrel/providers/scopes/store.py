@@ -32,6 +32,7 @@ from carrel.value import Value
 
 _PAUSE_S: Final = (0.000_5, 0.004)
 _TRIES: Final = 4
+_NOT_OURS: Final = "The store is not read: its schema is not that of a store of scopes"
 
 
 class Held(Value, frozen=True):
@@ -236,7 +237,7 @@ class Store:
         except sqlite3.OperationalError as error:
             if not opening.is_ended(error):
                 raise
-            raise StoreFault(f"{self.path} is not a store of scopes: its schema has no end") from None
+            raise StoreFault(f"{self.path} is not a store of scopes: its schema has no end", _NOT_OURS) from None
 
     def _checked_version(self, connection: Connection) -> int:
         """Return the store's version, 0 for a file without tables; refuse what is no store of ours."""
@@ -254,10 +255,8 @@ class Store:
             if version < 1:
                 raise StoreFault(f"{self.path} is a SQLite database, but not a store of scopes")
             if not schema.is_ours(connection, version):
-                raise StoreFault(
-                    f"{self.path} is not a store of scopes: its tables, views or triggers differ from those of "
-                    f"version {version}"
-                )
+                reason = f"its tables, views or triggers differ from those of version {version}"
+                raise StoreFault(f"{self.path} is not a store of scopes: {reason}", _NOT_OURS)
             return version
 
     def _drop(self, place: tuple[int, str]) -> None:
