@@ -133,6 +133,7 @@ def _build(known: detect.Known, config: Config, catalog: Catalog) -> Provider:
         config.environment,
         given=frozenset(values),
         named=config.named(known.name),
+        is_trusted=config.is_trusted,
         trusts=TrustStore(config.environment).is_trusted,
         deny=tuple(config.values("workspace").get("deny") or ()),
         read=catalog.read,

@@ -58,6 +58,12 @@ Program = NewType("Program", str)
 Exposure = NewType("Exposure", bool)
 """A setting that lets callers on other machines do more; it needs trust."""
 
+Ceiling = NewType("Ceiling", int)
+"""A setting that is a bound: a project file may lower it, to raise it needs trust."""
+
+Injection = bool | Literal["trusted"]
+"""Whether a project's text goes into the instructions, or only if the project is trusted; as for a `Ceiling`."""
+
 ToolLevel = Literal["off", "read", "write"]
 """Which of a provider's tools exist; above `read` needs trust."""
 
@@ -88,14 +94,16 @@ class Project(Value, frozen=True):
 
     `given` are the keys that were set for it, `named` those of them that the user or a trusted file set;
     `trusts` tells of a file's path and SHA-256 whether the user trusts that file to name places outside;
-    `deny` are the patterns the operator denies to all who open project files. `read` gives what a URI
-    holds, of whichever provider, to one whose tools take URIs.
+    `is_trusted` says that the user trusts the project's file. `deny` are the patterns the operator denies
+    to all who open project files. `read` gives what a URI holds, of whichever provider, to one whose
+    tools take URIs.
     """
 
     root: str
     environment: Mapping[str, str]
     given: frozenset[str] = frozenset()
     named: frozenset[str] = frozenset()
+    is_trusted: bool = False
     trusts: Callable[[str, str], bool] | None = None
     deny: tuple[str, ...] = ()
     read: Callable[[str], Reading] | None = None
@@ -153,6 +161,9 @@ class Traits:
     """What the guide says of it."""
     blocking: bool = False
     """It may wait long in a read, and is called on a worker thread."""
+    quick: bool = False
+    """Every call is a matter of microseconds (memory, a small local file), or says `take_a_while` before it is not:
+    HTTP answers it on its event loop, where everybody else waits meanwhile."""
     asks_others: bool = False
     """It waits where other providers wait."""
     deadline_s: float = 0.0

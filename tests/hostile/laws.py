@@ -74,7 +74,7 @@ def no_canary_is_seen(evidence: Evidence, place: Place) -> Iterator[str]:
 def no_path_of_the_server_is_told(evidence: Evidence, place: Place) -> Iterator[str]:
     """A client learnt where the project lies."""
     for answer in evidence.answers:
-        for path in (str(place.base), str(Path.home()), _SOURCE):
+        for path in (str(place.root.parent), _SOURCE):
             if len(path) > 1 and path.encode() in answer:
                 at = answer.index(path.encode())
                 yield answer[max(0, at - 150) : at + 100].decode(errors="replace")

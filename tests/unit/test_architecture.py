@@ -101,7 +101,14 @@ HTTP_ROOMS = frozenset(
         "transports.sse",
     }
 )
-TRANSPORTS = HTTP_ROOMS | {"transports.child", "transports.memory", "transports.stdio", "transports.workers"}
+TRANSPORTS = HTTP_ROOMS | {
+    "transports.child",
+    "transports.ending",
+    "transports.memory",
+    "transports.reading",
+    "transports.stdio",
+    "transports.workers",
+}
 PROVIDERS = frozenset(
     {
         "providers.alc",
@@ -157,7 +164,12 @@ MAY_IMPORT: Mapping[str, frozenset[str]] = {
     "work": VALUES | {"boundary"},
     "transports": NOTHING,
     **dict.fromkeys(TRANSPORTS, VALUES | DOMAIN | PROTOCOL | JOINING | {"transports.workers"}),
-    **dict.fromkeys(HTTP_ROOMS, VALUES | DOMAIN | PROTOCOL | JOINING | HTTP_ROOMS | {"transports.workers"}),
+    **dict.fromkeys(
+        HTTP_ROOMS, VALUES | DOMAIN | PROTOCOL | JOINING | HTTP_ROOMS | {"transports.ending", "transports.workers"}
+    ),
+    "transports.ending": VALUES,
+    "transports.reading": VALUES | PROTOCOL | {"server", "transports.workers", "work"},
+    "transports.stdio": VALUES | PROTOCOL | {"server", "transports.ending", "transports.reading", "transports.workers"},
     "transports.workers": VALUES | {"work"},
     "providers": NOTHING,
     **dict.fromkeys(PROVIDERS, FOR_A_PROVIDER),
@@ -186,8 +198,8 @@ HOMES: Mapping[str, tuple[str, ...]] = {
     "numpy": ("providers.sage.semantic",),
     "pytest": ("testing",),
     "rich": ("cli",),
-    "tree_sitter": ("providers.alc.lua",),
-    "tree_sitter_lua": ("providers.alc.lua",),
+    "tree_sitter": ("providers.alc",),
+    "tree_sitter_lua": ("providers.alc",),
     "uvicorn": HTTP,
     "uvloop": HTTP,
     "watchfiles": ("providers.workspace",),

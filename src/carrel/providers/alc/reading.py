@@ -21,7 +21,7 @@ from carrel.providers.alc.sessions import DoesNotFit, window
 from carrel.providers.alc.uris import Kind, Target
 from carrel.value import Value
 
-FORMAT: Final = "1"
+FORMAT: Final = "2"
 """Part of the ETags of what is made of files: another number where the same file gives another text."""
 
 LUA, JSON, MARKDOWN = "text/x-lua", "application/json", "text/markdown"
@@ -155,7 +155,8 @@ class Reader:
 
         def make() -> bytes:
             with _told(target, INIT, f"failed to read package '{echo(target.id)}'"):
-                return narrative(package, self.sources.read(package.init, held)).encode("utf-8", "replace")
+                source, spec = self.sources.read(package.init, held), self.sources.spec(package.init, held)
+                return narrative(package, source, spec).encode("utf-8", "replace")
 
         return Found(held.etag(package.scope, FORMAT), held.modified_ms, make, held)
 

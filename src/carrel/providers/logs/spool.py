@@ -59,6 +59,7 @@ class Writer:
     def __init__(self, root: str, kind: Kind, name: str, program: str, bounds: Bounds) -> None:
         """Begin the log `<name>_<µs>`."""
         self._root = root
+        self._max_entries = bounds.max_entries
         self._limit = REWRITE_AT * bounds.max_bytes
         self._ring = bounds.ring()
         self._assemblers: dict[Stream, Assembler] = {stream: bounds.assembler() for stream in STREAMS}
@@ -69,12 +70,20 @@ class Writer:
 
     def feed(self, stream: Stream, data: bytes) -> None:
         """Take what the command wrote; whole lines are on disk when this returns."""
-        self._enter(self._assemblers[stream].feed(data), stream)
+        assembler, before = self._assemblers[stream], self._ring.newest
+        early, *late = data.rsplit(b"\n", self._max_entries + 1)
+        if len(late) > self._max_entries:
+            # As many lines as are kept come after these: they need only be counted.
+            counted = assembler.skip(data[: len(early) + 1])
+            if counted is not None:
+                self._ring.skip(*counted)
+                data = data[len(early) + 1 :]
+        self._enter(assembler.feed(data), stream, before)
 
     def flush(self) -> None:
         """Enter lines that have not ended."""
         for stream, assembler in self._assemblers.items():
-            self._enter(assembler.flush(), stream)
+            self._enter(assembler.flush(), stream, self._ring.newest)
 
     @property
     def uri(self) -> str:
@@ -84,7 +93,7 @@ class Writer:
     def end(self, exit_code: int | None, state: State = "exited") -> None:
         """Enter what is left and how it ended, and let go of the file."""
         for stream, assembler in self._assemblers.items():
-            self._enter(assembler.flush(is_end=True), stream)
+            self._enter(assembler.flush(is_end=True), stream, self._ring.newest)
         facts = with_ring(self._facts, self._ring)
         ending = {
             "end": state,
@@ -105,11 +114,11 @@ class Writer:
             os.close(self._descriptor)
             self._descriptor = -1
 
-    def _enter(self, lines: Sequence[Line], stream: Stream) -> None:
+    def _enter(self, lines: Sequence[Line], stream: Stream, before: int) -> None:
+        """Enter lines; `before` is the number of the newest one on disk."""
         if not lines:
             return
         ring = self._ring
-        before = ring.newest
         ring.extend(lines, now_ms(), stream)
         count = min(len(ring.entries), ring.newest - before)
         new = [ring.entries[at] for at in range(-count, 0)]

@@ -9,6 +9,7 @@ show what it hides: everything in its folder counts as ignored, and `unusable` s
 """
 
 import errno
+import stat
 from collections.abc import Callable
 from time import time_ns
 from typing import Final
@@ -105,7 +106,7 @@ class IgnoreFiles:
                     return None
                 return self._compile(opened)
         except Unreadable as error:
-            if error.errno not in (errno.EACCES, errno.EPERM):
+            if error.errno not in (errno.EACCES, errno.EPERM) or not self._is_there(segments):
                 return None
             self._refuse(segments, "it cannot be read")
         except SandboxError:
@@ -114,14 +115,22 @@ class IgnoreFiles:
             self._refuse(segments, f"it has {error}")
         return _EVERYTHING
 
+    def _is_there(self, segments: Segments) -> bool:
+        """Return whether there is a regular file; False where its folder cannot be looked into."""
+        try:
+            with self._root.open(segments[:-1]) as folder:
+                return stat.S_ISREG(folder.stat_child(segments[-1]).st_mode)
+        except SandboxError:
+            return False
+
     def _compile(self, opened: Opened) -> Rules:
         """Return the rules of a file, or raise `TooManyPatterns`; either is found out once per state of the file."""
-        stat = opened.stat
-        key = (stat.st_dev, stat.st_ino, stat.st_size, stat.st_mtime_ns, stat.st_ctime_ns)
+        state = opened.stat
+        key = (state.st_dev, state.st_ino, state.st_size, state.st_mtime_ns, state.st_ctime_ns)
         compiled = self._compiled.get(key)
         if compiled is None:
             compiled = _compile(opened)
-            if time_ns() - stat.st_ctime_ns > SETTLED_NS:
+            if time_ns() - state.st_ctime_ns > SETTLED_NS:
                 self._keep(key, compiled)
         if isinstance(compiled, TooManyPatterns):
             raise compiled.with_traceback(None)

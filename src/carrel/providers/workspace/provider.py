@@ -7,6 +7,7 @@ workspace://@{root}/{+path}{?start,length,lines}  the same in a further root
 import os
 import re
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from contextlib import ExitStack
 from itertools import islice, pairwise
 from time import monotonic
 from typing import Final, Literal
@@ -45,6 +46,7 @@ class Workspace:
 
     name = "workspace"
     schemes = (paths.SCHEME,)
+    quick = True
     summary = "The project's files. A folder's URI lists its children; `?lines=10-50` gives lines."
 
     def __init__(
@@ -63,10 +65,12 @@ class Workspace:
         self.speaks_fly = dialect == "always"
         self._trees: dict[str, Tree] = {}
         self._known: dict[str, Known] = {}
+        self._until_closed = ExitStack()
         try:
             for name, folder in {"": root, **_checked_names(roots or {})}.items():
                 place = os.path.join(project.root, os.path.expanduser(folder))
-                opened = _open_root(name, place)
+                # Ignore files are read by rules of their own: one of them lies in `.git`.
+                opened = self._until_closed.enter_context(_open_root(name, place))
                 policy = Policy(
                     _preset(preset, opened),
                     IgnoreFiles(opened),
@@ -75,7 +79,9 @@ class Workspace:
                     hidden=hidden,
                     ignored=ignored,
                 )
-                self._trees[name] = Tree(name, opened, policy, os.path.abspath(place))
+                guarded = Root(opened.path, guard=policy.denies, handle=os.dup(opened.fd))
+                self._until_closed.enter_context(guarded)
+                self._trees[name] = Tree(name, guarded, policy, os.path.abspath(place))
             _check_apart(self._trees.values())
         except ConfigError:
             self.close()
@@ -237,8 +243,7 @@ class Workspace:
 
     def close(self) -> None:
         """Give the roots' handles back."""
-        for tree in self._trees.values():
-            tree.root.close()
+        self._until_closed.close()
 
 
 def _reading(
