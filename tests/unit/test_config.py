@@ -3,11 +3,13 @@
 import contextlib
 import errno
 import os
+import re
 from pathlib import Path
 
 import pytest
 
 from carrel import config
+from carrel.cli.serve import parse
 from carrel.desk import open_desk
 from carrel.digest import sha256
 from carrel.errors import ConfigError
@@ -29,7 +31,7 @@ def project_folder(tmp_path: Path) -> Path:
     return folder.resolve()
 
 
-def load(folder: Path, home: Path, *flags: tuple[str, str, str], **variables: str) -> config.Config:
+def load(folder: Path, home: Path, *flags: config.Flag, **variables: str) -> config.Config:
     """Load the settings as somebody who works in the folder."""
     with contextlib.chdir(folder):
         return config.load(None, {"HOME": str(home), **variables}, flags)
@@ -174,7 +176,7 @@ def test_flags_beat_the_environment_beats_the_project_beats_the_user(project: Pa
     user = write(home / ".config/carrel/config.toml", "[server]\npage_size = 1\n[workspace]\npreset = 'all'\n")
     own = write(project / "carrel.toml", "[server]\npage_size = 2\nmax_message_mb = 3\n")
 
-    loaded = load(project, home, ("server", "page_size", "4"), CARREL_SERVER_MAX_MESSAGE_MB="5")
+    loaded = load(project, home, config.Flag("server", "page_size", "4"), CARREL_SERVER_MAX_MESSAGE_MB="5")
 
     assert loaded.sections == {
         "server": {
@@ -310,7 +312,7 @@ def test_the_user_and_the_command_line_are_trusted(project: Path, home: Path) ->
     write(home / ".config/carrel/config.toml", OUTSIDE)
 
     assert load(project, home).values("workspace") == {"root": ".."}
-    assert load(project, home, ("workspace", "root", "/")).values("workspace") == {"root": "/"}
+    assert load(project, home, config.Flag("workspace", "root", "/")).values("workspace") == {"root": "/"}
 
 
 def test_what_is_trusted_is_readable_by_the_user_only(project: Path, home: Path) -> None:
@@ -600,3 +602,20 @@ def test_who_may_connect_is_told_with_its_file(project: Path, home: Path) -> Non
         load(project, home).http()
 
     assert str(caught.value).startswith(f"{home}/.config/carrel/config.toml: [http] issuer, audience and jwks: ")
+
+
+@pytest.mark.parametrize(
+    ("words", "blamed"),
+    [
+        (["--max-message-mb", "abc"], "--max-message-mb: expected a number, got 'abc'"),
+        (["--page-size", "x"], "--page-size: expected a whole number, got 'x'"),
+        (["--set", "server.page_size=x"], "--set server.page_size: expected a whole number, got 'x'"),
+        (["--max-message-mb", "9999"], "--max-message-mb: [server] max_message_mb: expected a number from 0.1 to 1024"),
+    ],
+)
+def test_a_wrong_value_is_told_with_the_option_that_was_written(
+    project: Path, home: Path, words: list[str], blamed: str
+) -> None:
+    flags = parse([*words, "--project", str(project)]).flags
+    with pytest.raises(ConfigError, match=re.escape(blamed)):
+        open_desk(config.load(str(project), {"HOME": str(home)}, flags)).close()

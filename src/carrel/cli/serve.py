@@ -11,7 +11,7 @@ from collections.abc import Sequence
 from typing import Final
 
 from carrel.cli.stderr import say, set_up_logging
-from carrel.config import Config, load
+from carrel.config import Config, Flag, load
 from carrel.desk import Desk, open_desk
 from carrel.errors import ConfigError, Disconnected
 from carrel.value import Value
@@ -47,7 +47,7 @@ class Parsed:
 
     def __init__(self) -> None:
         self.project: str | None = None
-        self.flags: list[tuple[str, str, str]] = []
+        self.flags: list[Flag] = []
         self.is_quiet = False
         self.is_debug = False
         self.http: str | None = None
@@ -94,11 +94,11 @@ def parse(words: Sequence[str]) -> Parsed:
     while rest:
         option, value = _next_option(rest)
         if option.key:
-            parsed.flags.append(("server", option.key, value if option.value else "false"))
+            parsed.flags.append(Flag("server", option.key, value if option.value else "false", option.flag))
         elif option.flag == "--set":
             parsed.flags.append(_assignment(value))
         elif option.flag == "--object":
-            parsed.flags.append(_object(value, {section for section, _, _ in parsed.flags}))
+            parsed.flags.append(_object(value, {flag.section for flag in parsed.flags}))
         else:
             _take(parsed, option.flag, value)
     if not parsed.has_token and parsed.http is None:
@@ -137,15 +137,15 @@ def _take(parsed: Parsed, flag: str, value: str) -> None:
         parsed.is_debug = True
 
 
-def _assignment(text: str) -> tuple[str, str, str]:
+def _assignment(text: str) -> Flag:
     name, is_assigned, value = text.partition("=")
     section, is_dotted, key = name.rpartition(".")
     if not (is_assigned and is_dotted and section and key):
         raise ConfigError(f"--set {text}: write it as --set section.key=value")
-    return section, key, value
+    return Flag(section, key, value)
 
 
-def _object(text: str, taken: set[str]) -> tuple[str, str, str]:
+def _object(text: str, taken: set[str]) -> Flag:
     """Read --object as a section [objects.NAME]; the name is made from the last word."""
     word = re.sub("[^a-z0-9]+", "-", re.split("[:.]", text)[-1].lower()).strip("-")
     name = f"{word if word[:1].isalpha() else f'object-{word}'}"[:28].rstrip("-")
@@ -154,7 +154,7 @@ def _object(text: str, taken: set[str]) -> tuple[str, str, str]:
         for number in range(1, len(taken) + 2)
         if (section := f"objects.{name}" if number == 1 else f"objects.{name}-{number}") not in taken
     )
-    return section, "import" if ":" in text else "provider", text
+    return Flag(section, "import" if ":" in text else "provider", text, "--object")
 
 
 def announcement(desk: Desk, *, is_terminal: bool = False) -> list[str]:
