@@ -88,15 +88,6 @@ class Setting(Value, frozen=True):
     origin: str
 
 
-class Flag(Value, frozen=True):
-    """A setting on the command line; `origin` is how it was written there, where that is not `--set`."""
-
-    section: str
-    key: str
-    text: str
-    origin: str = ""
-
-
 class Withheld(Value, frozen=True):
     """A setting of a project file that counts only when the file is trusted."""
 
@@ -199,8 +190,16 @@ def schema(section: str, where: str) -> Schema:
     raise ConfigError(f"{where}: there is no section [{section}]{settings.nearest(section, known_names)}")
 
 
-def load(named: str | None, environment: Mapping[str, str], flags: Sequence[Flag] = ()) -> Config:
-    """Gather the settings for a project: the folder that was named, or the project around the working folder."""
+def load(
+    named: str | None,
+    environment: Mapping[str, str],
+    flags: Sequence[tuple[str, str, str]] = (),
+    origins: Mapping[tuple[str, str], str] | None = None,
+) -> Config:
+    """Gather the settings for a project: the folder that was named, or the project around the working folder.
+
+    `flags` are (section, key, text); `origins` says of a section and key which option it was, where that is not --set.
+    """
     config = Config(finding.find(named, environment), environment)
     user_file = os.path.join(config_folder(environment), "config.toml")
     if os.path.isfile(user_file):
@@ -210,8 +209,9 @@ def load(named: str | None, environment: Mapping[str, str], flags: Sequence[Flag
         config.is_trusted = TrustStore(environment).is_trusted(file.path, file.digest)
         _take_file(config, "project", file.path, file.table)
     _take_environment(config)
-    for flag in flags:
-        _take_text(config, "flag", flag.section, flag.key, flag.text, flag.origin or f"--set {flag.section}.{flag.key}")
+    for section, key, text in flags:
+        origin = (origins or {}).get((section, key), f"--set {section}.{key}")
+        _take_text(config, "flag", section, key, text, origin)
     _take_places_files(config)
     return config
 

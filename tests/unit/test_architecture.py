@@ -186,6 +186,7 @@ HOMES: Mapping[str, tuple[str, ...]] = {
     "numpy": ("providers.sage.semantic",),
     "pytest": ("testing",),
     "rich": ("cli",),
+    "tomlkit": ("cli",),
     "tree_sitter": ("providers.alc.lua",),
     "tree_sitter_lua": ("providers.alc.lua",),
     "uvicorn": HTTP,

@@ -31,7 +31,7 @@ def project_folder(tmp_path: Path) -> Path:
     return folder.resolve()
 
 
-def load(folder: Path, home: Path, *flags: config.Flag, **variables: str) -> config.Config:
+def load(folder: Path, home: Path, *flags: tuple[str, str, str], **variables: str) -> config.Config:
     """Load the settings as somebody who works in the folder."""
     with contextlib.chdir(folder):
         return config.load(None, {"HOME": str(home), **variables}, flags)
@@ -176,7 +176,7 @@ def test_flags_beat_the_environment_beats_the_project_beats_the_user(project: Pa
     user = write(home / ".config/carrel/config.toml", "[server]\npage_size = 1\n[workspace]\npreset = 'all'\n")
     own = write(project / "carrel.toml", "[server]\npage_size = 2\nmax_message_mb = 3\n")
 
-    loaded = load(project, home, config.Flag("server", "page_size", "4"), CARREL_SERVER_MAX_MESSAGE_MB="5")
+    loaded = load(project, home, ("server", "page_size", "4"), CARREL_SERVER_MAX_MESSAGE_MB="5")
 
     assert loaded.sections == {
         "server": {
@@ -312,7 +312,7 @@ def test_the_user_and_the_command_line_are_trusted(project: Path, home: Path) ->
     write(home / ".config/carrel/config.toml", OUTSIDE)
 
     assert load(project, home).values("workspace") == {"root": ".."}
-    assert load(project, home, config.Flag("workspace", "root", "/")).values("workspace") == {"root": "/"}
+    assert load(project, home, ("workspace", "root", "/")).values("workspace") == {"root": "/"}
 
 
 def test_what_is_trusted_is_readable_by_the_user_only(project: Path, home: Path) -> None:
@@ -616,6 +616,6 @@ def test_who_may_connect_is_told_with_its_file(project: Path, home: Path) -> Non
 def test_a_wrong_value_is_told_with_the_option_that_was_written(
     project: Path, home: Path, words: list[str], blamed: str
 ) -> None:
-    flags = parse([*words, "--project", str(project)]).flags
+    parsed = parse([*words, "--project", str(project)])
     with pytest.raises(ConfigError, match=re.escape(blamed)):
-        open_desk(config.load(str(project), {"HOME": str(home)}, flags)).close()
+        open_desk(config.load(str(project), {"HOME": str(home)}, parsed.flags, parsed.origins)).close()

@@ -11,7 +11,7 @@ from collections.abc import Sequence
 from typing import Final
 
 from carrel.cli.stderr import say, set_up_logging
-from carrel.config import Config, Flag, load
+from carrel.config import Config, load
 from carrel.desk import Desk, open_desk
 from carrel.errors import ConfigError, Disconnected
 from carrel.value import Value
@@ -47,7 +47,8 @@ class Parsed:
 
     def __init__(self) -> None:
         self.project: str | None = None
-        self.flags: list[Flag] = []
+        self.flags: list[tuple[str, str, str]] = []
+        self.origins: dict[tuple[str, str], str] = {}
         self.is_quiet = False
         self.is_debug = False
         self.http: str | None = None
@@ -64,14 +65,14 @@ def run(words: Sequence[str]) -> int:
     # The streams are taken first: an object that prints while it loads must not be heard by the client.
     if parsed.http is not None:
         with stdio.taken_stdout():
-            return _serve_http(load(parsed.project, os.environ, parsed.flags), parsed.http, parsed)
+            return _serve_http(load(parsed.project, os.environ, parsed.flags, parsed.origins), parsed.http, parsed)
     if sys.__stdin__ is None:  # so it is where it was closed
         raise Disconnected(
             "stdin is closed, and a host speaks to `carrel serve` there; "
             "for an address: carrel serve --http 8000, for a look by eye: carrel ls"
         )
     with stdio.taken_streams() as streams:
-        desk = open_desk(load(parsed.project, os.environ, parsed.flags))
+        desk = open_desk(load(parsed.project, os.environ, parsed.flags, parsed.origins))
         if not parsed.is_quiet:
             say("\n".join(announcement(desk, is_terminal=is_terminal)))
         stdio.serve(desk.server, streams)
@@ -94,11 +95,13 @@ def parse(words: Sequence[str]) -> Parsed:
     while rest:
         option, value = _next_option(rest)
         if option.key:
-            parsed.flags.append(Flag("server", option.key, value if option.value else "false", option.flag))
+            parsed.flags.append(("server", option.key, value if option.value else "false"))
+            parsed.origins["server", option.key] = option.flag
         elif option.flag == "--set":
             parsed.flags.append(_assignment(value))
+            parsed.origins.pop(parsed.flags[-1][:2], None)
         elif option.flag == "--object":
-            parsed.flags.append(_object(value, {flag.section for flag in parsed.flags}))
+            parsed.flags.append(_object(value, {section for section, _, _ in parsed.flags}))
         else:
             _take(parsed, option.flag, value)
     if not parsed.has_token and parsed.http is None:
@@ -137,15 +140,15 @@ def _take(parsed: Parsed, flag: str, value: str) -> None:
         parsed.is_debug = True
 
 
-def _assignment(text: str) -> Flag:
+def _assignment(text: str) -> tuple[str, str, str]:
     name, is_assigned, value = text.partition("=")
     section, is_dotted, key = name.rpartition(".")
     if not (is_assigned and is_dotted and section and key):
         raise ConfigError(f"--set {text}: write it as --set section.key=value")
-    return Flag(section, key, value)
+    return section, key, value
 
 
-def _object(text: str, taken: set[str]) -> Flag:
+def _object(text: str, taken: set[str]) -> tuple[str, str, str]:
     """Read --object as a section [objects.NAME]; the name is made from the last word."""
     word = re.sub("[^a-z0-9]+", "-", re.split("[:.]", text)[-1].lower()).strip("-")
     name = f"{word if word[:1].isalpha() else f'object-{word}'}"[:28].rstrip("-")
@@ -154,7 +157,7 @@ def _object(text: str, taken: set[str]) -> Flag:
         for number in range(1, len(taken) + 2)
         if (section := f"objects.{name}" if number == 1 else f"objects.{name}-{number}") not in taken
     )
-    return Flag(section, "import" if ":" in text else "provider", text, "--object")
+    return section, "import" if ":" in text else "provider", text
 
 
 def announcement(desk: Desk, *, is_terminal: bool = False) -> list[str]:
