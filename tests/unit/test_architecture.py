@@ -198,6 +198,7 @@ HOMES: Mapping[str, tuple[str, ...]] = {
     "numpy": ("providers.sage.semantic",),
     "pytest": ("testing",),
     "rich": ("cli",),
+    "tomlkit": ("cli",),
     "tree_sitter": ("providers.alc",),
     "tree_sitter_lua": ("providers.alc",),
     "uvicorn": HTTP,
