@@ -65,7 +65,7 @@ def _open(config: Config, patience_s: float, *, waits_for_all: bool) -> Desk:
     choices: list[Choice] = []
     providers: list[Provider] = []
     if _is_wanted("guide", chosen):
-        providers.append(Guide(catalog, os.path.basename(config.root) or config.root, notes, config.elsewhere))
+        providers.append(Guide(catalog, os.path.basename(config.root) or "/", notes, config.elsewhere, config.root))
     invited = [guest for guest in guests.invite(config, catalog) if _is_wanted(guest.provider.name, chosen)]
     providers += [guest.provider for guest in invited]
     for known in detect.BUILT_IN:
