@@ -340,9 +340,7 @@ class Walk:
                     self._climb(1)
                 elif name not in ("", "."):  # a link may say `a//b/.`
                     refused = self._refused(name)
-                    found = self._step(name)
-                    if refused and not isinstance(found, int):
-                        raise Forbidden
+                    found = self._step_to(name, refused)
                     if found is None:
                         raise Outside if self._would_leave() else Missing
                     if isinstance(found, str):
@@ -351,7 +349,7 @@ class Walk:
                         self.folders.append(found)
                         self.names.append(name)
                     else:
-                        return _admitted(Opened(found, (*self.names, name)), refused)
+                        return self._end(found, name, refused)
             return Opened(os.open(".", openat2.LISTING, dir_fd=self.folders[-1]), tuple(self.names))
         finally:
             self._climb(len(self.names))
@@ -367,6 +365,26 @@ class Walk:
         if refused == BOTH or (self.ahead and "folder" in refused):
             raise Forbidden
         return NEITHER if self.ahead else refused
+
+    def _step_to(self, name: str, refused: Refused) -> int | str | None:
+        """Go to a name; where some kinds may not have it, nothing else may be told of it."""
+        try:
+            found = self._step(name)
+        except OSError:
+            if refused:
+                raise Forbidden from None
+            raise
+        if refused and not isinstance(found, int):
+            raise Forbidden
+        return found
+
+    def _end(self, found: int, name: str, refused: Refused) -> Opened:
+        try:
+            return _admitted(Opened(found, (*self.names, name)), refused)
+        except Special:
+            if refused:
+                raise Forbidden from None
+            raise
 
     def _step(self, name: str) -> int | str | None:
         if self.spelled and name not in openat2.names(self.folders[-1]):

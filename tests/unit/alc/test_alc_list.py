@@ -413,7 +413,8 @@ def test_settings_win_over_the_environment_and_that_over_defaults(tmp_path: Path
     environment = {"HOME": str(tmp_path / "user"), "ALC_HOME": str(tmp_path / "variable")}
 
     def served(environment: dict[str, str], **settings: Any) -> str:
-        provider = Alc(Project(str(tmp_path / "project"), environment), **settings)
+        keys = frozenset(settings)
+        provider = Alc(Project(str(tmp_path / "project"), environment, keys, keys), **settings)
         return read(Catalog([provider]), "alc://scenarios/a")
 
     assert served(environment, home="../set") == "set"

@@ -15,7 +15,7 @@ from json.encoder import encode_basestring
 from time import time_ns
 from typing import TYPE_CHECKING, Any, Final, TypeGuard, get_args
 
-from carrel.private import FILE_MODE, FOLDER_MODE
+from carrel.private import FILE_MODE, FOLDER_MODE, keep_out_of_git
 from carrel.providers.logs.log import KINDS, STREAMS, Bounds, Facts, Kind, State, now_ms, with_ring
 from carrel.providers.logs.ring import Entry, Line, Stream
 from carrel.value import replace
@@ -47,19 +47,10 @@ def opened(root: str, kind: Kind, *, is_made: bool = False) -> Iterator[int]:
             os.close(handle)
             handle = inner
             if is_made and name == FOLDER[0]:
-                _keep_out_of_git(handle)
+                keep_out_of_git(handle)
         yield handle
     finally:
         os.close(handle)
-
-
-def _keep_out_of_git(folder: int) -> None:
-    with contextlib.suppress(FileExistsError):
-        descriptor = os.open(
-            ".gitignore", os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, FILE_MODE, dir_fd=folder
-        )
-        with open(descriptor, "wb") as file:
-            file.write(b"*\n")
 
 
 class Writer:
