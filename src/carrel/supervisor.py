@@ -31,6 +31,7 @@ def main(status: int, keep: str, program: list[str]) -> None:
         # Python may have chosen a locale for itself; the program gets what the server has.
         os.environ.pop("LC_CTYPE", None)
     os.set_inheritable(status, False)
+    adopt_orphans()
     group, problem = start(program)
     if problem:
         tell(status, b"failed %d\n" % problem)
@@ -41,7 +42,6 @@ def main(status: int, keep: str, program: list[str]) -> None:
         os.dup2(nowhere, 1)
         os.dup2(nowhere, 2)
         tell(status, b"started %d\n" % group)
-        adopt_orphans()
         is_gone_by_itself = follow(group, status)
     finally:
         # Whatever went wrong here, nobody is left behind.

@@ -10,6 +10,7 @@ from typing import Any
 
 import pytest
 
+from carrel.errors import NotFound
 from carrel.providers.logs import spool
 from tests.logging_project import logs, meta, text, writer
 
@@ -228,6 +229,36 @@ def test_secrets_are_not_written(tmp_path: Path) -> None:
 
     assert "abcdefgh" not in path_of(tmp_path, log.uri).read_text()
     assert text(logs(tmp_path), log.uri) == "token=[redacted]\n"
+
+
+# Folders of others
+
+
+@pytest.mark.skipif(os.getuid() != 0, reason="only root can give a folder away")
+@pytest.mark.parametrize("place", [".carrel", ".carrel/logs", ".carrel/logs/run"])
+def test_a_folder_of_another_user_is_neither_read_nor_written(tmp_path: Path, place: str) -> None:
+    log = writer(tmp_path)
+    log.feed("out", b"theirs\n")
+    log.end(0)
+    os.chown(tmp_path / place, 12_345, -1)
+    provider = logs(tmp_path)
+
+    assert list(provider.entries()) == []
+    with pytest.raises(NotFound):
+        provider.read(log.uri)
+    assert provider.health()["problems"] == ["the logs on disk are not served: .carrel/logs belongs to another user"]
+    with pytest.raises(PermissionError, match="belongs to another user"):
+        writer(tmp_path)
+
+
+def test_a_link_in_the_way_is_told_in_health(tmp_path: Path) -> None:
+    (tmp_path / "elsewhere").mkdir()
+    (tmp_path / "project").mkdir()
+    (tmp_path / "project/.carrel").symlink_to(tmp_path / "elsewhere")
+
+    told = logs(tmp_path / "project").health()["problems"]
+    assert told == ["the logs on disk are not served: a part of .carrel/logs is a link, or no folder"]
+    assert logs(tmp_path).health()["problems"] == []
 
 
 # Floods
