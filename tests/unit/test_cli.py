@@ -238,6 +238,18 @@ def test_the_overview_in_json(run: Any, project: Path) -> None:
     }
 
 
+@pytest.mark.parametrize("words", [(), ("doctor",), ("cat", "carrel://guide")])
+def test_that_flutter_is_missing_is_said_where_people_look(
+    run: Any, project: Path, monkeypatch: pytest.MonkeyPatch, words: tuple[str, ...]
+) -> None:
+    monkeypatch.setenv("PATH", str(project))
+    said = "the Flutter tools are not offered: there is no flutter on PATH"
+    assert said not in run(*words).out
+    (project / "pubspec.yaml").write_text("name: app\n", encoding="utf-8")
+    shown = " ".join(run(*words).out.split())
+    assert f"logs: {said}; install it, or set executable in [flutter]" in shown
+
+
 def many(count: int, *, has_more: bool = False) -> dict[str, object]:
     return {"entries": count, "hasMore": has_more}
 
