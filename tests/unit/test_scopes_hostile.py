@@ -16,6 +16,7 @@ from time import monotonic
 
 import pytest
 
+from carrel.cancellation import Cancellable, Cancelled
 from carrel.cli import main
 from carrel.errors import ProviderError
 from carrel.hurry import Hurrying, TakesAWhile
@@ -435,6 +436,17 @@ def test_in_a_hurry_a_store_is_first_found_sound_by_a_thread_that_may_wait(tmp_p
         with pytest.raises(TakesAWhile), store.reading() as connection:
             count_for_ever(connection)
         assert get(store, "task-1").title == "Implement API"
+    store.close()
+
+
+def test_a_query_ends_when_nobody_waits_for_it(tmp_path: Path) -> None:
+    planted(tmp_path).close()
+    store = Store(Location(Project(str(tmp_path), {}), DEFAULT, is_named=False), read_s=600.0)
+
+    with Cancellable(lambda: True), pytest.raises(Cancelled), store.reading() as connection:
+        count_for_ever(connection)
+
+    assert get(store, "task-1").title == "Implement API"
     store.close()
 
 
