@@ -50,6 +50,11 @@ class Patience:
         self._began = 0.0
 
     @property
+    def left(self) -> float:
+        """Seconds that are left, 0 or more."""
+        return max(0.0, self._left)
+
+    @property
     def is_over(self) -> bool:
         """Whether nothing more should be parsed."""
         return self._left <= 0

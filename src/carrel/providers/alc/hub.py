@@ -72,13 +72,17 @@ class Hub:
 
     def index(self, variants: Mapping[str, Folder], patience: Patience) -> Built:
         """Return the index of what is on disk now; raise `ProviderError` if building it takes too long."""
-        with self._lock:
+        if not self._lock.acquire(timeout=patience.left):
+            raise _unfinished()
+        try:
             packages = tuple(self._packages(variants))
             others = tuple(self._others())
             seen = (packages, others)
             if self._built is None or self._built.seen != seen:
                 self._built = self._build(packages, others, seen, patience)
             return self._built
+        finally:
+            self._lock.release()
 
     # Looking
 
@@ -137,7 +141,7 @@ class Hub:
         entries = []
         for one in packages:
             if patience.is_over and not self._is_known(one):
-                raise ProviderError("the index of packages is still being built; ask again", word="busy")
+                raise _unfinished()
             with patience:
                 entry = self._entry(one, installed)
             entries += [] if entry is None else [entry]
@@ -212,6 +216,10 @@ class Hub:
             return {}
         packages = records.get("packages") if isinstance(records, dict) else None
         return packages if isinstance(packages, dict) else {}
+
+
+def _unfinished() -> ProviderError:
+    return ProviderError("the index of packages is still being built; ask again", word="busy")
 
 
 def _names_of(folder: Folder) -> list[str]:

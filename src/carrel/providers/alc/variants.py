@@ -78,12 +78,14 @@ def find_root(project: Project, setting: str | None, start: str) -> AlcRoot:
     return AlcRoot(mark.folder, is_users=False, passed_over=mark.passed_over)
 
 
-def outside_places(project: Project, settings: Mapping[str, object]) -> PlacesFile | None:
-    """Return the project's `alc.local.toml`, if it names places outside the project."""
+def outside_places(project: Project, settings: Mapping[str, object]) -> tuple[PlacesFile | None, tuple[str, ...]]:
+    """Return the project's `alc.local.toml`, if it names places outside, and notes about what is passed over."""
     setting = settings.get("project_root")
     root = find_root(project, setting if isinstance(setting, str) else None, working_folder(project.root))
     local = None if root.folder is None else read_local(root.folder, None)
-    return None if local is None else _outside(local, root.jail(project).root)
+    if local is None or local.passed_over:
+        return None, (*root.passed_over, *([] if local is None else [local.passed_over]))
+    return _outside(local, root.jail(project).root), root.passed_over
 
 
 def _outside(local: LocalFile, top: str) -> PlacesFile | None:
