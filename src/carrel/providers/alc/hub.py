@@ -14,11 +14,11 @@ from typing import Final
 
 from carrel.errors import ProviderError
 from carrel.providers.alc import compact, files
-from carrel.providers.alc.cache import Patience
 from carrel.providers.alc.cards import Cards, Summary
 from carrel.providers.alc.files import FileError, Folder, Stamp, stamp_of
 from carrel.providers.alc.layout import INIT, Layout, Package
 from carrel.providers.alc.packages import Source, Sources, docstring
+from carrel.providers.alc.patience import Patience
 from carrel.providers.alc.uris import is_id
 from carrel.providers.alc.variants import LOCAL_FILE
 from carrel.sandbox import SandboxError
@@ -229,6 +229,8 @@ def _names_of(folder: Folder) -> list[str]:
 def _find(name: str, variants: Mapping[str, Folder], folders: list[Folder]) -> tuple[Package, Stamp] | None:
     """Look a package up as a read does, and give the state of its source with it."""
     variant = variants.get(name)
+    if variant is not None and not variant.is_there():
+        variant = None
     for place in folders if variant is None else (variant,):
         folder = place.below(name) if variant is None else variant
         try:
