@@ -12,6 +12,7 @@ from typing import Final
 from carrel.cli import output
 from carrel.cli.choices import Choices
 from carrel.desk import Desk
+from carrel.provider import Omitting
 
 COUNT_AT_MOST: Final = 10_000
 
@@ -25,7 +26,7 @@ def show(choices: Choices) -> None:
             return
         output.print_lines(f"[bold]The desk of {output.escape(desk.config.root)}[/]", "")
         output.print_table(("provider", "entries", "why"), _rows(desk, counts), plain_columns=3)
-        for note in (*desk.notes, *desk.config.elsewhere()):
+        for note in (*desk.notes, *_left_out(desk), *desk.config.elsewhere()):
             output.print_lines(f"[yellow]![/] {output.escape(note)}")
         program = _program()
         spelled = output.escape(shlex.join(program))
@@ -33,6 +34,11 @@ def show(choices: Choices) -> None:
         output.print_lines("[bold]Give it to an assistant[/]")
         for host, line in connect_lines(program).items():
             output.print_lines(f"  {host + ':':<13}{output.escape(line)}")
+
+
+def _left_out(desk: Desk) -> list[str]:
+    providers = [mounted.provider for mounted in desk.catalog.mounted]
+    return [told for provider in providers if isinstance(provider, Omitting) for told in provider.left_out()]
 
 
 def connect_lines(program: list[str]) -> dict[str, str]:

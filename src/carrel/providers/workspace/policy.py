@@ -13,11 +13,14 @@ from carrel.denial import Denial, holds_secrets
 from carrel.errors import ConfigError
 from carrel.patterns import Rules, TooManyPatterns, octets
 from carrel.providers.workspace.ignore import Chain, IgnoreFiles, Segments, enter, ignores
+from carrel.providers.workspace.paths import REASONS
 from carrel.value import Value
 
 Preset = Literal["auto", "flutter", "code", "all", "none"]
 Treatment = Literal["show", "unlisted", "refuse"]
 
+SET_PRESET: Final = "carrel config set workspace.preset"
+"""The command that changes which types are served."""
 FRESH_S: Final = 1.0
 """How long ignore rules hold for reads: as long as an answer may be kept by a client (`ttlMs`)."""
 MAX_GROUNDS: Final = 4_096
@@ -46,7 +49,7 @@ _DENIED: Final = Verdict("deny")
 _DENIED_BY_OWN: Final = Verdict("deny", is_own=True)
 _HIDDEN: Final = Verdict("hidden")
 _IGNORED: Final = Verdict("ignored")
-_TYPE: Final = Verdict("type")
+TYPE: Final = Verdict("type")
 _UNLISTED: Final = Verdict(is_listed=False)
 _TEXT_ONLY: Final = Verdict(needs_text=True)
 _TEXT_UNLISTED: Final = Verdict(is_listed=False, needs_text=True)
@@ -164,6 +167,18 @@ class Policy:
         """Look anew at what holds where: an ignore file changed."""
         self._grounds = {}
 
+    def is_ordinary(self, ground: Ground, name: str) -> bool:
+        """Return whether a file is neither hidden, ignored nor denied, so that only its type can leave it out."""
+        if name[0] == "." or (ground.chain and ignores(ground.chain, name, is_folder=False)):
+            return False
+        return not self._deny.covers(ground.segments, ground.way, name, is_folder=False)
+
+    @property
+    def type_told(self) -> str:
+        """Say that a file's type is not served, and the command that changes it."""
+        wider = {"flutter": "code", "none": "code", "code": "all"}.get(self.preset)
+        return REASONS["type"] + (f"; `{SET_PRESET} {wider}` serves it" if wider else "")
+
     def unusable_ignore_files(self) -> dict[Segments, str]:
         """Return the ignore files whose rules cannot be honoured, and why, as far as they were met."""
         return dict(self._ignore.unusable)
@@ -249,8 +264,8 @@ def _any_text(_: str) -> Verdict:
 
 
 def _flutter(name: str) -> Verdict:
-    return OPEN if name.endswith(_FLUTTER_SUFFIXES) or name in _FLUTTER_NAMES else _TYPE
+    return OPEN if name.endswith(_FLUTTER_SUFFIXES) or name in _FLUTTER_NAMES else TYPE
 
 
 def _nothing(_: str) -> Verdict:
-    return _TYPE
+    return TYPE
