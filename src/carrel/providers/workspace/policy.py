@@ -14,6 +14,7 @@ from carrel.errors import ConfigError
 from carrel.patterns import Rules, TooManyPatterns, octets
 from carrel.providers.workspace.ignore import Chain, IgnoreFiles, Segments, enter, ignores
 from carrel.providers.workspace.paths import REASONS
+from carrel.providers.workspace.tracked import Tracked
 from carrel.value import Value
 
 Preset = Literal["auto", "flutter", "code", "all", "none"]
@@ -66,6 +67,8 @@ class Ground(Value, frozen=True):
     verdict: Verdict
     is_allowed: bool
     chain: Chain
+    is_hidden: bool = False
+    """Whether it, or a folder above it, is hidden, and only what git tracks is served in it."""
 
     @property
     def own(self) -> "Ground":
@@ -74,7 +77,7 @@ class Ground(Value, frozen=True):
         A folder that is refused, and only leads to what is allowed, shows no more than that.
         """
         is_same = self.verdict is OPEN or bool(self.verdict.reason)
-        return self if is_same else Ground(self.segments, self.way, OPEN, self.is_allowed, self.chain)
+        return self if is_same else Ground(self.segments, self.way, OPEN, self.is_allowed, self.chain, self.is_hidden)
 
 
 Grounds = dict[Segments, tuple[float, Ground]]
@@ -93,8 +96,11 @@ class Policy:
         deny: Sequence[str] = (),
         hidden: Treatment | None = None,
         ignored: Treatment | None = None,
+        tracked: Tracked | None = None,
     ) -> None:
         self.preset = preset
+        # What the user says of hidden files holds for those that git tracks, too.
+        self._tracked = tracked if hidden is None and preset in ("code", "all") else None
         self._ignore = ignore
         ignore.on_full = self.forget
         self._allow = _rules_of(allow)
@@ -195,7 +201,8 @@ class Policy:
         # Below a refused folder nothing can be ignored any further: its own rules are not even read.
         is_moot = self._ignored == "show" or bool(verdict.reason)
         chain = () if is_moot else self._ignore.enter(above.chain, segments) if exists else enter(above.chain, name)
-        return Ground(segments, f"{above.way}{octets(name)}/", verdict, is_allowed, chain)
+        is_hidden = self._tracked is not None and (above.is_hidden or name[0] == ".")
+        return Ground(segments, f"{above.way}{octets(name)}/", verdict, is_allowed, chain, is_hidden)
 
     def may_list_below(self, ground: Ground, name: str, verdict: Verdict) -> bool:
         """Tell whether anything below a folder may be listed: where it is not, `allow` may still name something."""
@@ -217,10 +224,12 @@ class Policy:
 
     def _judge_name(self, ground: Ground, name: str, *, is_folder: bool) -> Verdict:
         is_listed = True
-        if name[0] == ".":
+        if name[0] == "." or ground.is_hidden:
             if self._hidden == "refuse":
-                return _HIDDEN
-            is_listed = self._hidden == "show"
+                if self._tracked is None or not self._tracked.holds(ground.way, name, is_folder=is_folder):
+                    return _HIDDEN
+            else:
+                is_listed = self._hidden == "show"
         if ground.chain and ignores(ground.chain, name, is_folder=is_folder):
             if self._ignored == "refuse":
                 return _IGNORED

@@ -27,6 +27,7 @@ from carrel.providers.workspace.listing import Census, Listing, describe
 from carrel.providers.workspace.paths import Target
 from carrel.providers.workspace.policy import FRESH_S, SET_PRESET, Policy, Preset, Treatment
 from carrel.providers.workspace.reading import FileSource, find_lines, parse_lines
+from carrel.providers.workspace.tracked import Tracked
 from carrel.providers.workspace.tree import MAX_KNOWN, Found, Known, Sniffed, Tree, etag_of, is_servable
 from carrel.providers.workspace.watching import watch_trees
 from carrel.sandbox import Opened, Root, SandboxError
@@ -77,6 +78,7 @@ class Workspace:
                     deny=deny or (),
                     hidden=hidden,
                     ignored=ignored,
+                    tracked=Tracked(opened, project.environment.get("HOME", "")),
                 )
                 guarded = Root(opened.path, guard=policy.denies, handle=os.dup(opened.fd))
                 self._until_closed.enter_context(guarded)
