@@ -260,10 +260,11 @@ def _take_section(config: Config, layer: Layer, path: str, section: str, keys: o
         raise ConfigError(f"{path}: {section} must be a section, as [{section}]")
     config.sections.setdefault(section, {})  # an empty section names its provider too
     for name, value in keys.items():
-        kind = settings.find(known, section, name, path).kind
-        setting = Setting(settings.check(kind, value, f"{path}: [{section}] {name}"), layer, path)
+        key = settings.find(known, section, name, path)
+        setting = Setting(settings.check(key.kind, value, f"{path}: [{section}] {name}"), layer, path)
         is_free = layer == "user" or config.is_trusted
-        why = settings.needs_trust(kind, setting.value, partial(_is_outside, config.root))
+        why = settings.needs_trust(key.kind, setting.value, partial(_is_outside, config.root))
+        why = why or settings.raises_bound(key.kind, setting.value, config.values(section).get(name, key.default))
         if section == "http":
             why = "it says who may connect"
         if why and not is_free:

@@ -37,6 +37,12 @@ LIST_CHANGES_PER_SECOND: Final = 1
 REQUEST_DEADLINE_S: Final = 30.0
 """Time any request has. Hosts give up after 60 s; a provider's own deadline is shorter."""
 
+OPENING_DEADLINE_S: Final = 2.0
+"""Time the providers have for their instructions. A host that waits longer for its first answer gives the server up."""
+
+STUCK_S: Final = 0.05
+"""A call that keeps the reading thread this long keeps that thread, and another one reads on."""
+
 STORE_READ_S: Final = 5.0
 STORE_WRITE_S: Final = 25.0
 """What one read or change of a store of scopes may take: the largest tree of a million scopes takes under a second.
@@ -65,6 +71,9 @@ MAX_PATIENT: Final = 64
 SHUTDOWN_GRACE_S: Final = 0.5
 """End of input to exit: running work gets this long to finish."""
 
+FORCED_END_S: Final = 1.5
+"""From a signal, or the end of input, to the exit of the process, whatever its threads do then."""
+
 DISCOVER_TTL_MS: Final = 60_000
 LIST_TTL_MS: Final = 1_000
 """Cache hints where nothing better is known. Reads default to 0: stale at once."""
@@ -82,7 +91,15 @@ HTTP_STALL_S: Final = 60.0
 """How long one write of ours may wait for a reader who takes nothing."""
 
 MAX_CONNECTIONS: Final = 4_096
-"""Open HTTP connections of all clients: well above 1,000 listeners, well below what memory holds."""
+"""Open HTTP connections on which somebody was let in: well above 1,000 listeners, well below what memory holds."""
+
+MAX_NEW_CONNECTIONS: Final = 1_024
+MAX_NEW_PER_ADDRESS: Final = 64
+"""Open HTTP connections on which nobody was let in yet, in all and from one address of another machine; past either the
+oldest goes. A client that asks at once is one of them for milliseconds."""
+
+HTTP_FIRST_S: Final = 10.0
+"""How long such a connection is kept, from connecting or from its last request: well above a slow network's delays."""
 
 MAX_WAITING_PER_CLIENT: Final = 256
 """HTTP requests of one client that wait for a provider at once."""

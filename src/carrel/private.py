@@ -8,7 +8,7 @@ import fcntl
 import os
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager, suppress
-from typing import Final
+from typing import Final, TextIO
 
 FILE_MODE: Final = 0o600
 FOLDER_MODE: Final = 0o700
@@ -41,10 +41,17 @@ def locked(path: str) -> Iterator[None]:
 
 def replace_private(path: str, text: str) -> None:
     """Put a text in the place of a file, or make it, synced to the disk."""
+    with new_private(path) as target:
+        target.write(text)
+
+
+@contextmanager
+def new_private(path: str) -> Iterator[TextIO]:
+    """Open a new file for writing; at the end it takes the place of `path`, synced to the disk, unless one fails."""
     written = f"{path}.{os.getpid()}.{os.urandom(6).hex()}.tmp"
     try:
         with open(os.open(written, _NEW, FILE_MODE), "w", encoding="utf-8") as target:
-            target.write(text)
+            yield target
             target.flush()
             os.fsync(target.fileno())
         os.replace(written, path)
@@ -57,7 +64,7 @@ def replace_private(path: str, text: str) -> None:
 
 def _sync_folder(path: str) -> None:
     """Have a new name outlast a crash."""
-    descriptor = os.open(path, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
+    descriptor = os.open(path or ".", os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
     try:
         os.fsync(descriptor)
     finally:

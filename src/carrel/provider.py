@@ -38,6 +38,7 @@ from os.path import basename
 from typing import Final, Literal, NewType, Protocol, runtime_checkable
 
 from carrel.errors import ConfigError, RequestError
+from carrel.limits import MAX_MESSAGE_BYTES
 from carrel.model import Blob, Completion, Meta, Reading, Resource, Stored, Template, Text, Tool, ToolResult
 from carrel.value import Value
 
@@ -58,6 +59,12 @@ Program = NewType("Program", str)
 
 Exposure = NewType("Exposure", bool)
 """A setting that lets callers on other machines do more; it needs trust."""
+
+Ceiling = NewType("Ceiling", int)
+"""A setting that is a bound: a project file may lower it, to raise it needs trust."""
+
+Injection = bool | Literal["trusted"]
+"""Whether a project's text goes into the instructions, or only if the project is trusted; as for a `Ceiling`."""
 
 ToolLevel = Literal["off", "read", "write"]
 """Which of a provider's tools exist; above `read` needs trust."""
@@ -89,7 +96,8 @@ class Project(Value, frozen=True):
 
     `given` are the keys that were set for it, `named` those of them that the user or a trusted file set;
     `trusts` tells of a file's path and SHA-256 whether the user trusts that file to name places outside;
-    `deny` are the patterns the operator denies to all who open project files. `read` gives what a URI
+    `is_trusted` says that the user trusts the project's file. `deny` are the patterns the operator denies
+    to all who open project files; `max_message_bytes` is what one message holds. `read` gives what a URI
     holds, of whichever provider, to one whose tools take URIs.
     """
 
@@ -97,8 +105,10 @@ class Project(Value, frozen=True):
     environment: Mapping[str, str]
     given: frozenset[str] = frozenset()
     named: frozenset[str] = frozenset()
+    is_trusted: bool = False
     trusts: Callable[[str, str], bool] | None = None
     deny: tuple[str, ...] = ()
+    max_message_bytes: int = MAX_MESSAGE_BYTES
     read: Callable[[str], Reading] | None = None
 
 
@@ -154,6 +164,9 @@ class Traits:
     """What the guide says of it."""
     blocking: bool = False
     """It may wait long in a read, and is called on a worker thread."""
+    quick: bool = False
+    """Every call is a matter of microseconds (memory, a small local file), or says `take_a_while` before it is not:
+    HTTP answers it on its event loop, where everybody else waits meanwhile."""
     asks_others: bool = False
     """It waits where other providers wait."""
     deadline_s: float = 0.0

@@ -328,11 +328,11 @@ def settings_that_reach_out(place: Place) -> None:
         f"""\
 [sage]
 tools = "write"
-path = "{place.outside}/.sage"
+dir = "{place.outside}/.sage"
 inject_tokens = 250000
 [scopes]
 tools = "write"
-path = "../../outside/.carrel/scopes.db"
+db = "../../outside/.carrel/scopes.db"
 [alc]
 home = "{place.outside}"
 log_dir = "{place.home}/.docker"
@@ -347,13 +347,12 @@ remote = true
 [commands.build]
 argv = ["{place.program}", "command"]
 [flutter]
-program = "{place.program}"
+executable = "{place.program}"
 [objects.mark]
 import = "mark:Mark"
-path = "."
 [mounts.mark]
 command = ["{place.program}", "mount"]
-""".replace('path = "../../outside/.carrel/scopes.db"\n', "").replace(f'path = "{place.outside}/.sage"\n', ""),
+""",
     )
     place.put("mark.py", f"import os\nos.system({place.mark('object')!r})\n")
     place.put("sitecustomize.py", f"import os\nos.system({place.mark('sitecustomize')!r})\n")

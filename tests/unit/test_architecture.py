@@ -33,6 +33,7 @@ VALUES = frozenset(
         "model",
         "printable",
         "remembering",
+        "server_paths",
         "template",
         "times",
         "toml",
@@ -92,6 +93,7 @@ HTTP_ROOMS = frozenset(
         "transports.http",
         "transports.http_client",
         "transports.http_guard",
+        "transports.http_lobby",
         "transports.http_mcp",
         "transports.http_plain",
         "transports.http_sessions",
@@ -101,7 +103,14 @@ HTTP_ROOMS = frozenset(
         "transports.sse",
     }
 )
-TRANSPORTS = HTTP_ROOMS | {"transports.child", "transports.memory", "transports.stdio", "transports.workers"}
+TRANSPORTS = HTTP_ROOMS | {
+    "transports.child",
+    "transports.ending",
+    "transports.memory",
+    "transports.reading",
+    "transports.stdio",
+    "transports.workers",
+}
 PROVIDERS = frozenset(
     {
         "providers.alc",
@@ -157,7 +166,12 @@ MAY_IMPORT: Mapping[str, frozenset[str]] = {
     "work": VALUES | {"boundary"},
     "transports": NOTHING,
     **dict.fromkeys(TRANSPORTS, VALUES | DOMAIN | PROTOCOL | JOINING | {"transports.workers"}),
-    **dict.fromkeys(HTTP_ROOMS, VALUES | DOMAIN | PROTOCOL | JOINING | HTTP_ROOMS | {"transports.workers"}),
+    **dict.fromkeys(
+        HTTP_ROOMS, VALUES | DOMAIN | PROTOCOL | JOINING | HTTP_ROOMS | {"transports.ending", "transports.workers"}
+    ),
+    "transports.ending": VALUES,
+    "transports.reading": VALUES | PROTOCOL | {"server", "transports.workers", "work"},
+    "transports.stdio": VALUES | PROTOCOL | {"server", "transports.ending", "transports.reading", "transports.workers"},
     "transports.workers": VALUES | {"work"},
     "providers": NOTHING,
     **dict.fromkeys(PROVIDERS, FOR_A_PROVIDER),
@@ -187,8 +201,8 @@ HOMES: Mapping[str, tuple[str, ...]] = {
     "pytest": ("testing",),
     "rich": ("cli",),
     "tomlkit": ("cli",),
-    "tree_sitter": ("providers.alc.lua",),
-    "tree_sitter_lua": ("providers.alc.lua",),
+    "tree_sitter": ("providers.alc",),
+    "tree_sitter_lua": ("providers.alc",),
     "uvicorn": HTTP,
     "uvloop": HTTP,
     "watchfiles": ("providers.workspace",),

@@ -238,6 +238,18 @@ def test_the_overview_in_json(run: Any, project: Path) -> None:
     }
 
 
+@pytest.mark.parametrize("words", [(), ("doctor",), ("cat", "carrel://guide")])
+def test_that_flutter_is_missing_is_said_where_people_look(
+    run: Any, project: Path, monkeypatch: pytest.MonkeyPatch, words: tuple[str, ...]
+) -> None:
+    monkeypatch.setenv("PATH", str(project))
+    said = "the Flutter tools are not offered: there is no flutter on PATH"
+    assert said not in run(*words).out
+    (project / "pubspec.yaml").write_text("name: app\n", encoding="utf-8")
+    shown = " ".join(run(*words).out.split())
+    assert f"logs: {said}; install it, or set executable in [flutter]" in shown
+
+
 def many(count: int, *, has_more: bool = False) -> dict[str, object]:
     return {"entries": count, "hasMore": has_more}
 
@@ -415,7 +427,7 @@ def test_who_trusts_a_file_that_is_passed_over_is_told_why_it_is(run: Any, proje
     link = project.resolve() / "carrel.toml"
     link.symlink_to(tmp_path / "elsewhere.toml")
 
-    assert run("trust").err.endswith(f"; {link} is passed over: it is a link that leads out of its folder\n")
+    assert run("trust").err.endswith(f"; {link.name} is passed over: it is a link that leads out of its folder\n")
 
 
 @pytest.mark.parametrize("words", [("lss",), ("cat",), ("cat", "x:", "--start", "-1"), ("ls", "--limit", "0")])

@@ -1,10 +1,13 @@
 """Stores that a stranger made: links, special files, schemas without end, damaged pages. Nobody waits for them."""
 
+import json
 import os
 import signal
 import sqlite3
 import stat
 import struct
+import subprocess
+import sys
 from collections.abc import Callable
 from contextlib import closing
 from pathlib import Path
@@ -17,7 +20,7 @@ from carrel.cli import main
 from carrel.errors import ProviderError
 from carrel.hurry import Hurrying, TakesAWhile
 from carrel.provider import Place, Project
-from carrel.providers.scopes import Scopes, opening, schema
+from carrel.providers.scopes import Scopes, opening, queries, schema
 from carrel.providers.scopes import store as stores
 from carrel.providers.scopes.faults import ScopeError, StoreFault
 from carrel.providers.scopes.location import DEFAULT, Location
@@ -168,7 +171,7 @@ def test_health_says_what_is_refused_and_names_no_path(other: Path, tmp_path: Pa
 
     assert provider_in(here).health() == {
         "store": "unreadable",
-        "problems": ["the store is not read: .carrel leads out of the project, which is not followed"],
+        "problems": ["The store is not read: .carrel leads out of the project, which is not followed"],
     }
 
 
@@ -224,16 +227,37 @@ def test_a_journal_of_another_program_is_not_rolled_back(tmp_path: Path) -> None
     canary = tmp_path / "canary"
     canary.write_text("kept")
     planted(tmp_path).close()
-    name = str(canary).encode()
-    header = b"\xd9\xd5\x05\xf9\x20\xa1\x63\xd7" + struct.pack(">IIIII", 0, 0, 1, 512, 4096)
-    footer = name + struct.pack(">II", len(name), sum(name)) + b"\xd9\xd5\x05\xf9\x20\xa1\x63\xd7"
     journal = tmp_path / ".carrel/scopes.db-journal"
-    journal.write_bytes(header.ljust(512, b"\0") + struct.pack(">I", 0x40000000 // 4096 + 1) + footer)
+    journal.write_bytes(journal_that_deletes(canary))
 
     assert "journal was left by another program" in refusal(tmp_path)
 
     assert canary.read_text() == "kept"
     assert journal.exists()
+
+
+def journal_that_deletes(victim: Path) -> bytes:
+    """Return a journal that names a file of several databases, which SQLite deletes after it rolled one back."""
+    name = str(victim).encode()
+    magic = b"\xd9\xd5\x05\xf9\x20\xa1\x63\xd7"
+    header = magic + struct.pack(">IIIII", 0, 0, 1, 512, 4096)
+    footer = name + struct.pack(">II", len(name), sum(name)) + magic
+    return header.ljust(512, b"\0") + struct.pack(">I", 0x40000000 // 4096 + 1) + footer
+
+
+def test_a_journal_without_its_store_is_removed_when_one_is_made(tmp_path: Path) -> None:
+    canary = tmp_path / "canary"
+    canary.write_text("kept")
+    (tmp_path / ".carrel").mkdir()
+    for name in ("scopes.db-journal", "scopes.db.new-journal"):
+        (tmp_path / ".carrel" / name).write_bytes(journal_that_deletes(canary))
+    store = confined(tmp_path)
+
+    plant(store)
+
+    assert get(store, "task-1").title == "Implement API"
+    store.close()
+    assert canary.read_text() == "kept"
 
 
 # Schemas
@@ -287,10 +311,11 @@ def test_a_store_whose_schema_is_not_ours_is_not_queried(tmp_path: Path, script:
 
 
 def test_a_schema_of_very_many_views_is_not_read_to_its_end(tmp_path: Path) -> None:
-    planted(tmp_path).close()
-    with closing(sqlite3.connect(tmp_path / DEFAULT)) as connection, connection:
-        for number in range(3_000):
-            connection.execute(f"CREATE VIEW v{number} AS SELECT {number}")
+    hostile(
+        tmp_path,
+        """INSERT INTO sqlite_schema WITH RECURSIVE r(i) AS (SELECT 1 UNION ALL SELECT i + 1 FROM r WHERE i < 3000)
+           SELECT 'view', 'v' || i, 'v' || i, 0, 'CREATE VIEW v' || i || ' AS SELECT 1' FROM r""",
+    )
 
     assert "its schema has no end" in refusal(tmp_path)
 
@@ -303,11 +328,18 @@ def test_a_schema_that_changes_is_checked_again(tmp_path: Path) -> None:
     with closing(sqlite3.connect(tmp_path / DEFAULT)) as connection:
         connection.execute(f"CREATE VIEW more AS {ENDLESS} i FROM r")
 
+    plain = (("fresh", "Fresh", "TODO", None),)
     with pytest.raises(StoreFault, match="not a store of scopes"):
         get(store, "task-1")
+    with pytest.raises(StoreFault, match="not a store of scopes"):
+        plant(store, plain)
     with closing(sqlite3.connect(tmp_path / DEFAULT)) as connection:
         connection.execute("DROP VIEW more")
     assert get(store, "task-1").title == "Implement API"
+    plant(store, plain)
+    with closing(sqlite3.connect(tmp_path / DEFAULT)) as connection:
+        connection.executescript("CREATE VIEW more AS SELECT 1; DROP VIEW more")
+    plant(store, (("fresher", "Fresher", "TODO", None),))
     store.close()
 
 
@@ -346,10 +378,24 @@ def test_a_text_that_is_far_too_long_is_not_read(tmp_path: Path) -> None:
     planted(tmp_path).close()
     with closing(sqlite3.connect(tmp_path / DEFAULT)) as connection, connection:
         connection.execute("PRAGMA ignore_check_constraints = ON")
-        connection.execute("UPDATE scopes SET title = printf('%.*c', 50000000, 'x') WHERE alias = 'task-1'")
+        connection.execute("UPDATE scopes SET title = printf('%.*c', 500000, 'x') WHERE alias = 'task-1'")
 
     with pytest.raises(StoreFault, match="too big"):
         get(confined(tmp_path), "task-1")
+
+
+def test_more_aliases_than_anybody_gives_are_not_gathered(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(queries, "MAX_ALIASES", 2)
+    store = planted(tmp_path)
+    with store.writing() as connection:
+        scope = queries.find(connection, "task-1")
+        assert scope is not None
+        for name in ("aa", "bb"):
+            connection.execute("INSERT INTO aliases VALUES (?, ?, 0)", (name, scope.id))
+    store.close()
+
+    with pytest.raises(ProviderError):
+        provider_in(tmp_path).read("scopes://scope/task-1")
 
 
 def test_damaged_pages_are_told_as_a_fault(tmp_path: Path) -> None:
@@ -448,6 +494,33 @@ def test_what_was_swapped_while_it_was_opened_is_not_read(
     with pytest.raises(StoreFault, match="was replaced while it was opened"), store.reading():
         pass
     store.close()
+
+
+def serve_fifo(project: Path) -> None:
+    (project / ".carrel").mkdir()
+    make_fifo(project / DEFAULT)
+
+
+def serve_view(project: Path) -> None:
+    hostile(project, without_scopes(f"CREATE VIEW scopes AS {ENDLESS} i AS id FROM r"))
+
+
+@pytest.mark.parametrize("make", [serve_fifo, serve_view])
+def test_a_server_answers_and_ends_beside_a_hostile_store(tmp_path: Path, make: Callable[[Path], None]) -> None:
+    make(tmp_path)
+    read = {"jsonrpc": "2.0", "id": 1, "method": "resources/read", "params": {"uri": "scopes://scope/task-1"}}
+    command = [sys.executable, "-m", "carrel", "serve", "--project", str(tmp_path)]
+    with subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE) as server:
+        assert server.stdin is not None
+        assert server.stdout is not None
+        server.stdin.write(json.dumps(read).encode() + b"\n")
+        server.stdin.flush()
+        answer = json.loads(server.stdout.readline())
+        server.terminate()
+        server.wait(SOON_S)
+
+    assert answer["error"]["message"].startswith("The store is not read: ")
+    assert str(tmp_path) not in json.dumps(answer)
 
 
 # A database of the original application

@@ -1,13 +1,15 @@
 """The store of scopes: what it refuses, what a crash leaves, who waits for whom, versions."""
 
+import os
 import signal
 import sqlite3
 import stat
 import subprocess
 import sys
+import tempfile
 import threading
 from collections.abc import Iterator
-from contextlib import closing
+from contextlib import closing, contextmanager
 from pathlib import Path
 
 import pytest
@@ -15,7 +17,7 @@ import pytest
 from carrel.providers.scopes import opening, queries, schema, writing
 from carrel.providers.scopes.faults import ScopeError, StoreFault
 from carrel.providers.scopes.store import Store
-from tests.scopes_sample import NOW, check_invariants, get, plant, planted, store_in
+from tests.scopes_sample import NOW, check_invariants, get, plant, planted, provider_in, store_in
 
 
 @pytest.fixture(name="store")
@@ -299,6 +301,60 @@ def test_a_folder_that_cannot_be_written_is_named(tmp_path: Path) -> None:
 
     with pytest.raises(StoreFault, match="cannot be written"), Store(str(tmp_path / "file/scopes.db")).writing():
         pass
+
+
+@contextmanager
+def read_only(folder: Path) -> Iterator[None]:
+    """Make a folder read-only, and be somebody for whom that counts."""
+    folder.chmod(0o555)
+    is_root = os.geteuid() == 0
+    if is_root:
+        os.seteuid(65_534)
+    try:
+        yield
+    finally:
+        if is_root:
+            os.seteuid(0)
+        folder.chmod(0o755)
+
+
+@pytest.fixture(name="open_folder")
+def folder_for_everybody() -> Iterator[Path]:
+    with tempfile.TemporaryDirectory(prefix="carrel-test-") as folder:
+        Path(folder).chmod(0o755)
+        yield Path(folder)
+
+
+def test_a_store_in_a_read_only_folder_is_read(open_folder: Path) -> None:
+    planted(open_folder).close()
+    (open_folder / ".carrel/scopes.db").chmod(0o644)
+    with read_only(open_folder / ".carrel"):
+        provider = provider_in(open_folder)
+        assert provider.read("scopes://scope/task-1").etag
+        assert provider.health() == {
+            "store": "read-only",
+            "problems": ["The store's folder cannot be written: changes made elsewhere may not be seen"],
+        }
+        with pytest.raises(StoreFault, match="its folder is read-only"), store_in(open_folder).writing():
+            pass
+        assert [path.name for path in (open_folder / ".carrel").iterdir()] == ["scopes.db"]
+        provider.close()
+
+
+def test_a_read_only_store_that_is_changed_is_opened_anew(open_folder: Path) -> None:
+    store = planted(open_folder)
+    (open_folder / ".carrel/scopes.db").chmod(0o644)
+    reader = store_in(open_folder)
+    with read_only(open_folder / ".carrel"):
+        assert get(reader, "task-1").title == "Implement API"
+
+    with store.writing() as connection:
+        writing.update(connection, NOW + 9, get(store, "task-1"), writing.Change(title="Changed"))
+    store.close()
+
+    with read_only(open_folder / ".carrel"):
+        assert get(reader, "task-1").title == "Changed"
+        reader.close()
 
 
 def test_many_threads_read_and_write_at_once(tmp_path: Path) -> None:

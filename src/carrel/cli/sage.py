@@ -43,11 +43,12 @@ def opened(choices: Choices) -> Iterator[Desk]:
     config = choices.config()
     values = config.values("sage")
     denied = tuple(config.values("workspace").get("deny") or ())
-    project = Project(config.root, config.environment, given=frozenset(values), deny=denied)
+    named = config.named("sage")
+    given = frozenset(values)
+    project = Project(config.root, config.environment, given, named, is_trusted=config.is_trusted, deny=denied)
     built = detect.load("carrel.providers.sage:Sage")(project, **values)
     assert isinstance(built, Sage)
-    folder, search = values.get("dir", ".sage"), values.get("search", "auto")
-    tools = Tools(project, built.memory, folder, "write", search)
+    tools = Tools(project, built.memory, "write", values.get("search", "auto"))
     try:
         yield Desk(built, tools)
     finally:

@@ -22,7 +22,7 @@ from carrel.errors import ConfigError
 from carrel.limits import STORE_COMMAND_S, STORE_IMPORT_S
 from carrel.provider import Project
 from carrel.providers.scopes import commands, location
-from carrel.providers.scopes.faults import ScopeError
+from carrel.providers.scopes.faults import Archived, ScopeError
 from carrel.providers.scopes.parameters import DEFAULT_NODES
 from carrel.providers.scopes.store import Store
 
@@ -55,7 +55,10 @@ class ScopesGroup(click.Group):
         try:
             return super().invoke(ctx)
         except ScopeError as error:
-            code = _tell(error.text, error.code, error.status, error.exit, is_json=is_json)
+            text = error.text
+            if isinstance(error, Archived):
+                text = error.with_way_back(f"{commands.PROGRAM} status {error.alias} --restore")
+            code = _tell(text, error.code, error.status, error.exit, is_json=is_json)
             if error.code in _ADVICE and not is_json and sys.stderr.isatty():
                 say(_ADVICE[error.code])
             return code
@@ -127,11 +130,11 @@ def _parameters(command: commands.Command) -> Iterator[click.Parameter]:
 def _option(option: commands.Option) -> click.Option:
     return click.Option(
         [*option.flags, option.flags[-1].lstrip("-").replace("-", "_")],
-        help=option.told,
+        help=option.explained,
         is_flag=not option.value,
         metavar=option.value or None,
         multiple=option.is_repeatable,
-        type=click.Choice(option.choices) if option.choices else str if option.value else None,
+        type=click.Choice(option.choices) if option.choices and option.is_exact else str if option.value else None,
         default=option.default or None,
         show_default=bool(option.default),
     )

@@ -2,6 +2,8 @@
 
 import ipaddress
 import shlex
+import threading
+from collections.abc import Callable
 from urllib.parse import urlsplit
 
 from carrel.addresses import is_loopback
@@ -17,6 +19,7 @@ DEFAULT_HOST = "127.0.0.1"
 
 def run_http(desk: Desk, address: str, told: list[str] | None, *, has_token: bool) -> int:
     """Serve until asked to stop; give the exit code. `told` is said on stderr, and how to connect; None: nothing."""
+    close = _once(desk.close)
     try:
         host, port = parse_address(address)
         lines, guard = admit(desk, desk.config.http(), host, has_token=has_token)
@@ -25,10 +28,23 @@ def run_http(desk: Desk, address: str, told: list[str] | None, *, has_token: boo
         if told is not None:
             said = [*told, f"carrel: listening on {url}", *(line.replace("URL", url) for line in lines)]
             say("\n".join(said))
-        serve(App(desk.server, guard), listening)
+        serve(App(desk.server, guard), listening, close)
     finally:
-        desk.close()
+        close()
     return 0
+
+
+def _once(action: Callable[[], object]) -> Callable[[], None]:
+    """Return a function that acts at its first call only; a second thread waits for the first."""
+    lock = threading.Lock()
+    left = [action]
+
+    def act() -> None:
+        with lock:
+            if left:
+                left.pop()()
+
+    return act
 
 
 def refuse_own_address(config: Config, address: str) -> None:

@@ -20,9 +20,10 @@ from uvicorn.protocols.http.httptools_impl import STATUS_LINE, HttpToolsProtocol
 
 from carrel.boundary import attempt
 from carrel.errors import ProtocolError, ProviderError, RequestError
-from carrel.limits import HTTP_IDLE_S, HTTP_READ_S, HTTP_STALL_S, MAX_CONNECTIONS, MAX_HEADER_BYTES
+from carrel.limits import HTTP_FIRST_S, HTTP_IDLE_S, HTTP_READ_S, HTTP_STALL_S, MAX_CONNECTIONS, MAX_HEADER_BYTES
 from carrel.protocol import jsonrpc
-from carrel.transports.asgi import MCP_PATH, Answered, Event, Request
+from carrel.transports.asgi import LET_IN, MCP_PATH, Answered, Event, Request, header
+from carrel.transports.http_lobby import Lobby
 
 log = logging.getLogger(__name__)
 
@@ -42,6 +43,8 @@ _BURST_S: Final = 0.01
 class Answering(Protocol):
     """An application that can answer some calls where they arrive."""
 
+    lobby: Lobby[object]
+
     def lets_in(self, request: Request) -> bool:
         """Tell whether it is known, without waiting, that whoever asks may; by the headers alone."""
 
@@ -53,6 +56,7 @@ class Wire(HttpToolsProtocol):
     """One connection. What is counted here is never asked of the application."""
 
     read_s = HTTP_READ_S
+    first_s = HTTP_FIRST_S
     stall_s = HTTP_STALL_S
     idle_s: float = HTTP_IDLE_S
     burst_s = _BURST_S
@@ -68,6 +72,8 @@ class Wire(HttpToolsProtocol):
     _rests_since = 0.0
     _answers_until = 0.0
     _held: "tuple[Request, bytearray] | None" = None
+    _refusal_due: tuple[int, str] | None = None
+    """Told when the requests before it are answered."""
     _said = b""
     _earlier: tuple[RequestResponseCycle, ...] = ()
     _deadline: asyncio.TimerHandle | None = None
@@ -77,13 +83,36 @@ class Wire(HttpToolsProtocol):
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
         """Begin, unless there are too many."""
         super().connection_made(cast("asyncio.Transport", transport))
-        if len(self.connections) > self.max_connections:
+        lobby = self._application.lobby
+        if len(self.connections) - len(lobby) > self.max_connections:
             self._is_refused = True
             self.transport.abort()
             return
+        oldest = lobby.enter(self, self.client[0] if self.client else "")
+        if isinstance(oldest, Wire):
+            oldest.make_room()
         self._begun_at = self._rests_since = self.loop.time()
-        self._deadline = self.loop.call_later(self.read_s, self._give_up)
-        self._rest = self.loop.call_later(self.idle_s, self._look_if_idle)
+        self._deadline = self.loop.call_later(self._may_read_s, self._give_up)
+        self._rest = self.loop.call_later(self._may_idle_s, self._look_if_idle)
+
+    def make_room(self) -> None:
+        """End a connection on which nobody was let in, for one that is newer."""
+        self._is_refused = True
+        self.transport.abort()
+
+    def let_in(self) -> None:
+        """Know that somebody was let in here: from now on it is kept as long as any other."""
+        self._application.lobby.leave(self)
+
+    @property
+    def _may_read_s(self) -> float:
+        """What a request may take to arrive."""
+        return min(self.read_s, self.first_s) if self in self._application.lobby else self.read_s
+
+    @property
+    def _may_idle_s(self) -> float:
+        """How long nothing may happen."""
+        return min(self.idle_s, self.first_s) if self in self._application.lobby else self.idle_s
 
     def eof_received(self) -> None:
         """The other end sends no more; what was answered it may still read."""
@@ -95,6 +124,7 @@ class Wire(HttpToolsProtocol):
         for timer in (self._deadline, self._stall, self._rest):
             if timer is not None:
                 timer.cancel()
+        self._application.lobby.leave(self)
         # uvicorn tells only the latest request of a pipeline that nobody waits any more.
         for cycle in self._earlier:
             cycle.disconnected = True
@@ -124,7 +154,7 @@ class Wire(HttpToolsProtocol):
         if self._header_bytes > self.max_header_bytes and (self._is_reading or self._is_in_headers):
             self._refuse(_LARGE)
         elif self._is_reading and self._deadline is None:
-            self._deadline = self.loop.call_later(self.read_s, self._give_up)
+            self._deadline = self.loop.call_later(self._may_read_s, self._give_up)
         elif not self._is_reading and self._deadline is not None:
             self._deadline.cancel()
             self._deadline = None
@@ -210,7 +240,19 @@ class Wire(HttpToolsProtocol):
 
     def send_400_response(self, msg: str) -> None:
         """Refuse what is no HTTP, after the answers to what came before it."""
-        self._refuse((400, msg))
+        told = 400, msg
+        if self._is_arriving:
+            # It is the latest request that breaks off: nobody answers it.
+            if not self.pipeline:
+                self._refuse(told)
+                return
+            self.pipeline.popleft()
+        elif self._is_between:
+            self._refuse(told)
+            return
+        self._is_refused = True
+        self._held = None
+        self._refusal_due = told
 
     def _headers_size(self) -> int:
         return len(self.url) + sum([len(name) + len(value) + 4 for name, value in self.headers])
@@ -221,6 +263,7 @@ class Wire(HttpToolsProtocol):
         if not self.url.startswith(b"/"):
             self._take_authority()
         before = self.cycle
+        cast("Event", self.scope)[LET_IN] = self.let_in
         super().on_headers_complete()
         if self.pipeline:
             self._earlier = (*(cycle for cycle in self._earlier if not cycle.response_complete), before)
@@ -252,7 +295,10 @@ class Wire(HttpToolsProtocol):
         request = Request(_POSTED | {"headers": self.headers}, _never, _nowhere)
         length = request.headers.get(b"content-length", b"")
         is_small = 0 < len(length) <= 5 and int(length) <= _SMALL_BYTES
-        return (request, bytearray()) if is_small and self._application.lets_in(request) else None
+        if not (is_small and self._application.lets_in(request)):
+            return None
+        self.let_in()
+        return request, bytearray()
 
     def _give_over(self) -> None:
         """Let the application have what was held back."""
@@ -302,15 +348,19 @@ class Wire(HttpToolsProtocol):
         if self.pipeline:
             super().on_response_complete()
             return
+        if self._refusal_due is not None:
+            self._refuse(self._refusal_due)
+            return
         self.server_state.total_requests += 1
         self.flow.resume_reading()
         self._rests_since = self.loop.time()
 
     def _look_if_idle(self) -> None:
         """Close a connection on which nothing happened for long. One timer does for all of its requests."""
-        left = self._rests_since + self.idle_s - self.loop.time()
+        idle_s = self._may_idle_s
+        left = self._rests_since + idle_s - self.loop.time()
         if left > 0 or self._is_reading or not self._is_between:
-            self._rest = self.loop.call_later(max(left, self.idle_s / 16), self._look_if_idle)
+            self._rest = self.loop.call_later(max(left, idle_s / 16), self._look_if_idle)
         elif self.transport.get_write_buffer_size():
             # One that never took our last answer is not waited for.
             self.transport.abort()
@@ -342,11 +392,12 @@ class Wire(HttpToolsProtocol):
 
     def _give_up(self) -> None:
         """End a connection whose request does not arrive. The time is that of the request that is arriving now."""
-        left = self._begun_at + self.read_s - self.loop.time()
+        left = self._begun_at + self._may_read_s - self.loop.time()
         if left > 0:
             self._deadline = self.loop.call_later(left, self._give_up)
             return
-        self._refuse(_LATE if self._is_reading else None)
+        if self._refusal_due is None:
+            self._refuse(_LATE if self._is_reading else None)
 
     def _refuse(self, told: tuple[int, str] | None) -> None:
         """Close the connection; say why, unless that would break into an answer or be a second one."""
@@ -360,13 +411,17 @@ class Wire(HttpToolsProtocol):
             self.transport.close()
 
     @property
+    def _is_arriving(self) -> bool:
+        """Whether the application has a request whose body is not all there."""
+        return self._is_reading and not self._is_in_headers and self._held is None
+
+    @property
     def _is_answered(self) -> bool:
         """Whether an answer is being sent, or one was sent to the request that is still arriving."""
         latest: RequestResponseCycle | None = self.cycle
         if latest is None:
             return False
-        is_arriving = self._is_reading and not self._is_in_headers and self._held is None
-        return (is_arriving and latest.response_started) or any(
+        return (self._is_arriving and latest.response_started) or any(
             cycle.response_started and not cycle.response_complete for cycle in (*self._earlier, latest)
         )
 
@@ -378,7 +433,7 @@ def _refusal(status: int, problem: str) -> bytes:
 
 @lru_cache(maxsize=64)
 def _spelled(headers: tuple[tuple[bytes, bytes], ...]) -> bytes:
-    return b"".join([b"%s: %s\r\n" % header for header in headers])
+    return b"".join([b"%s: %s\r\n" % header(*one) for one in headers])
 
 
 async def _never() -> Event:

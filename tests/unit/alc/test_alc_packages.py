@@ -129,6 +129,34 @@ def test_a_package_may_be_a_link_to_anywhere_but_its_source_may_not(full: Home) 
         )
 
 
+@pytest.mark.parametrize("is_collection", [True, False])
+def test_a_clone_of_a_repository_of_packages_shows_its_packages(home: Home, is_collection: bool) -> None:
+    (home.project / "alc.toml").write_text('[hub]\nname = "mine"\n' if is_collection else "[packages]\n")
+    for name in ("sketch", "cot", ".hidden"):
+        (home.project / name).mkdir()
+        (home.project / name / "init.lua").write_text(SKETCH)
+    (home.project / "docs").mkdir()
+    catalog = home.catalog()
+    listed = [entry.uri for entry in catalog.entries() if "/packages/" in entry.uri]
+
+    assert listed == (
+        [f"alc://packages/{name}/{word}" for name in ("cot", "sketch") for word in ("init.lua", "meta")]
+        if is_collection
+        else []
+    )
+    if is_collection:
+        assert json.loads(read(catalog, META))["scope"] == "global"
+        assert [one["name"] for one in json.loads(read(catalog, "alc://hub/index"))["packages"]] == ["cot", "sketch"]
+
+
+def test_an_installed_package_comes_before_the_one_of_a_clone(full: Home) -> None:
+    (full.project / "alc.toml").write_text("[hub]\n")
+    (full.project / "sketch").mkdir()
+    (full.project / "sketch/init.lua").write_text("-- of the clone")
+
+    assert read(full.catalog(), INIT) == SKETCH
+
+
 # Metadata
 
 
@@ -191,6 +219,97 @@ def test_a_narrative_leaves_out_what_is_not_there(full: Home, source: str, text:
     full.write("packages/p/init.lua", source.encode())
 
     assert read(full.catalog(), "alc://packages/p/narrative") == text
+
+
+SPEC = """\
+--- p: does it
+local S = require("alc_shapes")
+local T = S.T
+local M = {}
+local step = T.shape({ name = T.string, cost = T.number:is_optional() })
+M.meta = { name = "p" }
+M.spec = {
+  entries = {
+    run = {
+      input = T.shape({
+        task = T.string:describe("What to do | say"),
+        depth = T.number:is_optional():describe("How deep (default: " .. DEPTH .. ")"),
+        steps = T.array_of(step),
+        mode = T.one_of({ "fast", "slow", 3, true }):describe("Mode"),
+        scores = T.map_of(T.string, T.number),
+        other = compute(),
+      }),
+      result = %s,
+    },
+  },
+}
+return M
+"""
+PARAMETERS = """\
+## Parameters
+
+| key | type | required | description |
+|---|---|---|---|
+| `ctx.depth` | number | optional | How deep (default: …) |
+| `ctx.mode` | one_of("fast", "slow", 3, true) | **required** | Mode |
+| `ctx.other` | ? | **required** |  |
+| `ctx.scores` | map of string to number | **required** |  |
+| `ctx.steps` | array of shape { cost?: number, name: string } | **required** |  |
+| `ctx.task` | string | **required** | What to do \\| say |
+"""
+
+
+@pytest.mark.parametrize(
+    ("result", "told"),
+    [
+        (
+            'T.shape({ answer = T.string:describe("The answer"), n = T.ref("count"):is_optional() })',
+            (
+                "Returns:\n\n| key | type | optional | description |\n|---|---|---|---|\n"
+                "| `answer` | string | — | The answer |\n| `n` | count | optional |  |\n"
+            ),
+        ),
+        ('"voted"', "Returns `voted`, a shape of `alc_shapes`.\n"),
+        ('T.ref("voted"):describe("x")', "Returns `voted`, a shape of `alc_shapes`.\n"),
+    ],
+)
+def test_a_narrative_tells_what_a_package_takes_and_gives(full: Home, result: str, told: str) -> None:
+    full.write("packages/p/init.lua", SPEC % result)
+
+    assert read(full.catalog(), "alc://packages/p/narrative") == (
+        f"# p: does it\n\n| Field | Value |\n|---|---|\n| scope | global |\n\n{PARAMETERS}\n## Result\n\n{told}"
+    )
+
+
+@pytest.mark.parametrize(
+    "source",
+    [
+        "M.spec = { entries = { run = { input = compute(), result = T.array_of(T.string) } } }",
+        "M.spec = compute()",
+        "M.spec = { entries = { other = { input = T.shape({ a = T.string }) } } }",
+        "local a = T.shape({ b = b })\nlocal b = a\nM.other = a",
+    ],
+)
+def test_a_narrative_tells_nothing_of_a_spec_that_is_not_known(full: Home, source: str) -> None:
+    full.write("packages/p/init.lua", f"local M = {{}}\n{source}\nreturn M\n")
+
+    text = read(full.catalog(), "alc://packages/p/narrative")
+
+    assert text == "# p\n\n| Field | Value |\n|---|---|\n| scope | global |\n"
+
+
+def test_a_doc_comment_that_tells_its_parameters_has_the_word(full: Home) -> None:
+    full.write("packages/p/init.lua", "--- p\n--- ## Parameters\n--- none\n" + SPEC % '"voted"')
+
+    assert read(full.catalog(), "alc://packages/p/narrative").count("## Parameters") == 1
+
+
+def test_shapes_that_grow_without_end_are_cut(full: Home) -> None:
+    lines = [f"local a{number} = T.shape({{ x = a{number + 1}, y = a{number + 1} }})" for number in range(25)]
+    source = "\n".join([*reversed(lines), "M.spec = { entries = { run = { input = a0 } } }", "return M"])
+    full.write("packages/p/init.lua", source)
+
+    assert len(read(full.catalog(), "alc://packages/p/narrative")) < 20_000
 
 
 # The index

@@ -21,7 +21,7 @@ from carrel.providers.alc.sessions import DoesNotFit, window
 from carrel.providers.alc.uris import Kind, Target
 from carrel.value import Value
 
-FORMAT: Final = "1"
+FORMAT: Final = "2"
 """Part of the ETags of what is made of files: another number where the same file gives another text."""
 
 LUA, JSON, MARKDOWN = "text/x-lua", "application/json", "text/markdown"
@@ -62,12 +62,13 @@ class Found(Value, frozen=True):
 class Reader:
     """Reads of one home."""
 
-    def __init__(self, layout: Layout, max_file_bytes: int, max_page_bytes: int) -> None:
+    def __init__(self, layout: Layout, max_file_bytes: int, max_page_bytes: int, max_message_bytes: int) -> None:
         self.layout = layout
         self.sources = Sources(max_file_bytes)
         self.cards = Cards(max_file_bytes)
         self.hub = Hub(layout, self.sources, self.cards, max_file_bytes)
-        self._samples = Samples(max_page_bytes)
+        self._max_wire = max_message_bytes - compact.AROUND
+        self._samples = Samples(max_page_bytes, self._max_wire)
         self._max_file_bytes = max_file_bytes
         self._max_page_bytes = max_page_bytes
         self._finders: dict[Kind, Callable[[Target], Found]] = {
@@ -155,7 +156,8 @@ class Reader:
 
         def make() -> bytes:
             with _told(target, INIT, f"failed to read package '{echo(target.id)}'"):
-                return narrative(package, self.sources.read(package.init, held)).encode("utf-8", "replace")
+                source, spec = self.sources.read(package.init, held), self.sources.spec(package.init, held)
+                return narrative(package, source, spec).encode("utf-8", "replace")
 
         return Found(held.etag(package.scope, FORMAT), held.modified_ms, make, held)
 
@@ -246,7 +248,7 @@ class Reader:
     def _window(self, target: Target, data: bytes) -> str:
         limit, max_chars = target.values
         try:
-            return window(compact.loads(data), limit, max_chars)
+            return window(compact.loads(data), limit, max_chars, self._max_wire)
         except ValueError as error:
             raise _broken(f"Failed to parse log: {error}", target) from None
         except DoesNotFit as error:

@@ -2,10 +2,12 @@
 
 `.carrel/logs/<kind>/<id>.jsonl`: a header, entries, sometimes a count of what was dropped,
 and an end, a JSON object a line. The writer holds a lock on the file: locked means running; neither
-locked nor ended means lost. Torn and foreign lines are passed over. Nothing here follows a link.
+locked nor ended means lost. Torn and foreign lines are passed over. Nothing here follows a link, and folders
+of other users are not used.
 """
 
 import contextlib
+import errno
 import fcntl
 import json
 import os
@@ -18,6 +20,7 @@ from typing import TYPE_CHECKING, Any, Final, TypeGuard, get_args
 from carrel.private import FILE_MODE, FOLDER_MODE, keep_out_of_git
 from carrel.providers.logs.log import KINDS, STREAMS, Bounds, Facts, Kind, State, now_ms, with_ring
 from carrel.providers.logs.ring import Entry, Line, Stream
+from carrel.sandbox import belongs_here
 from carrel.value import replace
 
 if TYPE_CHECKING:
@@ -25,6 +28,7 @@ if TYPE_CHECKING:
 
 FOLDER: Final = (".carrel", "logs")
 SUFFIX: Final = ".jsonl"
+_PLACE: Final = "/".join(FOLDER)
 REWRITE_AT: Final = 4
 """A file this many times larger than what is kept of a log is written anew."""
 
@@ -39,6 +43,7 @@ def opened(root: str, kind: Kind, *, is_made: bool = False) -> Iterator[int]:
     """Open the folder of a kind of logs, by a handle; with `is_made`, make it where it is missing."""
     handle = os.open(root, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
     try:
+        owner = os.fstat(handle).st_uid
         for name in (*FOLDER, kind):
             if is_made:
                 with contextlib.suppress(FileExistsError):
@@ -46,11 +51,27 @@ def opened(root: str, kind: Kind, *, is_made: bool = False) -> Iterator[int]:
             inner = os.open(name, _FOLDER_FLAGS, dir_fd=handle)
             os.close(handle)
             handle = inner
+            if not belongs_here(os.fstat(handle), owner):
+                raise PermissionError(errno.EPERM, f"{_PLACE} belongs to another user")
             if is_made and name == FOLDER[0]:
                 keep_out_of_git(handle)
         yield handle
     finally:
         os.close(handle)
+
+
+def fault(root: str) -> str:
+    """Say why logs on disk are not served; empty where they are, or there are none."""
+    for kind in KINDS:
+        try:
+            with opened(root, kind):
+                pass
+        except FileNotFoundError:
+            continue
+        except OSError as error:
+            in_the_way = f"a part of {_PLACE} is a link, or no folder"
+            return in_the_way if error.errno in (errno.ENOTDIR, errno.ELOOP) else error.strerror or "unreadable"
+    return ""
 
 
 class Writer:
@@ -59,6 +80,7 @@ class Writer:
     def __init__(self, root: str, kind: Kind, name: str, program: str, bounds: Bounds) -> None:
         """Begin the log `<name>_<µs>`."""
         self._root = root
+        self._max_entries = bounds.max_entries
         self._limit = REWRITE_AT * bounds.max_bytes
         self._ring = bounds.ring()
         self._assemblers: dict[Stream, Assembler] = {stream: bounds.assembler() for stream in STREAMS}
@@ -69,12 +91,20 @@ class Writer:
 
     def feed(self, stream: Stream, data: bytes) -> None:
         """Take what the command wrote; whole lines are on disk when this returns."""
-        self._enter(self._assemblers[stream].feed(data), stream)
+        assembler, before = self._assemblers[stream], self._ring.newest
+        early, *late = data.rsplit(b"\n", self._max_entries + 1)
+        if len(late) > self._max_entries:
+            # As many lines as are kept come after these: they need only be counted.
+            counted = assembler.skip(data[: len(early) + 1])
+            if counted is not None:
+                self._ring.skip(*counted)
+                data = data[len(early) + 1 :]
+        self._enter(assembler.feed(data), stream, before)
 
     def flush(self) -> None:
         """Enter lines that have not ended."""
         for stream, assembler in self._assemblers.items():
-            self._enter(assembler.flush(), stream)
+            self._enter(assembler.flush(), stream, self._ring.newest)
 
     @property
     def uri(self) -> str:
@@ -84,7 +114,7 @@ class Writer:
     def end(self, exit_code: int | None, state: State = "exited") -> None:
         """Enter what is left and how it ended, and let go of the file."""
         for stream, assembler in self._assemblers.items():
-            self._enter(assembler.flush(is_end=True), stream)
+            self._enter(assembler.flush(is_end=True), stream, self._ring.newest)
         facts = with_ring(self._facts, self._ring)
         ending = {
             "end": state,
@@ -105,11 +135,11 @@ class Writer:
             os.close(self._descriptor)
             self._descriptor = -1
 
-    def _enter(self, lines: Sequence[Line], stream: Stream) -> None:
+    def _enter(self, lines: Sequence[Line], stream: Stream, before: int) -> None:
+        """Enter lines; `before` is the number of the newest one on disk."""
         if not lines:
             return
         ring = self._ring
-        before = ring.newest
         ring.extend(lines, now_ms(), stream)
         count = min(len(ring.entries), ring.newest - before)
         new = [ring.entries[at] for at in range(-count, 0)]

@@ -58,7 +58,7 @@ class Memory:
 
     def __init__(self, project: Project, folder: str, max_file_bytes: int) -> None:
         self.limit = max_file_bytes
-        self.home = Folders(project.root, folder)
+        self.home = Folders(project, folder)
         self.git = Git(project.root, project.environment)
         self.code = Code(project, self.git, max_file_bytes)
         self.checkpoints = shelves.checkpoints(self.home, max_file_bytes)

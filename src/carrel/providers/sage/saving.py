@@ -12,6 +12,7 @@ from datetime import UTC, datetime
 from time import monotonic, sleep
 from typing import Any, Final
 
+from carrel.denial import Denial
 from carrel.private import FILE_MODE
 from carrel.provider import Project
 from carrel.providers.sage import folders, ledger, writing
@@ -43,10 +44,10 @@ class Saved(Value, frozen=True):
 class Saving:
     """Writes to one Sage folder."""
 
-    def __init__(self, project: Project, memory: Memory, folder: str) -> None:
+    def __init__(self, project: Project, memory: Memory) -> None:
         self._project = project
         self._memory = memory
-        self._writer = Writer(project.root, folder)
+        self._writer = Writer(project, memory.home.data)
 
     def _path(self, *parts: str) -> str:
         """Give a file's path relative to the workspace."""
@@ -128,6 +129,8 @@ class Saving:
         segments = [part for part in (name or "").split("/") if part not in ("", ".")]
         if not segments or not segments[-1].endswith(".md") or any(part.startswith(".") for part in segments):
             raise Refused(f"Invalid filename: {shown(filename)}", "invalid")
+        if Denial(self._project.deny).covers_path(segments, is_folder=False):
+            raise Refused(f"Error writing {shown(filename)}: {folders.DENIED}", "unreadable")
         data = self._bounded(content, "content")
         path = "/".join(segments)
         with self._told(filename), self._writer.folder("system", *segments[:-1]) as handle:

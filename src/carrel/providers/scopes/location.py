@@ -73,8 +73,8 @@ class Location:
             journal, log = beside[-1], beside[0]
             if journal is not None and journal.st_size:
                 # SQLite would roll it back first, and delete the file that it names.
-                raise StoreFault(f"{self.path}-journal was left by another program; open the store with that again")
-            can_write = os.access(".", os.W_OK, dir_fd=folder.fd)
+                raise _fault(f"{self.path}-journal", "was left by another program", "Open the store with that again")
+            can_write = os.access(".", os.W_OK, dir_fd=folder.fd, effective_ids=os.access in os.supports_effective_ids)
             is_frozen = not can_write and (log is None or log.st_size == 0)
             # SQLite does not notice changes of a frozen file; size and time make a changed one another store.
             change = (found.st_size, found.st_mtime_ns) if is_frozen else ()
@@ -152,7 +152,7 @@ class Location:
         place = os.path.join(self._folder.path, name)
         if stat.S_ISLNK(found.st_mode):
             raise _fault(place, "is a link, which is not followed")
-        raise _fault(place, "is not a regular file")
+        raise _fault(place, "is not a regular file", "Move it away")
 
     def _refusal(self, error: SandboxError) -> StoreFault:
         if isinstance(error, Outside):
@@ -166,8 +166,8 @@ class Location:
         return StoreFault(f"{self._folder.path} is not a folder")
 
 
-def _fault(place: str, why: str) -> StoreFault:
-    return StoreFault(f"{place} {why}. {_NAME_IT}", f"the store is not read: {os.path.basename(place)} {why}")
+def _fault(place: str, why: str, advice: str = _NAME_IT) -> StoreFault:
+    return StoreFault(f"{place} {why}. {advice}", f"The store is not read: {os.path.basename(place)} {why}")
 
 
 def named(path: str) -> Location:

@@ -47,6 +47,7 @@ class Workspace:
 
     name = "workspace"
     schemes = (paths.SCHEME,)
+    quick = True
     summary = "The project's files. A folder's URI lists its children; `?lines=10-50` gives lines."
 
     def __init__(
