@@ -266,6 +266,25 @@ def _typed(terminal: int, process: "subprocess.Popen[bytes]") -> str:
     return said.decode(errors="replace").replace("\r\n", "\n")
 
 
+def run(place: Place, command: list[str], within_s: float) -> Evidence:
+    """Run any program in the project and keep what it did; for trying the laws themselves."""
+    evidence = Evidence()
+    with tempfile.TemporaryDirectory() as folder:
+        trace = Trace(command, Path(folder), "run")
+        with subprocess.Popen(
+            trace.command, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, cwd=place.root, env=place.environment
+        ) as process:
+            try:
+                evidence.exit_codes.append(process.wait(within_s))
+            except subprocess.TimeoutExpired:
+                evidence.late.append(command[-1])
+                evidence.peak_kb = _peak_kb(process.pid)
+                process.kill()
+            evidence.terminal = process.communicate()[0].decode(errors="replace")
+        evidence.seen = trace.seen(process.pid)
+    return evidence
+
+
 FACES: Final[Mapping[str, Callable[[Place], Evidence]]] = {
     "stdio_modern": stdio_modern,
     "stdio_legacy": stdio_legacy,

@@ -17,7 +17,7 @@ from tests.waiting import until
 
 _OPTIONS: Final = (
     *("-D", "-f", "-q", "--seccomp-bpf", "-y", "-s", "4096"),
-    *("-e", "status=successful", "-e", "signal=none"),
+    *("-e", "status=successful"),
     *("-e", "trace=execve,execveat,open,openat,openat2,creat,inotify_add_watch"),
 )
 """-D: the process stays our own child. -y: what was opened is named as it is, after every link."""

@@ -361,6 +361,12 @@ def test_a_git_file_that_is_not_named_back_is_not_followed(project: Path, tmp_pa
     thief = tmp_path / "thief"
     put(thief / ".git", f"gitdir: {project}/.git\n")
     assert ask(thief).head() == ""
+    inner = project / ".git/worktrees/x"
+    put(inner / "HEAD", "ref: refs/heads/main\n")
+    put(inner / "commondir", "../..\n")
+    put(inner / "gitdir", f"{project}/.git\n")
+    put(thief / ".git", f"gitdir: {inner}\n")
+    assert ask(thief).head() == ""
     put(thief / ".git", "gitdir: worktrees/x\n")
     inner = thief / "worktrees/x"
     put(inner / "HEAD", "ref: refs/heads/main\n")
@@ -569,3 +575,22 @@ def test_a_question_ends_when_its_time_is_up(project: Path) -> None:
     assert ask(project, timeout_s=0.0).changed_since(first, ["a", "b"]) == frozenset()
     assert ask(project, timeout_s=0.0).state() is None
     assert monotonic() - started < 10
+
+
+def test_no_handle_is_left_open_whatever_is_found(project: Path, tmp_path: Path) -> None:
+    first = commit(project, "a", "1\n")
+    commit(project, "a", "2\n")
+    git(project, "gc", "-q")
+    git(project, "worktree", "add", "-q", str(tmp_path / "linked"))
+    put(tmp_path / "broken/.git/HEAD", "ref: refs/heads/main\n")
+    put(tmp_path / "common/.git/commondir", "../..\n")
+    put(tmp_path / "pointer/.git", f"gitdir: {project}/.git/worktrees/linked\n")
+    before = len(list(Path("/proc/self/fd").iterdir()))
+    for place in (project, *(tmp_path / name for name in ("linked", "broken", "common", "pointer"))):
+        reader = ask(place)
+        reader.head()
+        reader.origin()
+        reader.state()
+        reader.changed_since(first, ["a"])
+        reader.changed_since("b" * 40, ["a"])
+    assert len(list(Path("/proc/self/fd").iterdir())) == before
