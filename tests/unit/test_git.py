@@ -454,6 +454,28 @@ def test_an_object_that_inflates_without_end_is_given_up(project: Path, said: in
     tracemalloc.stop()
 
 
+def put_loose(project: Path, name: str, kind: bytes, content: bytes) -> None:
+    """Write a loose object under a name that is not its own."""
+    put(project / ".git/objects" / name[:2] / name[2:], zlib.compress(b"%s %d\0" % (kind, len(content)) + content))
+
+
+def test_commits_and_trees_that_go_in_circles_end(project: Path) -> None:
+    one, two, tree, old = "a" * 40, "b" * 40, "c" * 40, "d" * 40
+    text = b"tree %s\nparent %s\nauthor a <a> 1 +0000\ncommitter a <a> 1 +0000\n\nm\n"
+    put_loose(project, one, b"commit", text % (tree.encode(), two.encode()))
+    put_loose(project, two, b"commit", text % (tree.encode(), one.encode()))
+    put_loose(project, old, b"commit", text % (tree.encode(), old.encode()))
+    put_loose(project, tree, b"tree", b"40000 a\0" + bytes.fromhex(tree) + b"40000 b\0" + bytes.fromhex(tree))
+    put(project / ".git/refs/heads/main", f"{one}\n")
+    put(project / "file", "x\n")
+    git(project, "update-index", "--add", "--cacheinfo", f"100644,{'e' * 40},file")
+    reader = ask(project, timeout_s=0.5)
+    assert reader.changed_since(old, ["a/b/a", "file"]) == frozenset()
+    state = reader.state()
+    assert state is not None
+    assert state.is_dirty is None
+
+
 def put_pack(project: Path, entries: list[tuple[str, bytes]]) -> None:
     """Write a pack and its index by hand: for each object, the name it is found by and its bytes."""
     data = b"PACK" + struct.pack(">LL", 2, len(entries))
