@@ -17,7 +17,8 @@ from pathlib import Path
 
 import pytest
 
-from tests.waiting import until
+from carrel.cli import terminal
+from tests.waiting import PATIENCE_S, until
 
 pytestmark = pytest.mark.slow
 
@@ -255,6 +256,43 @@ def test_what_is_typed_at_the_terminal_interrupts_once(project: Path, environmen
     shown, code = at_a_terminal(command, project, environment, b"ready\r\n", lambda _, fd: os.write(fd, b"\x03"))
 
     assert (shown.replace(b"^C", b""), code) == (b"ready\r\n1\r\n", 0)
+
+
+class Copied:
+    """Keeps what is copied, piece by piece."""
+
+    def __init__(self) -> None:
+        self.pieces: list[tuple[str, bytes]] = []
+
+    def feed(self, stream: str, data: bytes) -> None:
+        self.pieces.append((stream, data))
+
+    def flush(self) -> None:
+        self.pieces.append(("", b""))
+
+
+def test_what_comes_at_once_is_copied_in_its_order_and_in_large_pieces(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(terminal, "HELD_BYTES", 10)
+    monkeypatch.setattr(terminal, "HELD_S", PATIENCE_S)
+    copied = Copied()
+    held = terminal.Held(copied)
+    held.add("out", b"a")
+    held.add("out", b"b")
+    held.add("err", b"c")
+    held.add("out", b"d")
+    held.add("out", b"1234567")
+    held.add("err", b"e")
+    held.flush()
+
+    assert copied.pieces == [("out", b"ab"), ("err", b"c"), ("out", b"d1234567"), ("err", b"e"), ("", b"")]
+
+
+def test_what_is_passed_on_slowly_is_not_held_for_long(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(terminal, "HELD_S", 0.0)
+    copied = Copied()
+    terminal.Held(copied).add("out", b"a")
+
+    assert copied.pieces == [("out", b"a")]
 
 
 # Programs that read their keys from the terminal they write to
