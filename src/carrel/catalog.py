@@ -8,10 +8,12 @@ import os
 import threading
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from functools import partial
+from time import sleep
 
 from carrel import browsing, content, permissions
 from carrel.cursor import unseal
 from carrel.errors import BadArgument, ConfigError, echo
+from carrel.hurry import take_a_while
 from carrel.limits import MAX_COMPLETIONS, MAX_MESSAGE_BYTES, PAGE_SIZE
 from carrel.listing import Listing
 from carrel.model import (
@@ -34,6 +36,8 @@ from carrel.value import replace
 
 _TRIES = 3
 """How often a source that changes while it is read is read, before that is told instead."""
+_PAUSE_S = 0.005
+"""Time for a writer to finish, before the last try."""
 
 
 class Catalog:
@@ -174,6 +178,9 @@ class Catalog:
         reading, has_moved = self._read_once(found, given, uri, wanted, condition, most=most)
         tries = 1
         while has_moved and tries < _TRIES:
+            if tries > 1:  # somebody is writing it
+                take_a_while()
+                sleep(_PAUSE_S)
             reading, has_moved = self._read_once(found, found.read(condition), uri, wanted, condition, most=most)
             tries += 1
         if not has_moved:

@@ -190,10 +190,15 @@ def schema(section: str, where: str) -> Schema:
     raise ConfigError(f"{where}: there is no section [{section}]{settings.nearest(section, known_names)}")
 
 
-def load(named: str | None, environment: Mapping[str, str], flags: Sequence[tuple[str, str, str]] = ()) -> Config:
+def load(
+    named: str | None,
+    environment: Mapping[str, str],
+    flags: Sequence[tuple[str, str, str]] = (),
+    origins: Mapping[tuple[str, str], str] | None = None,
+) -> Config:
     """Gather the settings for a project: the folder that was named, or the project around the working folder.
 
-    `flags` are (section, key, text).
+    `flags` are (section, key, text); `origins` says of a section and key which option it was, where that is not --set.
     """
     config = Config(finding.find(named, environment), environment)
     user_file = os.path.join(config_folder(environment), "config.toml")
@@ -205,7 +210,8 @@ def load(named: str | None, environment: Mapping[str, str], flags: Sequence[tupl
         _take_file(config, "project", file.path, file.table)
     _take_environment(config)
     for section, key, text in flags:
-        _take_text(config, "flag", section, key, text, f"--set {section}.{key}")
+        origin = (origins or {}).get((section, key), f"--set {section}.{key}")
+        _take_text(config, "flag", section, key, text, origin)
     _take_places_files(config)
     return config
 

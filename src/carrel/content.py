@@ -89,7 +89,8 @@ def whole(item: Item, uri: str, limit: int) -> Text | Blob:
         total = item.source.size
         if total > limit:
             raise too_large(uri, total, limit)
-        return _part(item, item.encoding, item.source.read(0, total), (0, total, total))
+        data = item.source.read(0, total)
+        return _part(item, item.encoding, data, 0, len(data))
     size = len(item.text) if isinstance(item, Text) else len(item.data)
     if size > limit:
         raise too_large(uri, _source_of(item)[0].size, limit)
@@ -107,7 +108,9 @@ def cut(item: Item, wanted: Range, uri: str, limit: int) -> Text | Blob:
         raise too_large(uri, total, limit, wanted.start)
     data = source.read(start, length) if length else b""
     following = _following(uri, end, wanted.length) if wanted.length and end < total else None
-    return _part(item, encoding, data, (start, length, total), following)
+    if len(data) < length:  # it became shorter, and ends where its bytes did
+        total, following = start + len(data), None
+    return _part(item, encoding, data, start, total, following)
 
 
 def shorten(item: Item, wanted: Range | None, most: int) -> tuple[Item, Range]:
@@ -127,10 +130,10 @@ def _following(uri: str, start: int, length: int) -> str | None:
 
 
 def _part(
-    item: Item, encoding: Encoding, data: bytes, place: tuple[int, int, int], following: str | None = None
+    item: Item, encoding: Encoding, data: bytes, start: int, total: int, following: str | None = None
 ) -> Text | Blob:
-    start, length, total = place
-    meta = {**(item.meta or {}), "dev.carrel/total": total, "dev.carrel/start": start, "dev.carrel/length": length}
+    place = {"dev.carrel/total": total, "dev.carrel/start": start, "dev.carrel/length": len(data)}
+    meta = {**(item.meta or {}), **place}
     if following is not None:
         meta.setdefault(_NEXT, following)
     if encoding == "binary":

@@ -37,6 +37,7 @@ from os.path import basename
 from typing import Final, Literal, NewType, Protocol, runtime_checkable
 
 from carrel.errors import ConfigError, RequestError
+from carrel.limits import MAX_MESSAGE_BYTES
 from carrel.model import Blob, Completion, Meta, Reading, Resource, Stored, Template, Text, Tool, ToolResult
 from carrel.value import Value
 
@@ -95,8 +96,8 @@ class Project(Value, frozen=True):
     `given` are the keys that were set for it, `named` those of them that the user or a trusted file set;
     `trusts` tells of a file's path and SHA-256 whether the user trusts that file to name places outside;
     `is_trusted` says that the user trusts the project's file. `deny` are the patterns the operator denies
-    to all who open project files. `read` gives what a URI holds, of whichever provider, to one whose
-    tools take URIs.
+    to all who open project files; `max_message_bytes` is what one message holds. `read` gives what a URI
+    holds, of whichever provider, to one whose tools take URIs.
     """
 
     root: str
@@ -106,6 +107,7 @@ class Project(Value, frozen=True):
     is_trusted: bool = False
     trusts: Callable[[str, str], bool] | None = None
     deny: tuple[str, ...] = ()
+    max_message_bytes: int = MAX_MESSAGE_BYTES
     read: Callable[[str], Reading] | None = None
 
 

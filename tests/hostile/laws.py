@@ -32,6 +32,7 @@ _OF_THE_SYSTEM: Final = re.compile(
     "|/proc/(?:\\d+|self)/(?:status|stat|statm|maps|mounts|mountinfo|cgroup|fd|task|comm|cmdline)"
     "|/proc/(?:sys|stat|meminfo|cpuinfo|filesystems|mounts)"
     "|(?:pipe|socket|anon_inode):"
+    "|/$"  # whether the kernel has openat2 is tried on the topmost folder
 )
 
 
@@ -116,6 +117,11 @@ def nothing_is_a_bug(evidence: Evidence, place: Place) -> Iterator[str]:
         if "this is a bug" in line or "Traceback (most recent call last)" in line:
             yield line
     yield from (f"exit code {code}" for code in evidence.exit_codes if code not in (0, 1, 2, -15, 143))
+    for answer in evidence.answers:
+        # Scopes says no more than this of a file that is no database, or a damaged one. A bug leaves a traceback too.
+        is_of_scopes = b"scopes://" in answer or answer.endswith(b'"Internal error"}')
+        if b"Internal error" in answer and not is_of_scopes:
+            yield answer[:300].decode(errors="replace")
 
 
 Law = Callable[[Evidence, Place], Iterator[str]]

@@ -265,6 +265,7 @@ def paged(
 ) -> tuple[bytes, int, int]:
     """Run a command at a terminal of 24 lines, and type the next key whenever it shows `mark`.
 
+    A key is typed again where nothing comes of it: a pager misses a signal that comes just before it waits for a key.
     Give what it showed, its code, and what the terminal does with keys afterwards.
     """
     pid, terminal = pty.fork()
@@ -272,17 +273,20 @@ def paged(
         os.chdir(cwd)
         os.execvpe(command[0], command, environment)
     fcntl.ioctl(terminal, termios.TIOCSWINSZ, struct.pack("4H", 24, 80, 0, 0))
-    guard = threading.Timer(20, os.kill, (pid, signal.SIGKILL))
+    guard = threading.Timer(60, os.kill, (pid, signal.SIGKILL))
     guard.start()
-    shown, seen = b"", 0
+    shown, seen, key = b"", 0, b""
     while True:
+        is_silent = not select.select([terminal], [], [], 2)[0]
         try:
-            shown += os.read(terminal, 4_096)
+            shown += b"" if is_silent else os.read(terminal, 4_096)
         except OSError:
             break
         if mark in shown[seen:]:
-            seen = len(shown)
-            os.write(terminal, next(keys, b""))
+            seen, key = len(shown), next(keys, key)
+            os.write(terminal, key)
+        elif is_silent:
+            os.write(terminal, key)
     guard.cancel()
     code = os.waitstatus_to_exitcode(os.waitpid(pid, 0)[1])
     ways = termios.tcgetattr(terminal)[3]

@@ -3,12 +3,14 @@
 import contextlib
 import errno
 import os
+import re
 from os.path import relpath
 from pathlib import Path
 
 import pytest
 
 from carrel import config
+from carrel.cli.serve import parse
 from carrel.desk import open_desk
 from carrel.digest import sha256
 from carrel.errors import ConfigError
@@ -605,3 +607,20 @@ def test_who_may_connect_is_told_with_its_file(project: Path, home: Path) -> Non
         load(project, home).http()
 
     assert str(caught.value).startswith(f"{home}/.config/carrel/config.toml: [http] issuer, audience and jwks: ")
+
+
+@pytest.mark.parametrize(
+    ("words", "blamed"),
+    [
+        (["--max-message-mb", "abc"], "--max-message-mb: expected a number, got 'abc'"),
+        (["--page-size", "x"], "--page-size: expected a whole number, got 'x'"),
+        (["--set", "server.page_size=x"], "--set server.page_size: expected a whole number, got 'x'"),
+        (["--max-message-mb", "9999"], "--max-message-mb: [server] max_message_mb: expected a number from 0.1 to 1024"),
+    ],
+)
+def test_a_wrong_value_is_told_with_the_option_that_was_written(
+    project: Path, home: Path, words: list[str], blamed: str
+) -> None:
+    parsed = parse([*words, "--project", str(project)])
+    with pytest.raises(ConfigError, match=re.escape(blamed)):
+        open_desk(config.load(str(project), {"HOME": str(home)}, parsed.flags, parsed.origins)).close()

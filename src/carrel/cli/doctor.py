@@ -63,7 +63,7 @@ def _provider_findings(desk: Desk) -> Iterator[Finding]:
     for choice in desk.choices:
         mounted = by_name.get(choice.name)
         if mounted is None:
-            yield Finding(choice.name, "ok", f"{choice.state}: {choice.why}")
+            yield Finding(choice.name, "note", f"{choice.state}: {choice.why}")
             continue
         if choice.state == "left out":
             # It was asked for, and is not what it should be.

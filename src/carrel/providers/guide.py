@@ -15,6 +15,7 @@ from carrel.errors import CarrelError
 from carrel.model import Annotations, Resource, Text
 from carrel.provider import Reporting, Route
 from carrel.routing import Mounted
+from carrel.server_paths import without_paths_within, without_server_paths
 from carrel.value import replace
 
 COUNT_AT_MOST: Final = 1_000
@@ -52,8 +53,13 @@ class Guide:
         title: str = "this project",
         notes: Sequence[str] = (),
         elsewhere: Callable[[], Sequence[str]] = tuple,
+        root: str = "",
     ) -> None:
-        """Make it; `notes` are known now, those of `elsewhere` are looked for when the guide is read."""
+        """Make it; `notes` are known now, those of `elsewhere` are looked for when the guide is read.
+
+        No path of the server's is told, but for those below `root`, relative to it.
+        """
+        self._root = root
         self._catalog = catalog
         self._elsewhere = elsewhere
         self._title = title
@@ -93,7 +99,7 @@ class Guide:
         parts = [f"# The desk of {self._title}\n", f"{_overview(self._others())}\n"]
         parts += [self._section(mounted) for mounted in self._others()]
         parts.append(_READING_PARTS)
-        problems = [*self._problems(), *self._elsewhere()]
+        problems = [*self._problems(), *(without_server_paths(note, self._root) for note in self._elsewhere())]
         if problems:
             parts.append("## Not served\n\n" + "".join(f"- {problem}\n" for problem in problems))
         return Text("\n".join(parts))
@@ -119,7 +125,10 @@ class Guide:
 
     def read_health(self) -> Text:
         problems = self._problems()
-        providers = [{"name": mounted.provider.name, **_health(mounted)} for mounted in self._catalog.visible()]
+        providers = [
+            {"name": mounted.provider.name, **{name: self._told(value) for name, value in _health(mounted).items()}}
+            for mounted in self._catalog.visible()
+        ]
         status = "problems" if problems else "ok"
         return Text(_json({"status": status, "problems": problems, "providers": providers}))
 
@@ -136,7 +145,10 @@ class Guide:
                 for problem in found or ()
                 if isinstance(problem, str) and problem not in self._notes
             ]
-        return problems
+        return [without_server_paths(problem, self._root) for problem in problems]
+
+    def _told(self, value: object) -> object:
+        return without_paths_within(value, self._root)
 
     def _section(self, mounted: Mounted) -> str:
         lines = [f"## `{mounted.provider.schemes[0]}://` {mounted.summary}".rstrip(), ""]

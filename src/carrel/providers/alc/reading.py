@@ -62,12 +62,13 @@ class Found(Value, frozen=True):
 class Reader:
     """Reads of one home."""
 
-    def __init__(self, layout: Layout, max_file_bytes: int, max_page_bytes: int) -> None:
+    def __init__(self, layout: Layout, max_file_bytes: int, max_page_bytes: int, max_message_bytes: int) -> None:
         self.layout = layout
         self.sources = Sources(max_file_bytes)
         self.cards = Cards(max_file_bytes)
         self.hub = Hub(layout, self.sources, self.cards, max_file_bytes)
-        self._samples = Samples(max_page_bytes)
+        self._max_wire = max_message_bytes - compact.AROUND
+        self._samples = Samples(max_page_bytes, self._max_wire)
         self._max_file_bytes = max_file_bytes
         self._max_page_bytes = max_page_bytes
         self._finders: dict[Kind, Callable[[Target], Found]] = {
@@ -247,7 +248,7 @@ class Reader:
     def _window(self, target: Target, data: bytes) -> str:
         limit, max_chars = target.values
         try:
-            return window(compact.loads(data), limit, max_chars)
+            return window(compact.loads(data), limit, max_chars, self._max_wire)
         except ValueError as error:
             raise _broken(f"Failed to parse log: {error}", target) from None
         except DoesNotFit as error:

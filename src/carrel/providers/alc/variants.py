@@ -162,6 +162,8 @@ def read_local(folder: str, known: LocalFile | None) -> LocalFile | None:
     Whatever is wrong with it is remembered too: a file that takes long to refuse is refused once.
     """
     path = os.path.join(folder, LOCAL_FILE)
+    if not os.path.lexists(path):  # mostly there is none, and this is cheaper than to open the folder
+        return None
     nothing = LocalFile((0, 0, 0), path, "", {})
     try:
         with Root(folder, absolute_links=True) as root, root.open((LOCAL_FILE,)) as opened:
