@@ -69,9 +69,13 @@ class Answers:
         if job.call.params.is_fly:
             return self._browse(job)
         limit = self.catalog.page_size
-        is_fly = self._speaks_fly() and not job.call.params.cursor
+        cursor, prefix = job.call.params.cursor, job.call.params.meta.prefix
+        is_fly = self._speaks_fly() and not cursor
         while True:
-            page = self.catalog.page(job.call.params.cursor, limit)
+            if prefix is None and not is_fly:
+                page = self.catalog.page(cursor, limit)
+            else:
+                page = self.catalog.whole_page(cursor, limit, prefix or "")
             if is_fly:
                 total = sum(1 for _ in self.catalog.entries())
                 result = results.fly_list_result(page, total, 0, limit, job.call.era)
@@ -84,8 +88,8 @@ class Answers:
 
     def _spelled(self, page: Page, call: methods.Call) -> object:
         """Spell a page of the list; the first one, while it is as it was the last time, is not spelled again."""
-        if call.params.cursor:
-            return results.list_result(page, call.era)
+        if call.params.cursor or call.params.meta.prefix is not None:
+            return results.list_result(page, call.era, is_brief=call.params.meta.prefix is None)
         known = self._first_pages.get(call.era)
         if known is not None and known[0] == page:
             return known[1]

@@ -11,6 +11,9 @@ MAX_QUERY_PAIRS: Final = 64
 PAGE_SIZE: Final = 1_000
 """Entries in one page of a list. Some hosts see only the first page, so it is generous."""
 
+MAX_LISTED: Final = 1_000
+"""Entries of the list that clients are sent, in all: one host drops lists of more than 2,048, another of 20 pages."""
+
 MAX_MESSAGE_BYTES: Final = 2 * 1024 * 1024
 """One message, either way: `--max-message-mb` 2, the default of the Fly documents."""
 

@@ -106,6 +106,7 @@ class Connection:
         self._access = access
         self._allowance = allowance
         self._version: str | None = None
+        self._client = ""
         self._running: dict[Key, Running] = {}
         self._listens: dict[Key, tuple[bytes, Subscription]] = {}
         self._subscription: Subscription | None = None
@@ -177,7 +178,8 @@ class Connection:
                 owner, is_patient = attempt(call.method, self._asked, call, found)
             except (RequestError, ProviderError, ProtocolError) as error:
                 return self._fail(Job(call), error)
-        running = Running(lambda: self._running.pop(call.key, None), _progress_of(call, send or self._send))
+        client = methods.client_name(call.params.meta.client_info) or self._client
+        running = Running(lambda: self._running.pop(call.key, None), _progress_of(call, send or self._send), client)
         self._running[call.key] = running
         job = Job(call, found, running, send or self._send)
         return Work(
@@ -317,6 +319,7 @@ class Connection:
 
     def _initialize(self, job: Job) -> bytes:
         self._version = eras.negotiate(job.call.params.protocol_version)
+        self._client = methods.client_name(job.call.params.client_info)
         result = results.initialize_result(self._version, self._server.declared, self._catalog.instructions())
         return jsonrpc.answer(job.call.id, result)
 

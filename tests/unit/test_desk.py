@@ -137,7 +137,7 @@ def call(project: Path, name: str, arguments: dict[str, object]) -> tuple[bool, 
 
 
 def test_the_mirror_lists_by_prefix(project: Path) -> None:
-    assert call(project, "list_resources", {"prefix": "workspace:"}) == (False, ["workspace:///shelf.md  shelf.md"])
+    assert call(project, "list_resources", {"prefix": "workspace:"}) == (False, ["workspace:///shelf.md  8 bytes"])
 
 
 def test_the_mirror_reads_a_long_text_in_parts_and_says_what_is_next(project: Path) -> None:
@@ -146,8 +146,8 @@ def test_the_mirror_reads_a_long_text_in_parts_and_says_what_is_next(project: Pa
 
     is_error, blocks = call(project, "read_resource", {"uri": uri})
 
-    following = f"[bytes 0 to 65536 of 100000; next: {uri}?start=65536&length=65536]"
-    assert (is_error, blocks) == (False, ["x" * 65_536 + "\n" + following])
+    note = f"[lines 1-1 of 1, bytes 0-19832 of 100000; next: {uri}?start=19832]"
+    assert (is_error, blocks) == (False, [f"{note}\n{'x' * 19_832}\n{note}"])
 
 
 def test_the_mirror_reads_what_does_not_fit_one_message(project: Path) -> None:
@@ -156,7 +156,7 @@ def test_the_mirror_reads_what_does_not_fit_one_message(project: Path) -> None:
     is_error, blocks = call(project, "read_resource", {"uri": "workspace:///huge.txt"})
 
     assert is_error is False
-    assert str(blocks[0]).endswith("next: workspace:///huge.txt?start=65536&length=65536]")
+    assert str(blocks[0]).endswith("next: workspace:///huge.txt?start=19830]")
 
 
 @pytest.mark.parametrize(
@@ -165,7 +165,7 @@ def test_the_mirror_reads_what_does_not_fit_one_message(project: Path) -> None:
         ({}, "Missing argument: uri"),
         ({"uri": 5}, "Invalid argument: uri must be a string"),
         ({"uri": "workspace:///shelf.md", "start": True}, "Invalid argument: start must be an integer, 0 or more"),
-        ({"uri": "workspace:///shelf.md", "lenght": 1}, 'Unknown argument: "lenght"; known: uri, start, length'),
+        ({"uri": "workspace:///shelf.md", "lenght": 1}, 'Unknown argument: "lenght"; known: uri, lines, start, length'),
         ({"uri": "workspace:///nope"}, "Resource not found: workspace:///nope"),
     ],
 )

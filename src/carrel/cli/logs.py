@@ -114,9 +114,8 @@ def _as_name(program: str) -> str:
 @click.pass_obj
 def tail(choices: Choices, uri: str, follow: bool) -> int:
     """Print a log; with -f, go on printing until its process ends."""
-    uri = guessing.mentioned(uri)
     with choices.client() as client:
-        reading = guessing.read(choices, client, uri)
+        uri, reading = guessing.read(choices, client, uri)
         meta = _meta(reading)
         if "dev.carrel/cursor" not in meta:
             raise BadArgument(f"{uri} is no log; read it with carrel cat")
