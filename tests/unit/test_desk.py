@@ -146,8 +146,8 @@ def test_the_mirror_reads_a_long_text_in_parts_and_says_what_is_next(project: Pa
 
     is_error, blocks = call(project, "read_resource", {"uri": uri})
 
-    note = f"[lines 1-1 of 1, bytes 0-19832 of 100000; next: {uri}?start=19832]"
-    assert (is_error, blocks) == (False, [f"{note}\n{'x' * 19_832}\n{note}"])
+    note = f"[lines 1-1 of 1, bytes 0-19829 of 100000; next: {uri}?start=19829]"
+    assert (is_error, blocks) == (False, [f"{note}\n{'x' * 19_829}\n{note}"])
 
 
 def test_the_mirror_reads_what_does_not_fit_one_message(project: Path) -> None:
@@ -156,7 +156,7 @@ def test_the_mirror_reads_what_does_not_fit_one_message(project: Path) -> None:
     is_error, blocks = call(project, "read_resource", {"uri": "workspace:///huge.txt"})
 
     assert is_error is False
-    assert str(blocks[0]).endswith("next: workspace:///huge.txt?start=19830]")
+    assert str(blocks[0]).endswith("next: workspace:///huge.txt?start=19827]")
 
 
 @pytest.mark.parametrize(

@@ -1,5 +1,6 @@
 """The mirror: what one answer holds, in bytes, and how it says what comes next."""
 
+import json
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any
@@ -73,7 +74,8 @@ def test_an_answer_is_never_longer_than_the_host_takes(tmp_path: Path, encoding:
 
     length = ANSWER_LENGTHS.get(client, ANSWER_LENGTH)
     [block] = blocks
-    assert (is_error, length * 0.8 < len(str(block).encode()) <= length) == (False, True)
+    sent = len(json.dumps(block, ensure_ascii=False).encode())
+    assert (is_error, length * 0.8 < sent <= length) == (False, True)
     note, part = shown(blocks)
     assert text.removeprefix("\ufeff").startswith(part.rstrip("\n"))
     assert part.endswith("\n")
@@ -81,7 +83,7 @@ def test_an_answer_is_never_longer_than_the_host_takes(tmp_path: Path, encoding:
 
 
 def test_a_host_is_known_by_the_beginning_of_its_name(tmp_path: Path) -> None:
-    (tmp_path / "long.txt").write_text("line\n" * 50_000, encoding="utf-8")
+    (tmp_path / "long.txt").write_text(("x" * 99 + "\n") * 5_000, encoding="utf-8")
 
     lengths = [
         len(str(read(workspace(tmp_path), "long.txt", name)[1][0])) for name in ("codex-mcp-client (x)", "codex")
@@ -91,9 +93,9 @@ def test_a_host_is_known_by_the_beginning_of_its_name(tmp_path: Path) -> None:
 
 
 def test_a_text_that_fits_comes_as_it_is(tmp_path: Path) -> None:
-    (tmp_path / "short.txt").write_text("x" * (ANSWER_LENGTH - 1), encoding="utf-8")
+    (tmp_path / "short.txt").write_text("x" * (ANSWER_LENGTH - 2), encoding="utf-8")
 
-    assert read(workspace(tmp_path), "workspace:///short.txt") == (False, ("x" * (ANSWER_LENGTH - 1),))
+    assert read(workspace(tmp_path), "workspace:///short.txt") == (False, ("x" * (ANSWER_LENGTH - 2),))
 
 
 @pytest.mark.parametrize("encoding", ["utf-8", "utf-8-sig", "utf-16", "iso-8859-1"])
@@ -114,21 +116,21 @@ def test_parts_read_one_after_another_are_the_whole(tmp_path: Path, encoding: st
 @pytest.mark.parametrize(
     ("query", "part", "note"),
     [
-        ("", {"start": 5}, "[lines 2-3966 of 50000, bytes 5-19830 of 250000; next: workspace:///a.txt?start=19830]"),
+        ("", {"start": 5}, "[lines 2-3304 of 50000, bytes 5-16520 of 250000; next: workspace:///a.txt?start=16520]"),
         (
             "",
             {"length": 99_999},
-            "[lines 1-3965 of 50000, bytes 0-19825 of 250000; next: workspace:///a.txt?start=19825]",
+            "[lines 1-3303 of 50000, bytes 0-16515 of 250000; next: workspace:///a.txt?start=16515]",
         ),
         (
             "?start=0&length=99999",
             {},
-            "[lines 1-3965 of 50000, bytes 0-19825 of 250000; next: workspace:///a.txt?start=19825]",
+            "[lines 1-3303 of 50000, bytes 0-16515 of 250000; next: workspace:///a.txt?start=16515]",
         ),
         (
             "?lines=2-30000",
             {},
-            "[lines 2-3966 of 50000, bytes 5-19830 of 250000; next: workspace:///a.txt?start=19830]",
+            "[lines 2-3304 of 50000, bytes 5-16520 of 250000; next: workspace:///a.txt?start=16520]",
         ),
         ("?lines=2-3", {}, "[lines 2-3 of 50000, bytes 5-15 of 250000; next: workspace:///a.txt?lines=4-5]"),
         ("", {"lines": "2-3"}, "[lines 2-3 of 50000, bytes 5-15 of 250000; next: workspace:///a.txt?lines=4-5]"),

@@ -209,9 +209,9 @@ def answer_length(client: str) -> int:
 
 
 def _length(block: str | ResourceLink) -> int:
-    """Return what a block takes of an answer, in bytes of UTF-8, with the line end or the frame around it."""
+    """Return what a block takes of an answer: hosts measure bytes, and some the JSON that they make of the text."""
     text = block if isinstance(block, str) else block.uri + block.name
-    return len(text.encode("utf-8", "surrogatepass")) + 1
+    return len(json.dumps(text, ensure_ascii=False).encode("utf-8", "surrogatepass"))
 
 
 def _line(entry: Resource) -> str:
