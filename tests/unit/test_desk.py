@@ -93,7 +93,7 @@ def test_the_guide_teaches_the_uris_of_the_actual_data(project: Path) -> None:
     assert guide.startswith("# The desk of library\n")
     assert "- `workspace:///{+path}{?start,length,lines}`: " in guide
     assert "- `workspace:///shelf.md`" in guide
-    assert "?start=0&length=65536" in guide
+    assert "?start=0&length=20000" in guide
 
 
 def test_the_catalogue_counts(project: Path) -> None:

@@ -42,6 +42,7 @@ class Keeping:
             self._writer = spool.Writer(config.root, kind, name, program, Bounds(**chosen).check())
         except (OSError, CarrelError) as error:
             self._warn(error)
+        self._tell("logged as")
 
     def feed(self, stream: Stream, data: bytes) -> None:
         """Keep what the command wrote."""
@@ -54,6 +55,12 @@ class Keeping:
     def end(self, exit_code: int | None, state: State = "exited") -> None:
         """Record the end."""
         self._try(lambda writer: writer.end(exit_code, state))
+        self._tell("its log is")
+
+    def _tell(self, what: str) -> None:
+        """Print the URI of the log, for a person to pass on; not on the output, which is the command's."""
+        if self._writer is not None:
+            print(f"carrel: {what} {self._writer.uri}", file=sys.stderr, flush=True)
 
     def _try(self, write: Callable[["Writer"], None]) -> None:
         if self._writer is not None:
