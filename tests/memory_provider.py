@@ -88,6 +88,7 @@ class Memory:
 
     name = "memory"
     schemes = ("test",)
+    quick = True
 
     def __init__(self) -> None:
         self.waiting = threading.Semaphore(0)

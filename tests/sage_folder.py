@@ -142,7 +142,7 @@ def put(path: Path, text: str | bytes) -> Path:
 def open_sage(project: Path, **settings: Any) -> Sage:
     """Build the provider for a project; what is set counts as set by the user."""
     environment = {"HOME": str(project / "home"), "PATH": "/usr/local/bin:/usr/bin:/bin"}
-    return Sage(Project(str(project), environment, given=frozenset(settings)), **settings)
+    return Sage(Project(str(project), environment, given=frozenset(settings), named=frozenset(settings)), **settings)
 
 
 def read(sage: Sage, uri: str) -> str:

@@ -20,6 +20,7 @@ class Memory:
     """
 
     name = "memory"
+    quick = True
     schemes: tuple[str, ...] = ("bench",)
 
     def __init__(self, given: Options) -> None:

@@ -14,6 +14,8 @@ from typing import Any, Final, Literal
 from carrel import detect, finding, settings
 from carrel.errors import ConfigError
 from carrel.limits import MAX_LISTED, MAX_MESSAGE_BYTES, PAGE_SIZE
+from carrel.printable import printable_line
+from carrel.provider import OUTSIDE, PlacesFile, Project
 from carrel.sandbox import is_inside
 from carrel.settings import Schema
 from carrel.trust import TrustStore, config_folder
@@ -104,7 +106,7 @@ class Withheld(Value, frozen=True):
         return "" if "." in self.section else next(iter(self.settings))
 
     def __str__(self) -> str:
-        name = f"[{self.section}] {self.key}".rstrip()
+        name = f"[{printable_line(self.section)}] {self.key}".rstrip()
         return f"{name} in {os.path.basename(self.file)} is not in effect: {self.why}; run `carrel trust` to allow it"
 
 
@@ -119,6 +121,7 @@ class Config:
         self.files: list[str] = []
         self.sections: dict[str, dict[str, Setting]] = {}
         self.withheld: list[Withheld] = []
+        self.places_files: list[PlacesFile] = []
 
     @property
     def notes(self) -> tuple[str, ...]:
@@ -207,7 +210,25 @@ def load(named: str | None, environment: Mapping[str, str], flags: Sequence[tupl
     _take_environment(config)
     for section, key, text in flags:
         _take_text(config, "flag", section, key, text, f"--set {section}.{key}")
+    _take_places_files(config)
     return config
+
+
+def _take_places_files(config: Config) -> None:
+    """Look for other files of the project that name places outside it; what they name counts only with trust."""
+    store = TrustStore(config.environment)
+    for known in detect.BUILT_IN:
+        values = config.values(known.name)
+        if values.get("enabled") is False:
+            continue
+        project = Project(config.root, config.environment, named=config.named(known.name))
+        file = known.places_file(project, values)
+        if file is None:
+            continue
+        config.places_files.append(file)
+        if not store.is_trusted(file.path, file.digest):
+            outside = (Withheld(file.section, {name: place}, OUTSIDE, file.path) for name, place in file.places.items())
+            config.withheld.extend(outside)
 
 
 def _take_file(config: Config, layer: Layer, path: str, table: Mapping[str, object]) -> None:
@@ -237,10 +258,11 @@ def _take_section(config: Config, layer: Layer, path: str, section: str, keys: o
         raise ConfigError(f"{path}: {section} must be a section, as [{section}]")
     config.sections.setdefault(section, {})  # an empty section names its provider too
     for name, value in keys.items():
-        kind = settings.find(known, section, name, path).kind
-        setting = Setting(settings.check(kind, value, f"{path}: [{section}] {name}"), layer, path)
+        key = settings.find(known, section, name, path)
+        setting = Setting(settings.check(key.kind, value, f"{path}: [{section}] {name}"), layer, path)
         is_free = layer == "user" or config.is_trusted
-        why = settings.needs_trust(kind, setting.value, partial(_is_outside, config.root))
+        why = settings.needs_trust(key.kind, setting.value, partial(_is_outside, config.root))
+        why = why or settings.raises_bound(key.kind, setting.value, config.values(section).get(name, key.default))
         if section == "http":
             why = "it says who may connect"
         if why and not is_free:

@@ -15,6 +15,7 @@ from carrel.provider import Project, Provider
 from carrel.providers.guide import Guide
 from carrel.providers.mirror import Mirror
 from carrel.server import Server
+from carrel.trust import TrustStore
 from carrel.value import Value
 from carrel.waiting import Waiting
 
@@ -132,6 +133,8 @@ def _build(known: detect.Known, config: Config, catalog: Catalog) -> Provider:
         config.environment,
         given=frozenset(values),
         named=config.named(known.name),
+        is_trusted=config.is_trusted,
+        trusts=TrustStore(config.environment).is_trusted,
         deny=tuple(config.values("workspace").get("deny") or ()),
         read=catalog.read,
     )

@@ -5,14 +5,18 @@ that of the catalogue: the largest comes last, since some hosts see only the fir
 """
 
 import os
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from importlib import import_module
 from typing import Final
 
 from carrel.errors import ConfigError
-from carrel.provider import Project
+from carrel.marks import find_mark, working_folder
+from carrel.provider import PlacesFile, Project
 from carrel.sandbox import is_inside
 from carrel.value import Value
+
+ALC_FILE: Final = "alc.toml"
+ALC_LOCAL_FILE: Final = "alc.local.toml"
 
 
 class Known(Value, frozen=True):
@@ -21,12 +25,15 @@ class Known(Value, frozen=True):
     One that nothing calls for is not imported. Its URIs are answered all the same, and it
     joins the list when its data appears. `sections` are those it has beside the one of its name:
     parameters of its constructor that are a `Section`. One that `needs_project` serves a folder whole.
+    `places_file` returns the file, if the project has one, that names places outside for this provider;
+    it gets the provider's settings.
     """
 
     name: str
     schemes: tuple[str, ...]
     target: str
     reason: Callable[[Project], str | None]
+    places_file: Callable[[Project, Mapping[str, object]], PlacesFile | None] = lambda project, settings: None
     sections: tuple[str, ...] = ()
     needs_project: bool = False
 
@@ -55,14 +62,22 @@ def _holds(told: str, *parts: str) -> Callable[[Project], str | None]:
 def _algocline(project: Project) -> str | None:
     if project.environment.get("ALC_HOME"):
         return "ALC_HOME is set"
-    # Where Carrel was started, if that is in the project: as the provider sees it.
-    folder = os.path.realpath("." if is_inside(".", project.root) else project.root)
+    folder = working_folder(project.root)  # where the provider looks too
     if os.path.isdir(os.path.join(project.environment.get("HOME") or folder, ".algocline")):
         return "there is an algocline home"
-    while not os.path.isfile(os.path.join(folder, "alc.toml")):
-        if folder == (folder := os.path.dirname(folder)):
+    return "there is an alc.toml" if find_mark(folder, ALC_FILE, project.root).folder is not None else None
+
+
+def _linked_packages(project: Project, settings: Mapping[str, object]) -> PlacesFile | None:
+    """Return `alc.local.toml` if it names places outside; nothing is imported where there is none."""
+    named = settings.get("project_root") or project.environment.get("ALC_PROJECT_ROOT")
+    if not named:
+        folder = find_mark(working_folder(project.root), ALC_FILE, project.root).folder
+        if folder is None or not os.path.lexists(os.path.join(folder, ALC_LOCAL_FILE)):
             return None
-    return "there is an alc.toml"
+    from carrel.providers.alc.variants import outside_places
+
+    return outside_places(project, settings)
 
 
 def _has_sage(project: Project) -> str | None:
@@ -73,7 +88,7 @@ def _has_sage(project: Project) -> str | None:
 BUILT_IN: Final[tuple[Known, ...]] = (
     Known("sage", ("sage",), "carrel.providers.sage:Sage", _has_sage),
     Known("scopes", ("scopes",), "carrel.providers.scopes:Scopes", _holds("a store of scopes", ".carrel", "scopes.db")),
-    Known("alc", ("alc",), "carrel.providers.alc:Alc", _algocline),
+    Known("alc", ("alc",), "carrel.providers.alc:Alc", _algocline, _linked_packages),
     Known(
         "logs",
         ("logs",),

@@ -28,27 +28,34 @@ Pair = tuple[str, str]
 # Values
 
 
-class TextContent(Value, frozen=True):
-    """A text. An empty `mime_type` means that of the entry."""
-
+class _Item(Value, frozen=True):
     uri: str
     mime_type: str
+
+
+class _Text(_Item, frozen=True):
     text: str
+
+
+class _Blob(_Item, frozen=True):
+    base64_data: str
+
+
+class TextContent(_Text, frozen=True, kw_only=True):
+    """A text. An empty `mime_type` means that of the entry."""
+
     meta: Meta | None = None
 
 
-class BlobContent(Value, frozen=True):
+class BlobContent(_Blob, frozen=True, kw_only=True):
     """Bytes that are no text, in base64."""
 
-    uri: str
-    mime_type: str
-    base64_data: str
     meta: Meta | None = None
 
     @classmethod
     def of(cls, uri: str, mime_type: str, raw_bytes: bytes, *, meta: Meta | None = None) -> "BlobContent":
         """Encode bytes."""
-        return cls(uri, mime_type, base64.b64encode(raw_bytes).decode("ascii"), meta)
+        return cls(uri, mime_type, base64.b64encode(raw_bytes).decode("ascii"), meta=meta)
 
 
 class Contents(Value, frozen=True):
@@ -63,11 +70,14 @@ class Failure(Value, frozen=True):
     message: str
 
 
-class Tool(Value, frozen=True):
-    """A method, and the name it is offered under."""
-
+class _NamedMethod(Value, frozen=True):
     name: str
     method: str
+
+
+class Tool(_NamedMethod, frozen=True, kw_only=True):
+    """A method, and the name it is offered under."""
+
     title: str = ""
     read_only: bool = False
 

@@ -36,6 +36,7 @@ _FOREIGN: Final = "it belongs to another user"
 _ABROAD: Final = "its folder belongs to another user"
 _ASTRAY: Final = "it is a link that leads out of its folder"
 
+
 Table = dict[str, object]
 
 
@@ -63,13 +64,18 @@ def find(named: str | None, environment: Mapping[str, str]) -> Place:
     """Find the project: the folder that was named, or else the one around the working folder."""
     home = _home(environment)
     folders = _candidates(named, environment)
-    passed_over: list[str] = []
+    passed_over: list[tuple[str, str]] = []
     for folder in folders:
         file = _project_file(folder, passed_over)
         if file is not None or (not _is_all(folder, home) and _bears_mark(folder)):
-            return Place(folder, file, tuple(passed_over), is_too_much=False)
+            return Place(folder, file, _relative(passed_over, folder), is_too_much=False)
     root = folders[0]
-    return Place(root, None, tuple(passed_over), is_too_much=named is None and _is_all(root, home))
+    return Place(root, None, _relative(passed_over, root), is_too_much=named is None and _is_all(root, home))
+
+
+def _relative(passed_over: list[tuple[str, str]], root: str) -> tuple[str, ...]:
+    """Return a note for each file that was passed over; clients see them too, so no whole path is named."""
+    return tuple(f"{os.path.relpath(path, root)} is passed over: {why}" for path, why in passed_over)
 
 
 def elsewhere(root: str, environment: Mapping[str, str]) -> list[str]:
@@ -82,7 +88,7 @@ def elsewhere(root: str, environment: Mapping[str, str]) -> list[str]:
         command = f"carrel serve --project {way}"
         wanted = missing
         if _is_all(folder, home):  # its files are not to be served along with its memory
-            command = "carrel serve --set sage.folder=~/.sage"
+            command = "carrel serve --set sage.dir=~/.sage"
             wanted = {name: what for name, what in missing.items() if name == ".sage" and folder == home}
         found = [f"{os.path.join(way, name)} ({what})" for name, what in wanted.items() if _is_own_at(folder, name)]
         if found:
@@ -138,7 +144,7 @@ def _is_all(folder: str, home: str) -> bool:
     return folder in (home, os.path.dirname(folder))
 
 
-def _project_file(folder: str, passed_over: list[str]) -> ProjectFile | None:
+def _project_file(folder: str, passed_over: list[tuple[str, str]]) -> ProjectFile | None:
     """Read the settings file in a folder, if there is one."""
     own, shared = os.path.join(folder, FILE_NAME), os.path.join(folder, "pyproject.toml")
     content, table = _read_own(own, passed_over), None
@@ -171,24 +177,28 @@ def _is_own(path: str) -> bool:
         return False
 
 
-def _read_own(path: str, passed_over: list[str], only_with: bytes = b"") -> bytes | None:
-    """Read a file, if there is one that holds this and is the user's own."""
+def _read_own(path: str, passed_over: list[tuple[str, str]], only_with: bytes = b"") -> bytes | None:
+    """Read a file, if there is one that holds this and is the user's own; a link out of its folder is not opened."""
     why_not = ""
     try:
         target, why_not = _look(path)
+        if why_not == _ASTRAY:
+            if not only_with and os.path.exists(target):  # whether our table is in it cannot be known unopened
+                passed_over.append((path, why_not))
+            return None
         content, is_own = _read(target)
     except FileNotFoundError:
         return None
     except OSError as error:
         if why_not and not only_with:
-            passed_over.append(f"{path} is passed over: {why_not}")
+            passed_over.append((path, why_not))
         elif not only_with and _is_own(os.path.dirname(path)):
             raise ConfigError(f"{path}: cannot be read: {error.strerror}") from None
         return None
     if content is None or only_with not in content:
         return None
     if why_not or not is_own:
-        passed_over.append(f"{path} is passed over: {why_not or _FOREIGN}")
+        passed_over.append((path, why_not or _FOREIGN))
         return None
     if len(content) > MAX_FILE_BYTES:
         raise ConfigError(f"{path}: is larger than {MAX_FILE_BYTES} bytes, which no settings need")
@@ -231,11 +241,11 @@ def _tool_table(path: str, content: bytes) -> Table | None:
 
 
 def _parse(path: str, content: bytes) -> Table:
-    import tomllib  # only where there is a file to read
+    from carrel import toml  # only where there is a file to read
 
     try:
-        return tomllib.loads(content.decode("utf-8-sig"))
-    except tomllib.TOMLDecodeError as error:
+        return toml.loads(content.decode("utf-8-sig"))
+    except toml.TomlError as error:
         raise ConfigError(f"{path}: not valid TOML: {error}") from None
     except UnicodeDecodeError as error:
         raise ConfigError(f"{path}: not UTF-8 at byte {error.start}; save it as UTF-8") from None

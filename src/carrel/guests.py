@@ -129,7 +129,8 @@ def _object(name: str, options: "ObjectSettings", config: Config, catalog: Catal
 
 
 def _mount(name: str, options: "MountSettings", config: Config, catalog: Catalog) -> Beginning:
-    from carrel.providers.mounts import Mount  # only where there is one
+    from carrel.private import cache_folder
+    from carrel.providers.mounts import ListMemory, Mount  # only where there is one
     from carrel.providers.mounts.dialling import address_of, child_of
 
     try:
@@ -140,9 +141,9 @@ def _mount(name: str, options: "MountSettings", config: Config, catalog: Catalog
     except ConfigError as error:
         raise ConfigError(f"[mounts.{name}] {error}") from None
 
-    def taken() -> frozenset[str]:
-        """Give the schemes of all who come before it: earlier guests are waited for a little, so that order counts."""
-        deadline = monotonic() + EARLIER_S
+    def taken(patience_s: float = EARLIER_S) -> frozenset[str]:
+        """Return the schemes of all that come before it; wait a little for earlier guests, so that order counts."""
+        deadline = monotonic() + patience_s
         found: set[str] = set()
         is_before = True
         for one in catalog.mounted:
@@ -155,5 +156,7 @@ def _mount(name: str, options: "MountSettings", config: Config, catalog: Catalog
                 found.update(one.provider.schemes)
         return frozenset(found)
 
-    made = Mount(name, options, connect, taken, catalog.instance)
+    cache = cache_folder(config.environment)
+    memory = None if cache is None else ListMemory(cache, config.root, name, *options.identity(config.environment))
+    made = Mount(name, options, connect, taken, catalog.instance, memory=memory, taken_now=partial(taken, 0.0))
     return made

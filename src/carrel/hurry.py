@@ -1,12 +1,16 @@
-"""Whether whoever asks is in a hurry, as on an event loop, where everybody else waits meanwhile.
+"""Marks code whose caller must not wait: the thread that reads a client's messages, or an event loop.
 
-A provider whose reads are quick but for some says so before one of those. In a hurry that ends
-the attempt, and the same is asked for again on a thread that may wait.
+A provider that is about to do something long calls `take_a_while` before. There that ends the attempt, and the same
+call is made again on a worker thread.
+
+Everybody waits for an event loop, and nobody can take its place; so only providers that are `quick` are called there.
 """
 
 from contextvars import ContextVar, Token
 
-_is_hurried: ContextVar[bool] = ContextVar("is_hurried", default=False)
+_PATIENT, _READING, _EVENT_LOOP = range(3)
+
+_hurry: ContextVar[int] = ContextVar("hurry", default=_PATIENT)
 
 
 class TakesAWhile(BaseException):
@@ -16,20 +20,28 @@ class TakesAWhile(BaseException):
 class Hurrying:
     """While it is entered, nothing may take a while."""
 
-    __slots__ = ("_before",)
+    __slots__ = ("_before", "_kind")
+
+    def __init__(self, *, on_event_loop: bool = False) -> None:
+        self._kind = _EVENT_LOOP if on_event_loop else _READING
 
     def __enter__(self) -> None:
         """Begin."""
-        self._before: Token[bool] = _is_hurried.set(True)
+        self._before: Token[int] = _hurry.set(self._kind)
 
     def __exit__(self, *_: object) -> None:
         """End."""
-        _is_hurried.reset(self._before)
+        _hurry.reset(self._before)
 
 
 def is_hurried() -> bool:
-    """Tell whether nothing may take a while."""
-    return _is_hurried.get()
+    """Return whether nothing may take a while."""
+    return _hurry.get() != _PATIENT
+
+
+def is_on_event_loop() -> bool:
+    """Return whether everybody waits for this thread."""
+    return _hurry.get() == _EVENT_LOOP
 
 
 def take_a_while() -> None:

@@ -135,10 +135,10 @@ class Interests(Generic[Listener]):
         return interest is not None
 
     def see(self, uri: str, before: str | None, now: str | None) -> None:
-        """Note what is seen now; what changed while it was looked at counts as not seen."""
+        """Note what is seen now. If another look meanwhile saw something else, count it as not seen."""
         interest = self._by_uri.get(uri)
         if interest is not None:
-            is_sure = interest.fingerprint == before or not self.is_evented(uri)
+            is_sure = interest.fingerprint in (before, now) or not self.is_evented(uri)
             interest.fingerprint = now if is_sure else UNSEEN
 
 

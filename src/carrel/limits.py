@@ -39,6 +39,22 @@ UPDATES_PER_SECOND: Final = 5
 REQUEST_DEADLINE_S: Final = 30.0
 """Time any request has. Hosts give up after 60 s; a provider's own deadline is shorter."""
 
+OPENING_DEADLINE_S: Final = 2.0
+"""Time the providers have for their instructions. A host that waits longer for its first answer gives the server up."""
+
+STUCK_S: Final = 0.05
+"""A call that keeps the reading thread this long keeps that thread, and another one reads on."""
+
+STORE_READ_S: Final = 5.0
+STORE_WRITE_S: Final = 25.0
+"""What one read or change of a store of scopes may take: the largest tree of a million scopes takes under a second.
+A change ends before its request does, so that nothing is changed after its caller was told that time ran out."""
+
+STORE_COMMAND_S: Final = 30.0
+STORE_IMPORT_S: Final = 600.0
+"""The same for commands, where a person waits and can stop it: for a read, and for a change with the wait for others'
+imports. A million scopes are imported in some minutes."""
+
 WORKER_THREADS: Final = 8
 """Blocking reads of one provider at once: one that is stuck holds these, and not those of others."""
 
@@ -56,6 +72,9 @@ MAX_PATIENT: Final = 64
 
 SHUTDOWN_GRACE_S: Final = 0.5
 """End of input to exit: running work gets this long to finish."""
+
+FORCED_END_S: Final = 1.5
+"""From a signal, or the end of input, to the exit of the process, whatever its threads do then."""
 
 DISCOVER_TTL_MS: Final = 60_000
 LIST_TTL_MS: Final = 1_000

@@ -23,26 +23,36 @@ class Annotations(Value, frozen=True, gc=False):
     last_modified_ms: int | None = None
 
 
-class Resource(Value, frozen=True, gc=False):
-    """One entry of the list."""
+class _ListedUri(Value, frozen=True, gc=False):
+    """What may be given by position for a `Resource`, in this order."""
 
     uri: str
     name: str
     description: str = ""
     mime_type: str = ""
+
+
+class Resource(_ListedUri, frozen=True, gc=False, kw_only=True):
+    """One entry of the list."""
+
     title: str = ""
     annotations: Annotations | None = None
     size: int | None = None
     meta: Meta | None = None
 
 
-class Template(Value, frozen=True, gc=False):
-    """What clients are told of a route: how its URIs look and what they give."""
+class _ListedTemplate(Value, frozen=True, gc=False):
+    """What may be given by position for a `Template`, in this order."""
 
     uri_template: str
     name: str
     description: str = ""
     mime_type: str = ""
+
+
+class Template(_ListedTemplate, frozen=True, gc=False, kw_only=True):
+    """What clients are told of a route: how its URIs look and what they give."""
+
     title: str = ""
     annotations: Annotations | None = None
 

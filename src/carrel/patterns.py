@@ -7,11 +7,22 @@ files that hold patterns come from the same hands as the files they are about.
 
 import re
 from collections.abc import Callable, Iterable
-from functools import cached_property
+from itertools import islice
 from typing import Final, Self
 
+from carrel.hurry import take_a_while
 from carrel.value import Value
 
+MAX_PATTERNS: Final = 100_000
+"""Patterns of one file. Those without wildcards are looked up, so their number costs memory only."""
+
+MAX_WILD_PATTERNS: Final = 1_000
+MAX_WILD_CHARACTERS: Final = 32_768
+"""Patterns with wildcards of one file: each name is compared with each, and compiling takes 10 µs a character."""
+
+_QUICK_CHARACTERS: Final = 2_048
+"""Characters of wildcard patterns that are compiled wherever the caller waits: some 20 ms."""
+_FEW_SUFFIXES: Final = 64
 _SPECIAL: Final = re.compile(r"[*?\[\\]")
 _UNTRIMMED: Final = re.compile(r"(?:\\.?|[^\\ ]| ++(?!\Z))*+", re.DOTALL)
 """A line without its trailing spaces, unless a backslash keeps them."""
@@ -49,11 +60,6 @@ class Pattern(Value, frozen=True):
     is_kept: bool
     only_folders: bool
     is_anchored: bool
-
-    @property
-    def plain_name(self) -> str | None:
-        """Give the one name it matches, if that is all it does."""
-        return None if self.is_anchored or _SPECIAL.search(self.text) else self.text
 
     @property
     def plain_suffix(self) -> str | None:
@@ -198,7 +204,18 @@ def _named_set(text: str, at: int) -> tuple[int, set[str] | None] | None:
 
 
 def _class(held: frozenset[str]) -> str:
-    return f"[{''.join(map(re.escape, sorted(held)))}]" if held else _NEVER
+    """Spell a set of characters as a regular expression, neighbours as ranges: that is quick to compile."""
+    if not held:
+        return _NEVER
+    spelled = ""
+    codes = sorted(map(ord, held))
+    first = before = codes[0]
+    for code in (*codes[1:], 0):
+        if code != before + 1:
+            spelled += f"\\x{first:02x}-\\x{before:02x}"
+            first = code
+        before = code
+    return f"[{spelled}]"
 
 
 def _joined(pieces: list[str]) -> str:
@@ -240,29 +257,100 @@ def _by_stars(pieces: list[str]) -> str:
 
 
 _Match = Callable[[str], re.Match[str] | None]
+_Ranks = tuple[int, int]
+"""The last line that names a file so, and the last that names a folder so, counted from 1; 0 for none."""
+
+
+class TooManyPatterns(ValueError):
+    """There are more patterns than are honoured; the text says which bound was passed."""
+
+
+def _note(known: dict[str, _Ranks], text: str, rank: int, pattern: "Pattern") -> None:
+    """Note that a line without wildcards matches a text; lines come in order."""
+    for_files, _ = known.get(text, (0, 0))
+    known[text] = (for_files if pattern.only_folders else rank, rank)
+
+
+class _Wild:
+    """Patterns with wildcards. They are compiled when first needed: together, and one by one where they match."""
+
+    def __init__(self, ranked: list[tuple[int, Pattern]]) -> None:
+        self._ranked = ranked
+        self._each: dict[int, _Match] = {}
+        self.match: _Match = self._compile_and_match
+        """Match a text with all of them, to learn whether one matches."""
+
+    def rank(self, text: str, *, is_folder: bool) -> int:
+        """Return the rank of the last line that matches, or 0."""
+        for rank, pattern in reversed(self._ranked):
+            if (is_folder or not pattern.only_folders) and self._match_of(rank, pattern)(text):
+                return rank
+        return 0
+
+    def _compile_and_match(self, text: str) -> re.Match[str] | None:
+        if sum(len(pattern.text) for _, pattern in self._ranked) > _QUICK_CHARACTERS:
+            take_a_while()
+        joined = "|".join(f"(?:{pattern.regex})" for _, pattern in self._ranked)
+        self.match = re.compile(joined, re.DOTALL).fullmatch
+        return self.match(text)
+
+    def _match_of(self, rank: int, pattern: Pattern) -> _Match:
+        match = self._each.get(rank)
+        if match is None:
+            match = self._each[rank] = re.compile(pattern.regex, re.DOTALL).fullmatch
+        return match
 
 
 class Rules:
-    """Patterns in git-ignore syntax, relative to one folder."""
+    """Patterns in git-ignore syntax, relative to one folder.
 
-    def __init__(self, kept: Iterable[Pattern]) -> None:
-        self._patterns = tuple(kept)
-        simple = [one for one in self._patterns if one.plain_name is None and one.plain_suffix is None]
-        self._names = frozenset(one.text for one in self._patterns if one.plain_name is not None)
-        self._suffixes = tuple(one.text[1:] for one in self._patterns if one.plain_suffix is not None)
-        self._match_name = _any_of([one for one in simple if not one.is_anchored])
-        self._match_way = _any_of([one for one in simple if one.is_anchored])
-        self._is_plain = not any(one.is_kept or one.only_folders for one in self._patterns)
+    A pattern's rank is its place among them, from 1: of those that match a name, the last decides. Patterns without
+    wildcards are looked up by what they match, so that it takes the same time however many there are.
+    """
+
+    def __init__(self, patterns: Iterable[Pattern] = ()) -> None:
+        """Take the patterns in order; raise `TooManyPatterns` past a bound."""
+        self._patterns = tuple(islice(patterns, MAX_PATTERNS + 1))
+        if len(self._patterns) > MAX_PATTERNS:
+            raise TooManyPatterns(f"more than {MAX_PATTERNS} patterns")
+        self._names: dict[str, _Ranks] = {}
+        self._ways: dict[str, _Ranks] = {}
+        self._suffixes: dict[str, _Ranks] = {}
+        wild_names: list[tuple[int, Pattern]] = []
+        wild_ways: list[tuple[int, Pattern]] = []
+        for rank, pattern in enumerate(self._patterns, 1):
+            suffix = pattern.plain_suffix
+            if not _SPECIAL.search(pattern.text):
+                _note(self._ways if pattern.is_anchored else self._names, pattern.text, rank, pattern)
+            elif suffix is not None:
+                _note(self._suffixes, suffix, rank, pattern)
+            else:
+                (wild_ways if pattern.is_anchored else wild_names).append((rank, pattern))
+        self.wild_count = len(wild_names) + len(wild_ways)
+        self.wild_characters = sum(len(one.text) for _, one in (*wild_names, *wild_ways))
+        if self.wild_count > MAX_WILD_PATTERNS:
+            raise TooManyPatterns(f"more than {MAX_WILD_PATTERNS} patterns with wildcards")
+        if self.wild_characters > MAX_WILD_CHARACTERS:
+            raise TooManyPatterns(f"more than {MAX_WILD_CHARACTERS} characters of patterns with wildcards")
+        self._wild_names = _Wild(wild_names) if wild_names else None
+        self._wild_ways = _Wild(wild_ways) if wild_ways else None
+        self._suffix_lengths = tuple(sorted({len(suffix) for suffix in self._suffixes}))
+        # Comparing a few endings in one call is quicker than looking up each length; of many it is not.
+        self._few_suffixes = tuple(self._suffixes) if len(self._suffixes) <= _FEW_SUFFIXES else ("",)
+        self._has_ways = bool(self._ways or wild_ways)
         self._tops = tuple({one.top for one in self._patterns if not one.is_kept})
 
     @classmethod
     def of(cls, lines: Iterable[str]) -> Self:
-        """Compile patterns, given as octets."""
-        parsed = (parse(line) for line in lines)
+        """Return the rules of these lines, given as octets; raise `TooManyPatterns` past a bound."""
+        parsed = (parse(line) for line in lines if line)
         return cls(one for one in parsed if one is not None)
 
     def __bool__(self) -> bool:
         return bool(self._patterns)
+
+    def __len__(self) -> int:
+        return len(self._patterns)
 
     def __eq__(self, other: object) -> bool:
         return isinstance(other, Rules) and self._patterns == other._patterns
@@ -276,14 +364,25 @@ class Rules:
         `way` leads from the folder of these rules to that of the name, with a closing `/`; both are
         octets. What holds for a folder above is not asked again.
         """
-        if not (
-            name in self._names
-            or name.endswith(self._suffixes)
-            or (self._match_name is not None and self._match_name(name))
-            or (self._match_way is not None and self._match_way(way + name))
-        ):
-            return None
-        return True if self._is_plain else self._last(way + name, name, is_folder=is_folder)
+        ranks = self._names.get(name)
+        rank = 0 if ranks is None else ranks[is_folder]
+        if name.endswith(self._few_suffixes):
+            rank = max(rank, self._suffix_rank(name, is_folder=is_folder))
+        wild = self._wild_names
+        if wild is not None and wild.match(name):
+            rank = max(rank, wild.rank(name, is_folder=is_folder))
+        if self._has_ways:
+            way += name
+            ranks = self._ways.get(way)
+            rank = rank if ranks is None else max(rank, ranks[is_folder])
+            wild = self._wild_ways
+            if wild is not None and wild.match(way):
+                rank = max(rank, wild.rank(way, is_folder=is_folder))
+        return not self._patterns[rank - 1].is_kept if rank else None
+
+    def _suffix_rank(self, name: str, *, is_folder: bool) -> int:
+        ends = (name[len(name) - length :] for length in self._suffix_lengths if length <= len(name))
+        return max((self._suffixes[end][is_folder] for end in ends if end in self._suffixes), default=0)
 
     def may_match_below(self, way: str) -> bool:
         """Tell whether something below a folder may be matched; True where that is not known."""
@@ -292,19 +391,3 @@ class Rules:
     def leads_through(self, way: str) -> bool:
         """Tell whether a pattern spells out a way that leads through a folder."""
         return any(one.leads_through(way) for one in self._patterns)
-
-    def _last(self, way: str, name: str, *, is_folder: bool) -> bool | None:
-        for pattern, match in self._each:
-            if (is_folder or not pattern.only_folders) and match(way if pattern.is_anchored else name):
-                return not pattern.is_kept
-        return None
-
-    @cached_property
-    def _each(self) -> list[tuple[Pattern, _Match]]:
-        return [(one, re.compile(one.regex, re.DOTALL).fullmatch) for one in reversed(self._patterns)]
-
-
-def _any_of(several: list[Pattern]) -> _Match | None:
-    if not several:
-        return None
-    return re.compile("|".join(f"(?:{one.regex})" for one in several), re.DOTALL).fullmatch

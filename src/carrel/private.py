@@ -6,15 +6,24 @@ one holds it `locked` from reading to replacing it.
 
 import fcntl
 import os
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager, suppress
-from typing import Final
+from typing import Final, TextIO
 
 FILE_MODE: Final = 0o600
 FOLDER_MODE: Final = 0o700
 """What Carrel makes for itself; what is there already keeps its mode."""
 
 _NEW: Final = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC
+
+
+def cache_folder(environment: Mapping[str, str]) -> str | None:
+    """Return the user's folder for what can be made again; None where the user has none."""
+    named = environment.get("XDG_CACHE_HOME", "")
+    if os.path.isabs(named):
+        return named
+    home = environment.get("HOME", "")
+    return os.path.join(home, ".cache") if os.path.isabs(home) else None
 
 
 @contextmanager
@@ -32,10 +41,17 @@ def locked(path: str) -> Iterator[None]:
 
 def replace_private(path: str, text: str) -> None:
     """Put a text in the place of a file, or make it, synced to the disk."""
+    with new_private(path) as target:
+        target.write(text)
+
+
+@contextmanager
+def new_private(path: str) -> Iterator[TextIO]:
+    """Open a new file for writing; at the end it takes the place of `path`, synced to the disk, unless one fails."""
     written = f"{path}.{os.getpid()}.{os.urandom(6).hex()}.tmp"
     try:
         with open(os.open(written, _NEW, FILE_MODE), "w", encoding="utf-8") as target:
-            target.write(text)
+            yield target
             target.flush()
             os.fsync(target.fileno())
         os.replace(written, path)
@@ -48,8 +64,14 @@ def replace_private(path: str, text: str) -> None:
 
 def _sync_folder(path: str) -> None:
     """Have a new name outlast a crash."""
-    descriptor = os.open(path, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
+    descriptor = os.open(path or ".", os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
     try:
         os.fsync(descriptor)
     finally:
         os.close(descriptor)
+
+
+def keep_out_of_git(folder: int) -> None:
+    """Write a `.gitignore` that covers the whole folder, given by its handle; one that is there stays."""
+    with suppress(FileExistsError), open(os.open(".gitignore", _NEW, FILE_MODE, dir_fd=folder), "wb") as file:
+        file.write(b"*\n")

@@ -35,6 +35,7 @@ A provider may be called from several threads at once. A read has no side effect
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from enum import IntEnum
 from math import inf
+from os.path import basename
 from typing import Final, Literal, NewType, Protocol, runtime_checkable
 
 from carrel.errors import ConfigError, RequestError
@@ -59,8 +60,18 @@ Program = NewType("Program", str)
 Exposure = NewType("Exposure", bool)
 """A setting that lets callers on other machines do more; it needs trust."""
 
+Ceiling = NewType("Ceiling", int)
+"""A setting that is a bound: a project file may lower it, to raise it needs trust."""
+
+Injection = bool | Literal["trusted"]
+"""Whether a project's text goes into the instructions, or only if the project is trusted; as for a `Ceiling`."""
+
 ToolLevel = Literal["off", "read", "write"]
 """Which of a provider's tools exist; above `read` needs trust."""
+
+
+OUTSIDE: Final = "it names a place outside the project"
+"""Why a setting counts only with trust, where that is the reason."""
 
 
 class Section(Value, frozen=True):
@@ -84,16 +95,41 @@ class Project(Value, frozen=True):
     """Where a provider works: a constructor that takes one is given it, and it is no setting.
 
     `given` are the keys that were set for it, `named` those of them that the user or a trusted file set;
-    `deny` are the patterns the operator denies to all who open project files. `read` gives what a URI
-    holds, of whichever provider, to one whose tools take URIs.
+    `trusts` tells of a file's path and SHA-256 whether the user trusts that file to name places outside;
+    `is_trusted` says that the user trusts the project's file. `deny` are the patterns the operator denies
+    to all who open project files. `read` gives what a URI holds, of whichever provider, to one whose
+    tools take URIs.
     """
 
     root: str
     environment: Mapping[str, str]
     given: frozenset[str] = frozenset()
     named: frozenset[str] = frozenset()
+    is_trusted: bool = False
+    trusts: Callable[[str, str], bool] | None = None
     deny: tuple[str, ...] = ()
     read: Callable[[str], Reading] | None = None
+
+
+class PlacesFile(Value, frozen=True):
+    """A file of a project, other than its settings, that names places outside the project.
+
+    They count when the user trusts the file, which has this path and SHA-256. `section` is the table in which the
+    file names them.
+    """
+
+    path: str
+    digest: str
+    section: str
+    places: Mapping[str, str]
+
+    def notes(self) -> list[str]:
+        """Return a sentence about each place, for as long as the file is not trusted."""
+        name = basename(self.path)
+        return [
+            f"[{self.section}] {key} in {name} is not in effect: {OUTSIDE}; run `carrel trust` to allow it"
+            for key in self.places
+        ]
 
 
 class Route(Value, frozen=True):
@@ -127,6 +163,9 @@ class Traits:
     """What the guide says of it."""
     blocking: bool = False
     """It may wait long in a read, and is called on a worker thread."""
+    quick: bool = False
+    """Every call is a matter of microseconds (memory, a small local file), or says `take_a_while` before it is not:
+    HTTP answers it on its event loop, where everybody else waits meanwhile."""
     asks_others: bool = False
     """It waits where other providers wait."""
     deadline_s: float = 0.0

@@ -11,6 +11,7 @@ from typing import Final
 
 from carrel.boundary import attempt
 from carrel.errors import BadArgument, NotFound, RequestError, echo
+from carrel.hurry import is_on_event_loop, take_a_while
 from carrel.model import Resource, Template
 from carrel.provider import (
     TRAITS,
@@ -297,6 +298,7 @@ class Routes:
         owners = self._owners.get(uri.partition(":")[0].lower())
         refusing = owners[0].provider if owners else None
         if isinstance(refusing, Refusing):
+            _ask_aside(owners[0])
             return attempt("a refusal", refusing.refused, uri, error)
         return error
 
@@ -349,11 +351,13 @@ class Routes:
         return Found(mounted, None, uri, {}, others=tuple(others))
 
     def _adopters(self, scheme: str) -> tuple[Mounted, ...]:
-        return tuple(
-            mounted
-            for mounted in self._adopting
-            if isinstance(mounted.provider, Adopting) and attempt("adopting", mounted.provider.adopts, scheme)
-        )
+        adopters = []
+        for mounted in self._adopting:
+            if isinstance(mounted.provider, Adopting):
+                _ask_aside(mounted)
+                if attempt("adopting", mounted.provider.adopts, scheme):
+                    adopters.append(mounted)
+        return tuple(adopters)
 
     def _reason(self, scheme: str, uri: str) -> RequestError:
         """Say why no route matches: a malformed URI, a parameter nobody knows, or nothing there."""
@@ -376,6 +380,12 @@ class Routes:
             if template.match(bare) is not None:
                 return template.query_variables
         return frozenset()
+
+
+def _ask_aside(mounted: Mounted) -> None:
+    """Go to another thread before a provider is asked, unless it is quick."""
+    if is_on_event_loop() and not mounted.quick:
+        take_a_while()
 
 
 def _with_open_query(

@@ -196,6 +196,7 @@ class Root(Handle):
         self._walks_left = WALKS_FIRST if use_openat2 is None else 0
         # Whether other spellings find a name. macOS takes even two spellings of one accent for one.
         self._folds = True if sys.platform == "darwin" else None
+        self.renewals = 0  # how often the folder was deleted and opened anew
         self._guard = guard
         self._judge = None if guard is None else functools.lru_cache(maxsize=4_096)(functools.partial(_judge, guard))
 
@@ -215,11 +216,11 @@ class Root(Handle):
 
     def _open(self, segments: Sequence[str]) -> Opened:
         if not segments:
-            self._renew()  # a deleted folder can be opened, and is empty
+            self.renew()  # a deleted folder can be opened, and is empty
         try:
             return self._open_once(segments)
         except Missing:
-            if not self._renew():
+            if not self.renew():
                 raise
         return self._open_once(segments)
 
@@ -237,7 +238,7 @@ class Root(Handle):
             failure = _failure(error)
         raise failure
 
-    def _renew(self) -> bool:
+    def renew(self) -> bool:
         """Take the folder that now has this root's path, if the one that had it was deleted; return whether it was.
 
         So a folder that goes with one branch of a repository and comes back with another is served again.
@@ -252,6 +253,7 @@ class Root(Handle):
         try:
             is_ours = belongs_here(os.fstat(fresh), before.st_uid)
             if is_ours:
+                self.renewals += 1
                 os.dup2(fresh, self.fd, inheritable=False)  # other threads see the old folder or the new one
         finally:
             os.close(fresh)
@@ -338,9 +340,7 @@ class Walk:
                     self._climb(1)
                 elif name not in ("", "."):  # a link may say `a//b/.`
                     refused = self._refused(name)
-                    found = self._step(name)
-                    if refused and not isinstance(found, int):
-                        raise Forbidden
+                    found = self._step_to(name, refused)
                     if found is None:
                         raise Outside if self._would_leave() else Missing
                     if isinstance(found, str):
@@ -349,7 +349,7 @@ class Walk:
                         self.folders.append(found)
                         self.names.append(name)
                     else:
-                        return _admitted(Opened(found, (*self.names, name)), refused)
+                        return self._end(found, name, refused)
             return Opened(os.open(".", openat2.LISTING, dir_fd=self.folders[-1]), tuple(self.names))
         finally:
             self._climb(len(self.names))
@@ -365,6 +365,26 @@ class Walk:
         if refused == BOTH or (self.ahead and "folder" in refused):
             raise Forbidden
         return NEITHER if self.ahead else refused
+
+    def _step_to(self, name: str, refused: Refused) -> int | str | None:
+        """Go to a name; where some kinds may not have it, nothing else may be told of it."""
+        try:
+            found = self._step(name)
+        except OSError:
+            if refused:
+                raise Forbidden from None
+            raise
+        if refused and not isinstance(found, int):
+            raise Forbidden
+        return found
+
+    def _end(self, found: int, name: str, refused: Refused) -> Opened:
+        try:
+            return _admitted(Opened(found, (*self.names, name)), refused)
+        except Special:
+            if refused:
+                raise Forbidden from None
+            raise
 
     def _step(self, name: str) -> int | str | None:
         if self.spelled and name not in openat2.names(self.folders[-1]):

@@ -7,19 +7,22 @@ own, and may be used from several threads. No fault of a provider gets past it (
 
 import contextlib
 import threading
+from collections import Counter
 from collections.abc import Callable, Mapping
 from functools import partial
-from typing import Final
+from math import inf
+from typing import Final, cast
 
 from carrel.allowance import Allowance
 from carrel.answering import Answers, Job, Send
 from carrel.batches import together
 from carrel.boundary import attempt
+from carrel.cancellation import Cancellable, Cancelled
 from carrel.catalog import Catalog
 from carrel.content import too_large
 from carrel.errors import ProtocolError, ProviderError, RequestError, TooLarge
-from carrel.hurry import TakesAWhile, is_hurried
-from carrel.limits import MAX_BATCH, MAX_SUBSCRIBED_URIS
+from carrel.hurry import TakesAWhile, is_on_event_loop
+from carrel.limits import MAX_BATCH, MAX_SUBSCRIBED_URIS, OPENING_DEADLINE_S
 from carrel.permissions import EVERYTHING, Access, ActingAs
 from carrel.protocol import eras, failures, jsonrpc, methods, results
 from carrel.protocol.eras import Era
@@ -27,6 +30,7 @@ from carrel.protocol.framing import OverLong
 from carrel.protocol.jsonrpc import Key, Message, Response
 from carrel.routing import Found
 from carrel.telling import News
+from carrel.value import replace
 from carrel.watch import LIST, Subscription, Watcher
 from carrel.work import Running, Work, aside
 
@@ -37,12 +41,21 @@ _ASK_PROVIDERS: Final = frozenset(
         "resources/list",
         "resources/templates/list",
         "resources/subscribe",
+        "resources/unsubscribe",
         "subscriptions/listen",
         "completion/complete",
         "tools/list",
     }
 )
 """Methods that may have to wait for a provider that waits."""
+
+_OPENING: Final = frozenset({"initialize", "server/discover"})
+"""Methods that ask providers for their instructions."""
+
+_WITHOUT_INSTRUCTIONS: Final = "Instructions are missing: a provider did not give its part in time."
+
+_LATER: Final = object()
+"""The outcome of a call that could not be answered on the reading thread."""
 
 
 class Server:
@@ -61,6 +74,7 @@ class Server:
         self.declared = eras.capabilities(completes=catalog.completes, calls=catalog.calls)
         self._served = {era: eras.served(era, completes=catalog.completes, calls=catalog.calls) for era in Era}
         self.deadline_s = max((mounted.deadline_s for mounted in catalog.mounted), default=0.0)
+        self.is_quick = all(mounted.quick for mounted in catalog.mounted)
 
     @property
     def has_blocking(self) -> bool:
@@ -68,8 +82,14 @@ class Server:
         return any(mounted.blocking for mounted in self.catalog.mounted)
 
     def may_wait(self, found: Found) -> bool:
-        """Tell whether a read may have to wait: for its provider, or for those that one asks."""
-        return found.mounted.blocking or (found.mounted.asks_others and self.has_blocking)
+        """Tell whether a read is for another thread: its provider, or one that it asks, may wait.
+
+        On an event loop (`hurry`), everything but the reads of a `quick` provider is.
+        """
+        mounted = found.mounted
+        if mounted.blocking or (mounted.asks_others and self.has_blocking):
+            return True
+        return is_on_event_loop() and not mounted.quick
 
     @property
     def served(self) -> methods.Served:
@@ -108,6 +128,10 @@ class Connection:
         self._version: str | None = None
         self._client = ""
         self._running: dict[Key, Running] = {}
+        self._inline: dict[Key, methods.Call] = {}
+        self._overtaken: dict[Key, Running] = {}
+        self._overtaking = threading.Lock()
+        self._stuck: Counter[str] = Counter()
         self._listens: dict[Key, tuple[bytes, Subscription]] = {}
         self._subscription: Subscription | None = None
         self._opening = threading.Lock()
@@ -138,6 +162,8 @@ class Connection:
             call = methods.parse(message, self._server.served)
         except ProtocolError as error:
             return failures.encode(error, Era.LEGACY, message.id)
+        if in_batch and call.method != "ping":
+            return self._begin_aside(call, None, self._send)
         return self.begin(call)
 
     @property
@@ -165,32 +191,100 @@ class Connection:
     def begin(self, call: methods.Call, send: Send | None = None) -> bytes | Work | None:
         """Answer a call, or give work that will. `send` takes what comes before the answer, if that has its own way."""
         if self._is_in_use(call.key):
-            message = "Invalid request: id is in use by a request that still runs"
-            return failures.encode(ProtocolError(jsonrpc.INVALID_REQUEST, message), call.era, call.id)
+            return self._refuse_duplicate(call)
+        told = send or self._send
+        found = None
+        answer: object = _LATER
+        self._inline[call.key] = call
         with ActingAs(self._access):
             try:
-                found = self._find(call)
-                if not self._may_wait(call.method, found):
-                    try:
-                        return self._run(Job(call, found, None, send or self._send))
-                    except TakesAWhile:
-                        pass
+                if not (self._stuck and _group(call) in self._stuck):
+                    found = self._find(call)
+                    if not self._may_wait(call.method, found):
+                        answer = self._run(Job(call, found, None, told))
+            except (RequestError, ProviderError, ProtocolError) as error:
+                answer = self._fail(Job(call), error)
+            except TakesAWhile:
+                pass
+            except Cancelled:
+                answer = None
+            finally:
+                is_overtaken = self._inline.pop(call.key, None) is None
+        if is_overtaken:
+            return self._end_overtaken(call, answer)
+        return self._begin_aside(call, found, told) if answer is _LATER else cast("bytes | None", answer)
+
+    def _begin_aside(self, call: methods.Call, found: Found | None, send: Send) -> bytes | Work:
+        """Return the work that answers a call on another thread."""
+        if self._is_in_use(call.key):
+            return self._refuse_duplicate(call)
+        with ActingAs(self._access):
+            try:
                 owner, is_patient = attempt(call.method, self._asked, call, found)
             except (RequestError, ProviderError, ProtocolError) as error:
                 return self._fail(Job(call), error)
         client = methods.client_name(call.params.meta.client_info) or self._client
-        running = Running(lambda: self._running.pop(call.key, None), _progress_of(call, send or self._send), client)
+        running = Running(lambda: self._running.pop(call.key, None), _progress_of(call, send), client)
         self._running[call.key] = running
-        job = Job(call, found, running, send or self._send)
+        job = Job(call, found, running, send)
+        return self._work(job, running, lambda: self._run_aside(job), owner=owner, is_patient=is_patient)
+
+    def _work(
+        self, job: Job, running: Running, run: Callable[[], bytes | None], *, owner: str = "", is_patient: bool = False
+    ) -> Work:
+        is_opening = job.call.method in _OPENING
         return Work(
             running,
-            run=lambda: self._run_aside(job),
-            late=lambda: self._fail(job, ProviderError("Request timed out", word="timeout")),
+            run=run,
+            late=lambda: self._open_late(job) if is_opening else self._time_out(job),
             busy=lambda: self._fail(job, ProviderError("Server is busy: too many requests wait", word="busy")),
             deadline_s=self._server.deadline_s,
+            at_most_s=OPENING_DEADLINE_S if is_opening else inf,
             is_patient=is_patient,
             owner=owner,
         )
+
+    def _time_out(self, job: Job) -> bytes:
+        return self._fail(job, ProviderError("Request timed out", word="timeout"))
+
+    def _refuse_duplicate(self, call: methods.Call) -> bytes:
+        message = "Invalid request: id is in use by a request that still runs"
+        return failures.encode(ProtocolError(jsonrpc.INVALID_REQUEST, message), call.era, call.id)
+
+    # A call that takes long on the thread that reads
+
+    @property
+    def inline(self) -> methods.Call | None:
+        """The call that the reading thread answers at this moment."""
+        return next(iter(tuple(self._inline.values())), None)
+
+    def overtake(self, call: methods.Call, hand_over: Callable[[Work], None]) -> None:
+        """Let the reading thread keep a call that takes long, and give everything else to another thread.
+
+        From now on the call can be cancelled and has a deadline; `hand_over` gets it as work that only waits for
+        either. Until it ends, other calls of its group are not answered on a reading thread.
+        """
+        with self._overtaking:
+            # Atomic: either the reading thread takes its call out of here, or this thread does.
+            taken = self._inline.pop(call.key, None)
+            if taken is None:
+                return
+            running = Running(lambda: self._running.pop(taken.key, None))
+            self._running[taken.key] = self._overtaken[taken.key] = running
+            self._stuck[_group(taken)] += 1
+            hand_over(self._work(Job(taken), running, lambda: None))
+
+    def _end_overtaken(self, call: methods.Call, answer: object) -> bytes | Work | None:
+        """Return the answer of an overtaken call, unless it was cancelled or its time was over."""
+        with self._overtaking:
+            running = self._overtaken.pop(call.key)
+            group = _group(call)
+            self._stuck[group] -= 1
+            if not self._stuck[group]:
+                del self._stuck[group]
+        if not running.settle():
+            return None
+        return self._begin_aside(call, None, self._send) if answer is _LATER else cast("bytes | None", answer)
 
     def at_once(self, call: methods.Call) -> bytes | None:
         """Answer a call that need not wait; None for any other, which is for `begin`."""
@@ -223,17 +317,35 @@ class Connection:
                 found = self._catalog.find(uri) if isinstance(uri, str) else None
             if found is None:
                 return f"{call.method} {call.params.name}", is_patient
-        return call.method if found is None else found.mounted.provider.name, is_patient
+        return _group(call) if found is None else found.mounted.provider.name, is_patient
 
     def _may_wait(self, method: str, found: Found | None) -> bool:
+        """Tell whether a call is for another thread: it may wait or, on an event loop, nobody says that it is quick."""
         if found is not None:
             return self._server.may_wait(found)
-        return method == "tools/call" or (method in _ASK_PROVIDERS and self._server.has_blocking)
+        if method in _ASK_PROVIDERS:
+            return self._server.has_blocking or (is_on_event_loop() and not self._server.is_quick)
+        return method == "tools/call" or (method in _OPENING and is_on_event_loop())
 
     def _run_aside(self, job: Job) -> bytes | None:
-        """Answer a call on a thread, or at a time, of its own."""
+        """Answer a call on another thread; return nothing if it was given up meanwhile."""
+        running = job.running
         with ActingAs(self._access):
-            return self._run(job)
+            if running is None:
+                return self._run(job)
+            try:
+                with Cancellable(lambda: running.cancelled):
+                    return self._run(self._with_way(job))
+            except Cancelled:
+                return None
+            except (RequestError, ProviderError, ProtocolError) as error:
+                return self._fail(job, error)
+
+    def _with_way(self, job: Job) -> Job:
+        """Return a job that knows the way to what it reads; `begin` may have left that to this thread."""
+        if job.found is not None or job.call.method != "resources/read":
+            return job
+        return replace(job, found=attempt(job.call.method, self._find, job.call))
 
     def _run(self, job: Job) -> bytes | None:
         """Answer a call for whoever acts, whatever becomes of it."""
@@ -281,12 +393,8 @@ class Connection:
         if message.method == "notifications/cancelled":
             self._run_unasked(message.method, methods.cancelled_key(message))
         elif message.method == "notifications/initialized":
-            begin = partial(self._run_unasked, message.method, None)
-            # It looks at every list for the first time.
-            if self._server.has_blocking or is_hurried():
-                aside(begin)
-            else:
-                begin()
+            # It asks every provider for its list.
+            aside(partial(self._run_unasked, message.method, None))
 
     def _run_unasked(self, method: str, params: Key | None) -> None:
         """Do what nobody waits for, inside the same boundary as a call."""
@@ -323,6 +431,14 @@ class Connection:
         result = results.initialize_result(self._version, self._server.declared, self._catalog.instructions())
         return jsonrpc.answer(job.call.id, result)
 
+    def _open_late(self, job: Job) -> bytes:
+        """Answer an opening call without instructions: a host must be able to connect."""
+        if job.call.method == "server/discover":
+            return jsonrpc.answer(job.call.id, results.discover_result(self._server.declared, _WITHOUT_INSTRUCTIONS))
+        self._version = eras.negotiate(job.call.params.protocol_version)
+        result = results.initialize_result(self._version, self._server.declared, _WITHOUT_INSTRUCTIONS)
+        return jsonrpc.answer(job.call.id, result)
+
     def _ping(self, job: Job) -> bytes:
         return jsonrpc.answer(job.call.id, results.empty_result(job.call.era))
 
@@ -336,7 +452,8 @@ class Connection:
         news = News(self._catalog, self._access, job.send, key, lists=lists, tools=tools)
         subscription = self._server.watcher.subscribe(news, wanted.resource_subscriptions, list_changes=lists or tools)
         self._listens[key] = (job.call.id, subscription)
-        if job.running is not None and not job.running.settle():
+        running = job.running or self._running.get(key)
+        if running is not None and not running.settle():
             del self._listens[key]
             subscription.close()
             return
@@ -361,16 +478,24 @@ class Connection:
 
     def _subscription_of_client(self) -> Subscription:
         """Give the one subscription of a legacy client: its URIs, and the lists."""
+        return self._subscription or self._open_subscription()
+
+    def _open_subscription(self) -> Subscription:
+        # Without the lock: providers are asked, and `close` must not wait for them.
+        news = News(self._catalog, self._access, self._send, lists=True, tools=self._catalog.calls)
+        made = self._server.watcher.subscribe(news, list_changes=True)
         with self._opening:
-            if self._is_closed:
-                raise ProviderError("The conversation has ended", word="unavailable")
-            if self._subscription is None:
-                news = News(self._catalog, self._access, self._send, lists=True, tools=self._catalog.calls)
-                self._subscription = self._server.watcher.subscribe(news, list_changes=True)
-                if self._has_listed:
-                    # The client did not wait for us: what changed since then nobody knows.
-                    news(LIST)
-            return self._subscription
+            if self._subscription is None and not self._is_closed:
+                self._subscription = made
+            kept: Subscription | None = self._subscription
+        if kept is not made:
+            made.close()
+        elif self._has_listed:
+            # The client did not wait for us: what changed since then nobody knows.
+            news(LIST)
+        if kept is None:
+            raise ProviderError("The conversation has ended", word="unavailable")
+        return kept
 
 
 _OWN: Final[Mapping[str, Callable[[Connection, Job], bytes | None]]] = {
@@ -385,6 +510,12 @@ _OWN: Final[Mapping[str, Callable[[Connection, Job], bytes | None]]] = {
     "notifications/initialized": Connection._initialized,
 }
 """What depends on the conversation; all else is `Answers`'."""
+
+
+def _group(call: methods.Call) -> str:
+    """Return which calls wait for the same provider as this one, as far as that is known without asking anybody."""
+    uri: str | None = getattr(call.params, "uri", None)
+    return f"{call.method} {uri.partition(':')[0].lower()}" if uri else call.method
 
 
 def _progress_of(call: methods.Call, send: Send) -> TellProgress | None:

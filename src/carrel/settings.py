@@ -12,7 +12,7 @@ from types import NoneType, UnionType
 from typing import Any, Literal, Union, get_args, get_origin, get_type_hints
 
 from carrel.errors import ConfigError
-from carrel.provider import Exposure, Place, Places, Program, Project, Section, ToolLevel
+from carrel.provider import OUTSIDE, Ceiling, Exposure, Injection, Place, Places, Program, Project, Section, ToolLevel
 from carrel.value import Value
 
 
@@ -197,6 +197,17 @@ def _in_words(kind: Any) -> str:
     return _WORDS.get(getattr(kind, "__supertype__", kind), "another kind of value")
 
 
+def raises_bound(kind: Any, value: object, standing: object) -> str:
+    """Return why a project file's value counts only when the file is trusted, if it raises a bound; else nothing."""
+    if kind is Ceiling and isinstance(value, int) and isinstance(standing, int) and value > standing:
+        return f"it raises a bound of {standing}"
+    is_more = kind == Injection and _INJECTIONS.index(value) > _INJECTIONS.index(standing)
+    return "it puts the project's text into the instructions" if is_more else ""
+
+
+_INJECTIONS: tuple[object, ...] = (False, "trusted", True)
+
+
 def needs_trust(kind: Any, value: object, is_outside: Callable[[str], bool]) -> str:
     """Say why a project file's value counts only when the file is trusted; empty if it always counts."""
     if kind is Program:
@@ -211,7 +222,7 @@ def needs_trust(kind: Any, value: object, is_outside: Callable[[str], bool]) -> 
         places = value.split(os.pathsep) if isinstance(value, str) else []
         return next(filter(None, (needs_trust(Place, place, is_outside) for place in places)), "")
     if kind is Place:
-        return "it names a place outside the project" if isinstance(value, str) and is_outside(value) else ""
+        return OUTSIDE if isinstance(value, str) and is_outside(value) else ""
     if kind == ToolLevel:
         return "" if value in ("off", "read") else "it turns on tools that write"
     if get_origin(kind) is Literal:

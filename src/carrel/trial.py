@@ -11,7 +11,7 @@ from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping
 from pathlib import Path
 from time import monotonic
-from typing import Any, Final, NamedTuple
+from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 from carrel.catalog import Catalog
 from carrel.client import Client, EraName
@@ -29,6 +29,9 @@ from carrel.template import UriTemplate
 from carrel.transports.memory import Memory
 from carrel.uri import decode, scheme_of, split_query
 from carrel.watch import Watcher
+
+if TYPE_CHECKING:
+    from carrel.providers.objects import ObjectProvider
 
 ERAS: Final[tuple[EraName, ...]] = ("modern", "legacy")
 VERSIONS: Final[Mapping[EraName, str]] = {"modern": MODERN_VERSION, "legacy": LATEST_LEGACY}
@@ -62,9 +65,14 @@ class Trial:
     """One provider, served, with clients of one era. What the clients hear is kept, beside the method it answers."""
 
     def __init__(self, provider: Provider | Capable, era: EraName, *, poll_s: float, deadline_s: float) -> None:
-        self.provider = served = _as_provider(provider, poll_s, deadline_s)
+        self._object: ObjectProvider | None = None
+        self.provider: Provider
+        if isinstance(provider, Capable):
+            self.provider = self._object = _serve(provider, poll_s, deadline_s)
+        else:
+            self.provider = provider
         self.era = era
-        self.catalog = Catalog([served])
+        self.catalog = Catalog([self.provider])
         self.heard: list[tuple[bytes, str]] = []
         self._watcher = Watcher(self.catalog, poll_s)
         self._server = Server(self.catalog, self._watcher)
@@ -72,6 +80,20 @@ class Trial:
         self._before = frozenset(threading.enumerate())
         self._clients: list[Client] = []
         self.client = self.connect()
+
+    def check_capabilities(self) -> None:
+        """Fail if the capabilities of an object cannot be understood, or are others the second time."""
+        for first, second in () if self._object is None else (self._object.declared_twice(),):
+            fault = first.fault or second.fault
+            assert not fault, fault
+            told = f"capabilities() gave {list(first.words)}, then {list(second.words)}"
+            assert first.words == second.words, f"{told}; they must not change"
+
+    def check_lists(self) -> None:
+        """Fail if a list of an object raises, is no list, or has entries that cannot be served."""
+        list(self.provider.entries())
+        faults = () if self._object is None else self._object.list_faults()
+        assert not faults, "; ".join(faults)
 
     def connect(self) -> Client:
         """Give a further client."""
@@ -166,10 +188,8 @@ class Trial:
         return [place + end for place in places for end in _HOSTILE]
 
 
-def _as_provider(given: Provider | Capable, poll_s: float, deadline_s: float) -> Provider:
+def _serve(given: Capable, poll_s: float, deadline_s: float) -> "ObjectProvider":
     """Serve an object as it would be served, with the times of the trial."""
-    if not isinstance(given, Capable):
-        return given
     from carrel.providers.objects import serve_object  # only for objects
 
     return serve_object(given, poll_s=poll_s, timeout_s=deadline_s, list_ttl_s=0.0)

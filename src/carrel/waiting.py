@@ -74,7 +74,7 @@ class Waiting:
         try:
             return self._looks_called_for()
         except OSError as error:
-            log.warning("whether %s has data here cannot be told: %s", self.name, error)
+            log.debug("whether %s has data here cannot be told: %s", self.name, error)
             return False
 
     def _awake(self) -> Catalog:

@@ -8,6 +8,7 @@ import threading
 from collections.abc import Callable, Sequence
 from contextlib import suppress
 from functools import partial
+from math import inf
 
 from carrel.boundary import attempt
 from carrel.errors import ProtocolError, ProviderError, RequestError
@@ -95,7 +96,7 @@ def _stop(stops: Sequence[Callable[[], None]]) -> None:
 class Work:
     """A call that may wait: `run` it on a thread that can; one that `is_patient` gets a thread of its own, and time."""
 
-    __slots__ = ("_busy", "_late", "_run", "_running", "deadline_s", "is_patient", "owner")
+    __slots__ = ("_busy", "_late", "_run", "_running", "at_most_s", "deadline_s", "is_patient", "owner")
 
     def __init__(
         self,
@@ -105,12 +106,17 @@ class Work:
         busy: Callable[[], bytes | None],
         *,
         deadline_s: float = 0.0,
+        at_most_s: float = inf,
         is_patient: bool = False,
         owner: str = "",
     ) -> None:
-        """Make it. `deadline_s` is the time it may take where that is more than usual; `owner` is who is waited for."""
+        """Make it. `deadline_s` is the time it may take where that is more than usual, `at_most_s` where it is less.
+
+        `owner` names the provider that is waited for.
+        """
         self.owner = owner
         self.deadline_s = deadline_s
+        self.at_most_s = at_most_s
         self.is_patient = is_patient
         self._running = running
         self._run = run

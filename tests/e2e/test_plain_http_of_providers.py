@@ -51,6 +51,18 @@ def test_a_tree_is_sent_whole_and_then_not_again(address: str) -> None:
     assert (again.status, again.body) == (304, b"")
 
 
+def test_headers_say_of_a_tree_what_a_read_over_mcp_says(address: str) -> None:
+    whole = get(address, "scopes/tree/project-alpha?depth=2").headers
+    part = get(address, "scopes/tree/project-alpha?limit=1&max_nodes=2").headers
+    cut = get(address, "scopes/tree/project-alpha?max_nodes=2").headers
+
+    names = ("Carrel-Depth", "Carrel-Nodes", "Carrel-Truncated", "Carrel-Next")
+    assert [whole[name] for name in names] == ["2", "6", "false", None]
+    following = "scopes://tree/project-alpha?skip=1&limit=1&max_nodes=2"
+    assert [part[name] for name in names] == ["1", "2", "false", following]
+    assert [cut[name] for name in names] == ["1", "2", "true", None]
+
+
 @pytest.mark.parametrize(
     ("path", "status", "body"),
     [

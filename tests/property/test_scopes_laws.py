@@ -14,7 +14,7 @@ from hypothesis.stateful import RuleBasedStateMachine, invariant, precondition, 
 from carrel.catalog import Catalog
 from carrel.errors import BadArgument, NotFound, RequestError
 from carrel.model import Reading
-from carrel.providers.scopes import queries, transfer, tree, values, writing
+from carrel.providers.scopes import intake, queries, transfer, tree, values, writing
 from carrel.providers.scopes.faults import ScopeError
 from carrel.providers.scopes.parameters import Wanted, parse_wanted, read_integer
 from carrel.providers.scopes.store import Store, blank
@@ -255,7 +255,7 @@ class Scopes(RuleBasedStateMachine):
             assert connection is not None
             lines = list(transfer.export(connection, None))
             other.execute("BEGIN")
-            transfer.take_in(other, self.now, transfer.parse(lines), "fail")
+            intake.take_in(other, self.now, transfer.parse(lines), "fail")
             assert list(transfer.export(other, None)) == lines
 
     @invariant()

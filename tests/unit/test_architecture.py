@@ -25,14 +25,17 @@ PACKAGE = Path(__file__).parents[2] / "src" / "carrel"
 VALUES = frozenset(
     {
         "addresses",
+        "cancellation",
         "digest",
         "errors",
         "hurry",
         "limits",
         "model",
+        "printable",
         "remembering",
         "template",
         "times",
+        "toml",
         "uri",
         "value",
         "version",
@@ -48,15 +51,18 @@ DOMAIN = frozenset(
         "data_folder",
         "denial",
         "facets",
+        "git",
         "interests",
         "lines",
         "listing",
+        "marks",
         "nearest",
         "openat2",
         "patterns",
         "permissions",
         "private",
         "provider",
+        "renewal",
         "routing",
         "sandbox",
         "shortlist",
@@ -98,7 +104,14 @@ HTTP_ROOMS = frozenset(
         "transports.sse",
     }
 )
-TRANSPORTS = HTTP_ROOMS | {"transports.child", "transports.memory", "transports.stdio", "transports.workers"}
+TRANSPORTS = HTTP_ROOMS | {
+    "transports.child",
+    "transports.ending",
+    "transports.memory",
+    "transports.reading",
+    "transports.stdio",
+    "transports.workers",
+}
 PROVIDERS = frozenset(
     {
         "providers.alc",
@@ -114,7 +127,7 @@ PROVIDERS = frozenset(
 )
 SETUP = frozenset({"config", "detect", "fetching", "finding", "jwts", "settings", "tokens", "trust"})
 
-FOLDERS = frozenset({"cli"}) | PROVIDERS
+FOLDERS = frozenset({"cli", "git"}) | PROVIDERS
 """Rooms that may be a folder; the modules in it may import one another and count as one room."""
 
 FOR_A_PROVIDER = VALUES | {
@@ -122,10 +135,13 @@ FOR_A_PROVIDER = VALUES | {
     "data_folder",
     "denial",
     "facets",
+    "git",
+    "marks",
     "patterns",
     "private",
     "processes",
     "provider",
+    "renewal",
     "sandbox",
     "watch",
 }
@@ -151,7 +167,12 @@ MAY_IMPORT: Mapping[str, frozenset[str]] = {
     "work": VALUES | {"boundary"},
     "transports": NOTHING,
     **dict.fromkeys(TRANSPORTS, VALUES | DOMAIN | PROTOCOL | JOINING | {"transports.workers"}),
-    **dict.fromkeys(HTTP_ROOMS, VALUES | DOMAIN | PROTOCOL | JOINING | HTTP_ROOMS | {"transports.workers"}),
+    **dict.fromkeys(
+        HTTP_ROOMS, VALUES | DOMAIN | PROTOCOL | JOINING | HTTP_ROOMS | {"transports.ending", "transports.workers"}
+    ),
+    "transports.ending": VALUES,
+    "transports.reading": VALUES | PROTOCOL | {"server", "transports.workers", "work"},
+    "transports.stdio": VALUES | PROTOCOL | {"server", "transports.ending", "transports.reading", "transports.workers"},
     "transports.workers": VALUES | {"work"},
     "providers": NOTHING,
     **dict.fromkeys(PROVIDERS, FOR_A_PROVIDER),
@@ -173,14 +194,15 @@ HOMES: Mapping[str, tuple[str, ...]] = {
     "_sha2": ("digest",),
     "_sha256": ("digest",),
     "click": ("cli",),
+    "dulwich": ("git",),
     "httptools": HTTP,
     "joserfc": ("jwts",),
     "msgspec": ("protocol", "config", "value"),
     "numpy": ("providers.sage.semantic",),
     "pytest": ("testing",),
     "rich": ("cli",),
-    "tree_sitter": ("providers.alc.lua",),
-    "tree_sitter_lua": ("providers.alc.lua",),
+    "tree_sitter": ("providers.alc",),
+    "tree_sitter_lua": ("providers.alc",),
     "uvicorn": HTTP,
     "uvloop": HTTP,
     "watchfiles": ("providers.workspace",),
@@ -197,7 +219,7 @@ OUTSIDE_WORLD = frozenset(
 NO_CLOCK = frozenset({"gmtime", "strftime"})
 """What `time` has that only turns one spelling of a time into another."""
 
-CATCH_ALL = ("boundary", "cli", "providers.objects")
+CATCH_ALL = ("boundary", "cli", "git", "providers.objects")
 """Where everything may be caught: the last boundaries, once each."""
 
 MAX_FILE_LINES = 600

@@ -419,7 +419,7 @@ def test_who_trusts_a_file_that_is_passed_over_is_told_why_it_is(run: Any, proje
     link = project.resolve() / "carrel.toml"
     link.symlink_to(tmp_path / "elsewhere.toml")
 
-    assert run("trust").err.endswith(f"; {link} is passed over: it is a link that leads out of its folder\n")
+    assert run("trust").err.endswith(f"; {link.name} is passed over: it is a link that leads out of its folder\n")
 
 
 @pytest.mark.parametrize("words", [("lss",), ("cat",), ("cat", "x:", "--start", "-1"), ("ls", "--limit", "0")])

@@ -1,12 +1,16 @@
 """`carrel run` and `carrel tail`: the terminal as always, and the log for everybody."""
 
+import fcntl
 import os
 import pty
 import re
 import select
+import shutil
 import signal
+import struct
 import subprocess
 import sys
+import termios
 import threading
 from collections.abc import Callable, Iterator
 from pathlib import Path
@@ -257,3 +261,87 @@ def test_what_is_typed_at_the_terminal_interrupts_once(project: Path, environmen
 
     written = [line for line in shown.replace(b"^C", b"").split(b"\r\n") if not line.startswith(b"carrel: ")]
     assert (written, code) == ([b"ready", b"1", b""], 0)
+
+
+# Programs that read their keys from the terminal they write to
+
+
+def paged(
+    command: list[str], cwd: Path, environment: dict[str, str], mark: bytes, keys: Iterator[bytes]
+) -> tuple[bytes, int, int]:
+    """Run a command at a terminal of 24 lines, and type the next key whenever it shows `mark`.
+
+    Give what it showed, its code, and what the terminal does with keys afterwards.
+    """
+    pid, terminal = pty.fork()
+    if pid == 0:
+        os.chdir(cwd)
+        os.execvpe(command[0], command, environment)
+    fcntl.ioctl(terminal, termios.TIOCSWINSZ, struct.pack("4H", 24, 80, 0, 0))
+    guard = threading.Timer(20, os.kill, (pid, signal.SIGKILL))
+    guard.start()
+    shown, seen = b"", 0
+    while True:
+        try:
+            shown += os.read(terminal, 4_096)
+        except OSError:
+            break
+        if mark in shown[seen:]:
+            seen = len(shown)
+            os.write(terminal, next(keys, b""))
+    guard.cancel()
+    code = os.waitstatus_to_exitcode(os.waitpid(pid, 0)[1])
+    ways = termios.tcgetattr(terminal)[3]
+    os.close(terminal)
+    return shown, code, ways
+
+
+@pytest.fixture(name="pager")
+def pager_environment(environment: dict[str, str], project: Path) -> dict[str, str]:
+    (project / "long.txt").write_text("".join(f"line {number}\n" for number in range(1_000)), encoding="utf-8")
+    return {**environment, "TERM": "xterm", "LESS": "-PKEYS", "PAGER": "less", "GIT_PAGER": "less"}
+
+
+@pytest.mark.skipif(shutil.which("less") is None, reason="there is no less here")
+def test_a_pager_gets_its_keys_and_leaves_the_terminal_as_it_was(
+    carrel: Carrel, project: Path, pager: dict[str, str]
+) -> None:
+    command = [*CARREL, "run", "--", "less", "long.txt"]
+    shown, code, ways = paged(command, project, pager, b"KEYS", iter([b" ", b"q"]))
+
+    assert code == 0
+    assert b"line 30" in shown
+    assert ways & termios.ICANON
+    assert ways & termios.ECHO
+    assert b"line 30" in carrel("tail", *listed(carrel)).stdout
+
+
+@pytest.mark.skipif(shutil.which("less") is None, reason="there is no less here")
+def test_the_pager_of_git_log_ends_when_q_is_typed(project: Path, pager: dict[str, str]) -> None:
+    git = ["git", "-c", "user.name=a", "-c", "user.email=a@example.com"]
+    subprocess.run([*git, "init", "-q"], cwd=project, env=pager, check=True)
+    message = "".join(f"line {number}\n\n" for number in range(100))
+    subprocess.run([*git, "commit", "-q", "--allow-empty", "-m", message], cwd=project, env=pager, check=True)
+    shown, code, _ = paged([*CARREL, "run", "--", "git", "log"], project, pager, b"KEYS", iter([b"q"]))
+
+    assert code == 0
+    assert b"line 3" in shown
+
+
+@pytest.mark.skipif(shutil.which("less") is None, reason="there is no less here")
+def test_a_pager_whose_input_is_a_pipe_gets_its_keys_too(project: Path, pager: dict[str, str]) -> None:
+    script = f"cat long.txt | {' '.join(CARREL)} run -- less"
+    shown, code, _ = paged(["sh", "-c", script], project, pager, b"KEYS", iter([b" ", b"q"]))
+
+    assert code == 0
+    assert b"line 30" in shown
+
+
+@pytest.mark.skipif(shutil.which("less") is None, reason="there is no less here")
+def test_a_pager_is_stopped_and_goes_on(project: Path, pager: dict[str, str]) -> None:
+    """A shell with job control: Ctrl-Z stops pager and `carrel run` together, `fg` brings both back."""
+    script = f"set -m; {' '.join(CARREL)} run -- less long.txt; echo stopped; fg >/dev/null; echo code $?"
+    shown, code, _ = paged(["bash", "-c", script], project, pager, b"KEYS", iter([b"\x1a", b" ", b"q"]))
+
+    assert (code, shown.rstrip().endswith(b"code 0")) == (0, True), shown
+    assert b"line 30" in shown

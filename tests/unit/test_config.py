@@ -3,6 +3,7 @@
 import contextlib
 import errno
 import os
+from os.path import relpath
 from pathlib import Path
 
 import pytest
@@ -125,7 +126,7 @@ def test_memory_in_a_home_is_served_without_serving_the_home(home: Path) -> None
     (home / "notes").mkdir()
 
     assert load(home / "notes", home).elsewhere() == [
-        "../.sage (memory) is not served here; to serve it: carrel serve --set sage.folder=~/.sage"
+        "../.sage (memory) is not served here; to serve it: carrel serve --set sage.dir=~/.sage"
     ]
 
 
@@ -381,7 +382,7 @@ def test_a_file_that_another_user_put_into_a_shared_folder_is_passed_over_and_na
     loaded = load(project / "mine", home)
 
     assert (loaded.files, loaded.root) == ([], str(project / "mine"))
-    assert loaded.notes == (f"{placed} is passed over: it belongs to another user",)
+    assert loaded.notes == (f"{relpath(placed, loaded.root)} is passed over: it belongs to another user",)
 
 
 def lock_away(path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -405,7 +406,7 @@ def test_a_file_of_another_user_that_cannot_be_read_is_passed_over_too(
         load(project, home)
     give_away(placed, monkeypatch)
 
-    assert load(project, home).notes == (f"{placed} is passed over: it belongs to another user",)
+    assert load(project, home).notes == (f"{relpath(placed, project)} is passed over: it belongs to another user",)
 
 
 @pytest.mark.parametrize("name", ["carrel.toml", "pyproject.toml"])
@@ -421,7 +422,7 @@ def test_a_file_in_a_folder_of_another_user_is_passed_over_and_named(
     loaded = load(project / "mine", home)
 
     assert (loaded.files, loaded.root) == ([], str(project / "mine"))
-    assert loaded.notes == (f"{placed} is passed over: its folder belongs to another user",)
+    assert loaded.notes == (f"{relpath(placed, loaded.root)} is passed over: its folder belongs to another user",)
 
 
 def test_a_git_folder_of_another_user_makes_no_root(project: Path, home: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -461,7 +462,8 @@ def test_a_link_to_a_trusted_file_elsewhere_is_passed_over_and_named(project: Pa
     loaded = load(project / "clone", home)
 
     assert (loaded.files, loaded.is_trusted) == ([], False)
-    assert loaded.notes == (f"{link} is passed over: it is a link that leads out of its folder",)
+    noted = ("carrel.toml is passed over: it is a link that leads out of its folder",)
+    assert loaded.notes == (noted if name == "carrel.toml" else ())
     assert not TrustStore({"HOME": str(home)}).is_trusted(str(link), sha256(link.read_bytes()).hexdigest())
 
 
@@ -495,7 +497,10 @@ def test_a_link_of_another_user_is_passed_over_wherever_it_leads(
 
     loaded = load(project, home)
 
-    assert (loaded.files, loaded.notes) == ([], (f"{link} is passed over: it belongs to another user",))
+    assert (loaded.files, loaded.notes) == (
+        [],
+        (f"{relpath(link, loaded.root)} is passed over: it belongs to another user",),
+    )
 
 
 @pytest.mark.parametrize(

@@ -4,14 +4,14 @@ import asyncio
 import json
 import threading
 from base64 import b64encode
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
 import pytest
 
 from carrel.catalog import Catalog
 from carrel.hurry import take_a_while
-from carrel.model import Reading, Text, ToolResult
+from carrel.model import Reading, Resource, Text, Tool, ToolResult
 from carrel.permissions import Access
 from carrel.provider import Call
 from carrel.server import Server
@@ -33,7 +33,7 @@ from tests.http_asking import (
     post,
     run,
 )
-from tests.memory_provider import Eventful, Gated, Memory, Shelf
+from tests.memory_provider import Counted, Eventful, Gated, Memory, Shelf
 from tests.schemas import check
 from tests.waiting import PATIENCE_S, until
 
@@ -293,6 +293,8 @@ def test_progress_comes_on_a_stream_before_the_answer(app: App, era: str) -> Non
 class Mixed(Shelf):
     """Takes a while for reads of `slow`; remembers which reads were made on the event loop."""
 
+    quick = True
+
     def __init__(self) -> None:
         super().__init__("mixed", {"quick": "quick text", "slow": "slow text"})
         self.is_on_loop: dict[str, bool] = {}
@@ -332,7 +334,81 @@ def test_only_a_read_that_takes_a_while_leaves_the_event_loop(way: str) -> None:
         app.end()
 
     run(talk)
-    assert mixed.is_on_loop == {"quick": True, "slow": False}
+    # The reads of a batch share one answer, and one thread.
+    assert mixed.is_on_loop == {"quick": way != "batch", "slow": False}
+
+
+class Unmarked(Counted):
+    """Does not say that it is quick; remembers which calls were made on the event loop."""
+
+    def __init__(self) -> None:
+        super().__init__("plain", {"a": "text"})
+        self.is_on_loop: dict[str, bool] = {}
+
+    def _note(self, what: str) -> None:
+        is_on_loop = threading.current_thread() is threading.main_thread()
+        self.is_on_loop[what] = self.is_on_loop.get(what, False) or is_on_loop
+
+    def read(self, path: str) -> Reading | Text:
+        self._note("read")
+        return super().read(path)
+
+    def entries(self, after: str = "") -> Iterator[Resource]:
+        self._note("entries")
+        return super().entries(after)
+
+    def instructions(self) -> str:
+        self._note("instructions")
+        return "Read me."
+
+    def complete(self, template: str, variable: str, value: str, context: Mapping[str, str]) -> Sequence[str]:
+        self._note("complete")
+        return ("a",)
+
+    def fingerprint(self, uri: str) -> str | None:
+        self._note("fingerprint")
+        return super().fingerprint(uri)
+
+    def tools(self) -> Sequence[Tool]:
+        self._note("tools")
+        return ()
+
+    def call(self, name: str, arguments: Mapping[str, object], call: Call) -> ToolResult:
+        raise NotImplementedError
+
+
+def test_a_provider_that_does_not_say_that_it_is_quick_is_never_called_on_the_event_loop() -> None:
+    plain = Unmarked()
+    app = application(plain)
+
+    async def talk() -> None:
+        reply = await ask(app, "POST", "/mcp", JSON, legacy("initialize", INITIALIZE))
+        assert reply.json["result"]["instructions"] == "Read me."
+        session = {**JSON, "Mcp-Session-Id": reply.headers["mcp-session-id"]}
+        completed = {
+            "ref": {"type": "ref/resource", "uri": "plain:///{+path}"},
+            "argument": {"name": "path", "value": ""},
+        }
+        for method, params in (
+            ("resources/read", {"uri": "plain:///a"}),
+            ("resources/list", {}),
+            ("resources/templates/list", {}),
+            ("resources/subscribe", {"uri": "plain:///a"}),
+            ("resources/unsubscribe", {"uri": "plain:///a"}),
+            ("completion/complete", completed),
+            ("tools/list", {}),
+        ):
+            reply = await ask(app, "POST", "/mcp", session, legacy(method, params))
+            assert "result" in reply.json, (method, reply.body)
+        headers = modern_headers("server/discover")
+        assert (await ask(app, "POST", "/mcp", headers, modern("server/discover"))).status == 200
+        assert (await ask(app, "GET", "/plain/a")).body == b"text"
+        app.end()
+
+    run(talk)
+    assert plain.is_on_loop == dict.fromkeys(
+        ("read", "entries", "instructions", "complete", "fingerprint", "tools"), False
+    )
 
 
 # Listening

@@ -199,6 +199,7 @@ def test_what_asks_those_who_may_wait_is_read_elsewhere_too() -> None:
     readers = set()
 
     class Asking(Shelf):
+        quick = True
         asks_others = True
 
         def read(self, path: str) -> Reading | Text:

@@ -218,7 +218,7 @@ def test_work_of_a_client_that_left_before_it_began_makes_room() -> None:
 def test_what_a_function_gave_as_its_time_ran_out_is_given_or_discarded_never_both() -> None:
     async def talk() -> None:
         discarded: list[str] = []
-        errand = _Errand(Access("one"), lambda: "reading", discarded.append)
+        errand = _Errand(Access("one"), lambda: "reading", discarded.append, lambda: False)
         errand.run()
         errand.settle(None)
         errand.settle(None)

@@ -370,11 +370,20 @@ def test_calls_that_wait_and_calls_that_do_not_are_answered_in_order() -> None:
     assert [json.loads(part.split(b"\r\n\r\n")[1])["id"] for part in answer.split(b"HTTP/1.1 ")[1:]] == [*range(6)]
 
 
-def test_what_is_no_http_is_refused_after_the_answers_to_what_came_before() -> None:
+@pytest.mark.parametrize("is_quick", [True, False])
+def test_what_is_no_http_is_refused_after_the_answers_to_what_came_before(is_quick: bool) -> None:
     call = posted("resources/read", {"uri": "test:///plain"}, 1)
-    with listening(application(Memory())) as port:
+    memory = Memory()
+    memory.quick = is_quick
+    with listening(application(memory)) as port:
         answers = raw(port, call + call + b"\0\0\0\r\n\r\n")
     assert [part[:3] for part in answers.split(b"HTTP/1.1 ")[1:]] == [b"200", b"200", b"400"]
+
+
+def test_a_plain_read_before_what_is_no_http_is_answered_too() -> None:
+    with listening(application(Memory())) as port:
+        answers = raw(port, b"GET /test/plain HTTP/1.1\r\nHost: localhost\r\n\r\n\0garbage\r\n\r\n")
+    assert [part[:3] for part in answers.split(b"HTTP/1.1 ")[1:]] == [b"200", b"400"]
 
 
 def test_a_call_in_small_parts_is_answered_as_one_in_one_part() -> None:

@@ -4,6 +4,7 @@ import contextlib
 import json
 import os
 import queue
+import re
 import signal
 import subprocess
 import sys
@@ -11,6 +12,7 @@ import threading
 from collections.abc import Callable, Iterator
 from functools import partial
 from pathlib import Path
+from time import monotonic
 from typing import Any, NamedTuple
 
 import pytest
@@ -21,12 +23,14 @@ from carrel.cli.serve_http import is_own
 from carrel.client import Client, EraName
 from carrel.desk import Desk, open_desk
 from carrel.errors import BadArgument, ConfigError, NotFound, ProviderError, RemoteError
-from carrel.model import Reading, Text
+from carrel.model import Reading, Resource, Text
 from carrel.peer import Transport
+from carrel.permissions import Access, ActingAs
 from carrel.provider import Provider
 from carrel.providers.guide import Guide
-from carrel.providers.mounts import Mount, MountSettings
+from carrel.providers.mounts import ListMemory, Mount, MountSettings
 from carrel.providers.mounts import link as link_module
+from carrel.providers.mounts.naming import Snapshot
 from carrel.providers.objects import serve_object
 from carrel.server import Server
 from carrel.testing import ProviderContract
@@ -798,6 +802,188 @@ def test_a_slow_server_joins_later_and_the_first_list_says_that_it_is_stale(
 
     assert (len(first["resources"]), first["ttlMs"]) == (3, 0)
     assert (second["resources"][3]["uri"], second["ttlMs"]) == ("pid://me", 1_000)
+
+
+# A server that hangs, and lists that are remembered
+
+
+def test_a_server_that_hangs_holds_up_no_list_and_is_stale_in_health(project: Path) -> None:
+    desk = desk_of(project, "[mounts.pid]", command(), "era = 'legacy'", "refresh_s = 0", "timeout_s = 10")
+    with Client.to(desk.server) as client:
+        pid = int(text_of(client, "pid://me").split()[0])
+        os.kill(pid, signal.SIGSTOP)
+        began = monotonic()
+        lists = [[entry.uri for entry in client.resources()][3:] for _ in range(3)]
+        took_s = monotonic() - began
+        hung = health_of(client, "pid")
+        os.kill(pid, signal.SIGCONT)
+        until(lambda: list(client.resources()) and health_of(client, "pid")["state"] == "up")
+    desk.close()
+
+    assert lists == [["pid://me"]] * 3
+    assert took_s < 5
+    assert hung["state"] == "stale"
+    assert re.fullmatch(r"the mount gives no list, asked \d s ago; the last one is served", hung["problems"][0])
+
+
+def test_a_server_that_gave_no_list_in_time_is_not_waited_for_again(project: Path) -> None:
+    desk = desk_of(project, "[mounts.pid]", command(), "era = 'legacy'", "refresh_s = 0", "timeout_s = 0.4")
+    with Client.to(desk.server) as client:
+        pid = int(text_of(client, "pid://me").split()[0])
+        os.kill(pid, signal.SIGSTOP)
+        assert [entry.uri for entry in client.resources()][3:] == ["pid://me"]
+        said = "the mount gives no list; the last one is served"
+        until(lambda: said in health_of(client, "pid")["problems"])
+        assert [entry.uri for entry in client.resources()][3:] == ["pid://me"]
+        os.kill(pid, signal.SIGCONT)
+        until(lambda: list(client.resources()) and health_of(client, "pid")["state"] == "up")
+    desk.close()
+
+
+def health_of(client: Client, name: str) -> dict[str, Any]:
+    providers = json.loads(text_of(client, "carrel://health"))["providers"]
+    [found] = [one for one in providers if one["name"] == name]
+    assert isinstance(found, dict)
+    return found
+
+
+@pytest.fixture(name="gate")
+def closed_gate(project: Path) -> Path:
+    """A pipe that a server of `gated` waits for before it says a word; its first start finds it open."""
+    gate = project / "gate"
+    os.mkfifo(gate)
+    return gate
+
+
+def gated(project: Path) -> str:
+    script = f"import os\nif os.path.exists({str(project / 'closed')!r}): open({str(project / 'gate')!r}).read()\n"
+    with_template = SERVER.replace(
+        'elif method == "resources/read" and',
+        'elif method == "resources/templates/list":\n'
+        '        say(id=number, result={"resourceTemplates": [{"uriTemplate": "pid://by/{x}", "name": "by"}]})\n'
+        '    elif method == "resources/read" and',
+    )
+    return command(script + with_template)
+
+
+def run_once(project: Path, *lines: str, **variables: str) -> None:
+    desk = desk_of(project, "[mounts.slow]", gated(project), "era = 'legacy'", *lines, **variables)
+    with Client.to(desk.server) as client:
+        assert [entry.uri for entry in client.resources()][3:] == ["pid://me"]
+    desk.close()
+    (project / "closed").touch()
+
+
+def reopened(project: Path, *lines: str, **variables: str) -> Desk:
+    """Open the desk anew, without waiting for the mount."""
+    text = "\n".join(("[mounts.slow]", gated(project), "era = 'legacy'", *lines))
+    (project / "carrel.toml").write_text(text, encoding="utf-8")
+    environment = {"HOME": str(project.parent), "PATH": os.environ["PATH"], **variables}
+    trust(project / "carrel.toml", environment)
+    return open_desk(config.load(str(project), environment, [("server", "without", "workspace")]))
+
+
+def test_the_first_list_after_a_start_has_what_a_slow_server_listed_the_last_time(project: Path, gate: Path) -> None:
+    run_once(project)
+    desk = reopened(project)
+    with Client.to(desk.server) as client:
+        began = monotonic()
+        first = client.request("resources/list")
+        took_s = monotonic() - began
+        templates = [one.uri_template for one in client.templates()]
+        threading.Thread(target=gate.write_text, args=["go"]).start()
+        pid, folder, *_ = text_of(client, "pid://me").split()
+    desk.close()
+
+    assert ([one["uri"] for one in first["resources"]][3:], first["ttlMs"]) == (["pid://me"], 0)
+    assert "pid://by/{x}" in templates
+    assert took_s < 1.5
+    assert (pid.isdigit(), folder) == (True, str(project))
+
+
+@pytest.mark.parametrize(
+    ("lines", "variables"),
+    [
+        (("cwd = 'other'",), {"TOKEN": "a"}),
+        (("env = { A = '1' }",), {"TOKEN": "a"}),
+        (("env = { A = '${TOKEN}' }",), {"TOKEN": "b"}),
+    ],
+)
+def test_another_configuration_does_not_get_the_remembered_list(
+    project: Path, gate: Path, monkeypatch: pytest.MonkeyPatch, lines: tuple[str, ...], variables: dict[str, str]
+) -> None:
+    monkeypatch.setattr("carrel.providers.mounts.provider.FIRST_LIST_S", 0.1)
+    (project / "other").mkdir()
+    run_once(project, *(("env = { A = '${TOKEN}' }",) if variables["TOKEN"] == "b" else ()), TOKEN="a")
+    desk = reopened(project, *lines, **variables)
+    with Client.to(desk.server) as client:
+        assert [entry.uri for entry in client.resources()][3:] == []
+    gate.write_text("go", encoding="utf-8")
+    desk.close()
+
+
+def test_what_is_remembered_is_private_and_another_s_file_is_not_believed(project: Path, gate: Path) -> None:
+    run_once(project)
+    [kept] = (project.parent / ".cache" / "carrel" / "mounts").iterdir()
+    assert (kept.stat().st_mode & 0o777, kept.parent.stat().st_mode & 0o777) == (0o600, 0o700)
+
+    elsewhere = project / "elsewhere.json"
+    kept.rename(elsewhere)
+    kept.symlink_to(elsewhere)
+    desk = reopened(project)
+    assert desk.catalog.mounted[1].provider.schemes == ()
+    gate.write_text("go", encoding="utf-8")
+    desk.close()
+
+
+def test_a_remembered_list_is_for_those_who_may_read_it(project: Path, gate: Path) -> None:
+    run_once(project)
+    desk = reopened(project)
+    with ActingAs(Access("guest", frozenset({"other:read"}))):
+        listed = [entry.uri for entry in desk.catalog.entries()]
+    gate.write_text("go", encoding="utf-8")
+    desk.close()
+
+    assert "pid://me" not in listed
+
+
+def test_a_remembered_list_whose_scheme_is_taken_by_now_is_not_served(project: Path, gate: Path) -> None:
+    memory = ListMemory(str(project), "birds")
+    memory.save(Snapshot((Resource("shelf://a", "a"),)), "")
+    mount = Mount("birds", MountSettings(["x"]), broken, memory=memory, taken_now=lambda: frozenset({"shelf"}))
+    mount.begin()
+    schemes = mount.schemes
+    mount.close()
+
+    assert schemes == ()
+
+
+def test_what_is_remembered_is_bounded(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("carrel.providers.mounts.memory.MAX_FILES", 2)
+    many = tuple(Resource(f"many://{number}", "x") for number in range(5_000))
+    for name in "abc":
+        ListMemory(str(tmp_path), name).save(Snapshot(many), "")
+    kept = ListMemory(str(tmp_path), "c").load()
+
+    assert kept is not None
+    assert len(kept.resources) == 2_000
+    assert ListMemory(str(tmp_path), "a").load() is None
+    ListMemory(str(tmp_path), "c").save(Snapshot((Resource("long://x", "x" * 3_000_000),)), "")
+    assert ListMemory(str(tmp_path), "c").load() is None
+
+
+@pytest.mark.parametrize("text", ["", "{", "[]", '{"prefix": 5}', '{"prefix":"other+","resources":[],"templates":[]}'])
+def test_a_remembered_list_that_is_broken_is_passed_over(tmp_path: Path, text: str) -> None:
+    memory = ListMemory(str(tmp_path), "birds")
+    memory.save(Snapshot((Resource("shelf://a", "a"),)), "")
+    [file] = (tmp_path / "carrel" / "mounts").iterdir()
+    file.write_text(text, encoding="utf-8")
+    mount = Mount("birds", MountSettings(["x"]), broken, memory=ListMemory(str(tmp_path), "birds"))
+    mount.begin()
+    schemes = mount.schemes
+    mount.close()
+
+    assert schemes == ()
 
 
 # Configuration

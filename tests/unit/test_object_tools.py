@@ -4,6 +4,8 @@ import enum
 import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
+from dataclasses import dataclass
+from datetime import UTC, date, datetime
 from types import SimpleNamespace
 from typing import Any, Literal
 
@@ -16,6 +18,7 @@ from carrel.errors import RemoteError
 from carrel.model import Tool as Offered
 from carrel.model import ToolResult
 from carrel.providers.objects import serve_object
+from carrel.providers.objects.tools import fit, schema_of
 from carrel.server import Server
 from tests.waiting import PATIENCE_S
 
@@ -25,6 +28,39 @@ ERAS: tuple[EraName, ...] = ("modern", "legacy")
 class Season(enum.Enum):
     SPRING = "spring"
     AUTUMN = "autumn"
+
+
+@dataclass
+class Sample:
+    bed: str
+    depth: int
+    at: datetime | None = None
+
+
+@dataclass
+class Noted:
+    number: int
+    message: str
+
+
+NOON = datetime(2026, 11, 17, 12, tzinfo=UTC)
+SAMPLED = {"bed": "n", "depth": 3, "at": "2026-11-17T12:00:00+00:00"}
+
+
+class Recorder:
+    """A tool whose arguments are a dataclass and times."""
+
+    def __init__(self) -> None:
+        self.calls: list[Any] = []
+
+    def capabilities(self) -> list[str]:
+        return ["tools"]
+
+    def tools(self) -> list[Any]:
+        return [Tool("record", "record")]
+
+    def record(self, sample: Sample, at: datetime, day: date | None = None, count: int = 0) -> None:
+        self.calls.append((sample, at, day, count))
 
 
 class Toolbox:
@@ -158,6 +194,73 @@ def test_a_wrong_argument_is_named_and_nothing_runs(arguments: dict[str, object]
     assert (result.is_error, result.blocks, box.calls) == (True, (said,), [])
 
 
+RECORD = {
+    "type": "object",
+    "properties": {
+        "sample": {
+            "type": "object",
+            "properties": {
+                "bed": {"type": "string"},
+                "depth": {"type": "integer"},
+                "at": {"anyOf": [{"type": "string", "format": "date-time"}, {"type": "null"}]},
+            },
+            "required": ["bed", "depth"],
+        },
+        "at": {"type": "string", "format": "date-time"},
+        "day": {"anyOf": [{"type": "string", "format": "date"}, {"type": "null"}]},
+        "count": {"type": "integer"},
+    },
+    "required": ["sample", "at"],
+}
+
+
+def test_arguments_may_be_dataclasses_times_and_large_numbers() -> None:
+    recorder = Recorder()
+    with served(recorder) as client:
+        [tool] = client.tools()
+        sample = {"bed": "n", "depth": 3, "at": "2026-11-17T12:00:00Z", "other": 1}
+        arguments = {"sample": sample, "at": "2026-11-17T12:00:00+00:00", "day": "2026-11-17", "count": 2**80}
+        assert client.call("record", arguments).blocks == ("Success",)
+
+    assert tool.input_schema == RECORD
+    assert recorder.calls == [(Sample("n", 3, NOON), NOON, date(2026, 11, 17), 2**80)]
+
+
+@dataclass
+class Node:
+    name: str
+    below: "list[Node] | None" = None
+
+
+def test_a_dataclass_that_holds_itself_has_a_schema() -> None:
+    assert schema_of(Node) == {
+        "type": "object",
+        "properties": {
+            "name": {"type": "string"},
+            "below": {"anyOf": [{"type": "array", "items": {"type": "object"}}, {"type": "null"}]},
+        },
+        "required": ["name"],
+    }
+    assert fit(Node, {"name": "a", "below": [{"name": "b"}]}) == Node("a", [Node("b")])
+
+
+@pytest.mark.parametrize(
+    ("sample", "at", "said"),
+    [
+        ({"bed": "n"}, "2026-11-17", "sample must be an object"),
+        ("n", "2026-11-17", "sample must be an object"),
+        ({"bed": "n", "depth": "3"}, "2026-11-17", "sample must be an object"),
+        ({"bed": "n", "depth": 3}, "noon", "at must be a string with a date-time of ISO 8601"),
+        ({"bed": "n", "depth": 3}, 12, "at must be a string with a date-time of ISO 8601"),
+    ],
+)
+def test_a_wrong_record_or_time_is_named(sample: object, at: object, said: str) -> None:
+    with served(Recorder()) as client:
+        result = client.call("record", {"sample": sample, "at": at})
+
+    assert (result.is_error, result.blocks) == (True, (f"Invalid argument: {said}",))
+
+
 LINK = ResourceLink("x://a", "a", None, "text/plain")
 
 
@@ -174,13 +277,22 @@ LINK = ResourceLink("x://a", "a", None, "text/plain")
         (5, ("5",), {"result": 5}),
         ([1, "x"], ('[1, "x"]',), {"result": [1, "x"]}),
         (True, ("true",), {"result": True}),
+        (2**80, ("1208925819614629174706176",), {"result": 2**80}),
+        ({"n": -(2**64)}, ('{"n": -18446744073709551616}',), {"n": -(2**64)}),
+        (Season.AUTUMN, ('"autumn"',), {"result": "autumn"}),
+        (NOON, ('"2026-11-17T12:00:00+00:00"',), {"result": "2026-11-17T12:00:00+00:00"}),
+        ([date(2026, 11, 17)], ('["2026-11-17"]',), {"result": ["2026-11-17"]}),
+        (Sample("n", 3), ('{"bed": "n", "depth": 3, "at": null}',), {"bed": "n", "depth": 3, "at": None}),
+        (Structured([Sample("n", 3, NOON)], ["one"]), ("one",), [SAMPLED]),
+        (Noted(1, "wet"), ('{"number": 1, "message": "wet"}',), {"number": 1, "message": "wet"}),
     ],
 )
 def test_results_are_made_into_blocks(era: EraName, given: Any, blocks: Any, structured: Any) -> None:
     box = Toolbox()
     box.given = given
     with served(box, era) as client:
-        assert client.call("give") == ToolResult(blocks, structured)
+        told = structured if era == "modern" or isinstance(structured, dict) else None
+        assert client.call("give") == ToolResult(blocks, told)
 
 
 NUMBERS: Any = [5]
@@ -199,6 +311,7 @@ def broken() -> None:
         (float("nan"), "Tool execution failed"),
         ("\ud800", "Tool execution failed"),
         ({"a": {1}}, "Tool execution failed"),
+        (lambda: 10**5_000, "Tool execution failed"),
         (Structured({}, NUMBERS), "Tool execution failed"),
     ],
 )

@@ -4,10 +4,13 @@ import asyncio
 import contextlib
 import logging
 import re
+import sqlite3
 import threading
 from collections.abc import Callable, Iterator
+from functools import partial
+from time import monotonic
 from types import SimpleNamespace
-from typing import Any
+from typing import Any, ClassVar
 
 import pytest
 
@@ -15,11 +18,11 @@ import carrel
 from carrel import BadArgument, Contents, Failure, NotFound, Resource, Template, TextContent
 from carrel.catalog import Catalog
 from carrel.client import Client, EraName
-from carrel.errors import ConfigError, RemoteError
+from carrel.errors import ConfigError, ProviderError, RemoteError
 from carrel.limits import WORKER_THREADS
 from carrel.model import Blob, Text, ToolResult
 from carrel.providers.mirror import Mirror
-from carrel.providers.objects import serve_object
+from carrel.providers.objects import ObjectProvider, ObjectSettings, serve_object
 from carrel.providers.objects.calls import Busy, Calls
 from carrel.server import Server
 from carrel.testing import ProviderContract
@@ -395,6 +398,91 @@ def test_who_finds_no_free_slot_in_time_is_told_that_the_object_is_busy() -> Non
     calls.close()
 
 
+class Ledger(Shelf):
+    """Uses sqlite3 as its page shows it: the connection belongs to the thread that opened it."""
+
+    made: ClassVar[list["Ledger"]]
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.made.append(self)
+        self.released = threading.Event()
+        self.database = sqlite3.connect(":memory:")
+        self.closed_on = ""
+
+    def resource_read(self, uri: str, arguments: list[tuple[str, str]]) -> Any:
+        if arguments:
+            self.released.wait(PATIENCE_S)
+        [[one]] = self.database.execute("SELECT 'a row'")
+        return Contents([TextContent(uri, "", one)])
+
+    def close(self) -> None:
+        self.database.close()
+        self.closed_on = threading.current_thread().name
+
+
+@pytest.fixture(name="ledger")
+def served_ledger() -> Iterator[tuple[Catalog, ObjectProvider, type[Ledger]]]:
+    class Kept(Ledger):
+        made: ClassVar[list[Ledger]] = []
+
+    options = ObjectSettings(import_="tests:Ledger", timeout_s=0.3, list_ttl_s=100.0)
+    provider = ObjectProvider("ledger", options, Kept)
+    provider.load()
+    catalog = Catalog([provider])
+    yield catalog, provider, Kept
+    for one in Kept.made:
+        one.released.set()
+    catalog.close()
+
+
+def text_of(catalog: Catalog, uri: str) -> str:
+    [item] = catalog.read(uri).items
+    assert isinstance(item, Text)
+    return item.text
+
+
+def test_an_object_with_a_sqlite_connection_is_built_anew_after_a_call_that_hangs(
+    ledger: tuple[Catalog, ObjectProvider, type[Ledger]], caplog: pytest.LogCaptureFixture
+) -> None:
+    catalog, provider, kind = ledger
+    assert text_of(catalog, "shelf://a") == "a row"
+    with pytest.raises(ProviderError, match="timed out"):
+        catalog.read("shelf://a?hang")
+
+    assert [text_of(catalog, "shelf://a") for _ in range(3)] == ["a row"] * 3
+    assert (provider.health()["rebuilt"], len(kind.made)) == (1, 2)
+    assert "a call did not come back; the object was built anew" in caplog.text
+    kind.made[0].released.set()
+    assert until(lambda: kind.made[0].closed_on) == "carrel-object-ledger"
+
+
+def test_an_object_whose_slow_call_came_back_is_called_on_its_own_thread_again(
+    ledger: tuple[Catalog, ObjectProvider, type[Ledger]],
+) -> None:
+    catalog, provider, kind = ledger
+    with pytest.raises(ProviderError, match="timed out"):
+        catalog.read("shelf://a?hang")
+    kind.made[0].released.set()
+    until(lambda: not vars(provider)["_instance"].calls.has_lost_home())
+
+    assert text_of(catalog, "shelf://a") == "a row"
+    assert len(kind.made) == 1
+    assert "rebuilt" not in provider.health()
+
+
+def test_an_object_that_cannot_be_built_anew_is_called_on_another_thread(
+    ledger: tuple[Catalog, ObjectProvider, type[Ledger]], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    catalog, provider, kind = ledger
+    monkeypatch.setattr(vars(provider)["_instance"], "_make", partial(raising(OSError("the port is taken")), ""))
+    monkeypatch.setattr(kind.made[0], "database", sqlite3.connect(":memory:", check_same_thread=False))
+    with pytest.raises(ProviderError, match="timed out"):
+        catalog.read("shelf://a?hang")
+
+    assert text_of(catalog, "shelf://a") == "a row"
+
+
 class Slow(Shelf):
     async def resource_read(self, uri: str, arguments: list[tuple[str, str]]) -> Any:
         if uri.endswith("a"):
@@ -416,6 +504,13 @@ def test_async_methods_run_on_a_loop_of_the_object_s_own() -> None:
         [item] = client.read("shelf://t/1").items
     assert isinstance(item, Text)
     assert item.text == "True"
+
+
+def test_a_uri_with_a_raw_space_is_read_as_the_escaped_one() -> None:
+    with served(Shelf()) as client:
+        items = [client.read(f"shelf://t/{name}").items[0] for name in ("a b", "a%20b")]
+
+    assert [item.uri for item in items] == ["shelf://t/a b", "shelf://t/a%20b"]
 
 
 # Lists
@@ -443,7 +538,7 @@ def test_entries_are_ordered_and_unsound_ones_are_left_out_and_told() -> None:
         "entry 2 of resources() is left out: shelf://%61 stands there twice",
         "entry 3 of resources() is left out: The URI does not start with a scheme, such as workspace: or logs:",
         "entry 4 of resources() is left out: its name is empty",
-        "entry 5 of resources() is left out: shelf://f#x has a fragment or white space",
+        "entry 5 of resources() is left out: shelf://f#x has a fragment",
         "entry 6 of resources() is left out: its size is no whole number",
         "entry 7 of resources() is left out: it has not the attributes of an entry",
     ]
@@ -475,16 +570,44 @@ def test_a_list_that_breaks_leaves_the_templates_and_the_others(
     assert caplog.text.count(told) == 1
 
 
-def test_a_list_that_hangs_is_waited_for_once() -> None:
+def test_a_list_that_hangs_holds_up_no_list_and_the_last_one_is_served() -> None:
     released = threading.Event()
     shelf = Shelf()
-    provider = serve_object(shelf, timeout_s=0.1, list_ttl_s=0.0)
-    shelf.resources = lambda: released.wait(PATIENCE_S)  # type: ignore[method-assign]
+    with served(shelf, timeout_s=PATIENCE_S, list_ttl_s=0.0) as client:
+        shelf.resources = lambda: released.wait(PATIENCE_S)  # type: ignore[method-assign]
+        began = monotonic()
+        lists = [[entry.uri for entry in client.page().entries] for _ in range(3)]
+        took_s = monotonic() - began
+        released.set()
 
-    assert list(provider.entries()) == []
-    assert provider.health()["problems"] == ["resources() gave no answer in time"]
+    assert lists == [["shelf://a"]] * 3
+    assert took_s < PATIENCE_S / 2
+
+
+def test_a_list_that_hangs_is_stale_in_health_until_it_comes() -> None:
+    released = threading.Event()
+    shelf = Shelf()
+    provider = serve_object(shelf, timeout_s=0.4, list_ttl_s=0.0)
+    shelf.resources = lambda: released.wait(PATIENCE_S) and [Resource("shelf://b", "b")]  # type: ignore[method-assign]
+
+    assert [entry.uri for entry in provider.entries()] == ["shelf://a"]
+    assert provider.health()["state"] == "stale"
+    until(lambda: provider.health()["problems"] == ["resources() gave no answer in time; the last list is served"])
     released.set()
+    assert until(lambda: [one for one in provider.entries() if one.uri == "shelf://b"])
+    assert (provider.health()["state"], provider.health()["problems"]) == ("up", [])
     provider.close()
+
+
+def test_while_a_list_fails_what_it_held_can_still_be_read() -> None:
+    shelf = Shelf()
+    shelf.resource_templates = list  # type: ignore[method-assign]
+    with served(shelf, list_ttl_s=0.0) as client:
+        shelf.resources = lambda: 1 / 0  # type: ignore[method-assign]
+        assert client.page().entries == ()
+        [item] = client.read("shelf://a").items
+    assert isinstance(item, Text)
+    assert item.text == "text"
 
 
 def test_a_list_is_asked_for_at_most_once_in_its_time() -> None:
@@ -565,6 +688,20 @@ def test_capabilities_that_say_nothing_serve_nothing(words: Any) -> None:
         with pytest.raises(RemoteError) as caught:
             client.tools()
     assert caught.value.code == -32601
+
+
+def test_why_capabilities_say_nothing_is_kept(caplog: pytest.LogCaptureFixture) -> None:
+    reasons = {}
+    for words in (OSError("no disk"), "resources"):
+        provider = serve_object(Offering(words))
+        reasons[type(words)] = provider.health()["problems"]
+        provider.close()
+
+    assert reasons == {
+        OSError: ["capabilities() raised an exception; nothing is served"],
+        str: ["capabilities() gave no list of texts; nothing is served"],
+    }
+    assert "nothing is served (OSError: no disk)" in caplog.text
 
 
 def test_only_what_is_declared_is_served() -> None:
@@ -681,6 +818,23 @@ def test_the_seed_s_names_are_there() -> None:
     assert sorted(set(carrel.__all__)) == sorted(name for name in carrel.__all__ if hasattr(carrel, name))
 
 
+@pytest.mark.parametrize(
+    ("made", "given", "named"),
+    [
+        (carrel.Resource, ("x:a", "a", "", ""), {"title": "A", "size": 1}),
+        (carrel.Template, ("x:{a}", "a", "", ""), {"title": "A"}),
+        (carrel.Tool, ("a", "b"), {"title": "A", "read_only": True}),
+        (carrel.TextContent, ("x:a", "", "text"), {"meta": {}}),
+        (carrel.BlobContent, ("x:a", "", "AAE="), {"meta": {}}),
+    ],
+)
+def test_what_the_page_says_is_given_by_name_only_is(made: Any, given: tuple[str, ...], named: dict[str, Any]) -> None:
+    value = made(*given, **named)
+    assert [getattr(value, name) for name in named] == list(named.values())
+    with pytest.raises(TypeError, match="positional"):
+        made(*given, *named.values())
+
+
 # Objects that went wrong, each caught by the law it breaks
 
 
@@ -725,12 +879,69 @@ class Frozen(Greenhouse):
         return Contents([TextContent(uri, "text/plain", "always the same")])
 
 
+class ChangesItsMind(Greenhouse):
+    asked = 0
+
+    def capabilities(self) -> list[str]:
+        self.asked += 1
+        return ["resources", "tools", "completions"][: 4 - self.asked]
+
+
+class CannotSay(Greenhouse):
+    def capabilities(self) -> list[str]:
+        raise OSError("/home/ann/garden is gone")
+
+
+class SaysOneWord(Greenhouse):
+    def capabilities(self) -> Any:
+        return "resources"
+
+
+class ListBreaks(Greenhouse):
+    def resources(self) -> list[Resource]:
+        raise OSError("/home/ann/garden is gone")
+
+
+class TemplatesBreak(Greenhouse):
+    def resource_templates(self) -> list[Template]:
+        raise OSError("/home/ann/garden is gone")
+
+
+class RelativeUri(Greenhouse):
+    def resources(self) -> list[Resource]:
+        return [Resource("house/badge", "badge")]
+
+
+class ListedTwice(Greenhouse):
+    def resources(self) -> list[Resource]:
+        return [*super().resources(), Resource("greenhouse://house/%62adge", "badge")]
+
+
+class NamelessEntry(Greenhouse):
+    def resources(self) -> list[Resource]:
+        return [Resource("greenhouse://house/badge", "")]
+
+
 class KeepsThread(Greenhouse):
     released = threading.Event()
 
     def capabilities(self) -> list[str]:
         threading.Thread(target=self.released.wait, name="left-behind", daemon=True).start()
         return super().capabilities()
+
+
+@pytest.mark.parametrize("kind", [CannotSay, ListBreaks])
+def test_the_laws_an_object_with_no_scheme_does_not_break_end_without_an_index_error(kind: type[Greenhouse]) -> None:
+    class Contract(ProviderContract):
+        deadline_s = 10.0
+
+        def provider(self) -> Any:
+            made = kind({})
+            made.resource_templates = list  # type: ignore[method-assign]
+            return made
+
+    Contract().test_law_8_no_error_shows_innards()
+    Contract().test_law_7_a_missing_uri_is_not_found()
 
 
 @pytest.mark.slow
@@ -747,6 +958,14 @@ class KeepsThread(Greenhouse):
         (Frozen, "test_law_5_after_a_change", "its old ETag still holds"),
         (Frozen, "test_law_11_", "changed, and nothing is told"),
         (KeepsThread, "test_law_13_", "still run: .'left-behind'"),
+        (ChangesItsMind, "test_law_1_", r"capabilities\(\) gave .*, then .*; they must not change"),
+        (CannotSay, "test_law_1_", r"capabilities\(\) raised an exception"),
+        (SaysOneWord, "test_law_1_", r"capabilities\(\) gave no list of texts"),
+        (ListBreaks, "test_law_2_", r"resources\(\) raised an exception"),
+        (TemplatesBreak, "test_law_2_", r"resource_templates\(\) raised an exception"),
+        (RelativeUri, "test_law_2_", r"entry 0 of resources\(\) is left out: The URI does not start with a scheme"),
+        (ListedTwice, "test_law_2_", r"greenhouse://house/%62adge stands there twice"),
+        (NamelessEntry, "test_law_2_", r"entry 0 of resources\(\) is left out: its name is empty"),
     ],
 )
 def test_a_wrong_object_is_caught_by_the_law_it_breaks(kind: type[Greenhouse], law: str, complaint: str) -> None:

@@ -2,7 +2,8 @@
 
 import pytest
 
-from carrel.providers.sage.code import Resolved, find_definition
+from carrel.providers.sage.code import Resolved
+from carrel.providers.sage.definitions import find_definition
 from carrel.providers.sage.parsing import parse_checkpoint
 from carrel.providers.sage.records import (
     Checkpoint,

@@ -98,10 +98,23 @@ def test_status(run: Any) -> None:
     assert run("status", "task-1") == Ran(0, "TODO\n", "")
     assert run("status", "task-1", "in-progress") == Ran(0, "task-1: TODO -> IN_PROGRESS\n", "")
     assert run("status", "task-1", "archived") == Ran(0, "task-1: IN_PROGRESS -> ARCHIVED\n", "")
-    assert run("status", "task-1", "done") == Ran(1, "", "Error: Scope is archived: task-1\n")
+    back = "(to bring it back: carrel scopes status task-1 --restore)"
+    assert run("status", "task-1", "done") == Ran(1, "", f"Error: Scope is archived: task-1 {back}\n")
     assert run("status", "task-1", "done", "--restore") == Ran(0, "task-1: ARCHIVED -> DONE\n", "")
     assert run("status", "task-1", "--restore") == Ran(0, "task-1: DONE -> DONE\n", "")
     assert run("status", "task-1", "later").code == 2
+
+
+@pytest.mark.parametrize(
+    ("command", "values"),
+    [
+        ("create", "PLANNING, TODO, IN_PROGRESS, BLOCKED, DONE, ARCHIVED"),
+        ("list", "PLANNING, TODO, IN_PROGRESS, BLOCKED, DONE, ARCHIVED"),
+        ("import", "fail, skip, replace"),
+    ],
+)
+def test_help_names_the_values_of_an_option(run: Any, command: str, values: str) -> None:
+    assert values in " ".join(run(command, "--help").out.split())
 
 
 def test_move(run: Any) -> None:

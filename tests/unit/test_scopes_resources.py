@@ -19,7 +19,7 @@ from carrel.errors import ConfigError
 from carrel.provider import Project
 from carrel.providers.scopes import Scopes, commands, queries, writing
 from carrel.providers.scopes.store import Store
-from carrel.providers.scopes.values import Scope
+from carrel.providers.scopes.values import Scope, to_json
 from carrel.server import Server
 from carrel.testing import ProviderContract
 from carrel.watch import Watcher
@@ -130,6 +130,15 @@ def test_a_scope_is_compact_json_in_a_fixed_order(client: Conversation, store: S
         writing.update(connection, NOW, scope, writing.Change(description="Schönes\nDing"))
     found = get(store, "feature-x")
 
+    text = (
+        f'{{"id":"{found.id}","alias":"feature-x","title":"Feature X","status":"IN_PROGRESS",'
+        '"children":["task-1","task-2"],"description":"Schönes\\nDing","parent":"project-alpha",'
+        f'"aliases":["feature-x","aa","zz"],"createdAt":"{NOW_SPELLED}",'
+        '"updatedAt":"2026-11-15T18:00:00.128Z","links":['
+        '{"rel":"self","uri":"scopes://scope/feature-x"},{"rel":"tree","uri":"scopes://tree/feature-x"},'
+        '{"rel":"parent","uri":"scopes://scope/project-alpha"}]}'
+    )
+
     answer = read(client, "scopes://scope/ZZ")
 
     assert answer == {
@@ -137,16 +146,9 @@ def test_a_scope_is_compact_json_in_a_fixed_order(client: Conversation, store: S
             {
                 "uri": "scopes://scope/ZZ",
                 "mimeType": "application/json",
-                "text": (
-                    f'{{"id":"{found.id}","alias":"feature-x","title":"Feature X","status":"IN_PROGRESS",'
-                    '"children":["task-1","task-2"],"description":"Schönes\\nDing","parent":"project-alpha",'
-                    f'"aliases":["feature-x","aa","zz"],"createdAt":"{NOW_SPELLED}",'
-                    '"updatedAt":"2026-11-15T18:00:00.128Z","links":['
-                    '{"rel":"self","uri":"scopes://scope/feature-x"},{"rel":"tree","uri":"scopes://tree/feature-x"},'
-                    '{"rel":"parent","uri":"scopes://scope/project-alpha"}]}'
-                ),
+                "text": text,
                 "_meta": {
-                    "dev.carrel/etag": sha256(f"scope:1:{found.id}:{NOW + 5}".encode()).hexdigest(),
+                    "dev.carrel/etag": sha256(f"scope:1:{found.id}:{NOW + 5}:{text}".encode()).hexdigest(),
                     "dev.carrel/last-modified": "2026-11-15T18:00:00.128Z",
                 },
             }
@@ -166,10 +168,35 @@ def test_more_children_than_are_listed_are_counted(store: Store, tmp_path: Path)
     assert (told["children"], told["childrenOmitted"], list(told)[-1]) == (["feature-x"], 1, "childrenOmitted")
 
 
+def test_an_etag_changes_with_the_children_that_are_listed(store: Store, tmp_path: Path) -> None:
+    whole = provider_in(tmp_path).read("scopes://scope/project-alpha").etag
+    cut = provider_in(tmp_path, max_children_listed=1).read("scopes://scope/project-alpha").etag
+    assert whole != cut
+    before = get(store, "project-alpha")
+
+    with store.writing() as connection:  # as an import may do it, which keeps the times of its file
+        for alias in ("task-3", "feature-y"):
+            connection.execute("DELETE FROM scopes WHERE alias = ?", (alias,))
+    assert get(store, "project-alpha") == before
+
+    assert provider_in(tmp_path).read("scopes://scope/project-alpha").etag not in (whole, cut)
+
+
+def test_a_subscription_notices_what_the_etag_notices(store: Store, tmp_path: Path) -> None:
+    provider = provider_in(tmp_path)
+    uri = "scopes://scope/feature-y"
+
+    assert provider.fingerprint(uri) == provider.read(uri).etag
+
+
 def test_the_etag_of_the_page() -> None:
     scope = Scope("0193a1b2-c3d4-7e5f-8a6b-7c8d9e0f1a2b", "ab", None, "t", None, "TODO", 0, 0, NOW)
 
-    assert queries.etag(scope) == "702f53faf9e59140d0f4ae399b3b2c879d8fa87243edf42fc08e63901be4c64c"
+    told = {"parent": None, "children": [], "aliases": ["ab"]}
+
+    assert (
+        queries.etag(scope, told, to_json(told)) == "702f53faf9e59140d0f4ae399b3b2c879d8fa87243edf42fc08e63901be4c64c"
+    )
 
 
 # Trees

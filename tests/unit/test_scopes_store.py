@@ -1,22 +1,23 @@
 """The store of scopes: what it refuses, what a crash leaves, who waits for whom, versions."""
 
+import os
 import signal
 import sqlite3
 import stat
 import subprocess
 import sys
+import tempfile
 import threading
 from collections.abc import Iterator
-from contextlib import closing
+from contextlib import closing, contextmanager
 from pathlib import Path
 
 import pytest
 
-from carrel.providers.scopes import queries, schema, writing
-from carrel.providers.scopes import store as stores
+from carrel.providers.scopes import opening, queries, schema, writing
 from carrel.providers.scopes.faults import ScopeError, StoreFault
 from carrel.providers.scopes.store import Store
-from tests.scopes_sample import NOW, check_invariants, get, plant, planted, store_in
+from tests.scopes_sample import NOW, check_invariants, get, plant, planted, provider_in, store_in
 
 
 @pytest.fixture(name="store")
@@ -48,14 +49,14 @@ def sample_store(tmp_path: Path) -> Iterator[Store]:
 )
 def test_no_program_can_commit_what_must_not_be(store: Store, statement: str, complaint: str) -> None:
     refused = pytest.raises(sqlite3.IntegrityError, match=complaint)
-    with closing(stores.connect(store.path, "rw")) as connection, refused:
+    with closing(opening.connect(store.path, "rw")) as connection, refused:
         connection.execute(statement)
 
     check_invariants(store)
 
 
 def test_an_archived_scope_stays_so_until_it_is_restored(store: Store) -> None:
-    with closing(stores.connect(store.path, "rw")) as connection:
+    with closing(opening.connect(store.path, "rw")) as connection:
         connection.execute("UPDATE scopes SET status = 'ARCHIVED' WHERE alias = 'task-1'")
         with pytest.raises(sqlite3.IntegrityError, match="archived"):
             connection.execute("UPDATE scopes SET status = 'DONE' WHERE alias = 'task-1'")
@@ -122,8 +123,8 @@ def test_two_who_change_different_fields_both_win(store: Store) -> None:
 
 
 def test_a_lock_that_is_not_had_in_time_is_said(store: Store, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(stores, "BUSY_MS", 20)
-    with closing(stores.connect(store.path, "rw")) as other:
+    monkeypatch.setattr(opening, "BUSY_MS", 20)
+    with closing(opening.connect(store.path, "rw")) as other:
         other.execute("BEGIN IMMEDIATE")
         with pytest.raises(ScopeError) as raised, store.writing():
             pass
@@ -233,6 +234,7 @@ def test_a_new_store_is_for_the_user_alone_with_all_its_files(tmp_path: Path, mo
     with store.reading() as _:
         assert modes_below(tmp_path) == {
             ".carrel": 0o700,
+            ".gitignore": 0o600,
             "scopes.db": 0o600,
             "scopes.db-shm": 0o600,
             "scopes.db-wal": 0o600,
@@ -252,7 +254,17 @@ def test_a_folder_that_is_there_keeps_its_mode(tmp_path: Path) -> None:
     plant(store)
     store.close()
 
-    assert modes_below(tmp_path) == {".carrel": 0o755, "scopes.db": 0o600}
+    assert modes_below(tmp_path) == {".carrel": 0o755, ".gitignore": 0o600, "scopes.db": 0o600}
+
+
+def test_git_ignores_the_folder_of_the_store_and_no_other(tmp_path: Path) -> None:
+    for folder in (tmp_path / ".carrel", tmp_path / "data"):
+        store = Store(str(folder / "scopes.db"))
+        plant(store)
+        store.close()
+
+    assert (tmp_path / ".carrel/.gitignore").read_text() == "*\n"
+    assert not (tmp_path / "data/.gitignore").exists()
 
 
 def modes_below(folder: Path) -> dict[str, int]:
@@ -289,6 +301,60 @@ def test_a_folder_that_cannot_be_written_is_named(tmp_path: Path) -> None:
 
     with pytest.raises(StoreFault, match="cannot be written"), Store(str(tmp_path / "file/scopes.db")).writing():
         pass
+
+
+@contextmanager
+def read_only(folder: Path) -> Iterator[None]:
+    """Make a folder read-only, and be somebody for whom that counts."""
+    folder.chmod(0o555)
+    is_root = os.geteuid() == 0
+    if is_root:
+        os.seteuid(65_534)
+    try:
+        yield
+    finally:
+        if is_root:
+            os.seteuid(0)
+        folder.chmod(0o755)
+
+
+@pytest.fixture(name="open_folder")
+def folder_for_everybody() -> Iterator[Path]:
+    with tempfile.TemporaryDirectory(prefix="carrel-test-") as folder:
+        Path(folder).chmod(0o755)
+        yield Path(folder)
+
+
+def test_a_store_in_a_read_only_folder_is_read(open_folder: Path) -> None:
+    planted(open_folder).close()
+    (open_folder / ".carrel/scopes.db").chmod(0o644)
+    with read_only(open_folder / ".carrel"):
+        provider = provider_in(open_folder)
+        assert provider.read("scopes://scope/task-1").etag
+        assert provider.health() == {
+            "store": "read-only",
+            "problems": ["the store's folder cannot be written: changes made elsewhere may not be seen"],
+        }
+        with pytest.raises(StoreFault, match="its folder is read-only"), store_in(open_folder).writing():
+            pass
+        assert [path.name for path in (open_folder / ".carrel").iterdir()] == ["scopes.db"]
+        provider.close()
+
+
+def test_a_read_only_store_that_is_changed_is_opened_anew(open_folder: Path) -> None:
+    store = planted(open_folder)
+    (open_folder / ".carrel/scopes.db").chmod(0o644)
+    reader = store_in(open_folder)
+    with read_only(open_folder / ".carrel"):
+        assert get(reader, "task-1").title == "Implement API"
+
+    with store.writing() as connection:
+        writing.update(connection, NOW + 9, get(store, "task-1"), writing.Change(title="Changed"))
+    store.close()
+
+    with read_only(open_folder / ".carrel"):
+        assert get(reader, "task-1").title == "Changed"
+        reader.close()
 
 
 def test_many_threads_read_and_write_at_once(tmp_path: Path) -> None:

@@ -276,7 +276,9 @@ def test_an_archived_scope_refuses_a_status_over_mcp_too(call: Caller) -> None:
     call("scopes.update", alias="task-1", status="ARCHIVED")
 
     for status in ("DONE", "TODO"):
-        assert call.failure("scopes.update", alias="task-1", status=status)["code"] == "ARCHIVED"
+        failed = call.failure("scopes.update", alias="task-1", status=status)
+        assert failed["code"] == "ARCHIVED"
+        assert failed["error"] == "Scope is archived: task-1 (to bring it back: scopes.update with restore true)"
 
 
 def test_the_expected_time_lets_a_change_through(call: Caller) -> None:

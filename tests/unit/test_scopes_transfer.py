@@ -2,17 +2,23 @@
 
 import json
 import sqlite3
+import stat
 from collections.abc import Iterator
 from contextlib import closing
 from pathlib import Path
+from threading import Event, Thread
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
 
 from carrel.cli import main
-from carrel.providers.scopes import queries, writing
+from carrel.providers.scopes import opening, queries, writing
+from carrel.providers.scopes.faults import ScopeError
+from carrel.providers.scopes.opening import Connection
 from carrel.providers.scopes.original import convert_id
 from carrel.providers.scopes.store import Store
+from carrel.providers.scopes.values import Scope
 from carrel.providers.scopes.writing import Change
 from tests.scopes_sample import NOW, check_invariants, get, plant, planted, told
 
@@ -223,6 +229,126 @@ def test_an_archived_scope_is_replaced_by_what_it_was(desk: Desk) -> None:
     desk.take(lines, "--on-conflict", "replace")
 
     assert get(desk.store, "feature-y").status == "PLANNING"
+
+
+def test_two_who_swapped_their_names_are_restored(desk: Desk) -> None:
+    lines = desk.export()
+    for one, other in (("task-1", "task-2"), ("feature-x", "feature-y")):
+        with desk.store.writing() as connection:
+            first, second = (queries.find(connection, alias) for alias in (one, other))
+            assert first is not None
+            assert second is not None
+            for scope, title in ((first, "Between"), (second, first.title), (first, second.title)):
+                writing.update(connection, NOW, get_in(connection, scope.id), Change(title=title))
+            for old, new in ((one, "between"), (other, one), ("between", other)):
+                writing.rename_alias(connection, NOW, old, new)
+    assert get(desk.store, "task-1").title == "Implement API"
+    assert get(desk.store, "task-1").id != lines[4]["id"]
+
+    assert desk.take(lines, "--on-conflict", "replace") == (0, "Imported 0, skipped 0, replaced 6\n", "")
+
+    restored = desk.export()
+    assert [{**line, "updatedAt": ""} for line in restored] == [{**line, "updatedAt": ""} for line in lines]
+
+
+def get_in(connection: Connection, scope_id: str) -> Scope:
+    found = queries.by_id(connection, scope_id)
+    assert found is not None
+    return found
+
+
+def test_an_exact_import_makes_the_store_what_the_file_says(desk: Desk) -> None:
+    assert desk.run("export", "--out", str(desk.folder / "out.jsonl"))[0] == 0
+    text = (desk.folder / "out.jsonl").read_text(encoding="utf-8")
+    with desk.store.writing() as connection:
+        for alias in ("task-1", "task-2", "feature-x"):
+            scope = queries.find(connection, alias)
+            assert scope is not None
+            writing.delete(connection, NOW, scope, cascade=False)
+        writing.create(connection, NOW, title="New", alias="task-1")
+        top = queries.find(connection, "project-alpha")
+        assert top is not None
+        writing.create(connection, NOW, title="Feature X", alias="more", parent=top)
+        writing.update(connection, NOW, top, Change(title="Renamed"))
+
+    rehearsal = desk.run("import", str(desk.folder / "out.jsonl"), "--exact", "--dry-run")
+    ran = desk.run("import", str(desk.folder / "out.jsonl"), "--exact", "--json")
+
+    assert rehearsal == (0, "Would import 3, skip 0, replace 3, remove 2\n", "")
+    assert json.loads(ran[1]) == {"imported": 3, "skipped": 0, "replaced": 3, "removed": 2, "warnings": []}
+    assert desk.run("export")[1] == text
+
+
+def test_an_exact_import_of_a_part_needs_its_parents_in_the_file(desk: Desk) -> None:
+    lines = desk.export()
+
+    assert desk.take([lines[0], lines[4]], "--exact")[2].startswith("Error: line 2: Invalid field: parentId")
+    assert desk.take([lines[0]], "--exact") == (0, "Imported 0, skipped 0, removed 6\n", "")
+    assert desk.export() == [lines[0]]
+
+
+def test_a_swap_that_leaves_two_of_one_title_is_refused(desk: Desk) -> None:
+    lines = desk.export()
+    lines[4]["title"] = lines[5]["title"]
+
+    assert desk.take(lines, "--on-conflict", "replace") == (1, "", "Error: line 5: Duplicate title: Write tests\n")
+    assert get(desk.store, "task-1").title == "Implement API"
+
+
+def test_nobody_waits_while_an_import_reads(desk: Desk, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(opening, "BUSY_MS", 20)
+    lines = [json.dumps(line).encode() for line in desk.export()]
+
+    def slowly() -> Iterator[bytes]:
+        for number, line in enumerate(lines):
+            plant(desk.store, ((f"meanwhile-{number}", f"Meanwhile {number}", "TODO", None),))
+            yield line
+
+    monkeypatch.setattr("sys.stdin", SimpleNamespace(buffer=slowly()))
+
+    assert desk.run("import", "-", "--on-conflict", "skip") == (0, "Imported 0, skipped 6\n", "")
+
+
+def test_other_writers_wait_for_an_import_however_long_it_takes(desk: Desk, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(opening, "BUSY_MS", 20)
+    other = Store(desk.store.path)
+    has_waited, failures = Event(), list[ScopeError]()
+    look = Store._is_announced
+
+    def told(store: Store) -> bool:
+        is_announced = look(store)
+        has_waited.set()
+        return is_announced
+
+    def write() -> None:
+        try:
+            plant(other, (("late", "Late", "TODO", None),))
+        except ScopeError as error:
+            failures.append(error)
+
+    monkeypatch.setattr(Store, "_is_announced", told)
+    writer = Thread(target=write)
+    with desk.store.writing(is_long=True) as connection:
+        writer.start()
+        assert has_waited.wait(30)
+        writing.create(connection, NOW, title="Imported", alias="imported")
+    writer.join(30)
+
+    assert failures == []
+    assert (get(desk.store, "late").title, get(desk.store, "imported").title) == ("Late", "Imported")
+    other.close()
+
+
+def test_an_export_is_for_the_user_alone(desk: Desk) -> None:
+    out = desk.folder / "out.jsonl"
+    out.write_text("before")
+    out.chmod(0o644)
+
+    assert desk.run("export", "--out", str(out)) == (0, "", "")
+
+    assert stat.S_IMODE(out.stat().st_mode) == 0o600
+    assert [path.name for path in desk.folder.iterdir() if ".tmp" in path.name] == []
+    assert desk.run("export", "--out", str(desk.folder / "none/out"))[2].endswith("No such file or directory\n")
 
 
 def test_a_rehearsal_makes_no_store(desk: Desk) -> None:

@@ -29,8 +29,8 @@ class Answers:
             assert self._changed.wait_for(lambda: len(self.given) >= count, PATIENCE_S), self.given[-3:]
 
 
-def work(owner: str, run: Callable[[], bytes] = lambda: b"done") -> Work:
-    return Work(Running(lambda: None), run, lambda: b"late", lambda: b"busy", owner=owner)
+def work(owner: str, run: Callable[[], bytes] = lambda: b"done", deadline_s: float = 0.0) -> Work:
+    return Work(Running(lambda: None), run, lambda: b"late", lambda: b"busy", owner=owner, deadline_s=deadline_s)
 
 
 @pytest.fixture
@@ -121,7 +121,7 @@ def test_work_that_ends_its_thread_costs_its_provider_no_place() -> None:
     assert set(ended.given) == {b"late"}
 
     for _ in range(3 * WORKER_THREADS):
-        workers.submit(work("leaving"), others.take)
+        workers.submit(work("leaving", deadline_s=PATIENCE_S), others.take)
     others.wait_for(3 * WORKER_THREADS)
 
     assert set(others.given) == {b"done"}

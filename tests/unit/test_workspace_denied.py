@@ -43,7 +43,7 @@ LOOK_ALIKES = [
     "\U000e0001.env",
 ]
 NOT_DENIED = """
-env env.local env.dart .envrc pem x.pemx keys key.dart id_rs xid_rsa credentials.dart credentials.py CREDENTIALS.GO
+env env.local env.dart pem x.pemx keys key.dart id_rs xid_rsa.md.md credentials.dart credentials.py CREDENTIALS.GO
 credentials.test.ts mycredentials.json npmrc netrc key.properties.md tfstate x.tfvarsx git .gitx .github ssh
 .environment
 """.split()
@@ -119,3 +119,60 @@ def test_names_match_byte_for_byte(loose: Served, tmp_path: Path) -> None:
     assert loose.outcome(f"workspace:///{composed}") == "composed"
     assert loose.outcome(f"workspace:///{unicodedata.normalize('NFD', composed)}") == "NOTFOUND"
     assert loose.outcome("workspace:///OK.md") == "NOTFOUND"
+
+
+# Links
+
+TARGETS = {
+    ".env": "deny",
+    ".ssh/id": "deny",
+    ".git/config": "deny",
+    "secret.txt": "deny",
+    ".hidden.md": "hidden",
+    "build/x.md": "ignored",
+    "picture.bin": "type",
+}
+
+
+def answers_for_links(root: Path, target: str) -> dict[str, bytes]:
+    """Serve links that lead to a target in several ways; return the bytes of each answer."""
+    links = {"link.md": target, "chain.md": "link.md", "deep/link.md": f"../{target}", "way.md": f"deep/../{target}"}
+    folder, slash, name = target.rpartition("/")
+    if slash:
+        links["folder"] = folder
+    for link, place in links.items():
+        (root / link).parent.mkdir(parents=True, exist_ok=True)
+        (root / link).symlink_to(place)
+    asked = [*(link for link in links if link != "folder"), *([f"folder/{name}"] if slash else [])]
+    with Served(root, preset="code", deny=["secret.txt"]) as served:
+        assert not [uri for uri in served.uris() if uri != "ok.md"]
+        return {link: served.bytes_of(f"workspace:///{link}") for link in asked}
+
+
+@pytest.mark.parametrize("target", TARGETS)
+def test_a_link_to_what_is_refused_gets_the_same_bytes_whether_or_not_it_is_there(tmp_path: Path, target: str) -> None:
+    there = fill(tmp_path / "there", {"ok.md": "ok", ".gitignore": "build/\n", target: b"\0" + SECRET.encode()})
+    gone = fill(tmp_path / "gone", {"ok.md": "ok", ".gitignore": "build/\n"})
+    locked = fill(tmp_path / "locked", {"ok.md": "ok", ".gitignore": "build/\n"})
+    (locked / target).parent.mkdir(parents=True, exist_ok=True)
+    os.mkfifo(locked / target)
+
+    answers = answers_for_links(there, target)
+
+    if TARGETS[target] != "type":  # that one is decided by the content, so it must be there
+        assert answers_for_links(gone, target) == answers
+        assert answers_for_links(locked, target) == answers
+    assert all(b"Access denied" in answer and SECRET.encode() not in answer for answer in answers.values())
+
+
+def test_a_link_that_leads_through_a_denied_folder_is_refused(tmp_path: Path) -> None:
+    there = fill(tmp_path / "there", {"ok.md": "ok", ".ssh/": ""})
+    gone = fill(tmp_path / "gone", {"ok.md": "ok"})
+    answers = []
+    for root in (there, gone):
+        (root / "link.md").symlink_to(".ssh/../ok.md")
+        with Served(root, preset="code") as served:
+            answers.append(served.bytes_of("workspace:///link.md"))
+
+    assert answers[0] == answers[1]
+    assert b"Access denied" in answers[0]

@@ -6,14 +6,18 @@ import subprocess
 from collections.abc import Iterator
 from pathlib import Path
 from time import process_time
+from typing import Any
 
 import pytest
 
+from carrel.errors import ConfigError
+from carrel.hurry import Hurrying, TakesAWhile
 from carrel.patterns import Rules
+from carrel.providers.workspace import ignore
 from carrel.providers.workspace.ignore import IgnoreFiles, ignores
 from carrel.providers.workspace.paths import canonical
 from carrel.sandbox import Root
-from tests.workspaces import Served, fill
+from tests.workspaces import Served, fill, settle
 
 SEEDS = [0, 1, 2, *(pytest.param(seed, marks=pytest.mark.slow) for seed in range(3, 12))]
 NAMES = [*"a b ab a.log b.md foo é #h !n a*b [x] build keep ab.log".split(), " ", "x y"]
@@ -201,8 +205,113 @@ def test_no_pattern_takes_long(pattern: str, name: str) -> None:
     assert process_time() - started < 1
 
 
-def test_a_large_ignore_file_is_read_as_far_as_it_counts(tmp_path: Path) -> None:
-    lines = "".join(f"name-{number:06}.md\n" for number in range(60_000))
-    fill(tmp_path, {"name-000001.md": "x", "name-059999.md": "x", "other.md": "x", ".gitignore": lines})
+def test_an_ignore_file_of_many_plain_names_is_honoured(tmp_path: Path) -> None:
+    lines = "".join(f"name-{number:06}.md\n/a/name-{number:06}.md\n" for number in range(45_000))
+    fill(tmp_path, {"name-000001.md": "x", "name-044999.md": "x", "a/name-044999.md": "x", "other.md": "x"})
+    fill(tmp_path, {".gitignore": lines + "*.tmp\n!name-000001.md\n"})
+    started = process_time()
     with Served(tmp_path) as served:
-        assert served.uris() == ["other.md"]
+        assert served.uris() == ["name-000001.md", "other.md"]
+    assert process_time() - started < 10
+
+
+HOSTILE = {
+    "large": "# nothing\n" * 450_000,
+    "many patterns": "".join(f"name-{number}\n" for number in range(100_001)),
+    "many wildcards": "".join(f"a{number}*b\n" for number in range(1_001)),
+    "long wildcards": "\n".join("[!a-z][[:alpha:]]?*" * 200 for _ in range(260)),
+    "a megabyte of sets": "\n".join("[^b]*[!c]?" * 100 for _ in range(1_000)),
+}
+REASONS = {
+    "large": "more than 4194304 bytes",
+    "many patterns": "more than 100000 patterns",
+    "many wildcards": "more than 1000 patterns with wildcards",
+    "long wildcards": "more than 32768 characters of patterns with wildcards",
+    "a megabyte of sets": "more than 32768 characters of patterns with wildcards",
+}
+
+
+@pytest.mark.parametrize("kind", HOSTILE)
+@pytest.mark.parametrize("place", [".gitignore", ".git/info/exclude", "sub/.gitignore"])
+def test_an_ignore_file_past_a_bound_hides_everything_it_is_about(tmp_path: Path, kind: str, place: str) -> None:
+    fill(tmp_path, {"top.md": "x", "sub/x.md": "x", "sub/deep/y.md": "x", "sub/deep/.gitignore": "!*.md\n"})
+    fill(tmp_path, {place: HOSTILE[kind]})
+    started = process_time()
+    with Served(tmp_path, preset="code") as served:
+        shown = ["top.md"] if place.startswith("sub") else []
+        assert served.uris() == shown
+        assert served.outcome("workspace:///sub/x.md") == "DENIED ignored"
+        assert served.outcome("workspace:///sub/deep/y.md") == "DENIED ignored"
+        problems = served.workspace.health()["problems"]
+        told = served.workspace.explain("workspace:///sub/deep/y.md")
+    assert process_time() - started < 10
+    assert isinstance(problems, list)
+    assert [one.partition(";")[0] for one in problems] == [f"{place}: it has {REASONS[kind]}"]
+    assert any(REASONS[kind] in one for one in told)
+
+
+def test_where_ignored_files_are_shown_a_hostile_ignore_file_hides_nothing(tmp_path: Path) -> None:
+    fill(tmp_path, {"x.md": "x", ".gitignore": HOSTILE["many wildcards"]})
+    with Served(tmp_path, preset="code", ignored="show") as served:
+        assert served.uris() == ["x.md"]
+
+
+def test_the_rules_in_force_in_one_folder_are_bounded_too(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(ignore, "MAX_FILES_IN_FORCE", 3)
+    monkeypatch.setattr(ignore, "MAX_PATTERNS_IN_FORCE", 6)
+    monkeypatch.setattr(ignore, "MAX_WILD_IN_FORCE", 4)
+    fill(tmp_path, {"a/x.md": "x", ".gitignore": "*.no\n"})
+    fill(tmp_path, {"a/b/x.md": "x", "a/.gitignore": "*.no\n", "a/b/.gitignore": "*.no\n"})
+    fill(tmp_path, {"a/b/c/x.md": "x", "a/b/c/.gitignore": "*.no\n"})
+    fill(tmp_path, {"many/x.md": "x", "many/.gitignore": "1\n2\n3\n4\n5\n6\n"})
+    fill(tmp_path, {"wild/x.md": "x", "wild/.gitignore": "a*1\na*2\na*3\na*4\na*5\n"})
+    with Served(tmp_path, preset="code") as served:
+        assert served.uris() == ["a/b/x.md", "a/x.md"]
+        problems = served.workspace.health()["problems"]
+    bounds = {"a/b/c": "3 files of patterns", "many": "6 patterns", "wild": "4 patterns with wildcards"}
+    above = "with those of the folders above it has more than"
+    assert problems == [
+        f"{folder}/.gitignore: {above} {bound}; everything in {folder} counts as ignored"
+        for folder, bound in bounds.items()
+    ]
+
+
+def test_patterns_that_are_remembered_are_bounded_in_all(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(ignore, "MAX_PATTERNS_HELD", 50)
+    fill(tmp_path, {f"{number}/.gitignore": "".join(f"{one}\n" for one in range(20)) for number in range(9)})
+    settle(*(tmp_path / f"{number}/.gitignore" for number in range(9)))
+    forgotten: list[int] = []
+    with Root(tmp_path) as root:
+        files = IgnoreFiles(root)
+        files.on_full = lambda: forgotten.append(1)
+        for number in range(9):
+            files.enter((), (str(number),))
+        assert len(files._compiled) <= 3
+    assert len(forgotten) == 4
+
+
+def test_a_corrected_ignore_file_is_honoured_again(tmp_path: Path) -> None:
+    fill(tmp_path, {"x.md": "x", "y.md": "y", ".gitignore": HOSTILE["many wildcards"]})
+    with Served(tmp_path, preset="code") as served:
+        assert served.uris() == []
+        fill(tmp_path, {".gitignore": "x.md\n"})
+        assert served.uris() == ["y.md"]
+        assert served.workspace.health()["problems"] == []
+
+
+@pytest.mark.parametrize("key", ["allow", "deny"])
+def test_too_many_patterns_in_the_settings_are_a_mistake_in_them(tmp_path: Path, key: str) -> None:
+    settings: dict[str, Any] = {key: [f"a{number}*b" for number in range(1_001)]}
+    with pytest.raises(ConfigError, match=rf"\[workspace\] {key}: there are more than 1000 patterns with wildcards"):
+        Served(tmp_path, **settings)
+
+
+def test_only_a_large_ignore_file_leaves_the_event_loop(tmp_path: Path) -> None:
+    fill(tmp_path, {"a/x.md": "x", "a/.gitignore": "*.log\n", "b/x.md": "x"})
+    fill(tmp_path, {"b/.gitignore": "".join(f"name-{number}\n" for number in range(10_000))})
+    fill(tmp_path, {"c/x.md": "x", "c/.gitignore": "".join(f"a-{number}*b\n" for number in range(500))})
+    with Served(tmp_path, preset="code") as served, Hurrying():
+        assert served.outcome("workspace:///a/x.md") == "x"
+        for folder in "bc":
+            with pytest.raises(TakesAWhile):
+                served.outcome(f"workspace:///{folder}/x.md")

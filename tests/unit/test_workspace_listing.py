@@ -71,9 +71,9 @@ def test_an_entry_says_everything_the_page_names(tmp_path: Path) -> None:
             "sub/a b.md",
             "",
             "text/markdown",
-            "a b.md",
-            Annotations((), None, NOON_MS),
-            4,
+            title="a b.md",
+            annotations=Annotations((), None, NOON_MS),
+            size=4,
         )
 
 

@@ -353,6 +353,21 @@ def test_what_is_not_listed_is_moved_as_well(root: Path, ear: Ear, moved: str, s
     assert ear.heard() == [spelling]
 
 
+def test_a_root_that_is_deleted_and_made_again_is_watched_anew(root: Path, ear: Ear) -> None:
+    ear.listen("workspace:///lib/main.dart", list_changes=True)
+    shutil.rmtree(root)
+    while ear.next() != "workspace:///lib/main.dart":
+        pass  # the list is told too, in either order
+    fill(root, FILES)
+    while ear.next() != "workspace:///lib/main.dart":
+        pass
+    ear.heard()
+
+    (root / "lib/main.dart").write_text("changed", encoding="utf-8")
+
+    assert ear.heard() == ["workspace:///lib/main.dart"]
+
+
 def test_subscribing_needs_the_permission_of_a_read(ear: Ear) -> None:
     refused = ["workspace:///.env", "workspace:///notes.txt", "workspace:///../x", "workspace:///lib/main.dart?foo=1"]
 

@@ -15,6 +15,10 @@ def main(arguments: Sequence[str] | None = None) -> int:
     try:
         code = _run(words)
         sys.stdout.flush()
+        if arguments is None and "serve" in words:
+            from carrel.transports.ending import exit_in_time  # only where this is the process of a server
+
+            exit_in_time(code)
         return code
     except KeyboardInterrupt:
         return exits.INTERRUPTED

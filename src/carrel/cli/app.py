@@ -10,6 +10,7 @@ import click
 from carrel.cli import exits
 from carrel.cli.choices import Choices
 from carrel.cli.options import refuse_unused, with_choices, with_server
+from carrel.cli.stderr import say
 from carrel.version import __version__
 
 _COMPLETION: Final = "_CARREL_COMPLETE"
@@ -257,4 +258,4 @@ def _tell(error: click.ClickException) -> None:
     context = error.ctx if isinstance(error, click.UsageError) else None
     if context is not None:
         click.echo(f"{context.get_usage()}\nTry '{context.command_path} --help' for help.\n", err=True)
-    click.echo(f"carrel: {error.format_message()}", err=True)
+    say(f"carrel: {error.format_message()}")

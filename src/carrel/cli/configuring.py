@@ -2,11 +2,14 @@
 
 import json
 import os
+import re
 
 from carrel import config as configuration
 from carrel.cli import output
 from carrel.cli.choices import Choices
 from carrel.errors import ConfigError
+from carrel.finding import ProjectFile
+from carrel.provider import PlacesFile
 from carrel.trust import TrustStore
 
 
@@ -64,33 +67,45 @@ def change_trust(choices: Choices, *, is_list: bool, is_revoked: bool) -> None:
             output.print_table(("trusted file", "as it was"), rows, empty=empty)
         return
     config = choices.config()
-    file = config.place.file
-    if file is None:
+    own = config.place.file
+    files: list[ProjectFile | PlacesFile] = [*([] if own is None else [own]), *config.places_files]
+    if not files:
         missing = "there is no carrel.toml, and no [tool.carrel] in a pyproject.toml, here or above"
         raise ConfigError("; ".join((missing, *config.place.passed_over)))
-    if is_revoked:
-        was_trusted = store.revoke(file.path)
-        told = "No longer trusted" if was_trusted else "Was not trusted"
-        _tell_trust(choices, file.path, f"{told}: {output.escape(file.path)}", is_trusted=False)
-        return
-    allowed = [
-        line
-        for withheld in config.withheld
-        for line in (f"{withheld.why.capitalize()}, which is now allowed:", *_toml_lines(withheld))
-    ]
-    store.add(file.path, file.digest)
-    told = f"Trusted as it was just read: {output.escape(file.path)}"
-    _tell_trust(choices, file.path, *allowed, told, is_trusted=True)
-
-
-def _tell_trust(choices: Choices, path: str, *lines: str, is_trusted: bool) -> None:
+    lines: list[str] = []
+    for file in files:
+        if is_revoked:
+            told = "No longer trusted" if store.revoke(file.path) else "Was not trusted"
+        else:
+            lines += _allowed_lines(config, file.path)
+            store.add(file.path, file.digest)
+            told = "Trusted as it was just read"
+        lines.append(f"{told}: {output.escape(file.path)}")
     if choices.is_json:
-        output.print_json({"path": path, "trusted": is_trusted})
+        others = {"others": [file.path for file in files[1:]]} if files[1:] else {}
+        output.print_json({"path": files[0].path, "trusted": not is_revoked, **others})
     else:
         output.print_lines(*lines)
 
 
+def _allowed_lines(config: configuration.Config, path: str) -> list[str]:
+    """Return what the user allows by trusting a file, and did not allow before."""
+    return [
+        line
+        for withheld in config.withheld
+        if withheld.file == path
+        for line in (f"{withheld.why.capitalize()}, which is now allowed:", *_toml_lines(withheld))
+    ]
+
+
 def _toml_lines(withheld: configuration.Withheld) -> list[str]:
     """Spell what becomes allowed as the file has it."""
-    lines = [f"[{withheld.section}]", *(f"{key} = {json.dumps(one)}" for key, one in withheld.settings.items())]
+    table, dot, name = withheld.section.partition(".")
+    lines = [f"[{table}{dot}{_toml_key(name)}]"]
+    lines += [f"{_toml_key(key)} = {json.dumps(one, default=str)}" for key, one in withheld.settings.items()]
     return [f"  {output.escape(line)}" for line in lines]
+
+
+def _toml_key(name: str) -> str:
+    """Spell a key, or a part of one, as TOML has it: quoted, and in ASCII, where it is not a plain word."""
+    return name if re.fullmatch("[A-Za-z0-9_-]*", name) else json.dumps(name)

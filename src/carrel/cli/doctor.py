@@ -77,6 +77,7 @@ def _provider_findings(desk: Desk) -> Iterator[Finding]:
         health = mounted.provider.health() if isinstance(mounted.provider, Reporting) else {}
         problems = health.get("problems")
         noted = [str(one) for one in problems] if isinstance(problems, list | tuple) else []
+        noted = [one for one in noted if one not in desk.notes]  # those are told with the configuration
         if health.get("state") == "down":
             yield Finding(choice.name, "problem", "; ".join((choice.why, *noted)))
             continue
@@ -88,7 +89,7 @@ def _provider_findings(desk: Desk) -> Iterator[Finding]:
 
 def _handshake(era: Literal["modern", "legacy"], words: list[str]) -> Finding:
     """Start the real server as a host does, and shake hands."""
-    command = [sys.executable, "-m", "carrel", "serve", "--quiet", *words]
+    command = [sys.executable, "-P", "-m", "carrel", "serve", "--quiet", *words]
     began = perf_counter()
     try:
         with Client.start(command, era=era) as client:

@@ -2,11 +2,9 @@
 
 import errno
 import os
-import sys
-import traceback
 from typing import Final
 
-from carrel.cli import exits
+from carrel.cli import exits, stderr
 from carrel.errors import BadArgument, CarrelError, ConfigError, RemoteError
 from carrel.sandbox import is_inside
 from carrel.trust import state_folder
@@ -18,7 +16,7 @@ _OUTPUT: Final = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG, errno.EIO)
 def report(error: Exception, *, is_debug: bool) -> int:
     """Say what went wrong and what to do next; give the exit code."""
     if is_debug:
-        traceback.print_exception(error)
+        stderr.say_traceback(error)
     if isinstance(error, CarrelError):
         say(str(error))
         is_usage = isinstance(error, ConfigError | BadArgument) or (
@@ -35,8 +33,8 @@ def report(error: Exception, *, is_debug: bool) -> int:
 
 
 def say(text: str) -> None:
-    """Say something on stderr."""
-    print(f"carrel: {text}", file=sys.stderr)
+    """Print a message on stderr, as Carrel's."""
+    stderr.say(f"carrel: {text}")
 
 
 def _about_this_machine(error: Exception) -> str:

@@ -9,9 +9,10 @@ from typing import TYPE_CHECKING, Final
 
 import click
 
-from carrel.cli import exits, guessing
+from carrel.cli import exits, guessing, output
 from carrel.cli.choices import Choices
 from carrel.cli.options import with_project, with_server
+from carrel.cli.stderr import say
 from carrel.errors import BadArgument, CarrelError, ConfigError
 from carrel.model import Reading, Text
 from carrel.providers.logs.log import Bounds, Kind, State
@@ -73,7 +74,7 @@ class Keeping:
 
     def _warn(self, error: Exception) -> None:
         told = error.strerror if isinstance(error, OSError) else str(error)
-        print(f"carrel: the log is not kept: {told}", file=sys.stderr, flush=True)
+        say(f"carrel: the log is not kept: {told}")
 
 
 @click.command(context_settings={"allow_interspersed_args": False, "ignore_unknown_options": False})
@@ -99,7 +100,7 @@ def _run(command: Sequence[str], keeping: Keeping) -> int:
     except OSError as error:
         missing = isinstance(error, FileNotFoundError)
         told = "there is no such program" if missing else "it cannot be run"
-        print(f"carrel: {command[0]}: {told}", file=sys.stderr)
+        say(f"carrel: {command[0]}: {told}")
         keeping.feed("err", f"not started: {told}\n".encode())
         keeping.end(None, "not-started")
         return _NOT_FOUND if missing else _NOT_EXECUTABLE
@@ -137,10 +138,10 @@ def tail(choices: Choices, uri: str, follow: bool) -> int:
 
 def _print(reading: Reading, *, missed: int) -> None:
     if missed:
-        print(f"carrel: {missed} entries were dropped before they could be read", file=sys.stderr, flush=True)
+        say(f"carrel: {missed} entries were dropped before they could be read")
     for item in reading.items:
         if isinstance(item, Text):
-            sys.stdout.write(item.text)
+            output.print_text(item.text, "")
     sys.stdout.flush()
 
 

@@ -8,6 +8,7 @@ from time import gmtime, strftime
 from typing import Final
 
 from carrel.model import Resource
+from carrel.printable import printable, printable_line
 
 Row = Sequence[str]
 
@@ -33,8 +34,14 @@ def can_show(text: str) -> bool:
 
 
 def print_json(value: object) -> None:
-    """Print one JSON value."""
-    print(json.dumps(value, ensure_ascii=False, indent=2))
+    """Print one JSON value; control characters in its texts are escaped as JSON has it."""
+    spelled = json.dumps(value, ensure_ascii=False, indent=2)
+    print(spelled if printable(spelled) == spelled else json.dumps(value, indent=2))
+
+
+def print_text(text: str, end: str = "\n") -> None:
+    """Print a text that somebody else wrote: as it is in a pipe, made printable on a terminal."""
+    sys.stdout.write(f"{printable(text) if is_terminal() else text}{end}")
 
 
 def print_table(
@@ -47,7 +54,7 @@ def print_table(
     """
     if not is_terminal():
         for row in rows:
-            print("\t".join(row[:plain_columns]))
+            print("\t".join(map(printable_line, row[:plain_columns])))
         return
     shown = list(rows)
     if empty and not shown:
@@ -86,7 +93,7 @@ def _fitting(headings: Row, rows: Sequence[Row], spare: Sequence[str], width: in
 def _width(number: int, headings: Row, rows: Sequence[Row]) -> int:
     from rich.cells import cell_len  # only for a terminal
 
-    return max(cell_len(row[number]) for row in (headings, *rows))
+    return max(cell_len(printable_line(row[number])) for row in (headings, *rows))
 
 
 def print_entries(entries: Iterable[Resource], empty: str) -> None:
@@ -102,12 +109,12 @@ def print_lines(*lines: str) -> None:
 
         console = Console(highlight=False, soft_wrap=True)
         for line in lines:
-            console.print(line)
+            console.print(printable(line))
         return
     from rich.text import Text  # takes the marks out
 
     for line in lines:
-        print(Text.from_markup(line).plain)
+        print(Text.from_markup(printable(line)).plain)
 
 
 def escape(text: str) -> str:
@@ -137,4 +144,4 @@ def human_size(size: int) -> str:
 
 
 def _unmarked(cell: str) -> str:
-    return escape("".join(character if character.isprintable() else "�" for character in cell))
+    return escape(printable_line(cell))

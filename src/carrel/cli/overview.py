@@ -52,7 +52,7 @@ def _program() -> list[str]:
     found = shutil.which("carrel")
     if found is not None and os.path.realpath(found) == os.path.realpath(ours):
         return ["carrel"]
-    return [ours] if os.access(ours, os.X_OK) else [sys.executable, "-m", "carrel"]
+    return [ours] if os.access(ours, os.X_OK) else [sys.executable, "-P", "-m", "carrel"]
 
 
 def _counts(desk: Desk) -> dict[str, int]:

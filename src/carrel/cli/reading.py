@@ -55,9 +55,7 @@ def read_resource(choices: Choices, uri: str, start: int | None, length: int | N
         elif isinstance(item, Text):
             is_entry = len(reading.items) > 1 or _is_below(item.uri, uri)
             text = f"{item.uri}\t{item.text}\n" if is_entry else item.text
-            sys.stdout.write(text)
-            if output.is_terminal() and not text.endswith("\n"):
-                sys.stdout.write("\n")
+            output.print_text(text, "\n" if output.is_terminal() and not text.endswith("\n") else "")
 
 
 def _is_below(uri: str | None, asked: str) -> bool:
@@ -98,7 +96,7 @@ def complete_variable(choices: Choices, template: str, variable: str, value: str
         output.print_json(told)
     else:
         for offered in completion.values:
-            print(offered)
+            output.print_text(offered)
 
 
 def explain_uri(choices: Choices, uri: str) -> None:

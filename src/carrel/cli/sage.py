@@ -13,6 +13,7 @@ from carrel import detect
 from carrel.cli import exits, output
 from carrel.cli.choices import Choices
 from carrel.cli.options import with_choices
+from carrel.cli.stderr import say
 from carrel.errors import ConfigError, echo
 from carrel.model import Resource, ToolResult
 from carrel.provider import Project
@@ -42,11 +43,12 @@ def opened(choices: Choices) -> Iterator[Desk]:
     config = choices.config()
     values = config.values("sage")
     denied = tuple(config.values("workspace").get("deny") or ())
-    project = Project(config.root, config.environment, given=frozenset(values), deny=denied)
+    named = config.named("sage")
+    given = frozenset(values)
+    project = Project(config.root, config.environment, given, named, is_trusted=config.is_trusted, deny=denied)
     built = detect.load("carrel.providers.sage:Sage")(project, **values)
     assert isinstance(built, Sage)
-    folder, search = values.get("dir", ".sage"), values.get("search", "auto")
-    tools = Tools(project, built.memory, folder, "write", search)
+    tools = Tools(project, built.memory, "write", values.get("search", "auto"))
     try:
         yield Desk(built, tools)
     finally:
@@ -62,7 +64,7 @@ class Refusals(click.Group):
         try:
             return super().invoke(ctx)
         except Refused as refused:
-            print(refused.message, file=sys.stderr)
+            say(refused.message)
             raise click.exceptions.Exit(exits.USAGE if refused.kind == "invalid" else exits.FAILED) from None
 
 
@@ -127,7 +129,7 @@ def show(choices: Choices, item: str, form: str | None) -> None:
     if choices.is_json:
         output.print_json({"uri": uri, "mimeType": served.mime_type, "text": served.text})
     else:
-        sys.stdout.write(served.text)
+        output.print_text(served.text, "")
 
 
 @sage.command()
@@ -240,7 +242,7 @@ def init(choices: Choices) -> None:
         output.print_json(made)
     else:
         for path in made:
-            print(path)
+            output.print_text(path)
 
 
 def _told(choices: Choices, result: ToolResult) -> None:
@@ -248,7 +250,7 @@ def _told(choices: Choices, result: ToolResult) -> None:
     if choices.is_json:
         output.print_json(result.structured)
     else:
-        print(result.structured["uri"])
+        output.print_text(str(result.structured["uri"]))
 
 
 def _number(text: str) -> float | str:

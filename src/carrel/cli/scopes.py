@@ -16,15 +16,18 @@ from carrel.cli import exits
 from carrel.cli.choices import Choices
 from carrel.cli.scopes_session import Session
 from carrel.cli.scopes_work import WORK
+from carrel.cli.stderr import say
+from carrel.config import Config
 from carrel.errors import ConfigError
-from carrel.providers.scopes import commands
-from carrel.providers.scopes.faults import ScopeError
+from carrel.limits import STORE_COMMAND_S, STORE_IMPORT_S
+from carrel.provider import Project
+from carrel.providers.scopes import commands, location
+from carrel.providers.scopes.faults import Archived, ScopeError
 from carrel.providers.scopes.parameters import DEFAULT_NODES
 from carrel.providers.scopes.store import Store
 
 _DB: Final = "carrel.scopes.db"
 _WORDS: Final = "carrel.scopes.words"
-_DEFAULT_STORE: Final = os.path.join(".carrel", "scopes.db")
 _DEFAULT_CHILDREN: Final = 10_000
 
 
@@ -52,9 +55,12 @@ class ScopesGroup(click.Group):
         try:
             return super().invoke(ctx)
         except ScopeError as error:
-            code = _tell(error.text, error.code, error.status, error.exit, is_json=is_json)
+            text = error.text
+            if isinstance(error, Archived):
+                text = error.with_way_back(f"{commands.PROGRAM} status {error.alias} --restore")
+            code = _tell(text, error.code, error.status, error.exit, is_json=is_json)
             if error.code in _ADVICE and not is_json and sys.stderr.isatty():
-                print(_ADVICE[error.code], file=sys.stderr)
+                say(_ADVICE[error.code])
             return code
         except ConfigError as error:
             return _tell(str(error), "INVALID_ARGUMENT", 400, exits.USAGE, is_json=is_json)
@@ -75,8 +81,8 @@ def _tell_usage(error: click.UsageError, *, is_json: bool) -> int:
 
 
 def _tell(text: str, code: str, status: int, exit_code: int, *, is_json: bool) -> int:
-    told = json.dumps({"error": text, "code": code, "status": status}, ensure_ascii=False)
-    print(told if is_json else f"Error: {text}", file=sys.stderr)
+    told = json.dumps({"error": text, "code": code, "status": status}, ensure_ascii=not text.isprintable())
+    say(told if is_json else f"Error: {text}")
     return exit_code
 
 
@@ -88,10 +94,8 @@ def _run(command: commands.Command) -> Any:
         choices = context.ensure_object(Choices)
         config = choices.config()
         settings = config.values("scopes")
-        db = context.meta.get(_DB)
-        path = db or os.path.join(config.root, os.path.expanduser(settings.get("db", _DEFAULT_STORE)))
         session = Session(
-            Store(path),
+            Store(_location(config, context.meta.get(_DB)), read_s=STORE_COMMAND_S, write_s=STORE_IMPORT_S),
             is_json=choices.is_json,
             ceiling=settings.get("max_nodes_ceiling", DEFAULT_NODES),
             max_children=settings.get("max_children_listed", _DEFAULT_CHILDREN),
@@ -102,6 +106,16 @@ def _run(command: commands.Command) -> Any:
             session.store.close()
 
     return run
+
+
+def _location(config: Config, db: str | None) -> location.Location:
+    """Return the place of the store: the one named by --db, else the project's."""
+    if db is not None:
+        return location.named(os.path.expanduser(db))
+    deny = tuple(config.values("workspace").get("deny") or ())
+    project = Project(config.root, config.environment, deny=deny)
+    place = config.values("scopes").get("db", location.DEFAULT)
+    return location.Location(project, place, is_named="db" in config.named("scopes"))
 
 
 def _parameters(command: commands.Command) -> Iterator[click.Parameter]:
@@ -116,11 +130,11 @@ def _parameters(command: commands.Command) -> Iterator[click.Parameter]:
 def _option(option: commands.Option) -> click.Option:
     return click.Option(
         [*option.flags, option.flags[-1].lstrip("-").replace("-", "_")],
-        help=option.told,
+        help=option.explained,
         is_flag=not option.value,
         metavar=option.value or None,
         multiple=option.is_repeatable,
-        type=click.Choice(option.choices) if option.choices else str if option.value else None,
+        type=click.Choice(option.choices) if option.choices and option.is_exact else str if option.value else None,
         default=option.default or None,
         show_default=bool(option.default),
     )

@@ -3,12 +3,12 @@
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass
-from sqlite3 import Connection
 from typing import Any
 
 from carrel.cli import output
 from carrel.providers.scopes import queries
 from carrel.providers.scopes.faults import not_found
+from carrel.providers.scopes.opening import Connection
 from carrel.providers.scopes.store import Store, blank
 from carrel.providers.scopes.values import Scope, check_alias, is_alias, is_id, normalise_alias
 
@@ -49,7 +49,7 @@ class Session:
         if self.is_json:
             output.print_json(told)
         else:
-            print("\n".join(lines))
+            output.print_text("\n".join(lines))
 
 
 def find(connection: Connection, text: str) -> Scope:

@@ -2,14 +2,16 @@
 
 import os
 import sys
-from collections.abc import Iterable, Iterator
-from contextlib import contextmanager, nullcontext
 
 import click
 
+from carrel.cli import output
 from carrel.cli.scopes_session import Given, Session, find
-from carrel.providers.scopes import transfer
+from carrel.cli.stderr import say
+from carrel.private import new_private
+from carrel.providers.scopes import intake, transfer
 from carrel.providers.scopes.faults import invalid
+from carrel.providers.scopes.intake import OnConflict, Outcome
 from carrel.providers.scopes.original import Original
 from carrel.providers.scopes.transfer import Record
 from carrel.providers.scopes.values import now_ms
@@ -20,13 +22,12 @@ def export(session: Session, given: Given) -> None:
         top = None if given["scope"] is None else find(connection, given["scope"])
         lines = transfer.export(connection, top)
         if given["out"] is None:
-            sys.stdout.writelines(f"{line}\n" for line in lines)
+            for line in lines:
+                output.print_text(line)
             return
-        written = f"{given['out']}.{os.getpid()}.tmp"
         try:
-            with open(written, "w", encoding="utf-8") as file:
+            with new_private(given["out"]) as file:
                 file.writelines(f"{line}\n" for line in lines)
-            os.replace(written, given["out"])
         except OSError as error:
             raise invalid(f"{given['out']} cannot be written: {error.strerror}") from None
 
@@ -35,20 +36,31 @@ def import_(session: Session, given: Given) -> None:
     source, original = given["file"], given["from_scopes_db"]
     if (source is None) == (original is None):
         raise click.UsageError("Give FILE or --from-scopes-db, one of them.")
-    is_rehearsal = bool(given["dry_run"])
     database = None if original is None else _original(original)
-    with (
-        _lines(source) if database is None else nullcontext(database.records()) as records,
-        session.store.writing(is_rehearsal=is_rehearsal) as connection,
-    ):
-        outcome = transfer.take_in(connection, now_ms(), records, given["on_conflict"])
+    # Everything is read before the store is locked: input may come slowly, or never.
+    records = _read(source) if database is None else database.records()
+    is_rehearsal = bool(given["dry_run"])
+    with session.store.writing(is_rehearsal=is_rehearsal, is_long=True) as connection:
+        on_conflict: OnConflict = "exact" if given["exact"] else given["on_conflict"]
+        outcome = intake.take_in(connection, now_ms(), records, on_conflict)
     warnings = [] if database is None else database.warnings(outcome.taken)
     counts = {"imported": outcome.imported, "skipped": outcome.skipped, "replaced": outcome.replaced}
-    did, left = ("Would import", "skip") if is_rehearsal else ("Imported", "skipped")
-    replaced = f", {'replace' if is_rehearsal else 'replaced'} {outcome.replaced}" if outcome.replaced else ""
-    session.tell({**counts, "warnings": warnings}, f"{did} {outcome.imported}, {left} {outcome.skipped}{replaced}")
+    if given["exact"]:
+        counts["removed"] = outcome.removed
+    session.tell({**counts, "warnings": warnings}, _line(outcome, is_rehearsal=is_rehearsal))
     for warning in [] if session.is_json else warnings:
-        print(f"Warning: {warning}", file=sys.stderr)
+        say(f"Warning: {warning}")
+
+
+def _line(outcome: Outcome, *, is_rehearsal: bool) -> str:
+    words = (
+        ("Would import", "skip", "replace", "remove")
+        if is_rehearsal
+        else ("Imported", "skipped", "replaced", "removed")
+    )
+    line = f"{words[0]} {outcome.imported}, {words[1]} {outcome.skipped}"
+    line += f", {words[2]} {outcome.replaced}" if outcome.replaced else ""
+    return line + (f", {words[3]} {outcome.removed}" if outcome.removed else "")
 
 
 def _original(path: str) -> Original:
@@ -57,15 +69,12 @@ def _original(path: str) -> Original:
     return Original(path)
 
 
-@contextmanager
-def _lines(source: str | None) -> Iterator[Iterable[Record]]:
-    """Open what an export wrote."""
+def _read(source: str) -> list[Record]:
+    """Read all that an export wrote."""
     if source == "-":
-        yield transfer.parse(sys.stdin.buffer)
-        return
+        return list(transfer.parse(sys.stdin.buffer))
     try:
-        file = open(str(source), "rb")  # noqa: SIM115 - the file is closed below, errors of opening are told
+        with open(source, "rb") as file:
+            return list(transfer.parse(file))
     except OSError as error:
         raise invalid(f"{source} cannot be read: {error.strerror}") from None
-    with file:
-        yield transfer.parse(file)

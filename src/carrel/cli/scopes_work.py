@@ -155,7 +155,7 @@ def list_(session: Session, given: Given) -> None:
         return
     _print_nodes([node_line(one.alias, one.title, one.status) for one in found] or ["No scopes."])
     if has_more:
-        print(f"Showing {offset + 1}-{end} of {total}; next: --offset {end}")
+        output.print_text(f"Showing {offset + 1}-{end} of {total}; next: --offset {end}")
 
 
 def _count(name: str, text: str, low: int, high: int) -> int:
@@ -189,7 +189,7 @@ def show_tree(session: Session, given: Given) -> None:
 def _print_nodes(lines: list[str]) -> None:
     """Print node lines; on a terminal, with the statuses in colour."""
     if not output.is_terminal():
-        print("\n".join(lines))
+        output.print_text("\n".join(lines))
         return
     for line in lines:
         head, bracket, tail = line.rpartition(" [")

@@ -10,6 +10,7 @@ import sys
 from collections.abc import Sequence
 from typing import Final
 
+from carrel.cli.stderr import say, set_up_logging
 from carrel.config import Config, load
 from carrel.desk import Desk, open_desk
 from carrel.errors import ConfigError, Disconnected
@@ -57,10 +58,7 @@ def run(words: Sequence[str]) -> int:
     """Serve until input ends; give the exit code."""
     parsed = parse(words)
     is_terminal = sys.stdin.isatty()
-    if parsed.is_debug:
-        import logging  # every module has it; only this one sets it up
-
-        logging.basicConfig(level=logging.DEBUG, stream=sys.stderr)
+    set_up_logging(is_debug=parsed.is_debug)
     from carrel.transports import stdio  # not before the flags are known to be right
 
     # The streams are taken first: an object that prints while it loads must not be heard by the client.
@@ -75,7 +73,7 @@ def run(words: Sequence[str]) -> int:
     with stdio.taken_streams() as streams:
         desk = open_desk(load(parsed.project, os.environ, parsed.flags))
         if not parsed.is_quiet:
-            print("\n".join(announcement(desk, is_terminal=is_terminal)), file=sys.stderr, flush=True)
+            say("\n".join(announcement(desk, is_terminal=is_terminal)))
         stdio.serve(desk.server, streams)
     return 0
 

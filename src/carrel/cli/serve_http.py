@@ -2,10 +2,12 @@
 
 import ipaddress
 import shlex
-import sys
+import threading
+from collections.abc import Callable
 from urllib.parse import urlsplit
 
 from carrel.addresses import is_loopback
+from carrel.cli.stderr import say
 from carrel.config import Config, HttpSettings
 from carrel.desk import Desk
 from carrel.errors import ConfigError
@@ -17,6 +19,7 @@ DEFAULT_HOST = "127.0.0.1"
 
 def run_http(desk: Desk, address: str, told: list[str] | None, *, has_token: bool) -> int:
     """Serve until asked to stop; give the exit code. `told` is said on stderr, and how to connect; None: nothing."""
+    close = _once(desk.close)
     try:
         host, port = parse_address(address)
         lines, guard = admit(desk, desk.config.http(), host, has_token=has_token)
@@ -24,11 +27,24 @@ def run_http(desk: Desk, address: str, told: list[str] | None, *, has_token: boo
         url = f"http://{f'[{host}]' if ':' in host else host}:{listening.getsockname()[1]}/mcp"
         if told is not None:
             said = [*told, f"carrel: listening on {url}", *(line.replace("URL", url) for line in lines)]
-            print("\n".join(said), file=sys.stderr, flush=True)
-        serve(App(desk.server, guard), listening)
+            say("\n".join(said))
+        serve(App(desk.server, guard), listening, close)
     finally:
-        desk.close()
+        close()
     return 0
+
+
+def _once(action: Callable[[], object]) -> Callable[[], None]:
+    """Return a function that acts at its first call only; a second thread waits for the first."""
+    lock = threading.Lock()
+    left = [action]
+
+    def act() -> None:
+        with lock:
+            if left:
+                left.pop()()
+
+    return act
 
 
 def refuse_own_address(config: Config, address: str) -> None:

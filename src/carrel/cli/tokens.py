@@ -19,7 +19,7 @@ def add_token(choices: "Choices", name: str, scopes: tuple[str, ...]) -> None:
     if choices.is_json:
         output.print_json({"name": name, "token": token, "scopes": list(scopes) or None})
     else:
-        print(token)
+        output.print_text(token)
 
 
 def list_tokens(choices: "Choices") -> None:

@@ -163,7 +163,11 @@ class Guide:
         problems = [*self._notes, *(str(clash) for clash in self._catalog.clashes())]
         for mounted in self._catalog.visible():
             found = _health(mounted).get("problems")
-            problems += [f"{mounted.provider.name}: {problem}" for problem in found or () if isinstance(problem, str)]
+            problems += [
+                f"{mounted.provider.name}: {problem}"
+                for problem in found or ()
+                if isinstance(problem, str) and problem not in self._notes
+            ]
         return problems
 
     def _section(self, mounted: Mounted) -> str:

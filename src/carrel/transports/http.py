@@ -11,6 +11,7 @@
 """
 
 import socket
+from collections.abc import Callable
 from typing import TYPE_CHECKING, Final
 
 from carrel import limits
@@ -19,6 +20,7 @@ from carrel.errors import ConfigError, ProtocolError, ProviderError, RequestErro
 from carrel.permissions import Access, ActingAs
 from carrel.server import Server
 from carrel.transports.asgi import MCP_PATH, Answered, Event, Gone, Receive, Request, Send
+from carrel.transports.ending import Ending
 from carrel.transports.http_guard import Guard, Refusal
 from carrel.transports.http_mcp import Endpoint
 from carrel.transports.http_plain import Plain, refuse
@@ -30,7 +32,7 @@ if TYPE_CHECKING:
 
 _ABOUT: Final = (b"/-/health", b"/-/providers", b"/-/limits")
 _MAX_CALLERS: Final = 1_024
-_GRACE_S: Final = 3
+_GRACE_S: Final = 1
 
 
 class App:
@@ -171,8 +173,8 @@ def bind(host: str, port: int) -> socket.socket:
     return taken
 
 
-def runner(app: App) -> "uvicorn.Server":
-    """Give the server that runs the application; `run(sockets=[…])` starts it, `should_exit` ends it."""
+def runner(app: App, ending: Ending | None = None) -> "uvicorn.Server":
+    """Return the server that runs the application; `run(sockets=[…])` starts it, `should_exit` ends it."""
     import uvicorn  # only to serve: the application itself needs none
 
     from carrel.transports.http_wire import Wire
@@ -180,7 +182,15 @@ def runner(app: App) -> "uvicorn.Server":
     class Runner(uvicorn.Server):
         """Ends the streams first: uvicorn waits for them."""
 
+        async def startup(self, sockets: list[socket.socket] | None = None) -> None:
+            if ending is not None:
+                ending.claim_signals()  # uvloop has them told to itself
+            await super().startup(sockets)
+
         async def shutdown(self, sockets: list[socket.socket] | None = None) -> None:
+            if ending is not None:
+                ending.notice()
+                ending.begin()
             app.end()
             await super().shutdown(sockets)
 
@@ -199,15 +209,13 @@ def runner(app: App) -> "uvicorn.Server":
     )
 
 
-def serve(app: App, listening: socket.socket) -> None:
-    """Serve until the process is asked to stop."""
-    import signal  # only to serve
-
+def serve(app: App, listening: socket.socket, close: Callable[[], object] = lambda: None) -> None:
+    """Serve until the process is asked to stop, then `close`; from the signal on the process has `FORCED_END_S`."""
     _widen()
     # uvicorn raises the signal again when it is done; by then it has done what it was sent for.
-    for number in (signal.SIGTERM, signal.SIGINT):
-        signal.signal(number, lambda *_: None)
-    runner(app).run(sockets=[listening])
+    with Ending(close, raises=False) as ending:
+        runner(app, ending).run(sockets=[listening])
+        close()
 
 
 def _widen() -> None:

@@ -20,7 +20,7 @@ from carrel.protocol.eras import Era
 from carrel.protocol.headers import Headers
 from carrel.protocol.jsonrpc import Key, Message, Response
 from carrel.server import Connection, Server
-from carrel.transports.asgi import JSON, Answered, Request, TooLong
+from carrel.transports.asgi import JSON, Answered, Gone, Request, TooLong
 from carrel.transports.http_sessions import Session, Sessions
 from carrel.transports.http_threads import Threads
 from carrel.transports.http_waiting import Waiting, messages_in
@@ -126,7 +126,7 @@ class Endpoint:
 
     async def _answer_batch(self, request: Request, session: Session, body: bytes) -> None:
         outbox = Outbox()
-        with Hurrying():
+        with Hurrying(on_event_loop=True):
             given = session.connection.accept(body)
         messages = messages_in(body)
         for message in messages:
@@ -154,7 +154,7 @@ class Endpoint:
             if session is None:
                 await _refuse_session(request, None)
                 return
-            with Hurrying():
+            with Hurrying(on_event_loop=True):
                 session.connection.notice(message)
             if message.method == "notifications/cancelled":
                 self._cancel_waiting(session, methods.cancelled_key(message))
@@ -178,7 +178,7 @@ class Endpoint:
         if session is None and call.era is Era.LEGACY and _SESSION in request.headers:
             return None
         connection = session.connection if session else self._connect(request, _nowhere)
-        with Hurrying():
+        with Hurrying(on_event_loop=True):
             answer = connection.at_once(call)
         return None if answer is None else _answered(request, answer, call.era)
 
@@ -188,7 +188,7 @@ class Endpoint:
         """Answer a call: at once, or when its work is done; with a stream if something is told before."""
         if call.method != _LISTEN and call.params.meta.progress_token is None:
             connection = session.connection if session else self._connect(request, _nowhere)
-            with Hurrying():
+            with Hurrying(on_event_loop=True):
                 given = connection.begin(call)
             if given is not None and not isinstance(given, Work):
                 await _reply(request, given, call.era)
@@ -197,7 +197,7 @@ class Endpoint:
         else:
             outbox = Outbox()
             connection = session.connection if session else self._connect(request, outbox.put)
-            with Hurrying():
+            with Hurrying(on_event_loop=True):
                 given = connection.begin(call, outbox.put)
             if given is not None and not isinstance(given, Work):
                 outbox.finish(given)
@@ -257,8 +257,12 @@ class Endpoint:
     async def _open_session(self, request: Request, call: methods.Call) -> None:
         outbox = Outbox()
         connection = self._connect(request, outbox.put)
-        given = connection.begin(call)
-        assert isinstance(given, bytes)
+        with Hurrying(on_event_loop=True):
+            given = connection.begin(call)
+        if isinstance(given, Work):
+            given = await self._threads.answer(request.access, given)
+        if given is None:
+            raise Gone
         if headers.status_of(given, Era.LEGACY) != 200 or given.startswith(b'{"error"'):
             await _reply(request, given, Era.LEGACY)
             return

@@ -58,8 +58,7 @@ class Plain:
             return
         try:
             uri = self._uri_of(request)
-            with ActingAs(request.access):
-                found = self._catalog.find(uri)
+            found = await self._find(request, uri)
             reading = await self._open(request, found)
             try:
                 await self._send(request, reading, found, uri)
@@ -89,13 +88,20 @@ class Plain:
                 return any(route.template.startswith(f"{scheme}:///") for route, _ in mounted.routes)
         return False
 
+    async def _find(self, request: Request, uri: str) -> Found:
+        """Return the way to a URI; a provider that has to be asked for it is asked on another thread."""
+        find = partial(self._catalog.find, uri)
+        with suppress(TakesAWhile), ActingAs(request.access), Hurrying(on_event_loop=True):
+            return attempt("a plain read", find)
+        return await self._threads.call(request.access, find, owner=f"resources/read {uri.partition(':')[0]}")
+
     async def _open(self, request: Request, found: Found) -> Reading:
-        """Read where it may wait, if it may have to."""
+        """Read here if that is quick, else on another thread."""
         given = request.headers.get(b"if-none-match")
         condition = None if given is None else given.decode("latin-1")
         read = partial(self._catalog.open, found, condition)
-        if not self._server.may_wait(found):
-            with suppress(TakesAWhile), ActingAs(request.access), Hurrying():
+        with suppress(TakesAWhile), ActingAs(request.access), Hurrying(on_event_loop=True):
+            if not self._server.may_wait(found):
                 return attempt("a plain read", read)
         asked = found.mounted
         return await self._threads.call(
@@ -140,8 +146,10 @@ class Plain:
     async def _part(self, request: Request, found: Found, source: Source, start: int, length: int) -> bytes:
         """Read a part of a source: on another thread where it may take a while."""
         read = partial(source.read, start, length)
-        if length <= SMALL and not self._server.may_wait(found):
-            return attempt("a plain read", read)
+        if length <= SMALL:
+            with Hurrying(on_event_loop=True):
+                if not self._server.may_wait(found):
+                    return attempt("a plain read", read)
         asked = found.mounted
         return await self._threads.call(request.access, read, owner=asked.provider.name, deadline_s=asked.deadline_s)
 
@@ -171,6 +179,9 @@ class Plain:
 
 _JSON: Final = (b"content-type", b"application/json")
 
+_SAID_OTHERWISE: Final = frozenset({"error", "etag", "last-modified", "length", "start", "status", "total"})
+"""Keys of `_meta` for which HTTP has its own headers."""
+
 
 async def refuse(request: Request, error: Failure) -> None:
     """Answer with an error as plain HTTP has it; in the middle of an answer, break it off."""
@@ -199,7 +210,24 @@ def _facts(reading: Reading) -> list[Header]:
         facts.append((b"etag", f'"{reading.etag}"'.encode()))
     if reading.last_modified_ms is not None:
         facts.append((b"last-modified", formatdate(sayable(reading.last_modified_ms) // 1000, usegmt=True).encode()))
-    return facts
+    return facts + _remarks(reading)
+
+
+def _remarks(reading: Reading) -> list[Header]:
+    """Return what a provider adds to its one item, such as whether it is cut and what comes next, as `carrel-*`."""
+    meta = reading.items[0].meta if len(reading.items) == 1 else None
+    remarks = []
+    for key, value in (meta or {}).items():
+        prefix, _, name = key.rpartition("/")
+        spelled = str(value).lower() if isinstance(value, bool) else str(value)
+        if (
+            prefix == "dev.carrel"
+            and name not in _SAID_OTHERWISE
+            and isinstance(value, str | int)
+            and _is_plain(spelled)
+        ):
+            remarks.append((f"carrel-{name}".encode(), spelled.encode()))
+    return remarks
 
 
 def _content_type(item: Stored, mime_type: str) -> str:

@@ -6,9 +6,11 @@ import threading
 from collections import Counter
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from functools import partial
 from typing import Any, Generic, TypeVar
 
 from carrel.boundary import attempt
+from carrel.cancellation import Cancellable, Cancelled
 from carrel.errors import ProtocolError, ProviderError, RequestError
 from carrel.limits import MAX_STREAMS_PER_CLIENT, MAX_WAITING_PER_CLIENT, REQUEST_DEADLINE_S
 from carrel.permissions import Access, ActingAs
@@ -44,6 +46,12 @@ class Threads:
 
         self._workers.submit(work, taken)
 
+    async def answer(self, access: Access, work: Work) -> bytes | None:
+        """Have a piece of work done for somebody, and return its answer."""
+        done: asyncio.Future[bytes | None] = asyncio.get_running_loop().create_future()
+        self.submit(access, work, partial(_settle_soon, done))
+        return await done
+
     async def call(
         self,
         access: Access,
@@ -61,14 +69,15 @@ class Threads:
         leave = self._enter(access)
         if leave is None:
             raise ProviderError("Too many requests wait: slow down", word="busy", data={"retryAfterMs": 1_000})
-        errand = _Errand(access, action, discard)
+        running = Running(lambda: None)
+        errand = _Errand(access, action, discard, lambda: running.cancelled)
         self._errands.add(errand)
         try:
-            running = Running(lambda: None)
             work = Work(running, errand.run, errand.expire, errand.refuse, owner=owner, deadline_s=deadline_s)
             self._workers.submit(work, errand.settle)
             return await errand.future
         finally:
+            running.abandon()  # a client that left lets long work stop
             self._errands.discard(errand)
             leave()
 
@@ -102,13 +111,32 @@ class Threads:
             errand.stop()
 
 
+def _settle_soon(future: "asyncio.Future[bytes | None]", answer: bytes | None) -> None:
+    """Settle a future from any thread; later ones than the first are ignored."""
+
+    def settle() -> None:
+        if not future.done():
+            future.set_result(answer)
+
+    # The loop may be gone: then nobody waits any more.
+    with contextlib.suppress(RuntimeError):
+        future.get_loop().call_soon_threadsafe(settle)
+
+
 class _Errand(Generic[_Made]):
     """One function's way to a thread and back."""
 
-    def __init__(self, access: Access, action: Callable[[], _Made], discard: Callable[[_Made], object] | None) -> None:
+    def __init__(
+        self,
+        access: Access,
+        action: Callable[[], _Made],
+        discard: Callable[[_Made], object] | None,
+        is_cancelled: Callable[[], bool],
+    ) -> None:
         self._access = access
         self._action = action
         self._discard = discard
+        self._is_cancelled = is_cancelled
         self._loop = asyncio.get_running_loop()
         self._made: list[_Made] = []
         self._failure: Failure = ProviderError("Request timed out", word="timeout")
@@ -116,10 +144,12 @@ class _Errand(Generic[_Made]):
 
     def run(self) -> None:
         try:
-            with ActingAs(self._access):
+            with ActingAs(self._access), Cancellable(self._is_cancelled):
                 self._made.append(attempt("HTTP", self._action))
         except (RequestError, ProviderError, ProtocolError) as error:
             self._failure = error
+        except Cancelled:
+            pass
 
     def expire(self) -> None:
         """Leave the failure as it is: out of time."""

@@ -68,6 +68,8 @@ class Wire(HttpToolsProtocol):
     _rests_since = 0.0
     _answers_until = 0.0
     _held: "tuple[Request, bytearray] | None" = None
+    _refusal_due: tuple[int, str] | None = None
+    """Told when the requests before it are answered."""
     _said = b""
     _earlier: tuple[RequestResponseCycle, ...] = ()
     _deadline: asyncio.TimerHandle | None = None
@@ -210,7 +212,19 @@ class Wire(HttpToolsProtocol):
 
     def send_400_response(self, msg: str) -> None:
         """Refuse what is no HTTP, after the answers to what came before it."""
-        self._refuse((400, msg))
+        told = 400, msg
+        if self._is_arriving:
+            # It is the latest request that breaks off: nobody answers it.
+            if not self.pipeline:
+                self._refuse(told)
+                return
+            self.pipeline.popleft()
+        elif self._is_between:
+            self._refuse(told)
+            return
+        self._is_refused = True
+        self._held = None
+        self._refusal_due = told
 
     def _headers_size(self) -> int:
         return len(self.url) + sum([len(name) + len(value) + 4 for name, value in self.headers])
@@ -302,6 +316,9 @@ class Wire(HttpToolsProtocol):
         if self.pipeline:
             super().on_response_complete()
             return
+        if self._refusal_due is not None:
+            self._refuse(self._refusal_due)
+            return
         self.server_state.total_requests += 1
         self.flow.resume_reading()
         self._rests_since = self.loop.time()
@@ -346,7 +363,8 @@ class Wire(HttpToolsProtocol):
         if left > 0:
             self._deadline = self.loop.call_later(left, self._give_up)
             return
-        self._refuse(_LATE if self._is_reading else None)
+        if self._refusal_due is None:
+            self._refuse(_LATE if self._is_reading else None)
 
     def _refuse(self, told: tuple[int, str] | None) -> None:
         """Close the connection; say why, unless that would break into an answer or be a second one."""
@@ -360,13 +378,17 @@ class Wire(HttpToolsProtocol):
             self.transport.close()
 
     @property
+    def _is_arriving(self) -> bool:
+        """Whether the application has a request whose body is not all there."""
+        return self._is_reading and not self._is_in_headers and self._held is None
+
+    @property
     def _is_answered(self) -> bool:
         """Whether an answer is being sent, or one was sent to the request that is still arriving."""
         latest: RequestResponseCycle | None = self.cycle
         if latest is None:
             return False
-        is_arriving = self._is_reading and not self._is_in_headers and self._held is None
-        return (is_arriving and latest.response_started) or any(
+        return (self._is_arriving and latest.response_started) or any(
             cycle.response_started and not cycle.response_complete for cycle in (*self._earlier, latest)
         )
 

@@ -1,35 +1,28 @@
 """MCP on the standard streams: one message a line, and nothing else on stdout.
 
-No event loop: a line is answered where it arrives, unless it may wait; then it goes to
-a worker thread. Answers to lines that came together leave together. stdout is taken
-away from everybody else, so that a stray print lands on stderr.
+No event loop: a line is answered where it arrives, unless it may wait or takes a while; then it
+goes to a worker thread. Where an answer takes longer than expected, the thread that reads keeps it
+and another thread reads on (`reading`). Answers to lines that came together leave together.
+stdout is taken away from everybody else, so that a stray print lands on stderr.
 """
 
 import contextlib
 import os
-import signal
 import sys
 import threading
 from collections.abc import Iterator, Sequence
-from types import FrameType
 from typing import Final
 
 from carrel.limits import SHUTDOWN_GRACE_S
 from carrel.protocol.framing import Lines
-from carrel.server import Connection, Server
+from carrel.server import Server
+from carrel.transports.ending import Ending, Stopped
+from carrel.transports.reading import CHUNK, Reading
 from carrel.transports.workers import Workers
-from carrel.work import Work
 
-_CHUNK: Final = 1 << 16
 _PIPE_BYTES: Final = 1 << 20
 _PARTS: Final = 512
 """Written at once; systems take a thousand."""
-_ENDING: Final = (signal.SIGTERM, signal.SIGINT)
-_NOTICE_S: Final = 0.05
-
-
-class _Stopped(BaseException):
-    """The process was asked to end."""
 
 
 class Output:
@@ -50,7 +43,7 @@ class Output:
                 self.is_open = False
 
     def _write(self, messages: tuple[bytes, ...]) -> None:
-        if sum(map(len, messages)) <= _CHUNK:
+        if sum(map(len, messages)) <= CHUNK:
             data = b"\n".join((*messages, b""))
             written = os.write(self._descriptor, data)
             parts: Sequence[bytes | memoryview] = [data[written:]] if written < len(data) else []
@@ -73,48 +66,57 @@ def _rest(parts: Sequence[bytes | memoryview], written: int) -> Sequence[bytes |
 def serve(server: Server, streams: tuple[int, int] | None = None) -> None:
     """Serve the standard streams until they end or the process is asked to stop.
 
-    `streams` are given by whoever has taken them already.
+    `streams` are given by a caller who has taken them already. From the end of input or a signal on, the process has
+    `FORCED_END_S`; then it ends, whatever a provider does.
     """
-    with taken_streams() if streams is None else contextlib.nullcontext(streams) as (source, target), _stoppable():
-        run(server, source, target)
+    with taken_streams() if streams is None else contextlib.nullcontext(streams) as (source, target):
+        serving = _Serving(server, source, target)
+        with Ending(serving.finish) as ending, contextlib.suppress(Stopped):
+            serving.serve(ending)
 
 
 def run(server: Server, source: int, target: int) -> None:
-    """Serve two file descriptors until input ends, the reader leaves, or the process is asked to stop."""
-    output = Output(target)
-    workers = Workers(output.write)
-    connection = server.connect(output.write)
-    with contextlib.suppress(_Stopped, OSError):
-        _converse(connection, source, output, workers, Lines(server.catalog.max_bytes))
-    with contextlib.suppress(_Stopped):
-        workers.drain(SHUTDOWN_GRACE_S)
-        # On a thread of its own: a reader that no longer reads must not keep the process alive.
-        ending = threading.Thread(target=output.write, args=connection.close(), daemon=True)
-        ending.start()
-        ending.join(SHUTDOWN_GRACE_S / 2)
-        server.close()
+    """Serve two file descriptors, on any thread, until input ends or the reader leaves."""
+    _Serving(server, source, target).serve()
 
 
-def _converse(connection: Connection, source: int, output: Output, workers: Workers, lines: Lines) -> None:
-    """Answer lines as they come; those that came together are answered together."""
-    at_end = False
-    while output.is_open and not at_end:
-        chunk = os.read(source, _CHUNK)
-        at_end = not chunk
-        answers: list[bytes] = []
-        size = 0
-        for line in lines.end() if at_end else lines.feed(chunk):
-            given = connection.accept(line)
-            if isinstance(given, Work):
-                workers.submit(given)
-            elif given is not None:
-                answers.append(given)
-                size += len(given)
-            if size > _PIPE_BYTES:
-                output.write(*answers)
-                answers, size = [], 0
-        if answers:
-            output.write(*answers)
+class _Serving:
+    """One server on two file descriptors."""
+
+    def __init__(self, server: Server, source: int, target: int) -> None:
+        self._server = server
+        self._finishing = threading.Lock()
+        self._is_finished = False
+        self._output = Output(target)
+        self._workers = Workers(self._output.write)
+        self._connection = server.connect(self._output.write)
+        lines = Lines(server.catalog.max_bytes)
+        self._reading = Reading(self._connection, source, self._output, self._workers, lines)
+
+    def serve(self, ending: Ending | None = None) -> None:
+        """Answer until input ends or the reader leaves, then finish."""
+        try:
+            self._reading.serve(on_end=None if ending is None else ending.begin)
+        except (Stopped, OSError):
+            self._reading.end()
+        if ending is not None:
+            ending.notice()
+        self.finish()
+
+    def finish(self) -> None:
+        """Let what runs end, and close everything, once; a second thread waits for the first."""
+        with self._finishing:
+            if not self._is_finished:
+                self._is_finished = True
+                self._close()
+
+    def _close(self) -> None:
+        self._workers.drain(SHUTDOWN_GRACE_S)
+        # On another thread: a reader that no longer reads must not keep the process alive.
+        telling = threading.Thread(target=self._output.write, args=self._connection.close(), daemon=True)
+        telling.start()
+        telling.join(SHUTDOWN_GRACE_S / 2)
+        self._server.close()
 
 
 @contextlib.contextmanager
@@ -162,43 +164,3 @@ def _widen(descriptor: int) -> None:
         fcntl.fcntl(descriptor, fcntl.F_SETPIPE_SZ, _PIPE_BYTES)
     except (ImportError, AttributeError, OSError):
         pass
-
-
-@contextlib.contextmanager
-def _stoppable() -> Iterator[None]:
-    """Turn SIGTERM and SIGINT into the end of input.
-
-    A signal that comes between two instructions and a read that blocks would be noticed only
-    when something is read. So another thread sees it too, and sends it again until it is noticed.
-    """
-    noticed = threading.Event()
-
-    def stop(_signal: int, _frame: FrameType | None) -> None:
-        noticed.set()
-        for number in _ENDING:
-            signal.signal(number, signal.SIG_IGN)
-        raise _Stopped
-
-    seen, told = os.pipe()
-    os.set_blocking(told, False)
-    before = {number: signal.signal(number, stop) for number in _ENDING}
-    before_told = signal.set_wakeup_fd(told, warn_on_full_buffer=False)
-    reader = threading.get_ident()
-    threading.Thread(target=_repeat, args=(seen, noticed, reader), name="carrel-signals", daemon=True).start()
-    try:
-        yield
-    finally:
-        noticed.set()
-        signal.set_wakeup_fd(before_told)
-        os.close(told)
-        for number, action in before.items():
-            signal.signal(number, action)
-
-
-def _repeat(seen: int, noticed: threading.Event, reader: int) -> None:
-    """Send a signal that was seen to the reading thread again, until that has noticed it."""
-    while numbers := os.read(seen, 64):
-        for number in set(numbers) & set(_ENDING):
-            while not noticed.wait(_NOTICE_S):
-                signal.pthread_kill(reader, number)
-    os.close(seen)

@@ -75,6 +75,18 @@ class Workers:
         if is_full:
             given(work.refuse())
 
+    def adopt(self, work: Work) -> None:
+        """Give a deadline to work that runs on another thread already; `release` ends that."""
+        with self._is_needed:
+            self._set_deadline(work, self._give)
+
+    def release(self, work: Work) -> None:
+        """Forget the deadline of work that was adopted."""
+        with self._is_drained:
+            self._deadlines.pop(work, None)
+            if not self._deadlines:
+                self._is_drained.notify_all()
+
     def drop_cancelled(self) -> None:
         """Let work that nobody wants any more, and that has not begun, leave at once."""
         with self._is_needed:
@@ -97,7 +109,7 @@ class Workers:
         threading.Thread(target=self._serve, name="carrel-worker", daemon=True).start()
 
     def _set_deadline(self, work: Work, take: Take) -> None:
-        deadline = monotonic() + max(self._deadline_s, work.deadline_s)
+        deadline = monotonic() + min(max(self._deadline_s, work.deadline_s), work.at_most_s)
         self._deadlines[work] = (deadline, take)
         if self._clock is None:
             self._clock = threading.Thread(target=self._watch_deadlines, name="carrel-clock", daemon=True)

@@ -55,10 +55,10 @@ def test_an_entry_says_all_that_is_known(full: Home) -> None:
         "alc.d.lua",
         "Lua type stubs for alc.* StdLib",
         "text/x-lua",
-        "Lua Type Stub (alc.d.lua)",
-        modified,
-        stub.stat().st_size,
-        etag,
+        title="Lua Type Stub (alc.d.lua)",
+        annotations=modified,
+        size=stub.stat().st_size,
+        meta=etag,
     )
     assert [(one.name, one.title, one.description, one.mime_type, one.size) for one in entries.values()][1:] == [
         (
@@ -413,7 +413,8 @@ def test_settings_win_over_the_environment_and_that_over_defaults(tmp_path: Path
     environment = {"HOME": str(tmp_path / "user"), "ALC_HOME": str(tmp_path / "variable")}
 
     def served(environment: dict[str, str], **settings: Any) -> str:
-        provider = Alc(Project(str(tmp_path / "project"), environment), **settings)
+        keys = frozenset(settings)
+        provider = Alc(Project(str(tmp_path / "project"), environment, keys, keys), **settings)
         return read(Catalog([provider]), "alc://scenarios/a")
 
     assert served(environment, home="../set") == "set"

@@ -127,6 +127,79 @@ def test_blocks_do_not_count() -> None:
     assert read_facts(source) == Facts({}, False, (), False)
 
 
+CHANGES: tuple[tuple[str, dict[str, object], tuple[str, ...]], ...] = (
+    ("table.insert(M.meta.tags, 'y')", {"a": 1}, ("tags",)),
+    ("table.insert(M.meta.tags, 1, 'y')\ntable.sort(M.meta.tags)", {"a": 1}, ("tags",)),
+    ("local n = table.insert(M.meta.tags, 'y')", {"a": 1}, ("tags",)),
+    ("extend(M.meta['tags'])", {"a": 1}, ("tags",)),
+    ("M.meta.tags:extend('y')", {"a": 1}, ("tags",)),
+    ("rawset(M.meta, 'a', 2)", {"tags": ["x"]}, ("a",)),
+    ("rawset(M.meta.tags, 1, 'y')", {"a": 1, "tags": [None]}, ("tags[1]",)),
+    ("decorate(M.meta)", {"a": 1, "tags": ["x"]}, ("M.meta",)),
+    ("local meta = M.meta\nmeta.a = 2", {"tags": ["x"]}, ("a",)),
+    ("local m = M\nlocal t = m.meta.tags\nt[1] = 'y'", {"a": 1, "tags": [None]}, ("tags[1]",)),
+    ("local t = M.meta.tags\ntable.insert(t, 'y')", {"a": 1}, ("tags",)),
+    ("if f() then M.meta.a = 2 end", {"tags": ["x"]}, ("a",)),
+    ("if f() then M.meta = { a = 2 } else M.meta.a = 3 end", {}, ("M.meta",)),
+    ("for _, t in ipairs({ 'y' }) do table.insert(M.meta.tags, t) end", {"a": 1}, ("tags",)),
+    ("while f() do M.meta.tags[2] = 'y' end", {"a": 1, "tags": ["x", None]}, ("tags[2]",)),
+    ("do local meta = M.meta\nmeta.a, meta.b = 2, 3 end", {"tags": ["x"]}, ("a", "b")),
+    ("do M.meta[f()] = 2 end", {"a": 1, "tags": ["x"]}, ("[?]",)),
+    ("if f() then M.meta.a = 2 end\nM.meta.a = 3", {"a": 3, "tags": ["x"]}, ()),
+    ("if f() then M.meta.a = 2 end\nM.meta = { a = 4 }", {"a": 4}, ()),
+)
+
+
+@pytest.mark.parametrize(("body", "meta", "unresolved"), CHANGES, ids=[case[0] for case in CHANGES])
+def test_what_may_have_changed_is_named_instead_of_told(
+    body: str, meta: dict[str, object], unresolved: tuple[str, ...]
+) -> None:
+    source = f"local M = {{}}\nM.meta = {{ a = 1, tags = {{ 'x' }} }}\n{body}\nreturn M\n"
+
+    assert read_facts(source) == Facts(meta, True, unresolved, False)
+
+
+@pytest.mark.parametrize(
+    "body",
+    [
+        "assert(M.meta.tags)",
+        "for _, tag in ipairs(M.meta.tags) do print(tag, M.meta) end",
+        "print(M.meta.a, table.concat(M.meta.tags, ','))",
+        "M.run = instrument(M, 'run')",
+        "local meta = M.meta\nlocal name = meta.a",
+        "local meta = M.meta\nmeta = {}\nmeta.a = 2",
+        "if M.meta.a == 2 then M.other = 1 end",
+        "function M.setup() M.meta.a = 2 table.insert(M.meta.tags, 'y') end",
+        "if f() then function M.setup() M.meta.a = 2 end end",
+        "local N = {}\nN.meta = {}\nN.meta.a = 2",
+        "log(M.meta.a)",
+    ],
+)
+def test_what_only_looks_at_the_table_changes_nothing(body: str) -> None:
+    source = f"local M = {{}}\nM.meta = {{ a = 1, tags = {{ 'x' }} }}\n{body}\nreturn M\n"
+
+    facts = read_facts(source)
+
+    assert (facts.meta, facts.unresolved) == ({"a": 1, "tags": ["x"]}, ())
+
+
+@pytest.mark.parametrize(
+    "source",
+    [
+        "local P = {}\nP.meta = { a = 1 }\nreturn setmetatable(P, { __index = {} })\n",
+        "local M = {}\nlocal P = { meta = { a = 1 } }\nreturn setmetatable(P, {})\n",
+        "return setmetatable({ meta = { a = 1 } }, {})\n",
+        "local M = setmetatable({ meta = { a = 1 } }, {})\nreturn M\n",
+        "local M = {}\nM.meta = setmetatable({ a = 1 }, {})\nreturn M\n",
+    ],
+)
+def test_a_metatable_hides_no_table(source: str) -> None:
+    facts = read_facts(source)
+
+    assert facts == Facts({"a": 1}, True, (), False)
+    assert agree(source, facts)
+
+
 def test_the_module_variable_is_the_one_returned_last() -> None:
     source = "local Sketch = {}\nSketch.meta = { a = 1 }\nlocal M = { meta = { a = 2 } }\nreturn Sketch -- done\n"
 

@@ -6,6 +6,7 @@ from typing import Any
 
 import pytest
 
+from carrel.providers.alc.cache import Patience
 from carrel.providers.alc.hub import origin
 from tests.unit.alc.homes import CARD, SKETCH, Home, read, refusal
 
@@ -100,6 +101,8 @@ def test_the_project_root_is_a_setting_a_variable_or_found_upwards(full: Home) -
     (full.folder / "up").mkdir()
     (full.folder / "up/init.lua").write_text("-- up")
 
+    assert read(full.catalog(), INIT) == SKETCH  # it lies outside the project, and nobody trusts it yet
+    full.trust(full.folder / "alc.local.toml")
     assert read(full.catalog(), INIT) == "-- up"
     full.environment["ALC_PROJECT_ROOT"] = str(full.folder / "variable")
     assert read(full.catalog(), INIT) == "-- variable"
@@ -188,6 +191,97 @@ def test_a_narrative_leaves_out_what_is_not_there(full: Home, source: str, text:
     full.write("packages/p/init.lua", source.encode())
 
     assert read(full.catalog(), "alc://packages/p/narrative") == text
+
+
+SPEC = """\
+--- p: does it
+local S = require("alc_shapes")
+local T = S.T
+local M = {}
+local step = T.shape({ name = T.string, cost = T.number:is_optional() })
+M.meta = { name = "p" }
+M.spec = {
+  entries = {
+    run = {
+      input = T.shape({
+        task = T.string:describe("What to do | say"),
+        depth = T.number:is_optional():describe("How deep (default: " .. DEPTH .. ")"),
+        steps = T.array_of(step),
+        mode = T.one_of({ "fast", "slow", 3, true }):describe("Mode"),
+        scores = T.map_of(T.string, T.number),
+        other = compute(),
+      }),
+      result = %s,
+    },
+  },
+}
+return M
+"""
+PARAMETERS = """\
+## Parameters
+
+| key | type | required | description |
+|---|---|---|---|
+| `ctx.depth` | number | optional | How deep (default: …) |
+| `ctx.mode` | one_of("fast", "slow", 3, true) | **required** | Mode |
+| `ctx.other` | ? | **required** |  |
+| `ctx.scores` | map of string to number | **required** |  |
+| `ctx.steps` | array of shape { cost?: number, name: string } | **required** |  |
+| `ctx.task` | string | **required** | What to do \\| say |
+"""
+
+
+@pytest.mark.parametrize(
+    ("result", "told"),
+    [
+        (
+            'T.shape({ answer = T.string:describe("The answer"), n = T.ref("count"):is_optional() })',
+            (
+                "Returns:\n\n| key | type | optional | description |\n|---|---|---|---|\n"
+                "| `answer` | string | — | The answer |\n| `n` | count | optional |  |\n"
+            ),
+        ),
+        ('"voted"', "Returns `voted`, a shape of `alc_shapes`.\n"),
+        ('T.ref("voted"):describe("x")', "Returns `voted`, a shape of `alc_shapes`.\n"),
+    ],
+)
+def test_a_narrative_tells_what_a_package_takes_and_gives(full: Home, result: str, told: str) -> None:
+    full.write("packages/p/init.lua", SPEC % result)
+
+    assert read(full.catalog(), "alc://packages/p/narrative") == (
+        f"# p: does it\n\n| Field | Value |\n|---|---|\n| scope | global |\n\n{PARAMETERS}\n## Result\n\n{told}"
+    )
+
+
+@pytest.mark.parametrize(
+    "source",
+    [
+        "M.spec = { entries = { run = { input = compute(), result = T.array_of(T.string) } } }",
+        "M.spec = compute()",
+        "M.spec = { entries = { other = { input = T.shape({ a = T.string }) } } }",
+        "local a = T.shape({ b = b })\nlocal b = a\nM.other = a",
+    ],
+)
+def test_a_narrative_tells_nothing_of_a_spec_that_is_not_known(full: Home, source: str) -> None:
+    full.write("packages/p/init.lua", f"local M = {{}}\n{source}\nreturn M\n")
+
+    text = read(full.catalog(), "alc://packages/p/narrative")
+
+    assert text == "# p\n\n| Field | Value |\n|---|---|\n| scope | global |\n"
+
+
+def test_a_doc_comment_that_tells_its_parameters_has_the_word(full: Home) -> None:
+    full.write("packages/p/init.lua", "--- p\n--- ## Parameters\n--- none\n" + SPEC % '"voted"')
+
+    assert read(full.catalog(), "alc://packages/p/narrative").count("## Parameters") == 1
+
+
+def test_shapes_that_grow_without_end_are_cut(full: Home) -> None:
+    lines = [f"local a{number} = T.shape({{ x = a{number + 1}, y = a{number + 1} }})" for number in range(25)]
+    source = "\n".join([*reversed(lines), "M.spec = { entries = { run = { input = a0 } } }", "return M"])
+    full.write("packages/p/init.lua", source)
+
+    assert len(read(full.catalog(), "alc://packages/p/narrative")) < 20_000
 
 
 # The index
@@ -299,7 +393,9 @@ def test_the_origin_is_reduced_to_what_may_be_told(full: Home, source: object, t
 def test_a_variant_has_its_path_as_origin_and_broken_records_none(full: Home) -> None:
     full.write("installed.json", "{")
     assert entry_of(full, "sketch")["source"] == {"type": "unknown"}
-    local(full, f'[packages]\nsketch = {{ path = "{full.home}/packages/sketch" }}')
+    (full.project / "mine").mkdir()
+    (full.project / "mine/init.lua").write_text(SKETCH)
+    local(full, '[packages]\nsketch = { path = "mine" }')
     assert entry_of(full, "sketch")["source"] == {"type": "path"}
 
 
@@ -320,15 +416,17 @@ def test_one_changed_package_is_parsed_alone(full: Home) -> None:
     provider = full.provider()
     sources = provider._reader.sources
     hub = provider._reader.hub
-    before = hub.index({})
+    before = hub.index({}, Patience(60))
     assert sources.parsed == 21
-    assert hub.index({}) is before
+    assert hub.index({}, Patience(60)) is before
 
     full.write("packages/p7/init.lua", 'M.meta = { name = "p7", version = "2" }')
-    after = hub.index({})
+    after = hub.index({}, Patience(60))
 
     assert sources.parsed == 22
     assert {one["name"]: one["version"] for one in json.loads(after.text)["packages"]}["p7"] == "2"
     full.write("cards/p7/new.toml", CARD)
-    assert {one["name"]: one["card_count"] for one in json.loads(hub.index({}).text)["packages"]}["p7"] == 2
+    assert {one["name"]: one["card_count"] for one in json.loads(hub.index({}, Patience(60)).text)["packages"]}[
+        "p7"
+    ] == 2
     assert sources.parsed == 22

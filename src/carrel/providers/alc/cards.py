@@ -4,12 +4,15 @@ import math
 from collections.abc import Callable
 from typing import Final
 
+from carrel import toml
 from carrel.providers.alc import compact
 from carrel.providers.alc.cache import Cache
-from carrel.providers.alc.files import Failed, FileError, Held, Stamp, open_below
+from carrel.providers.alc.files import Failed, FileError, Folder, Held, Stamp, open_below
 from carrel.value import Value
 
 MAX_KEPT: Final = 20_000
+MAX_TOML_BYTES: Final = 4 * 1024 * 1024
+"""The largest Card that is parsed; that takes a second at most. Real ones have some kilobytes."""
 
 
 class NotToml(Exception):
@@ -26,28 +29,40 @@ class Summary(Value, frozen=True):
     scenario: str
 
 
-_NO_TOML: Final = Summary(0, None, "", "", "")
+Known = Summary | str
+"""What is known of a Card: its summary, or why it is no TOML."""
 
 
 class Cards:
     """The Cards, of which summaries are kept while their files stay as they are."""
 
     def __init__(self, max_file_bytes: int) -> None:
-        self._max_file_bytes = max_file_bytes
-        self._cache: Cache[Summary] = Cache(MAX_KEPT)
+        self._max_bytes = min(max_file_bytes, MAX_TOML_BYTES)
+        self._cache: Cache[Known] = Cache(MAX_KEPT)
 
     def text(self, held: Held) -> str:
-        """Give a Card as JSON; nothing is validated or dropped."""
-        return _spell(_parse(held.read_all(self._max_file_bytes)))
+        """Return a Card as JSON; nothing is validated or dropped. Raises `NotToml`, the second time at once."""
+        known = self._cache.get(held.path, held.stamp)
+        if isinstance(known, str):
+            raise NotToml(known)
+        try:
+            return _spell(self._parse(held))
+        except NotToml as error:
+            self._cache.put(held.path, held.stamp, str(error))
+            raise
 
     def size(self, held: Held) -> int | None:
         """Give the size of a Card's JSON; None if it is none."""
         summary = self._kept(held.path, held.stamp, lambda: self.summary(held))
         return None if summary is None else summary.size
 
+    def is_known(self, path: str, stamp: Stamp) -> bool:
+        """Return whether a Card was parsed as it is now."""
+        return self._cache.get(path, stamp) is not None
+
     def summary(self, held: Held) -> Summary:
         """Read what is needed of a Card that is open."""
-        card = _parse(held.read_all(self._max_file_bytes))
+        card = self._parse(held)
         created = card.get("created_at", "")
         return Summary(
             size=len(_spell(card).encode()),
@@ -57,14 +72,14 @@ class Cards:
             scenario=_text(_inner(card, "scenario", "name")),
         )
 
-    def known(self, cards: str, folder: str, name: str, stamp: Stamp) -> Summary | None:
+    def known(self, cards: Folder, folder: str, name: str, stamp: Stamp) -> Summary | None:
         """Give what is needed of a Card by where it lies; None if it cannot be read."""
 
         def read() -> Summary:
             with open_below(cards, (folder, name)) as held:
                 return self.summary(held)
 
-        return self._kept(f"{cards}/{folder}/{name}", stamp, read)
+        return self._kept(f"{cards.path}/{folder}/{name}", stamp, read)
 
     def _kept(self, path: str, stamp: Stamp, read: Callable[[], Summary]) -> Summary | None:
         """Give what is known of a file as it is now, or learn it; that it is no TOML is kept too."""
@@ -72,25 +87,20 @@ class Cards:
         if known is None:
             try:
                 known = read()
-            except NotToml:
-                known = _NO_TOML
+            except NotToml as error:
+                known = str(error)
             except FileError:
                 return None
             self._cache.put(path, stamp, known)
-        return None if known is _NO_TOML else known
+        return None if isinstance(known, str) else known
 
-
-def _parse(data: bytes) -> dict[str, object]:
-    import tomllib
-
-    try:
-        return tomllib.loads(data.decode("utf-8"))
-    except UnicodeDecodeError:
-        raise Failed(compact.NOT_UTF8) from None
-    except RecursionError:
-        raise NotToml(compact.TOO_DEEP) from None
-    except ValueError as error:
-        raise NotToml(str(error)) from None
+    def _parse(self, held: Held) -> dict[str, object]:
+        try:
+            return toml.loads(held.read_all(self._max_bytes).decode("utf-8"))
+        except UnicodeDecodeError:
+            raise Failed(compact.NOT_UTF8) from None
+        except toml.TomlError as error:
+            raise NotToml(str(error)) from None
 
 
 def _inner(card: dict[str, object], section: str, key: str) -> object:

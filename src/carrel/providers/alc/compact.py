@@ -8,7 +8,12 @@ from typing import Final, NoReturn
 
 _SURROGATE: Final = re.compile("[\ud800-\udfff]")
 TOO_DEEP: Final = "nested too deeply"
+TOO_LONG: Final = "a number has too many digits"
 NOT_UTF8: Final = "stream did not contain valid UTF-8"
+
+
+class NotJson(ValueError):
+    """The text holds a word that only looks like a number of JSON."""
 
 
 def loads(data: bytes) -> object:
@@ -19,29 +24,35 @@ def loads(data: bytes) -> object:
         raise ValueError(NOT_UTF8) from None
     try:
         return json.loads(text, parse_constant=_refuse_constant)
+    except (json.JSONDecodeError, NotJson) as error:
+        reason = str(error)
     except RecursionError:
-        raise ValueError(TOO_DEEP) from None
+        reason = TOO_DEEP
+    except ValueError:  # `int` refuses to read thousands of digits; its message is advice for programmers
+        reason = TOO_LONG
+    raise ValueError(reason)
 
 
 def dumps(value: object) -> str:
-    """Spell a value; NaN and infinity become null, lone surrogates U+FFFD. ValueError if it is too deep."""
+    """Spell a value; NaN and infinity become null, lone surrogates U+FFFD. ValueError: too deep, a number too long."""
     try:
         try:
             text = _ENCODER.encode(value)
         except (TypeError, ValueError):  # a time, a NaN
             text = _ENCODER.encode(_plain(value))
-        if _SURROGATE.search(text):
-            text = _ENCODER.encode(_plain(value))
+        return _ENCODER.encode(_plain(value)) if _SURROGATE.search(text) else text
     except RecursionError:
-        raise ValueError(TOO_DEEP) from None
-    return text
+        reason = TOO_DEEP
+    except ValueError:  # `str` refuses to spell thousands of digits
+        reason = TOO_LONG
+    raise ValueError(reason)
 
 
 _ENCODER: Final = json.JSONEncoder(ensure_ascii=False, allow_nan=False, sort_keys=True, separators=(",", ":"))
 
 
 def _refuse_constant(name: str) -> NoReturn:
-    raise ValueError(f"{name} is not JSON")
+    raise NotJson(f"{name} is not JSON")
 
 
 def _plain(value: object) -> object:

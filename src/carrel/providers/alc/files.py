@@ -1,4 +1,8 @@
-"""Files of alc, opened below their base and nowhere else, and what is made of them when it is asked for.
+"""Folders and files of alc, opened by handle, and what is made of a file when it is asked for.
+
+A folder is the user's own or it is confined to the project. In the user's own, links to folders may lead anywhere,
+as `alc pkg link` makes them. A confined one is opened by the rules of `carrel.data_folder`. In both, a file must lie
+below its folder, links followed.
 
 Absent, Escapes and Failed say why a file was not opened; which message a client gets is decided
 where the kind of the file is known.
@@ -8,9 +12,11 @@ import os
 from collections.abc import Callable, Sequence
 from typing import Final
 
+from carrel.data_folder import DataFolder
 from carrel.digest import sha256
 from carrel.providers.alc.compact import NOT_UTF8
-from carrel.sandbox import GONE, Missing, Opened, Outside, Root, SandboxError, Special, Unreadable, is_inside
+from carrel.sandbox import GONE, Kind, Missing, Opened, Outside, Root, SandboxError, Special, Unreadable
+from carrel.value import Value
 
 NOT_REGULAR: Final = "not a regular file"
 ETAG_DIGITS: Final = 16
@@ -58,6 +64,87 @@ def etag_of(*inputs: object) -> str:
     text = "\0".join(map(str, inputs))
     digest: str = sha256(text.encode("utf-8", "surrogateescape")).hexdigest()
     return digest[:ETAG_DIGITS]
+
+
+class Folder(Value, frozen=True):
+    """A folder of alc: the user's own at `path`, or, of confined `data`, the one that `names` lead to.
+
+    A path is for comparison and for caches; where the folder is confined, nothing is opened by it.
+    """
+
+    path: str
+    data: DataFolder | None = None
+    names: tuple[str, ...] = ()
+
+    @property
+    def is_confined(self) -> bool:
+        """Whether it must lie in the project, with all that is in it."""
+        return self.data is not None
+
+    def below(self, name: str) -> "Folder":
+        """Return a folder in this one."""
+        if self.data is None:
+            return Folder(f"{self.path}/{name}")
+        return Folder(f"{self.path}/{name}", self.data, (*self.names, name))
+
+    def open(self) -> Root:
+        """Open the folder; raise `SandboxError` or `OSError`."""
+        return Root(self.path, absolute_links=True) if self.data is None else self.data.open(*self.names)
+
+    def refusal(self) -> SandboxError | None:
+        """Return why a confined folder is not opened although it may be there; None if it is opened or missing."""
+        try:
+            if self.is_confined:
+                self.open().close()
+        except (Missing, Unreadable, OSError):
+            pass
+        except SandboxError as error:
+            return error
+        return None
+
+    def is_there(self) -> bool:
+        """Return whether it is a folder that may be opened."""
+        if self.data is None:
+            return os.path.isdir(self.path)
+        try:
+            self.open().close()
+        except (SandboxError, OSError):
+            return False
+        return True
+
+    def holds(self, name: str) -> bool:
+        """Return whether there is anything by that name, links followed; what cannot be looked at is there."""
+        try:
+            self.stat(name)
+        except OSError as error:
+            return error.errno not in GONE
+        except SandboxError as error:
+            return isinstance(error, Special | Unreadable)
+        return True
+
+    def stat(self, name: str = "") -> os.stat_result:
+        """Describe a file in it, or the folder itself, links followed; raise `SandboxError` or `OSError`."""
+        if self.data is None:
+            return os.stat(f"{self.path}/{name}")
+        with self.open() as root, root.open((name,) if name else ()) as opened:
+            return opened.stat
+
+    def scan(self) -> list[tuple[str, Kind]]:
+        """List it, unsorted, each name with its kind; raise `FileError`."""
+        with _opened(self) as root:
+            try:
+                with root.open(()) as opened:
+                    return opened.scan()
+            except Unreadable as error:
+                reason = os.strerror(error.errno)
+            except SandboxError:
+                raise Absent from None
+        raise Failed(reason)
+
+    def list_folders(self) -> list[str]:
+        """Return the names of the folders in it, links to folders included; raise `FileError`."""
+        found = self.scan()
+        return [name for name, kind in found if kind == "folder" or (kind == "link" and self.below(name).is_there())]
 
 
 class Held:
@@ -151,72 +238,94 @@ class Rendering:
         return self._made
 
 
-def is_there(path: str) -> bool:
-    """Tell whether there is anything at a path, links followed; what cannot be looked at is there."""
-    try:
-        os.stat(path)
-    except OSError as error:
-        return error.errno not in GONE
-    return True
-
-
-def open_below(folder: str, segments: Sequence[str]) -> Held:
-    """Open a regular file whose real path lies below the real path of a folder."""
-    try:
-        with Root(folder) as root:
-            opened = _open(root, folder, segments)
-            path = "/".join((root.path, *opened.real))
-    except OSError as error:
-        if error.errno in GONE:
-            raise Absent from None
-        raise Failed(error.strerror or "unknown error") from None
+def open_below(folder: Folder, segments: Sequence[str]) -> Held:
+    """Open a regular file below a folder; raise `FileError`."""
+    with _opened(folder) as root:
+        opened = _open(root, folder, segments)
+        path = "/".join((root.path, *opened.real))
     if opened.is_folder:
         opened.close()
-        raise Failed(NOT_REGULAR)
+        raise Failed(NOT_REGULAR) if opened.real else Escapes()
     return Held(opened, path)
 
 
-def _open(root: Root, folder: str, segments: Sequence[str]) -> Opened:
+def list_files(folder: Folder, suffix: str, base: Folder | None = None) -> list[tuple[str, bool]]:
+    """Return the names of the files in a folder, without their suffix, and whether each can be read.
+
+    A link cannot that leads out of the base, which is the folder itself unless given. What cannot be listed is empty.
+    """
+    above = () if base is None else (os.path.basename(folder.path),)
+    is_linked = base is not None and os.path.islink(folder.path)
+    try:
+        found = folder.scan()
+    except FileError:
+        return []
+    listed = []
+    for name, kind in found:
+        if name.endswith(suffix) and kind in ("file", "link"):
+            can_be_read = (kind == "file" and not is_linked) or _is_file(base or folder, (*above, name))
+            if can_be_read or folder.holds(name):
+                listed.append((name.removesuffix(suffix), can_be_read))
+    return listed
+
+
+def read_whole(folder: Folder, name: str, limit: int) -> bytes:
+    """Return what is in a file that is not served itself; in the user's own folder it may be a link to anywhere."""
+    if not folder.is_confined:
+        path = os.path.realpath(os.path.join(folder.path, name))
+        folder, name = Folder(os.path.dirname(path)), os.path.basename(path)
+    with open_below(folder, (name,)) as held:
+        return held.read_all(limit)
+
+
+def _is_file(folder: Folder, segments: tuple[str, ...]) -> bool:
+    try:
+        open_below(folder, segments).close()
+    except FileError:
+        return False
+    return True
+
+
+def _opened(folder: Folder) -> Root:
+    """Open a folder; one that may not be opened counts as absent."""
+    failure: FileError = Absent()
+    try:
+        return folder.open()
+    except OSError as error:
+        if error.errno not in GONE:
+            failure = Failed(error.strerror or "unknown error")
+    except Unreadable as error:
+        failure = Failed(os.strerror(error.errno))
+    except SandboxError:
+        pass
+    raise failure
+
+
+def _open(root: Root, folder: Folder, segments: Sequence[str]) -> Opened:
     failure: FileError
     try:
         try:
             return root.open(segments)
         except Outside:
-            return root.open(_inside(root, os.path.join(folder, *segments)))
-    except Missing:
-        failure = Absent()
+            if folder.is_confined:
+                raise
+            return root.open(_way_back(root, os.path.join(folder.path, *segments)))
     except Outside:
         failure = Escapes()
     except Special:
         failure = Failed(NOT_REGULAR)
     except Unreadable as error:
         failure = Failed(os.strerror(error.errno))
+    except SandboxError:
+        failure = Absent()
     raise failure
 
 
-def _inside(root: Root, path: str) -> list[str]:
-    """Give where a link that leaves the folder on its way comes back into it."""
-    if not is_there(path):
+def _way_back(root: Root, path: str) -> list[str]:
+    """Return where a link that leaves the user's folder on its way comes back into it; it is opened from there."""
+    if not os.path.exists(path):
         raise Missing
-    real = os.path.realpath(path)
-    if real == root.path or not is_inside(real, root.path):
+    way = os.path.relpath(os.path.realpath(path), root.path).split("/")
+    if way[0] in (os.pardir, os.curdir):
         raise Outside
-    return os.path.relpath(real, root.path).split("/")
-
-
-def read_plain(path: str, limit: int) -> tuple[bytes, os.stat_result]:
-    """Read a file that is not served itself, wherever it leads; never waits for a FIFO."""
-    try:
-        fd = os.open(path, os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC | os.O_NOCTTY)
-    except OSError as error:
-        if error.errno in GONE:
-            raise Absent from None
-        raise Failed(error.strerror or "unknown error") from None
-    try:
-        opened = Opened(fd, ())
-    except Special:
-        raise Failed(NOT_REGULAR) from None
-    with Held(opened, path) as held:
-        if opened.is_folder:
-            raise Failed(NOT_REGULAR)
-        return held.read_all(limit), held.stat
+    return way

@@ -12,12 +12,16 @@ from threading import Lock
 from time import time_ns
 from typing import Final
 
+from carrel.errors import ProviderError
 from carrel.providers.alc import compact, files
+from carrel.providers.alc.cache import Patience
 from carrel.providers.alc.cards import Cards, Summary
-from carrel.providers.alc.files import FileError, Stamp, stamp_of
-from carrel.providers.alc.layout import INIT, LOCAL_FILE, Layout, Package
+from carrel.providers.alc.files import FileError, Folder, Stamp, stamp_of
+from carrel.providers.alc.layout import INIT, Layout, Package
 from carrel.providers.alc.packages import Source, Sources, docstring
 from carrel.providers.alc.uris import is_id
+from carrel.providers.alc.variants import LOCAL_FILE
+from carrel.sandbox import SandboxError
 from carrel.times import iso
 from carrel.value import Value
 
@@ -66,19 +70,19 @@ class Hub:
         self._names: dict[str, Names] = {}
         self._lock = Lock()
 
-    def index(self, variants: Mapping[str, str]) -> Built:
-        """Give the index of what is on disk now."""
+    def index(self, variants: Mapping[str, Folder], patience: Patience) -> Built:
+        """Return the index of what is on disk now; raise `ProviderError` if building it takes too long."""
         with self._lock:
             packages = tuple(self._packages(variants))
             others = tuple(self._others())
             seen = (packages, others)
             if self._built is None or self._built.seen != seen:
-                self._built = self._build(packages, others, seen)
+                self._built = self._build(packages, others, seen, patience)
             return self._built
 
     # Looking
 
-    def _packages(self, variants: Mapping[str, str]) -> Iterator[Seen]:
+    def _packages(self, variants: Mapping[str, Folder]) -> Iterator[Seen]:
         before, self._names = self._names, {}
         cards = self._layout.place("cards")
         with_cards = set(self._names_in(cards, before))
@@ -87,47 +91,56 @@ class Hub:
         for name in sorted(names):
             found = None if name[0] in "._" or not is_id(name) else _find(name, variants, folders)
             if found is not None:
-                yield Seen(*found, tuple(self._cards_in(f"{cards}/{name}", before)) if name in with_cards else ())
+                yield Seen(*found, tuple(self._cards_in(cards.below(name), before)) if name in with_cards else ())
 
-    def _cards_in(self, folder: str, before: Mapping[str, Names]) -> Iterator[tuple[str, Stamp]]:
+    def _cards_in(self, folder: Folder, before: Mapping[str, Names]) -> Iterator[tuple[str, Stamp]]:
         for name in self._names_in(folder, before):
             if name.endswith(".toml"):
                 try:
-                    found = os.stat(f"{folder}/{name}")
-                except OSError:
+                    found = folder.stat(name)
+                except (OSError, SandboxError):
                     continue
                 if stat.S_ISREG(found.st_mode):
                     yield name, stamp_of(found)
 
-    def _names_in(self, folder: str, before: Mapping[str, Names]) -> tuple[str, ...]:
+    def _names_in(self, folder: Folder, before: Mapping[str, Names]) -> tuple[str, ...]:
         """Give what is in a folder; it is scanned only when it changed, since that costs several looks."""
         try:
-            found = os.stat(folder)
-            known = before.get(folder)
+            found = folder.stat()
+            known = before.get(folder.path)
             if known is None or known.stamp != stamp_of(found):
                 is_settled = time_ns() - found.st_mtime_ns > SETTLED_NS
-                known = Names(stamp_of(found) if is_settled else (0, 0, 0), tuple(sorted(os.listdir(folder))))
-        except OSError:
+                known = Names(stamp_of(found) if is_settled else (0, 0, 0), tuple(sorted(_names_of(folder))))
+        except (OSError, SandboxError, FileError):
             return ()
-        self._names[folder] = known
+        self._names[folder.path] = known
         return known.names
 
     def _others(self) -> Iterator[tuple[str, Stamp]]:
-        root = self._layout.project_root()
-        local = [] if root is None else [os.path.join(root, LOCAL_FILE)]
-        for path in (self._layout.place(INSTALLED), *local):
+        local = self._layout.local_folder()
+        for folder, name in ((self._layout.home, INSTALLED), *([] if local is None else [(local, LOCAL_FILE)])):
             try:
-                yield path, stamp_of(os.stat(path))
-            except OSError:
+                yield f"{folder.path}/{name}", stamp_of(folder.stat(name))
+            except (OSError, SandboxError):
                 continue
 
     # Building
 
     def _build(
-        self, packages: tuple[Seen, ...], others: tuple[tuple[str, Stamp], ...], seen: tuple[object, ...]
+        self,
+        packages: tuple[Seen, ...],
+        others: tuple[tuple[str, Stamp], ...],
+        seen: tuple[object, ...],
+        patience: Patience,
     ) -> Built:
         installed = self._installed()
-        entries = [entry for one in packages if (entry := self._entry(one, installed)) is not None]
+        entries = []
+        for one in packages:
+            if patience.is_over and not self._is_known(one):
+                raise ProviderError("the index of packages is still being built; ask again", word="busy")
+            with patience:
+                entry = self._entry(one, installed)
+            entries += [] if entry is None else [entry]
         times = [stamp[1] for _, stamp in others]
         for one in packages:
             times += [one.stamp[1], *(stamp[1] for _, stamp in one.cards)]
@@ -153,6 +166,13 @@ class Hub:
             "card_count": len(seen.cards),
             "best_card": self._best_card(seen),
         }
+
+    def _is_known(self, seen: Seen) -> bool:
+        """Return whether a package's source and Cards were all parsed as they are now."""
+        cards = self._layout.place("cards").below(seen.package.name)
+        return self._sources.known(seen.package.init, seen.stamp) is not None and all(
+            self._cards.is_known(f"{cards.path}/{name}", stamp) for name, stamp in seen.cards
+        )
 
     def _source(self, seen: Seen) -> Source | None:
         path = seen.package.init
@@ -187,21 +207,25 @@ class Hub:
     def _installed(self) -> Mapping[str, object]:
         """Give the install records; what cannot be read has none."""
         try:
-            records = compact.loads(files.read_plain(self._layout.place(INSTALLED), self._max_file_bytes)[0])
+            records = compact.loads(files.read_whole(self._layout.home, INSTALLED, self._max_file_bytes))
         except (FileError, ValueError):
             return {}
         packages = records.get("packages") if isinstance(records, dict) else None
         return packages if isinstance(packages, dict) else {}
 
 
-def _find(name: str, variants: Mapping[str, str], folders: list[str]) -> tuple[Package, Stamp] | None:
+def _names_of(folder: Folder) -> list[str]:
+    return [name for name, _ in folder.scan()] if folder.is_confined else os.listdir(folder.path)
+
+
+def _find(name: str, variants: Mapping[str, Folder], folders: list[Folder]) -> tuple[Package, Stamp] | None:
     """Look a package up as a read does, and give the state of its source with it."""
     variant = variants.get(name)
     for place in folders if variant is None else (variant,):
-        folder = f"{place}/{name}" if variant is None else variant
+        folder = place.below(name) if variant is None else variant
         try:
-            stamp = stamp_of(os.stat(f"{folder}/{INIT}"))
-        except OSError:
+            stamp = stamp_of(folder.stat(INIT))
+        except (OSError, SandboxError):
             continue
         return Package(name, folder, "global" if variant is None else "variant"), stamp
     return None

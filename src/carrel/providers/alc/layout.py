@@ -2,6 +2,9 @@
 
 The environment is read once; the folders are looked at each time they are asked for, since data may
 come and go while Carrel runs. Nothing is ever written or created here.
+
+A folder is the user's own if the user chose it: by the system's rule (`~/.algocline`), in the environment, in their
+settings or in a project file that they trust. Every other one is confined to the project.
 """
 
 import logging
@@ -9,42 +12,52 @@ import os
 from collections.abc import Iterator, Mapping
 from typing import Final, Literal
 
-from carrel.errors import ProviderError, echo
+from carrel import toml
+from carrel.data_folder import DataFolder
+from carrel.errors import ProviderError
+from carrel.marks import working_folder
 from carrel.provider import Project
-from carrel.providers.alc import compact, files
-from carrel.providers.alc.files import Absent, Failed, Oversized, Stamp
-from carrel.sandbox import GONE, is_inside
+from carrel.providers.alc import files
+from carrel.providers.alc.files import Absent, Failed, FileError, Folder, Stamp, list_files
+from carrel.providers.alc.variants import MAX_BYTES, PROJECT_FILE, AlcRoot, Variants
 from carrel.value import Value
 
 log = logging.getLogger(__name__)
 
 Scope = Literal["variant", "global"]
 INIT: Final = "init.lua"
-LOCAL_FILE: Final = "alc.local.toml"
-PROJECT_FILE: Final = "alc.toml"
+LOGS_HERE: Final = "algocline-logs"
 
 
 class Package(Value, frozen=True, gc=False):
     """Where a package was found."""
 
     name: str
-    folder: str
+    folder: Folder
     scope: Scope
 
     @property
     def init(self) -> str:
-        """Give the path of its source."""
-        return f"{self.folder}/{INIT}"
+        """Return the path of its source, by which it is known to caches."""
+        return f"{self.folder.path}/{INIT}"
 
     @property
     def is_linked(self) -> bool:
         """Tell whether its folder is a symlink."""
-        return os.path.islink(self.folder.rstrip("/"))
+        return os.path.islink(self.folder.path.rstrip("/"))
 
     @property
     def leaves(self) -> bool:
-        """Tell whether its source is a symlink out of its folder, which no read follows."""
-        return os.path.islink(self.init) and not is_inside(self.init, self.folder)
+        """Return whether its source is a symlink out of its folder, which no read follows."""
+        if not os.path.islink(self.init):
+            return False
+        try:
+            files.open_below(self.folder, (INIT,)).close()
+        except files.Escapes:
+            return True
+        except FileError:
+            pass
+        return False
 
 
 class Layout:
@@ -57,65 +70,76 @@ class Layout:
         log_dir: str | None = None,
         packages_path: str | None = None,
         project_root: str | None = None,
-        max_file_bytes: int = 67_108_864,
     ) -> None:
-        environment = project.environment
-        user_home = environment.get("HOME") or None
-        self._start = working_folder(project)
-        self.home = _chosen(project, home, "ALC_HOME") or default_home(project)
-        state = environment.get("XDG_STATE_HOME") or (user_home and os.path.join(user_home, ".local/state"))
-        self._log_dirs = [
-            _chosen(project, log_dir, "ALC_LOG_DIR"),
-            os.path.join(self.home, "logs"),
-            state and os.path.join(self._start, state, "algocline/logs"),
-            os.path.join(self._start, "algocline-logs"),
-        ]
-        self._packages_path = _package_folders(project, packages_path)
-        self._project_root = _chosen(project, project_root, "ALC_PROJECT_ROOT")
-        self._max_file_bytes = max_file_bytes
+        self._project = project
+        start = working_folder(project.root)
+        self.home = self._chosen("home", home, "ALC_HOME") or self._default_home(start)
+        logs_here = self._confined(os.path.join(start, LOGS_HERE))
+        candidates = (self._chosen("log_dir", log_dir, "ALC_LOG_DIR"), self.home.below("logs"), self._state(start))
+        self._log_dirs = [*(one for one in candidates if one is not None), logs_here]
+        self._packages_path = self._package_folders(packages_path)
+        self._variants = Variants(project, project_root)
         self._warned = ""
-        self._variants: tuple[Stamp, str, dict[str, str]] | None = None
+        self._hub: tuple[AlcRoot, Stamp, Folder | None] | None = None
 
-    def place(self, *parts: str) -> str:
-        """Give a path below the home."""
-        return os.path.join(self.home, *parts)
+    # Places
 
-    def log_dir(self) -> str | None:
-        """Give the first candidate that is a folder."""
-        return next((place for place in self._log_dirs if place and os.path.isdir(place)), None)
+    def _default_home(self, start: str) -> Folder:
+        user_home = self._project.environment.get("HOME")
+        here = os.path.join(user_home or start, ".algocline")
+        return Folder(here) if user_home else self._confined(here)
 
-    def project_root(self) -> str | None:
-        """Give the folder in which variants are looked for."""
-        if self._project_root and os.path.isdir(self._project_root):
-            return self._project_root
-        return find_project_root(self._start)
+    def _state(self, start: str) -> Folder | None:
+        environment = self._project.environment
+        user_home = environment.get("HOME")
+        state = environment.get("XDG_STATE_HOME") or (user_home and os.path.join(user_home, ".local/state"))
+        return Folder(os.path.join(start, state, "algocline/logs")) if state else None
+
+    def _chosen(self, key: str, setting: str | None, variable: str) -> Folder | None:
+        """Return a place: the setting, below the project's root, or else the variable, taken literally."""
+        if setting:
+            return self._placed(key, setting)
+        named = self._project.environment.get(variable)
+        return Folder(os.path.join(working_folder(self._project.root), named)) if named else None
+
+    def _package_folders(self, setting: str | None) -> list[Folder]:
+        if setting:
+            return [self._placed("packages_path", part) for part in setting.split(os.pathsep) if part]
+        parts = self._project.environment.get("ALC_PACKAGES_PATH", "").split(os.pathsep)
+        return [Folder(os.path.join(working_folder(self._project.root), part)) for part in parts if part]
+
+    def _placed(self, key: str, setting: str) -> Folder:
+        place = os.path.join(self._project.root, os.path.expanduser(setting))
+        return Folder(place) if key in self._project.named else self._confined(place)
+
+    def _confined(self, place: str) -> Folder:
+        return Folder(place, DataFolder(self._project, place, is_named=False))
+
+    def log_dir(self) -> Folder | None:
+        """Return the first candidate that is a folder."""
+        return next((place for place in self._log_dirs if place.is_there()), None)
+
+    def place(self, name: str) -> Folder:
+        """Return a folder in the home."""
+        return self.home.below(name)
+
+    def notes(self) -> list[str]:
+        """Return a sentence about each place that is not served though something names it."""
+        areas = ("types", "packages", "cards", "scenarios", "evals")
+        places = [self.home, *map(self.home.below, areas), *self._log_dirs, *self._packages_path]
+        refused = (place for place in places if place.refusal() is not None)
+        root = self._project.root
+        told = (os.path.relpath(place.path, root) for place in refused)
+        why = "it leads out of the project, is denied, or belongs to another user"
+        return [*(f"{name} is not served as alc: {why}" for name in dict.fromkeys(told)), *self._variants.notes()]
 
     # Packages
 
-    def variants(self) -> dict[str, str]:
-        """Give the folders of variant packages by name; raises if `alc.local.toml` is malformed."""
-        root = self.project_root()
-        if root is None:
-            return {}
-        path = os.path.join(root, LOCAL_FILE)
-        try:
-            found = os.stat(path)
-            known = self._variants
-            if known is None or known[:2] != (files.stamp_of(found), path):
-                data, found = files.read_plain(path, self._max_file_bytes)
-                known = files.stamp_of(found), path, _parse_variants(data)
-                self._variants = known
-        except (Failed, Oversized, OSError, Absent) as error:
-            if isinstance(error, Absent) or (isinstance(error, OSError) and error.errno in GONE):
-                return {}
-            reason = error.reason if isinstance(error, Failed) else getattr(error, "strerror", None)
-            raise ProviderError(
-                f"failed to read {LOCAL_FILE}: {reason or 'it is too large'}", word="unreadable"
-            ) from None
-        folders = ((name, os.path.join(root, folder)) for name, folder in known[2].items())
-        return {name: folder for name, folder in folders if os.path.isdir(folder)}
+    def variants(self) -> dict[str, Folder]:
+        """Return the folders of variant packages by name; raise `ProviderError` if `alc.local.toml` is malformed."""
+        return self._variants.folders()
 
-    def variants_or_none(self) -> dict[str, str]:
+    def variants_or_none(self) -> dict[str, Folder]:
         """Give the variants; where their file is malformed, none, and a warning in the log."""
         try:
             return self.variants()
@@ -125,31 +149,57 @@ class Layout:
                 log.warning("variants are left out: %s", error.message)
             return {}
 
-    def find_package(self, name: str, variants: Mapping[str, str]) -> Package | None:
+    def local_folder(self) -> Folder | None:
+        """Return the folder in which `alc.local.toml` is looked for."""
+        folder = self._variants.root().folder
+        return None if folder is None else Folder(folder)
+
+    def find_package(self, name: str, variants: Mapping[str, Folder]) -> Package | None:
         """Look a package up: a variant, then the home, then the further folders."""
         folder = variants.get(name)
         if folder is not None:
-            return Package(name, folder, "variant") if files.is_there(f"{folder}/{INIT}") else None
-        for place in self.package_folders():
-            if files.is_there(f"{place}/{name}/{INIT}"):
-                return Package(name, f"{place}/{name}", "global")
+            return Package(name, folder, "variant") if folder.holds(INIT) else None
+        for place in self._package_places():
+            folder = place.below(name)
+            if folder.holds(INIT):
+                return Package(name, folder, "global")
         return None
 
-    def list_package(self, name: str, variants: Mapping[str, str]) -> Package | None:
+    def list_package(self, name: str, variants: Mapping[str, Folder]) -> Package | None:
         """Look a package up that can be read."""
         package = self.find_package(name, variants)
         return None if package is None or package.leaves else package
 
-    def package_folders(self) -> list[str]:
-        """Give the folders that hold global packages, in the order in which they are looked at."""
-        return [self.place("packages"), *(folder for folder in self._packages_path if os.path.isdir(folder))]
+    def package_folders(self) -> list[Folder]:
+        """Return the folders that hold global packages, in the order in which they are looked at."""
+        return list(self._package_places())
 
-    def package_names(self, variants: Mapping[str, str]) -> set[str]:
+    def _package_places(self) -> Iterator[Folder]:
+        yield self.place("packages")
+        yield from (folder for folder in self._packages_path if folder.is_there())
+        yield from self._collection()
+
+    def package_names(self, variants: Mapping[str, Folder]) -> set[str]:
         """Give the names under which a listed package may be; each is still to be looked up."""
         names = set(variants)
         for place in self.package_folders():
             names.update(folders_in(place))
         return {name for name in names if not name.startswith((".", "_"))}
+
+    def _collection(self) -> Iterator[Folder]:
+        """Yield the folder of `alc.toml` if that has a table `hub`: then it is a repository of packages."""
+        root = self._variants.root()
+        if root.folder is None:
+            return
+        try:
+            with files.open_below(Folder(root.folder), (PROJECT_FILE,)) as held:
+                if self._hub is None or self._hub[:2] != (root, held.stamp):
+                    folder = Folder(root.folder) if root.is_users else self._confined(root.folder)
+                    self._hub = root, held.stamp, folder if _has_hub(held) else None
+        except FileError:
+            return
+        if self._hub[2] is not None:
+            yield self._hub[2]
 
     # Other names
 
@@ -158,8 +208,8 @@ class Layout:
         found: dict[str, str] = {}
         base = self.place("cards")
         for folder in sorted(folders_in(base)):
-            for card_id, leaves in _stems(os.path.join(base, folder), ".toml", base):
-                found.setdefault(card_id, "" if leaves else folder)
+            for card_id, can_be_read in list_files(base.below(folder), ".toml", base):
+                found.setdefault(card_id, folder if can_be_read else "")
         return {card_id: folder for card_id, folder in found.items() if folder}
 
     def scenarios(self) -> Iterator[str]:
@@ -181,114 +231,30 @@ class Layout:
         name = f"{card_id}.toml"
         cards = self.place("cards")
         try:
-            folders = sorted(_scan(cards))
-        except OSError as error:
-            if error.errno in GONE:
-                return None
-            reason = error.strerror or "unknown error"
-            raise ProviderError(f"Failed to read cards dir: {reason}", word="unreadable") from None
-        return next((folder for folder in folders if files.is_there(f"{cards}/{folder}/{name}")), None)
-
-
-def working_folder(project: Project) -> str:
-    """Give the folder Carrel works in: that of the process, if it lies in the project."""
-    return os.path.realpath("." if is_inside(".", project.root) else project.root)
-
-
-def default_home(project: Project) -> str:
-    """Give the home that holds when none is set."""
-    return os.path.join(project.environment.get("HOME") or working_folder(project), ".algocline")
-
-
-def find_project_root(start: str) -> str | None:
-    """Walk up to the first folder with a file `alc.toml`."""
-    folder = start
-    while not os.path.isfile(os.path.join(folder, PROJECT_FILE)):
-        parent = os.path.dirname(folder)
-        if parent == folder:
+            folders = sorted(cards.list_folders())
+        except Absent:
             return None
-        folder = parent
-    return folder
+        except Failed as error:
+            raise ProviderError(f"Failed to read cards dir: {error.reason}", word="unreadable") from None
+        return next((folder for folder in folders if cards.below(folder).holds(name)), None)
 
 
-def folders_in(place: str) -> Iterator[str]:
-    """Give the names of the folders in a place; one that cannot be read is empty."""
+def folders_in(place: Folder) -> list[str]:
+    """Return the names of the folders in a place; one that cannot be read is empty."""
     try:
-        yield from _scan(place)
-    except OSError:
-        return
-
-
-def _scan(place: str) -> list[str]:
-    with os.scandir(place) as entries:
-        return [entry.name for entry in entries if _is(entry, is_folder=True)]
-
-
-def stems_in(place: str, suffix: str) -> Iterator[str]:
-    """Give the names, without their suffix, of the files in a place; one that cannot be read is empty."""
-    return (stem for stem, leaves in _stems(place, suffix, place) if not leaves)
-
-
-def _stems(place: str, suffix: str, base: str) -> list[tuple[str, bool]]:
-    """Give the same with whether a symlink leads it out of the base, where no read follows."""
-    is_linked = place != base and os.path.islink(place)
-    try:
-        with os.scandir(place) as entries:
-            return [
-                (entry.name.removesuffix(suffix), (is_linked or entry.is_symlink()) and not is_inside(entry.path, base))
-                for entry in entries
-                if entry.name.endswith(suffix) and _is(entry, is_folder=False)
-            ]
-    except OSError:
+        return place.list_folders()
+    except FileError:
         return []
 
 
-def _is(entry: os.DirEntry[str], *, is_folder: bool) -> bool:
+def stems_in(place: Folder, suffix: str) -> Iterator[str]:
+    """Yield the names, without their suffix, of the files in a place that can be read."""
+    return (stem for stem, can_be_read in list_files(place, suffix) if can_be_read)
+
+
+def _has_hub(held: files.Held) -> bool:
+    """Return whether an `alc.toml` describes a repository of packages; one that cannot be read does not."""
     try:
-        return entry.is_dir() if is_folder else entry.is_file()
-    except OSError:
+        return isinstance(toml.loads(held.read_all(MAX_BYTES).decode("utf-8")).get("hub"), dict)
+    except (ValueError, FileError):
         return False
-
-
-def _chosen(project: Project, setting: str | None, variable: str) -> str | None:
-    """Give a place: the setting, below the project's root, or else the variable, taken literally."""
-    if setting:
-        return os.path.join(project.root, os.path.expanduser(setting))
-    named = project.environment.get(variable)
-    return os.path.join(working_folder(project), named) if named else None
-
-
-def _package_folders(project: Project, setting: str | None) -> list[str]:
-    if setting:
-        named = (os.path.join(project.root, os.path.expanduser(part)) for part in setting.split(os.pathsep) if part)
-        return list(named)
-    parts = project.environment.get("ALC_PACKAGES_PATH", "").split(os.pathsep)
-    return [os.path.join(working_folder(project), part) for part in parts if part]
-
-
-def _parse_variants(data: bytes) -> dict[str, str]:
-    import tomllib
-
-    try:
-        table = tomllib.loads(data.decode("utf-8"))
-    except UnicodeDecodeError:
-        raise Failed(compact.NOT_UTF8) from None
-    except (ValueError, RecursionError) as error:
-        raise _malformed(compact.TOO_DEEP if isinstance(error, RecursionError) else str(error)) from None
-    packages = table.get("packages", {})
-    if not isinstance(packages, dict):
-        raise _malformed("packages is not a table")
-    found = {}
-    for name, value in packages.items():
-        match value:
-            case {"path": str(path)}:
-                found[name] = path
-            case str() | {"git": _} if not (isinstance(value, dict) and "path" in value):
-                continue
-            case _:
-                raise _malformed(f"packages.{echo(name)} is neither a version nor a table with path or git")
-    return found
-
-
-def _malformed(reason: str) -> ProviderError:
-    return ProviderError(f"malformed {LOCAL_FILE}: {reason}", word="unreadable")

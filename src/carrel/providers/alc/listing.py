@@ -7,11 +7,15 @@ from typing import Final
 from carrel.errors import CarrelError
 from carrel.model import Annotations, Resource
 from carrel.providers.alc import uris
-from carrel.providers.alc.files import FileError, etag_of, stamp_of
+from carrel.providers.alc.cache import Patience
+from carrel.providers.alc.files import FileError, Folder, etag_of, stamp_of
 from carrel.providers.alc.reading import MIME_TYPES, Found, Reader
 from carrel.providers.alc.uris import PREFIX, TYPE_STUBS, EvalIds, Kind, Target, is_eval_id, is_id
+from carrel.sandbox import SandboxError
 
 DESCRIPTION_LENGTH: Final = 300
+PARSING_S: Final = 3.0
+"""How long one list may parse files. What is not yet parsed then is listed without size; the next list goes on."""
 STUBS: Final = {
     "alc.d.lua": "Lua type stubs for alc.* StdLib",
     "alc_shapes.d.lua": "Lua type stubs for alc_shapes DSL",
@@ -47,11 +51,12 @@ class Listing:
         if not self._list_items:
             return
         variants = self._layout.variants_or_none()
+        patience = Patience(PARSING_S)
         for uri, kind, identity in sorted(self._names(variants)):
             if uri > after:
                 if kind in ("init", "meta") and self._layout.list_package(identity, variants) is None:
                     continue
-                yield self._entry(Target(uri, kind, identity, _defaults(kind)))
+                yield self._entry(Target(uri, kind, identity, _defaults(kind)), patience)
 
     def survey(self) -> str:
         """Give a token that changes when the set of listed URIs does."""
@@ -65,7 +70,7 @@ class Listing:
         )
         return etag_of(*sorted(names))
 
-    def _names(self, variants: dict[str, str]) -> Iterator[tuple[str, Kind, str]]:
+    def _names(self, variants: dict[str, Folder]) -> Iterator[tuple[str, Kind, str]]:
         """Give every URI that may be listed; whether a package is one is still to be looked up."""
         yield f"{PREFIX}hub/index", "index", "index"
         for name in filter(is_id, self._layout.package_names(variants)):
@@ -86,49 +91,58 @@ class Listing:
     def _stub(self, name: str) -> Resource:
         target = Target(f"{PREFIX}types/{name}", "types", name)
         title = f"Lua Type Stub ({name})"
-        return self._resource(target, name, title, STUBS[name])
+        return self._resource(target, name, title, STUBS[name], Patience(PARSING_S))
 
-    def _entry(self, target: Target) -> Resource:
+    def _entry(self, target: Target, patience: Patience) -> Resource:
         title, description = TOLD[target.kind]
         name = target.uri.removeprefix(PREFIX)
         if target.kind == "index":
-            return self._resource(target, "hub-index", title, description)
+            return self._resource(target, "hub-index", title, description, patience)
         if target.kind in ("init", "meta"):
-            description = self._package_description(target) or description
-        return self._resource(target, name, f"{title}: {target.id}", description)
+            description = self._package_description(target, patience) or description
+        return self._resource(target, name, f"{title}: {target.id}", description, patience)
 
-    def _resource(self, target: Target, name: str, title: str, description: str) -> Resource:
+    def _resource(self, target: Target, name: str, title: str, description: str, patience: Patience) -> Resource:
         mime_type = MIME_TYPES[target.kind]
         try:
-            found = self._reader.find(target)
+            is_index = target.kind == "index"
+            found = self._reader.find_index(patience) if is_index else self._reader.find(target)
         except CarrelError:
             return Resource(target.uri, name, description, mime_type, title=title)
         try:
-            size = self._size(target, found)
+            size = self._size(target, found, patience)
         finally:
             found.close()
         annotations = Annotations(last_modified_ms=found.modified_ms)
         meta = {"dev.carrel/etag": found.etag}
-        return Resource(target.uri, name, description, mime_type, title, annotations, size, meta)
+        return Resource(
+            target.uri, name, description, mime_type, title=title, annotations=annotations, size=size, meta=meta
+        )
 
-    def _size(self, target: Target, found: Found) -> int | None:
-        """Give the size of the file or of what is made of it; None where that cannot be made."""
+    def _size(self, target: Target, found: Found, patience: Patience) -> int | None:
+        """Return the size of the file or of what is made of it; None where that cannot be made, or not now."""
         if found.size is not None:
             return found.size
+        if patience.is_over and not found.is_ready():
+            return None
         try:
-            if target.kind == "card" and found.held is not None:
-                return self._reader.cards.size(found.held)
-            return len(found.make())
+            with patience:
+                if target.kind == "card" and found.held is not None:
+                    return self._reader.cards.size(found.held)
+                return len(found.make())
         except CarrelError:
             return None
 
-    def _package_description(self, target: Target) -> str | None:
+    def _package_description(self, target: Target, patience: Patience) -> str | None:
         package = self._layout.find_package(target.id, self._layout.variants_or_none())
         if package is None:
             return None
         try:
             with self._reader.open_package(package) as held:
-                description = self._reader.sources.read(package.init, held).facts.meta.get("description")
+                if patience.is_over and self._reader.sources.known(package.init, held.stamp) is None:
+                    return None
+                with patience:
+                    description = self._reader.sources.read(package.init, held).facts.meta.get("description")
         except FileError:
             return None
         if not isinstance(description, str) or not description:
@@ -147,14 +161,16 @@ class Listing:
             return sorted(_matching(self._layout.scenarios(), prefix))
         if kind == "eval":
             ids = (name for name in self._layout.evals() if is_eval_id(name, self._eval_ids))
-            return _newest_first(_matching(ids, prefix), lambda name: self._layout.place("evals", f"{name}.json"))
+            return _newest_first(_matching(ids, prefix), lambda name: self._layout.place("evals").stat(f"{name}.json"))
         if kind == "log":
-            folder = self._layout.log_dir() or ""
+            folder = self._layout.log_dir()
+            if folder is None:
+                return []
             sessions = _matching(self._layout.sessions(), prefix)
-            return _newest_first(sessions, lambda name: os.path.join(folder, f"{name}.json"))
+            return _newest_first(sessions, lambda name: folder.stat(f"{name}.json"))
         cards = self._layout.cards()
         return _newest_first(
-            _matching(cards, prefix), lambda name: self._layout.place("cards", cards[name], f"{name}.toml")
+            _matching(cards, prefix), lambda name: self._layout.place("cards").below(cards[name]).stat(f"{name}.toml")
         )
 
 
@@ -171,11 +187,11 @@ def _matching(names: Iterable[str], prefix: str) -> list[str]:
     return [name for name in names if name.startswith(prefix) and is_id(name)]
 
 
-def _newest_first(names: list[str], path: Callable[[str], str]) -> list[str]:
+def _newest_first(names: list[str], describe: Callable[[str], os.stat_result]) -> list[str]:
     def place(name: str) -> tuple[int, str]:
         try:
-            return -stamp_of(os.stat(path(name)))[1], name
-        except OSError:
+            return -stamp_of(describe(name))[1], name
+        except (OSError, SandboxError):
             return 0, name
 
     return sorted(names, key=place)

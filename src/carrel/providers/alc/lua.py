@@ -1,8 +1,9 @@
 """What a package's source says of it, read off the syntax tree. No Lua is ever run.
 
 Only direct statements of the file count. What cannot be known without running the program is named,
-not guessed. Whatever the source, there is an answer: nothing here recurses further than tables may
-nest, and a source whose errors cost too much to make sense of is given up.
+not guessed; so is what a branch, another name for the table, or a function may have changed. Whatever
+the source, there is an answer: nothing here recurses further than tables may nest, and a source whose
+errors cost too much to make sense of is given up.
 """
 
 import re
@@ -10,13 +11,16 @@ import threading
 from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING, Final
 
-from carrel.providers.alc.literals import NotALiteral, Number, negate, read_number, read_string, spell_number
-from carrel.providers.alc.tables import MAX_DEPTH, WHOLE, Known, Table, Unresolved, render
+from carrel.providers.alc.shapes import Shapes, Spec
+from carrel.providers.alc.tables import WHOLE, Known, Table, Unresolved, render
+from carrel.providers.alc.values import Values, arguments_of, unwrapped
 from carrel.value import Value
 
 if TYPE_CHECKING:
     from tree_sitter import Node, Parser, Tree
 
+MAX_PARSED_BYTES: Final = 1_048_576
+"""The largest source that is parsed: real ones have some kilobytes, and a parser takes 400 times their size."""
 CHUNK: Final = 4_096
 READS_PER_CHUNK: Final = 16
 READS_AT_LEAST: Final = 2_000
@@ -24,6 +28,13 @@ READS_AT_LEAST: Final = 2_000
 
 MAX_RESCUES: Final = 3
 _INDEXING: Final = frozenset({"dot_index_expression", "bracket_index_expression", "method_index_expression"})
+_BLOCKS: Final = frozenset({"if_statement", "do_statement", "for_statement", "while_statement", "repeat_statement"})
+_FUNCTIONS: Final = frozenset({"function_definition", "function_declaration"})
+_HARMLESS: Final = frozenset(
+    "assert error getmetatable ipairs next pairs print rawequal rawget rawlen require select setmetatable "
+    "table.concat table.unpack tonumber tostring type unpack".split()
+)
+"""Functions that change no field of a table that is passed to them."""
 _NAMING: Final = frozenset({"identifier", "variable_list"}) | _INDEXING
 _LINE_END: Final = re.compile(r"\r\n|\n\r|\r")
 _parsers = threading.local()
@@ -40,11 +51,25 @@ class Facts(Value, frozen=True):
 
 def read_facts(text: str) -> Facts:
     """Read a package's source."""
+    module = _module(text)
+    return give_up() if module is None else module.facts()
+
+
+def read_spec(text: str) -> Spec:
+    """Return what a package's source says of what it takes and gives."""
+    module = _module(text)
+    return Spec() if module is None else module.spec()
+
+
+def _module(text: str) -> "Module | None":
     source = _LINE_END.sub("\n", text).encode("utf-8", "replace")  # they are all one to Lua, not to the parser
-    tree = _parse(source)
-    if tree is None:
-        return Facts({}, has_meta=False, unresolved=(WHOLE,), runs=False)
-    return Module(source, tree).facts()
+    tree = _parse(source) if len(source) <= MAX_PARSED_BYTES else None
+    return None if tree is None else Module(source, tree)
+
+
+def give_up() -> Facts:
+    """Return what is said of a source that is too large, or takes too long, to be parsed."""
+    return Facts({}, has_meta=False, unresolved=(WHOLE,), runs=False)
 
 
 def _parser() -> "Parser":
@@ -84,6 +109,8 @@ class Module:
         self._is_unknown = False
         self._runs = False
         self._rescues = MAX_RESCUES
+        self._aliases: dict[str, list[Known]] = {}
+        self._shapes = Shapes(self._values)
 
     def facts(self) -> Facts:
         """Go through the file and say what it says."""
@@ -96,39 +123,54 @@ class Module:
             unresolved = (WHOLE, *unresolved)
         return Facts(meta, self._has_meta, unresolved, self._runs)
 
+    def spec(self) -> Spec:
+        """Go through the file and return what it says of its entry `run`."""
+        for statement in self._statements:
+            self._take(statement)
+        return self._shapes.entry("run")
+
     def _take(self, statement: "Node") -> None:
         match statement.type:
             case "assignment_statement":
                 self._assign(statement)
+                self._doubt(statement)
             case "variable_declaration":
                 for inner in statement.named_children:
                     if inner.type == "assignment_statement":
                         self._assign(inner)
+                        self._doubt(inner)
             case "function_declaration":
                 name = statement.child_by_field_name("name")
                 self._runs = self._runs or (name is not None and self._way(name) == ["run"])
             case "return_statement":
                 values = _returned(statement)
-                if values and values[0].type == "table_constructor":
-                    self._take_fields(values[0])
+                module = unwrapped(values[0], self._values) if values else None
+                if module is not None and module.type == "table_constructor":
+                    self._take_fields(module)
             case "ERROR":
                 self._rescue(statement)
+            case kind if kind in _BLOCKS or kind == "function_call":
+                self._doubt(statement)
 
     def _assign(self, statement: "Node") -> None:
-        names = _list_of(statement, "variable_list", "name")
-        values = _list_of(statement, "expression_list", "value")
-        for number, name in enumerate(names):
+        for name, value in _assigned(statement):
             way = self._way(name)
             if way is not None:
-                self._set(way, values[number] if number < len(values) else None, name.start_byte)
+                self._set(way, value, name.start_byte)
+            elif name.type == "identifier":
+                self._shapes.define(self._values.text(name), value)
+            self._note_alias(name, value)
 
     def _set(self, way: list[Known], value: "Node | None", at: int) -> None:
         match way:
             case []:
                 # The module's own table: what was said of an earlier one no longer holds.
                 self._meta, self._has_meta, self._is_unknown = None, False, False
+                value = None if value is None else unwrapped(value, self._values)
                 if value is not None and value.type == "table_constructor":
                     self._take_fields(value)
+            case ["spec", *keys]:
+                self._shapes.specify(keys, value)
             case ["meta"]:
                 self._set_meta(value)
             case ["meta", *keys]:
@@ -143,10 +185,12 @@ class Module:
                 key = self._values.key(field, name)
                 if key == "meta":
                     self._set_meta(value)
+                if key == "spec":
+                    self._shapes.specify((), value)
                 self._runs = self._runs or key == "run"
 
     def _set_meta(self, value: "Node | None") -> None:
-        known = None if value is None else self._values.evaluate(value)
+        known = None if value is None else self._values.evaluate(unwrapped(value, self._values))
         self._meta = known if isinstance(known, Table) else None
         self._has_meta = self._meta is not None
         self._is_unknown = known is not None and not self._has_meta
@@ -163,8 +207,8 @@ class Module:
         known = None if value is None else self._values.evaluate(value, len(keys) + 1)
         table.set(keys[-1], known, at)
 
-    def _way(self, node: "Node") -> list[Known] | None:
-        """Give the keys from the module's variable to what is named; None if it begins elsewhere."""
+    def _way(self, node: "Node", *, by_alias: bool = False) -> list[Known] | None:
+        """Give the keys from the module's variable, or an alias, to what is named; None if it begins elsewhere."""
         keys: list[Known] = []
         while node.type in _INDEXING:
             table = node.child_by_field_name("table")
@@ -174,15 +218,97 @@ class Module:
             is_name = node.type != "bracket_index_expression"
             keys.append(self._values.text(field) if is_name else self._values.evaluate(field))
             node = table
-        return keys[::-1] if node.type == "identifier" and self._values.text(node) == self._name else None
+        if node.type != "identifier":
+            return None
+        name = self._values.text(node)
+        if name == self._name:
+            return keys[::-1]
+        return [*self._aliases[name], *keys[::-1]] if by_alias and name in self._aliases else None
 
     def _module_name(self) -> str:
         for statement in reversed(self._statements):
             if statement.type == "return_statement":
                 values = _returned(statement)
-                if len(values) == 1 and values[0].type == "identifier":
-                    return self._values.text(values[0])
+                module = unwrapped(values[0], self._values) if len(values) == 1 else None
+                if module is not None and module.type == "identifier":
+                    return self._values.text(module)
         return "M"
+
+    # What may have changed without a direct statement
+
+    def _note_alias(self, name: "Node", value: "Node | None") -> None:
+        """Remember that a variable is another name for the module or for a part of its `meta`."""
+        if name.type == "identifier":
+            way = None if value is None else self._way(value, by_alias=True)
+            spelled = self._values.text(name)
+            self._aliases.pop(spelled, None)
+            if way is not None and spelled != self._name and (not way or way[0] == "meta"):
+                self._aliases[spelled] = way
+
+    def _doubt(self, statement: "Node") -> None:
+        """Mark what a statement may change of `meta`: by a call, by another name, or somewhere in a block."""
+        raw = self._values.raw(statement)
+        if b"meta" not in raw and not any(alias.encode() in raw for alias in self._aliases):
+            return
+        is_block = statement.type in _BLOCKS
+        ahead = [statement]
+        while ahead:
+            node = ahead.pop()
+            if node.type == "function_call":
+                self._doubt_call(node)
+            elif node.type == "assignment_statement":
+                self._doubt_assignment(node, is_block=is_block)
+            ahead.extend(child for child in reversed(node.named_children) if child.type not in _FUNCTIONS)
+
+    def _doubt_assignment(self, statement: "Node", *, is_block: bool) -> None:
+        for name, value in _assigned(statement):
+            if name.type in _INDEXING and (is_block or self._way(name) is None):
+                way = self._way(name, by_alias=True)
+                if way and way[0] == "meta":
+                    self._lose(way[1:], name.start_byte)
+            if is_block:
+                self._note_alias(name, value)
+
+    def _doubt_call(self, call: "Node") -> None:
+        """Mark the tables that are passed to a function which may change them."""
+        name = call.child_by_field_name("name")
+        if name is None or (called := self._values.text(name)) in _HARMLESS:
+            return
+        arguments = arguments_of(call)
+        receiver = name.child_by_field_name("table") if name.type == "method_index_expression" else None
+        for number, node in enumerate(arguments if receiver is None else [receiver, *arguments]):
+            way = self._way(node, by_alias=True)
+            if not way or way[0] != "meta":
+                continue
+            if called == "rawset" and number == 0 and len(arguments) > 1:
+                self._lose([*way[1:], self._values.evaluate(arguments[1])], node.start_byte)
+            elif isinstance(self._known_at(way[1:]), Table):
+                self._lose(way[1:], node.start_byte, is_kept=len(way) == 1)
+
+    def _known_at(self, keys: Sequence[Known]) -> Known:
+        found: Known = self._meta
+        for key in keys:
+            if not isinstance(found, Table) or not isinstance(key, str | int | float):
+                return None
+            found = found.fields.get(key)
+        return found
+
+    def _lose(self, keys: Sequence[Known], at: int, *, is_kept: bool = False) -> None:
+        """Take back what is known of a field; of the whole table too, unless it is kept with a warning."""
+        if self._meta is None:
+            return
+        if not keys:
+            self._is_unknown = True
+            self._meta = self._meta if is_kept else None
+            return
+        table = self._meta
+        for key in keys[:-1]:
+            inner = table.fields.get(key) if isinstance(key, str | int | float) else None
+            if not isinstance(inner, Table):
+                table.set(key, Unresolved(at), at)
+                return
+            table = inner
+        table.set(keys[-1], Unresolved(at), at)
 
     def _rescue(self, error: "Node") -> None:
         """Find `M.meta = …` among the pieces of a broken statement, and read it as if it stood alone."""
@@ -208,6 +334,13 @@ def _returned(statement: "Node") -> list["Node"]:
     return [node for node in values if node.type != "comment"]
 
 
+def _assigned(statement: "Node") -> Iterator[tuple["Node", "Node | None"]]:
+    """Yield what an assignment names, each with its value; None where there is none."""
+    values = _list_of(statement, "expression_list", "value")
+    for number, name in enumerate(_list_of(statement, "variable_list", "name")):
+        yield name, values[number] if number < len(values) else None
+
+
 def _list_of(statement: "Node", kind: str, field: str) -> list["Node"]:
     lists = (child for child in statement.named_children if child.type == kind)
     return [node for child in lists for node in child.children_by_field_name(field)]
@@ -222,105 +355,3 @@ def _pieces(error: "Node") -> Iterator["Node"]:
             ahead.extend(reversed(node.children))
         else:
             yield node
-
-
-class Values:
-    """The values of expressions in one source."""
-
-    def __init__(self, source: bytes) -> None:
-        self._source = source
-
-    def text(self, node: "Node") -> str:
-        """Give what stands in the source."""
-        return self._raw(node).decode("utf-8", "replace")
-
-    def _raw(self, node: "Node") -> bytes:
-        return self._source[node.start_byte : node.end_byte]
-
-    def key(self, field: "Node", name: "Node") -> Known:
-        """Give a field's key: `x = …` spells it, `[x] = …` has it computed."""
-        return self.evaluate(name) if field.children[0].type == "[" else self.text(name)
-
-    def evaluate(self, node: "Node", depth: int = 1) -> Known:
-        """Give the value of an expression, or that it is not known; `depth` is that of the table it would be."""
-        node, signs = _operand(node)
-        if node.type == "table_constructor" and not signs:
-            return self._table(node, depth) if depth <= MAX_DEPTH else Unresolved(node.start_byte)
-        if node.type == "binary_expression" and not signs:
-            return self._joined(node)
-        if node.type in ("nil", "true", "false") and not signs:
-            return {"nil": None, "true": True, "false": False}[node.type]
-        return self._literal(node, signs)
-
-    def _literal(self, node: "Node", signs: int) -> Known:
-        """Give the value of a string, or of a number with so many minus signs."""
-        try:
-            if node.type == "string" and not signs and not node.has_error:
-                return read_string(self._raw(node))
-            if node.type == "number" and signs >= 0 and not node.has_error:
-                value: Number = read_number(self.text(node))
-                return negate(value) if signs % 2 else value
-        except NotALiteral:
-            pass
-        return Unresolved(node.start_byte)
-
-    def _joined(self, node: "Node") -> Known:
-        """Join the pieces of `a .. b .. c`, however many; one that is not known spoils all."""
-        pieces: list[str] = []
-        ahead = [node]
-        while ahead:
-            one, signs = _operand(ahead.pop())
-            if one.type == "binary_expression" and not signs and _operator(one) == "..":
-                sides = (one.child_by_field_name("right"), one.child_by_field_name("left"))
-                ahead.extend(side for side in sides if side is not None)
-                continue
-            value = self._literal(one, signs)
-            if not isinstance(value, str | int | float):
-                return Unresolved(node.start_byte)
-            pieces.append(value if isinstance(value, str) else spell_number(value))
-        return "".join(pieces)
-
-    def _table(self, node: "Node", depth: int) -> Table:
-        """Evaluate a constructor. An error node takes the field directly before it along."""
-        table = Table()
-        children = [child for child in node.children if child.type != "comment"]
-        for number, child in enumerate(children):
-            is_before_error = number + 1 < len(children) and children[number + 1].is_error
-            is_spoilt = child.has_error and any(inner.is_error for inner in child.children)
-            if child.is_error or (child.type == "field" and (is_spoilt or is_before_error)):
-                table.lose(child.start_byte)
-            elif child.type == "field":
-                self._take_field(table, child, depth)
-        table.settle()
-        return table
-
-    def _take_field(self, table: Table, field: "Node", depth: int) -> None:
-        value, name = field.child_by_field_name("value"), field.child_by_field_name("name")
-        if value is None:
-            table.lose(field.start_byte)
-        elif name is None:
-            table.append(self.evaluate(value, depth + 1))
-        else:
-            table.set(self.key(field, name), self.evaluate(value, depth + 1), field.start_byte)
-
-
-def _operand(node: "Node") -> tuple["Node", int]:
-    """Take off parentheses and minus signs; say how many signs there were, or -1 where there is no telling."""
-    signs = 0
-    while node.type == "table_constructor" or not node.has_error:
-        if node.type == "parenthesized_expression":
-            inner = [child for child in node.named_children if child.type != "comment"]
-        elif node.type == "unary_expression" and _operator(node) == "-":
-            inner = node.children_by_field_name("operand")
-            signs += 1
-        else:
-            return node, signs
-        if len(inner) != 1:
-            break
-        node = inner[0]
-    return node, -1
-
-
-def _operator(node: "Node") -> str:
-    operator = node.child_by_field_name("operator")
-    return "" if operator is None else operator.type

@@ -8,11 +8,14 @@ from carrel.providers.alc import compact
 from carrel.providers.alc.cache import Cache
 from carrel.providers.alc.files import Held, Stamp
 from carrel.providers.alc.layout import Package
-from carrel.providers.alc.lua import Facts, read_facts
+from carrel.providers.alc.lua import MAX_PARSED_BYTES, Facts, give_up, read_facts, read_spec
+from carrel.providers.alc.shapes import Field, Spec
 from carrel.value import Value
 
 MAX_KEPT: Final = 32 * 1024 * 1024
 """How much source the facts kept may come from: they are smaller than it."""
+MAX_SPECS: Final = 100
+"""Of how many packages it is kept what they take and give; only their narratives tell it."""
 _LEAST_WEIGHT: Final = 1_024
 
 TOLD_BEFORE: Final = ("name", "description", "scope")
@@ -34,6 +37,7 @@ class Sources:
     def __init__(self, max_file_bytes: int) -> None:
         self._max_file_bytes = max_file_bytes
         self._cache: Cache[Source] = Cache(MAX_KEPT)
+        self._specs: Cache[Spec] = Cache(MAX_SPECS)
         self.parsed = 0
 
     def known(self, path: str, stamp: Stamp) -> Source | None:
@@ -44,11 +48,29 @@ class Sources:
         """Read a package's source; bad bytes become U+FFFD."""
         source = self._cache.get(path, held.stamp)
         if source is None:
-            text = held.read_all(self._max_file_bytes).decode("utf-8", "replace").removeprefix("\ufeff")
-            source = Source(read_facts(text), tuple(doc_lines(text)))
+            source = self._parse(held)
             self.parsed += 1
-            self._cache.put(path, held.stamp, source, max(_LEAST_WEIGHT, held.size))
+            self._cache.put(path, held.stamp, source, max(_LEAST_WEIGHT, min(held.size, MAX_PARSED_BYTES)))
         return source
+
+    def spec(self, path: str, held: Held) -> Spec:
+        """Return what a package takes and gives."""
+        spec = self._specs.get(path, held.stamp)
+        if spec is None:
+            spec = Spec() if held.size > MAX_PARSED_BYTES else read_spec(self._text(held))
+            self._specs.put(path, held.stamp, spec)
+        return spec
+
+    def _text(self, held: Held) -> str:
+        """Return the source, or of a large one the beginning."""
+        is_parsed = held.size <= MAX_PARSED_BYTES
+        data = held.read_all(self._max_file_bytes) if is_parsed else held.read(0, MAX_PARSED_BYTES)
+        return data.decode("utf-8", "replace").removeprefix("\ufeff")
+
+    def _parse(self, held: Held) -> Source:
+        is_parsed = held.size <= MAX_PARSED_BYTES
+        text = self._text(held)
+        return Source(read_facts(text) if is_parsed else give_up(), tuple(doc_lines(text)))
 
 
 def doc_lines(text: str) -> Iterator[str]:
@@ -95,7 +117,7 @@ def _same(declared: object, told: object) -> bool:
     return type(declared) is type(told) and declared == told
 
 
-def narrative(package: Package, source: Source) -> str:
+def narrative(package: Package, source: Source, spec: Spec) -> str:
     """Tell of a package in Markdown."""
     lines = [line for line in source.doc if not line.startswith("@")]
     title = next((number for number, line in enumerate(lines) if line.strip()), None)
@@ -106,7 +128,8 @@ def narrative(package: Package, source: Source) -> str:
         rest = _blank_trimmed(line.removeprefix(" ").rstrip() for line in lines[title + 1 :])
     description = source.facts.meta.get("description")
     told = _blank_trimmed(_LINE_END.split(description)) if isinstance(description, str) else ""
-    parts = (f"# {heading}", told, _field_table(package, source.facts.meta), rest)
+    sections = _spec_sections(spec, [line.strip() for line in rest.splitlines()])
+    parts = (f"# {heading}", told, _field_table(package, source.facts.meta), rest, *sections)
     return "\n\n".join(part for part in parts if part) + "\n"
 
 
@@ -127,6 +150,27 @@ def _field_table(package: Package, meta: Mapping[str, object]) -> str:
             if not any(isinstance(item, dict | list) for item in items):
                 rows.append((key, ", ".join(map(_spelled, items))))
     return "\n".join(["| Field | Value |", "|---|---|", *(f"| {_cell(key)} | {_cell(value)} |" for key, value in rows)])
+
+
+def _spec_sections(spec: Spec, told: list[str]) -> Iterator[str]:
+    """Yield what `M.spec` says of the entry `run` as algocline's own documents do, unless the doc comment says it."""
+    takes, gives = spec.takes, spec.gives
+    if takes is not None and takes.fields is not None and "## Parameters" not in told:
+        yield "## Parameters\n\n" + _shape_table(takes.fields, "required", "ctx.", ("**required**", "optional"))
+    if gives is None or "## Result" in told:
+        return
+    if gives.fields is not None:
+        yield "## Result\n\nReturns:\n\n" + _shape_table(gives.fields, "optional", "", ("—", "optional"))
+    elif gives.reference:
+        yield f"## Result\n\nReturns `{_cell(gives.reference)}`, a shape of `alc_shapes`."
+
+
+def _shape_table(fields: tuple[Field, ...], heading: str, prefix: str, words: tuple[str, str]) -> str:
+    rows = (
+        f"| `{_cell(prefix + one.name)}` | {_cell(one.type)} | {words[one.is_optional]} | {_cell(one.doc)} |"
+        for one in fields
+    )
+    return "\n".join([f"| key | type | {heading} | description |", "|---|---|---|---|", *rows])
 
 
 def _spelled(value: object) -> str:

@@ -17,7 +17,7 @@ Nothing is ever written, created or locked, and no Lua is run.
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Final, Literal
 
-from carrel.errors import ConfigError, NotFound, ProviderError
+from carrel.errors import ConfigError, NotFound
 from carrel.limits import MAX_COMPLETIONS
 from carrel.model import Completion, Meta, Reading, Resource
 from carrel.provider import Place, Places, Project, Rank, Route, Share
@@ -71,7 +71,7 @@ class Alc:
                 raise ConfigError(f"[alc] {key}: expected a whole number from 2, got {value}")
         self.poll_seconds = poll_seconds
         self._eval_ids: EvalIds = eval_ids
-        layout = Layout(project, home, log_dir, packages_path, project_root, max_file_bytes)
+        layout = Layout(project, home, log_dir, packages_path, project_root)
         self._reader = Reader(layout, max_file_bytes, max_page_bytes)
         self._listing = Listing(self._reader, eval_ids, list_items=list_items)
 
@@ -114,12 +114,8 @@ class Alc:
         return Completion(tuple(found[:MAX_COMPLETIONS]), total=len(found), has_more=len(found) > MAX_COMPLETIONS)
 
     def health(self) -> Meta:
-        """Tell what keeps packages from being read."""
-        try:
-            self._reader.layout.variants()
-        except ProviderError as error:
-            return {"problems": [error.message]}
-        return {"problems": []}
+        """Tell what is passed over, and what keeps packages from being read."""
+        return {"problems": self._reader.layout.notes()}
 
     # Changes
 

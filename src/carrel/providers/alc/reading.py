@@ -10,17 +10,18 @@ from typing import Final
 from carrel.errors import ProviderError, echo
 from carrel.model import Reading, Stored
 from carrel.providers.alc import compact, uris
+from carrel.providers.alc.cache import Patience
 from carrel.providers.alc.cards import Cards, NotToml
 from carrel.providers.alc.files import Absent, Escapes, Failed, FileError, Held, Oversized, Rendering, open_below
 from carrel.providers.alc.hub import Hub
 from carrel.providers.alc.layout import INIT, Layout, Package
 from carrel.providers.alc.packages import Sources, meta_text, narrative
-from carrel.providers.alc.samples import BadRow, PageTooLarge, Samples
+from carrel.providers.alc.samples import BadRow, NotFoundYet, PageTooLarge, Samples
 from carrel.providers.alc.sessions import DoesNotFit, window
 from carrel.providers.alc.uris import Kind, Target
 from carrel.value import Value
 
-FORMAT: Final = "1"
+FORMAT: Final = "2"
 """Part of the ETags of what is made of files: another number where the same file gives another text."""
 
 LUA, JSON, MARKDOWN = "text/x-lua", "application/json", "text/markdown"
@@ -36,6 +37,8 @@ MIME_TYPES: Final[dict[Kind, str]] = {
     "log": JSON,
     "index": JSON,
 }
+BUILDING_S: Final = 20.0
+"""How long a read of the index may parse what it has not parsed yet; the next read goes on from there."""
 SIZE_KEY: Final = "dev.carrel/size"
 
 
@@ -47,6 +50,8 @@ class Found(Value, frozen=True):
     make: Callable[[], bytes]
     held: Held | None = None
     size: int | None = None
+    is_ready: Callable[[], bool] = lambda: True
+    """Whether `make` has nothing to parse."""
 
     def close(self) -> None:
         """Let go of the file."""
@@ -75,7 +80,7 @@ class Reader:
             "scenario": self._find_scenario,
             "eval": self._find_eval,
             "log": self._find_log,
-            "index": self._find_index,
+            "index": lambda _: self.find_index(Patience(BUILDING_S)),
         }
 
     def find(self, target: Target) -> Found:
@@ -140,19 +145,24 @@ class Reader:
             with _told(target, INIT, f"failed to read package '{echo(target.id)}'"):
                 return meta_text(package, self.sources.read(package.init, held).facts).encode()
 
-        return Found(held.etag(package.scope, FORMAT), held.modified_ms, make, held)
+        def is_ready() -> bool:
+            return self.sources.known(package.init, held.stamp) is not None
+
+        return Found(held.etag(package.scope, FORMAT), held.modified_ms, make, held, is_ready=is_ready)
 
     def _find_narrative(self, target: Target) -> Found:
         package, held = self._open_package(target)
 
         def make() -> bytes:
             with _told(target, INIT, f"failed to read package '{echo(target.id)}'"):
-                return narrative(package, self.sources.read(package.init, held)).encode("utf-8", "replace")
+                source, spec = self.sources.read(package.init, held), self.sources.spec(package.init, held)
+                return narrative(package, source, spec).encode("utf-8", "replace")
 
         return Found(held.etag(package.scope, FORMAT), held.modified_ms, make, held)
 
-    def _find_index(self, _: Target) -> Found:
-        built = self.hub.index(self.layout.variants())
+    def find_index(self, patience: Patience) -> Found:
+        """Find the index, built as far as patience reaches; raise if that is not far enough."""
+        built = self.hub.index(self.layout.variants(), patience)
         return Found(built.etag, built.modified_ms, built.text.encode)
 
     # Cards and their samples
@@ -177,7 +187,13 @@ class Reader:
                 reason = str(error)
             raise _broken(f"Failed to parse card '{echo(target.id)}': {reason}", target)
 
-        return Found(held.etag("global", FORMAT), held.modified_ms, make, held)
+        return Found(
+            held.etag("global", FORMAT),
+            held.modified_ms,
+            make,
+            held,
+            is_ready=lambda: self.cards.is_known(held.path, held.stamp),
+        )
 
     def _find_samples(self, target: Target) -> Found:
         folder, card = self._open_card(target)
@@ -202,6 +218,9 @@ class Reader:
             return self._samples.page(held, offset, limit)
         except BadRow as error:
             raise _broken(f"Failed to parse sample line {error.line}: {error.reason}", target) from None
+        except NotFoundYet:
+            message = f"Failed to read samples file: row {offset} was not found in time; ask again"
+            raise ProviderError(message, word="timeout", uri=target.uri) from None
         except PageTooLarge as error:
             message = f"samples page on {echo(target.uri)} exceeds {most} bytes; limit={error.fits} works"
             if not error.fits:

@@ -10,7 +10,9 @@ import re
 from array import array
 from collections import OrderedDict
 from collections.abc import Iterator
+from math import inf
 from threading import Lock
+from time import monotonic
 from typing import Final
 
 from carrel.providers.alc import compact
@@ -24,6 +26,9 @@ PIECE: Final = 1 << 13
 LEAP: Final = 1 << 15
 """How much is read at once to pass rows by; a thousand short ones fit."""
 MAX_INDEXES: Final = 64
+SEARCHING_S: Final = 15.0
+"""How long one read may look for its rows: ten million are passed in three seconds, a sparse file of a terabyte never.
+What was passed by is remembered, so that the next read goes on from there."""
 MARK: Final = b"\xef\xbb\xbf"
 
 # A line that begins otherwise may be blank; if none does, only their ends need to be counted.
@@ -47,6 +52,10 @@ class PageTooLarge(Exception):
         self.fits = fits
 
 
+class NotFoundYet(Exception):
+    """The rows of the page were not found in time."""
+
+
 class Mark(Value, frozen=True, gc=False):
     """A place in the file: that of a line's beginning, with the rows and lines before it."""
 
@@ -65,26 +74,27 @@ class Index:
         self.lines = array("Q")
         self._reached = Mark(0, 0, 0)
 
-    def seek(self, held: Held, row: int) -> Mark:
+    def seek(self, held: Held, row: int, until: float) -> Mark:
         """Give the nearest known place at or before a row, after looking as far as that row."""
         with self.lock:
             if row >= self._reached.row and self._reached.byte < held.size:
-                self._extend(held, row)
+                self._extend(held, row, until)
             at = min(row // STEP, len(self.bytes) - 1)
             return Mark(self.bytes[at], at * STEP, self.lines[at]) if at >= 0 else Mark(0, 0, 0)
 
-    def _extend(self, held: Held, row: int) -> None:
+    def _extend(self, held: Held, row: int, until: float) -> None:
         """Count on, a block of whole lines at a time, until the row is passed or the file ends."""
         mark = self._reached
         if mark.byte == 0 and held.read(0, 3) == MARK:
             mark = Mark(3, 0, 0)
         while mark.row <= row and mark.byte < held.size:
+            _hurry(until)
             block = held.read(mark.byte, BLOCK)
             end = block.rfind(b"\n") + 1
             if end:
                 mark = self._count_block(block[:end], mark)
             else:
-                mark = self._count_long(held, mark)
+                mark = self._count_long(held, mark, until)
             self._reached = mark
 
     def _count_block(self, block: bytes, mark: Mark) -> Mark:
@@ -128,9 +138,9 @@ class Index:
             line += 1
         return Mark(byte, row, line)
 
-    def _count_long(self, held: Held, mark: Mark) -> Mark:
+    def _count_long(self, held: Held, mark: Mark, until: float) -> Mark:
         """Count one line that is longer than a block, or the last one without its end."""
-        line = next(lines_from(held, mark.byte, keep=0))
+        line = next(lines_from(held, mark.byte, keep=0, until=until))
         if not line.is_blank and mark.row % STEP == 0:
             self.bytes.append(mark.byte)
             self.lines.append(mark.line)
@@ -182,11 +192,17 @@ def is_blank(text: bytes) -> bool:
     return False
 
 
-def lines_from(held: Held, start: int, keep: int) -> Iterator[Line]:
+def _hurry(until: float) -> None:
+    if monotonic() > until:
+        raise NotFoundYet
+
+
+def lines_from(held: Held, start: int, keep: int, until: float = inf) -> Iterator[Line]:
     """Give the lines from a place on. Of each, at most `keep` bytes and a block are held at a time."""
     growing = Growing(keep)
     block_size = PIECE  # a page is mostly short: what is read ahead of it is thrown away
     while start < held.size:
+        _hurry(until)
         block = held.read(start, block_size)
         if not block:
             break
@@ -260,12 +276,13 @@ class Samples:
 
     def _rows(self, held: Held, offset: int, limit: int) -> Iterator[tuple[int, bytes | None]]:
         """Give the physical line and the text of each row of a page; None for one that is too long."""
-        mark = self._index(held).seek(held, offset)
+        until = monotonic() + SEARCHING_S
+        mark = self._index(held).seek(held, offset, until)
         if mark.byte == 0 and held.read(0, 3) == MARK:
             mark = Mark(3, 0, 0)
         mark = skip(held, mark, offset - mark.row)
         row, number = mark.row, mark.line
-        for line in lines_from(held, mark.byte, keep=self._max_bytes):
+        for line in lines_from(held, mark.byte, self._max_bytes, until):
             if not line.is_blank:
                 if row >= offset:
                     yield number, None if line.is_cut else line.text

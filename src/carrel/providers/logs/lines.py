@@ -29,6 +29,8 @@ _NOISE: Final = re.compile(
 _UNFINISHED: Final = re.compile(
     f"(?:\x1b(?:\\[[0-?]*+)?[ -/]*+|\x9b[0-?]*+[ -/]*+|(?P<string>{_STRING}[^\x07\n{_OPEN}]*+\x1b?))\\Z"
 )
+_CONTROLS: Final = bytes(set(range(32)) - {9, 10} | {127})
+_LATE_CONTROL: Final = re.compile(b"\xc2[\x80-\x9f]")
 _STRING_END: Final = re.compile(f"\x07|\x9c|\x1b\\\\|(?=[\n{_OPEN}])")
 
 Redact = Callable[[list[str]], list[str]]
@@ -70,6 +72,18 @@ class Assembler:
             lines += self._whole(others)
         self._hold(last)
         return lines
+
+    def skip(self, data: bytes) -> tuple[int, int] | None:
+        """Count whole lines that nobody will see, and their bytes, without making them.
+
+        Return None where they must be fed after all: what follows may depend on what is in them.
+        """
+        is_clean = not (self._carry or self._is_in_string or self._has_return or self._is_continued or self._lost)
+        if not is_clean or self._decoder.getstate()[0] or not _is_plain(data, self._max_bytes - self._held - 1):
+            return None
+        count, size = data.count(b"\n"), len(data) + self._held
+        self._forget()
+        return count, size
 
     def flush(self, *, is_end: bool = False) -> list[Line]:
         """Give a line that has not ended, as after a silence; at the end also what is left of a character."""
@@ -159,6 +173,22 @@ class Assembler:
         cut = total - len(kept.encode())
         text = f"{kept}…[cut {cut} bytes]"
         return Line(text, len(text.encode()) + 1, cut, is_partial)
+
+
+def _is_plain(data: bytes, longest: int) -> bool:
+    """Tell whether lines are kept as they are: UTF-8 without control characters, none too long, no part of a key."""
+    if len(data.translate(None, _CONTROLS)) != len(data) or b"PRIVATE KEY" in data:
+        return False
+    if not data.isascii():
+        try:
+            data.decode()
+        except UnicodeDecodeError:
+            return False
+        if _LATE_CONTROL.search(data):
+            return False
+    # A line end in each half of what fits a line: then no line is longer.
+    half = max(1, longest // 2)
+    return all(data.find(b"\n", at, at + half) >= 0 for at in range(0, len(data) - half, half))
 
 
 def _last_part(parts: list[str]) -> str:

@@ -56,6 +56,13 @@ class Ring:
         self.newest, self.size = seq, size
         self._trim()
 
+    def skip(self, count: int, size: int) -> None:
+        """Count lines that nobody will see, because as many as the ring holds come right after them."""
+        self._drop(len(self.entries))
+        self.newest += count
+        self.dropped_entries += count
+        self.dropped_bytes += size
+
     def restore(self, entry: Entry) -> None:
         """Append an entry that has its number already, as one read back from a file."""
         self.entries.append(entry)

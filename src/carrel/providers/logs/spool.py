@@ -15,7 +15,7 @@ from json.encoder import encode_basestring
 from time import time_ns
 from typing import TYPE_CHECKING, Any, Final, TypeGuard, get_args
 
-from carrel.private import FILE_MODE, FOLDER_MODE
+from carrel.private import FILE_MODE, FOLDER_MODE, keep_out_of_git
 from carrel.providers.logs.log import KINDS, STREAMS, Bounds, Facts, Kind, State, now_ms, with_ring
 from carrel.providers.logs.ring import Entry, Line, Stream
 from carrel.value import replace
@@ -47,19 +47,10 @@ def opened(root: str, kind: Kind, *, is_made: bool = False) -> Iterator[int]:
             os.close(handle)
             handle = inner
             if is_made and name == FOLDER[0]:
-                _keep_out_of_git(handle)
+                keep_out_of_git(handle)
         yield handle
     finally:
         os.close(handle)
-
-
-def _keep_out_of_git(folder: int) -> None:
-    with contextlib.suppress(FileExistsError):
-        descriptor = os.open(
-            ".gitignore", os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, FILE_MODE, dir_fd=folder
-        )
-        with open(descriptor, "wb") as file:
-            file.write(b"*\n")
 
 
 class Writer:
@@ -68,6 +59,7 @@ class Writer:
     def __init__(self, root: str, kind: Kind, name: str, program: str, bounds: Bounds) -> None:
         """Begin the log `<name>_<µs>`."""
         self._root = root
+        self._max_entries = bounds.max_entries
         self._limit = REWRITE_AT * bounds.max_bytes
         self._ring = bounds.ring()
         self._assemblers: dict[Stream, Assembler] = {stream: bounds.assembler() for stream in STREAMS}
@@ -78,12 +70,20 @@ class Writer:
 
     def feed(self, stream: Stream, data: bytes) -> None:
         """Take what the command wrote; whole lines are on disk when this returns."""
-        self._enter(self._assemblers[stream].feed(data), stream)
+        assembler, before = self._assemblers[stream], self._ring.newest
+        early, *late = data.rsplit(b"\n", self._max_entries + 1)
+        if len(late) > self._max_entries:
+            # As many lines as are kept come after these: they need only be counted.
+            counted = assembler.skip(data[: len(early) + 1])
+            if counted is not None:
+                self._ring.skip(*counted)
+                data = data[len(early) + 1 :]
+        self._enter(assembler.feed(data), stream, before)
 
     def flush(self) -> None:
         """Enter lines that have not ended."""
         for stream, assembler in self._assemblers.items():
-            self._enter(assembler.flush(), stream)
+            self._enter(assembler.flush(), stream, self._ring.newest)
 
     @property
     def uri(self) -> str:
@@ -93,7 +93,7 @@ class Writer:
     def end(self, exit_code: int | None, state: State = "exited") -> None:
         """Enter what is left and how it ended, and let go of the file."""
         for stream, assembler in self._assemblers.items():
-            self._enter(assembler.flush(is_end=True), stream)
+            self._enter(assembler.flush(is_end=True), stream, self._ring.newest)
         facts = with_ring(self._facts, self._ring)
         ending = {
             "end": state,
@@ -114,11 +114,11 @@ class Writer:
             os.close(self._descriptor)
             self._descriptor = -1
 
-    def _enter(self, lines: Sequence[Line], stream: Stream) -> None:
+    def _enter(self, lines: Sequence[Line], stream: Stream, before: int) -> None:
+        """Enter lines; `before` is the number of the newest one on disk."""
         if not lines:
             return
         ring = self._ring
-        before = ring.newest
         ring.extend(lines, now_ms(), stream)
         count = min(len(ring.entries), ring.newest - before)
         new = [ring.entries[at] for at in range(-count, 0)]

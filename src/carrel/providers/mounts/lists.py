@@ -5,7 +5,7 @@ from time import monotonic
 from typing import Final, TypeVar
 
 from carrel.client import Client
-from carrel.errors import RemoteError
+from carrel.errors import CarrelError, RemoteError
 from carrel.model import Resource
 from carrel.providers.mounts.naming import Snapshot, sound_resources, sound_templates
 from carrel.providers.mounts.settings import MountSettings
@@ -13,6 +13,10 @@ from carrel.providers.mounts.settings import MountSettings
 MAX_PAGES: Final = 200
 _METHOD_NOT_FOUND: Final = -32601
 _Entry = TypeVar("_Entry")
+
+
+class Circular(CarrelError):
+    """What is served here comes back in the other server's list, and would go round for ever."""
 
 
 def take_lists(client: Client, options: MountSettings, timeout_s: float) -> tuple[Snapshot, float]:

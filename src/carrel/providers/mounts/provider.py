@@ -1,8 +1,9 @@
 """Another MCP server as a provider: listed, read, completed and watched through its client.
 
 It starts in the background. Its URIs are unchanged, or prefixed as a whole where one of its
-schemes is taken; that is decided at its first list and kept. Its death is an error on its own
-URIs only: its entries stay listed for a while, fresh copies are still served.
+schemes is taken; that is decided at its first list and kept. Until that list comes, the one of
+the last run is served. Its death is an error on its own URIs only: its entries stay listed for a
+while, fresh copies are still served.
 """
 
 import logging
@@ -14,24 +15,20 @@ from typing import Final
 
 from carrel.client import Client
 from carrel.content import etag_of
-from carrel.errors import (
-    BadArgument,
-    CarrelError,
-    Disconnected,
-    NotFound,
-    Unreachable,
-    echo,
-)
+from carrel.errors import BadArgument, CarrelError, Disconnected, NotFound, Unreachable, echo
 from carrel.model import Completion, Meta, Reading, Resource, Template
 from carrel.peer import Transport
 from carrel.provider import Changes, Route
 from carrel.providers.mounts.copies import Copies
 from carrel.providers.mounts.faults import translated
 from carrel.providers.mounts.link import Link, Refused, unavailable
-from carrel.providers.mounts.lists import take_lists
-from carrel.providers.mounts.naming import Naming, Snapshot, can_be_matched
+from carrel.providers.mounts.listed import ListedHere, TakenSchemes, only_ours
+from carrel.providers.mounts.lists import Circular, take_lists
+from carrel.providers.mounts.memory import ListMemory
+from carrel.providers.mounts.naming import Snapshot, can_be_matched
 from carrel.providers.mounts.settings import MountSettings
-from carrel.uri import is_within, normalise, scheme_of
+from carrel.renewal import Renewal
+from carrel.uri import is_within, scheme_of
 from carrel.value import replace
 
 log = logging.getLogger(__name__)
@@ -43,12 +40,8 @@ TOKEN_S: Final = 1.0
 SEEN_S: Final = 5.0
 """How long after a look showed a change the server's own word of it is held against another look."""
 
-TakenSchemes = Callable[[], frozenset[str]]
-"""Gives the schemes that belong to built-ins, objects and earlier mounts."""
-
-
-class Circular(CarrelError):
-    """What is served here comes back in the other server's list, and would go round for ever."""
+RETRY_S: Final = 5.0
+"""After how long a server that gave no list in time is asked again."""
 
 
 class Mount:
@@ -61,25 +54,27 @@ class Mount:
         name: str,
         options: MountSettings,
         connect: Callable[[], Transport],
-        taken: TakenSchemes = lambda: frozenset({"carrel"}),
+        taken: TakenSchemes = only_ours,
         instance: str = "",
+        *,
+        memory: ListMemory | None = None,
+        taken_now: TakenSchemes = only_ours,
     ) -> None:
         self.name = name
         self.summary = f"Resources of another server, mounted as {name}."
         self.deadline_s = options.timeout_s + 1
         self._options = options
-        self._taken = taken
+        self._taken_now = taken_now
         self._instance = instance
         self._link = Link(name, options, connect, self)
         self._copies = Copies()
         self._lock = threading.Lock()
         self._relisting = threading.Lock()
-        self._naming: Naming | None = None
-        self._listed = Snapshot()
+        self._renewal = Renewal(f"carrel-mount-{name}-list", self._renew)
+        self._listed = ListedHere(name, taken, memory)
         self._turn = 0
-        self._uris: frozenset[str] = frozenset()
-        self._schemes: tuple[str, ...] = ()
         self._stale_at = 0.0
+        self._is_late = False
         self._begun_at = monotonic()
         self._watched: dict[str, str | None] = {}
         self._tokens: dict[str, tuple[float, str]] = {}
@@ -89,8 +84,11 @@ class Mount:
         self._told_of: dict[str, object] = {}
 
     def begin(self) -> None:
-        """Start the server in the background."""
+        """Start the server in the background; serve the lists of the last run meanwhile."""
         self._begun_at = monotonic()
+        self._listed.recall(self._taken_now())
+        if self._listed.is_recalled:
+            self._again()
         self._link.begin()
 
     def wait(self, timeout_s: float) -> bool:
@@ -106,11 +104,11 @@ class Mount:
 
     @property
     def schemes(self) -> tuple[str, ...]:
-        return self._schemes
+        return self._listed.schemes
 
     def adopts(self, scheme: str) -> bool:
         """Tell whether a scheme nobody has may be this server's."""
-        return scheme.startswith(f"{self.name}+") or (self.is_starting and self._naming is None)
+        return scheme.startswith(f"{self.name}+") or (self.is_starting and not self._listed.is_decided)
 
     def routes(self) -> Sequence[Route]:
         return [
@@ -129,36 +127,36 @@ class Mount:
 
     def entries(self, after: str = "") -> Iterator[Resource]:
         """Yield the entries in URI order; those of a server that has been down for long are left out."""
-        if self.is_starting:
+        if self.is_starting and not self._listed.is_recalled:
             self.wait(max(0.0, self._begun_at + FIRST_LIST_S - monotonic()))
-        client = self._link.client
-        if client is not None and monotonic() >= self._stale_at:
-            self.relist(client)
+        if self._link.client is not None and monotonic() >= self._stale_at:
+            self._renewal.begin()
+            if not self._is_late:
+                self._renewal.wait()
         if not self._link.is_long_gone:
             yield from (entry for entry in self._listed.resources if entry.uri > after)
 
     def survey(self) -> str:
-        """Count how often the lists became others."""
-        return str(self._turn)
+        """Return a token that changes when the lists become others, or are served no more."""
+        return f"{self._turn} {self._listed.turn}"
+
+    def _renew(self) -> None:
+        client = self._link.client
+        if client is not None:
+            self.relist(client)
 
     # What the link tells
 
     def opened(self, client: Client) -> None:
         """Take the first lists, and decide how URIs are spelled here."""
         there = self._ask_lists(client, self._options.start_timeout_s)
-        if self._naming is None:
-            self._naming = Naming(self._prefix(there))
+        try:
+            self._listed.decide(there, self._options.prefix)
+        except Refused:
+            self._withdraw()
+            raise
         self._told_of = {"era": client.era, "version": client.version, "server": client.server_info.get("name", "")}
         self._put(there)
-
-    def _prefix(self, there: Snapshot) -> str:
-        prefix = f"{self.name}+"
-        if self._options.prefix is True:
-            return prefix
-        clashing = sorted(there.schemes & (self._taken() | {"carrel"}))
-        if clashing and self._options.prefix is False:
-            raise Refused(f"its scheme {clashing[0]}: is taken, and prefix is false")
-        return prefix if clashing else ""
 
     def relist(self, client: Client) -> None:
         """Take the lists again; should that fail, those known stay."""
@@ -169,39 +167,36 @@ class Mount:
                 self._link.lose(client, str(error))
             except CarrelError as error:
                 log.warning("the lists of mount %s cannot be taken: %s", self.name, error)
-                self._stale_at = monotonic() + self._options.refresh_s
+                self._is_late = True
+                self._stale_at = monotonic() + min(RETRY_S, self._options.refresh_s)
 
     def _ask_lists(self, client: Client, timeout_s: float) -> Snapshot:
         there, fresh_s = take_lists(client, self._options, timeout_s)
-        self._stale_at = monotonic() + fresh_s
+        self._stale_at, self._is_late = monotonic() + fresh_s, False
         if there.holds(self._instance):
-            if self._naming is not None:
-                self._put(Snapshot())
+            self._withdraw()
             raise Circular("it lists this server's own resources: it is this server or mounts it")
         return there
 
     def _put(self, there: Snapshot) -> None:
-        """Take lists into use, in the spelling of here; tell if they are others than before."""
-        assert self._naming is not None
-        foreign = frozenset() if self._naming.prefix else self._taken() - frozenset(self._schemes)
-        listed = self._naming.snapshot(there, foreign | {"carrel"})
-        if listed == self._listed:
-            return
-        self._listed = listed
-        self._uris = frozenset(normalise(one.uri) for one in listed.resources)
-        self._schemes = tuple(sorted(listed.schemes | set(self._schemes)))
-        self._again()
-        self.list_changed()
+        """Take lists into use; tell if they are others than before."""
+        if self._listed.take(there):
+            self._again()
+            self.list_changed()
+
+    def _withdraw(self) -> None:
+        if self._listed.withdraw():
+            self._again()
+            self.list_changed()
 
     def watched(self) -> tuple[str, ...]:
         """Give the URIs somebody listens to, as the server spells them."""
-        naming = self._naming or Naming("")
         with self._lock:
-            return tuple(naming.back(uri) for uri in self._watched)
+            return tuple(self._listed.naming.back(uri) for uri in self._watched)
 
     def updated(self, uri: str) -> None:
         """Tell on that a URI changed, or one beneath it, unless a look has just shown that."""
-        here = (self._naming or Naming("")).out(uri)
+        here = self._listed.naming.out(uri)
         seen = self._seen.pop(here, None)
         client = self._link.client
         if seen is not None and monotonic() - seen < SEEN_S and client is not None:
@@ -221,7 +216,7 @@ class Mount:
 
     def poll(self, client: Client, uris: tuple[str, ...]) -> None:
         """Read what the server does not tell of, and tell what has another ETag than before."""
-        naming = self._naming or Naming("")
+        naming = self._listed.naming
         for uri in uris:
             here = naming.out(uri)
             try:
@@ -268,12 +263,12 @@ class Mount:
         if copy is not None:
             return copy
         client = self._client(uri)
-        assert self._naming is not None
-        there = self._naming.back(uri)
+        naming = self._listed.naming
+        there = naming.back(uri)
         given = self._attempt(client, uri, there, condition)
-        if not given.items and not given.unchanged and normalise(uri) not in self._uris:
+        if not given.items and not given.unchanged and not self._listed.has(uri):
             raise NotFound(uri)
-        reading = self._naming.reading(given, there)
+        reading = naming.reading(given, there)
         if client.era == "legacy":
             return replace(reading, ttl_ms=self._options.ttl_ms)
         if not reading.unchanged and reading.error is None:
@@ -282,15 +277,20 @@ class Mount:
 
     def _client(self, uri: str) -> Client:
         """Give the server, or say that it cannot be asked; one that is just starting is waited for."""
-        client = self._link.client
-        if client is None and self.is_starting:
-            client = self._link.wait_for_client(max(0.0, self._begun_at + FIRST_LIST_S - monotonic()))
-        scheme = scheme_of(uri)
-        if self._naming is not None and scheme not in self._schemes and not scheme.startswith(f"{self.name}+"):
+        if self._link.client is None and self.is_starting:
+            self.wait(self._patience_s(uri))
+        scheme, client = scheme_of(uri), self._link.client
+        if self._listed.is_decided and scheme not in self.schemes and not scheme.startswith(f"{self.name}+"):
             raise BadArgument(f"Unknown scheme: {echo(uri)}", uri=uri, data={"name": "MCP_NOT_FOUND"})
         if client is None:
             raise unavailable(self.name, self._link.retry_after_ms)
         return client
+
+    def _patience_s(self, uri: str) -> float:
+        """Return how long a read waits for a server that is starting; its own URIs, known from before, wait longer."""
+        is_known = scheme_of(uri) in self.schemes
+        start_s = self._options.start_timeout_s if is_known else FIRST_LIST_S
+        return min(max(0.0, self._begun_at + start_s - monotonic()), self._options.timeout_s)
 
     def _attempt(self, client: Client, uri: str, there: str, condition: str | None) -> Reading:
         """Ask; once more, if the connection is lost meanwhile and comes back in time."""
@@ -315,20 +315,18 @@ class Mount:
 
     def refers(self, reference: str) -> str | None:
         """Know the listed URIs, and templates that only the server can match."""
-        is_known = normalise(reference) in self._uris or any(
-            one.uri_template == reference for one in self._listed.templates
-        )
+        is_known = self._listed.has(reference) or any(one.uri_template == reference for one in self._listed.templates)
         return reference if is_known else None
 
     def complete(self, template: str, variable: str, value: str, context: Mapping[str, str]) -> Completion:
         client = self._link.client
-        if client is None or self._naming is None:
+        if client is None:
             raise unavailable(self.name, self._link.retry_after_ms)
         if "completions" not in client.capabilities:
             return Completion((), total=0, has_more=False)
         unknown = partial(BadArgument, "Unknown reference or argument", data={"parameter": "ref"})
         with translated(self.name, template, self._link, unknown):
-            return client.complete(self._naming.back(template), variable, value, context)
+            return client.complete(self._listed.naming.back(template), variable, value, context)
 
     def fingerprint(self, uri: str) -> str | None:
         """Give the ETag, read at most once a second; raise as a read would."""
@@ -371,9 +369,15 @@ class Mount:
 
     def health(self) -> Meta:
         """Tell how the server is."""
-        link = self._link
-        problems = [] if link.state != "down" else [f"the mount is down: {link.cause}"]
-        told = {"state": link.state, **self._told_of}
+        link, late_s = self._link, self._renewal.late_s
+        is_stale = link.state == "up" and (self._is_late or late_s > 0)
+        problems = []
+        if link.state == "down":
+            problems.append(f"the mount is down: {link.cause}")
+        elif is_stale:
+            since = f", asked {late_s:.0f} s ago" if late_s else ""
+            problems.append(f"the mount gives no list{since}; the last one is served")
+        told = {"state": "stale" if is_stale else link.state, **self._told_of}
         count = len(self._listed.resources)
         return {**told, "entries": count, "restarts": link.restarts, "lastCause": link.cause, "problems": problems}
 

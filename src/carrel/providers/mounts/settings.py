@@ -51,6 +51,12 @@ class MountSettings(Section, frozen=True):
         """Say what is served."""
         return self.url or (self.command or [""])[0]
 
+    def identity(self, ours: Mapping[str, str]) -> tuple[object, ...]:
+        """Return what decides who is asked, and as whom: where one of these differs, the lists may differ."""
+        env = {name: fill(value, f"env.{name}", ours) for name, value in (self.env or {}).items()}
+        headers = {name: fill(value, f"headers.{name}", ours) for name, value in (self.headers or {}).items()}
+        return self.command, self.url, self.cwd, sorted(env.items()), sorted(headers.items()), self.prefix
+
     def environment(self, ours: Mapping[str, str]) -> dict[str, str]:
         """Give what the child sees of our environment, and what was set for it."""
         passed = {

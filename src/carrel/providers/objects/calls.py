@@ -1,8 +1,9 @@
 """Foreign code, called where it can do no harm: on threads of its own, in time, inside one boundary.
 
-A call that is not done in time is given up: its thread is left to it and its result
-dropped. So many threads may be given up and no more; then the object counts as busy
-until one comes back. Coroutines run on one event loop that belongs to the object.
+An object that takes one call at a time is always called on the same thread, its home. A call
+that is not done in time is given up: its thread is left to it and its result dropped. While the
+home is away, calls run on another thread. After `MAX_GIVEN_UP` threads were given up the object
+counts as busy until one comes back. Coroutines run on one event loop that belongs to the object.
 """
 
 import asyncio
@@ -54,10 +55,13 @@ class Calls:
     def __init__(self, name: str, concurrency: int = 1) -> None:
         self._name = name
         self._slots = threading.Semaphore(concurrency)
+        self._has_home = concurrency == 1
         self._lock = threading.Lock()
+        self._returned = threading.Condition(self._lock)
         self._idle: list[_Worker] = []
         self._workers: set[_Worker] = set()
-        self._given_up = 0
+        self._given_up: set[_Worker] = set()
+        self._home: _Worker | None = None
         self._loop: _Loop | None = None
         self._is_closed = False
 
@@ -66,12 +70,13 @@ class Calls:
     ) -> _Result:
         """Do the work, then make of its result what is wanted, all in time; raise Late, Busy or Broke."""
         deadline = monotonic() + timeout_s
-        if self._given_up >= MAX_GIVEN_UP or not self._slots.acquire(timeout=timeout_s):
+        if len(self._given_up) >= MAX_GIVEN_UP or not self._slots.acquire(timeout=timeout_s):
             raise Busy
         try:
             task = _Task(lambda: convert(self._awaited(work())))
-            self._worker().inbox.put(task)
-            if not task.done.wait(max(0.0, deadline - monotonic())) and self._give_up(task):
+            worker = self._worker()
+            worker.inbox.put(task)
+            if not task.done.wait(max(0.0, deadline - monotonic())) and self._give_up(worker, task):
                 raise Late
         finally:
             self._slots.release()
@@ -79,6 +84,23 @@ class Calls:
             raise Broke(task.error)
         result: _Result = task.result
         return result
+
+    def has_lost_home(self, timeout_s: float = 0.0) -> bool:
+        """Tell whether the home is held by a call that was given up; it may come back within the time."""
+        with self._returned:
+            return not self._returned.wait_for(lambda: self._home not in self._given_up, timeout_s)
+
+    def move(self, home: threading.Thread, farewell: Callable[[], object]) -> None:
+        """Make one of the threads the home; the old home does `farewell` when it is free, and ends."""
+        with self._lock:
+            before, self._home = self._home, next(one for one in self._workers if one is home)
+            if before is None:
+                return
+            before.farewell = farewell
+            if before in self._idle:
+                self._idle.remove(before)
+                self._workers.discard(before)
+                before.inbox.put(None)
 
     def close(self) -> None:
         """Let every thread go that is not held by foreign code."""
@@ -99,31 +121,37 @@ class Calls:
     def came_back(self, worker: "_Worker", task: "_Task") -> bool:
         """Take a worker back, unless it was given up or is no longer needed; tell whether it goes on."""
         with self._lock:
-            goes_on = not task.is_given_up and not self._is_closed
+            goes_on = not self._is_closed and (not task.is_given_up or worker is self._home)
+            self._given_up.discard(worker)
             if goes_on:
                 self._idle.append(worker)
             else:
                 self._workers.discard(worker)
-                self._given_up -= task.is_given_up
             task.done.set()
+            self._returned.notify_all()
             return goes_on
 
     def _worker(self) -> "_Worker":
         with self._lock:
+            if self._home is not None and self._home in self._idle:
+                self._idle.remove(self._home)
+                return self._home
             if self._idle:
                 return self._idle.pop()
             worker = _Worker(self, f"carrel-object-{self._name}")
             self._workers.add(worker)
+            if self._has_home and self._home is None:
+                self._home = worker
         worker.start()
         return worker
 
-    def _give_up(self, task: "_Task") -> bool:
+    def _give_up(self, worker: "_Worker", task: "_Task") -> bool:
         """Give a task up, unless it was done meanwhile; tell whether it is given up."""
         with self._lock:
             if task.done.is_set():
                 return False
             task.is_given_up = True
-            self._given_up += 1
+            self._given_up.add(worker)
         if task.future is not None:
             task.future.cancel()
         return True
@@ -164,6 +192,7 @@ class _Worker(threading.Thread):
         super().__init__(name=name, daemon=True)
         self.inbox: SimpleQueue[_Task | None] = SimpleQueue()
         self.task: _Task | None = None
+        self.farewell: Callable[[], object] | None = None
         self._calls = calls
 
     def run(self) -> None:
@@ -173,7 +202,10 @@ class _Worker(threading.Thread):
                 task.result, task.error = attempt(task.work)
             self.task = None
             if not self._calls.came_back(self, task):
-                return
+                break
+        if self.farewell is not None:
+            with diverting:
+                attempt(self.farewell)
 
 
 class _Loop:

@@ -28,19 +28,25 @@ class Way(Value, frozen=True):
 
 
 class Lists:
-    """Resources, templates and tools, asked for at most once in `ttl_s`."""
+    """Resources, templates and tools, asked for at most once in `ttl_s`.
+
+    A list that is late is the last one. One that failed is empty, but what the last one held can be read.
+    """
 
     def __init__(self, name: str, ttl_s: float, changed: Callable[[], None]) -> None:
         self.version = 0
         self.resources: tuple[Resource, ...] = ()
         self.templates: tuple[Template, ...] = ()
         self.tools: tuple[Method, ...] = ()
+        self.known_resources: tuple[Resource, ...] = ()
+        self.known_templates: tuple[Template, ...] = ()
         self.schemes: tuple[str, ...] = ()
         self._name = name
         self._ttl_s = ttl_s
         self._changed = changed
         self._asking = threading.Lock()
         self._asked_at = float("-inf")
+        self._late = False
         self._faults: dict[str, tuple[str, ...]] = {}
         self._by_uri: dict[str, Resource] = {}
         self._matching: list[tuple[UriTemplate, Template]] = []
@@ -66,14 +72,29 @@ class Lists:
             self._asked_at = monotonic()
             given = {kind: ask() for kind, ask in asks.items()}
             self._log_new(given)
-            resources, templates, tools = (
-                given[kind].entries if kind in given else () for kind in ("resources", "templates", "tools")
-            )
-            has_changed = (resources, templates) != (self.resources, self.templates)
-            if has_changed or tools != self.tools:
-                self._put(resources, templates, tools)
+            self._late = any(listed.outcome == "late" for listed in given.values())
+            has_changed = self._take(given)
         if has_changed:
             self._changed()
+
+    @property
+    def is_late(self) -> bool:
+        """Whether the last attempt to renew a list took too long."""
+        return self._late
+
+    def _take(self, given: Mapping[str, Listed]) -> bool:
+        """Take lists into use; return whether resources or templates are others than before."""
+        resources = _listed(given, "resources", self.resources)
+        templates = _listed(given, "templates", self.templates)
+        tools = _listed(given, "tools", self.tools)
+        known_resources = _known(given, "resources", self.known_resources)
+        known_templates = _known(given, "templates", self.known_templates)
+        before = self.resources, self.templates, self.known_resources, self.known_templates
+        has_changed = (resources, templates, known_resources, known_templates) != before
+        if has_changed or tools != self.tools:
+            self.resources, self.templates, self.tools = resources, templates, tools
+            self._put(known_resources, known_templates)
+        return has_changed
 
     def declared(self, uri: str) -> str | None:
         """Give a listed URI as it was declared."""
@@ -95,11 +116,11 @@ class Lists:
                 return Way(bare, arguments, told.mime_type, is_listed=False)
         return None
 
-    def _put(self, resources: tuple[Resource, ...], templates: tuple[Template, ...], tools: tuple[Method, ...]) -> None:
+    def _put(self, resources: tuple[Resource, ...], templates: tuple[Template, ...]) -> None:
         matching = [(UriTemplate(one.uri_template), one) for one in templates]
         self._matching = sorted(matching, key=lambda row: -len(row[0].literal_start))
         self._by_uri = {normalise(one.uri): one for one in resources}
-        self.resources, self.templates, self.tools = resources, templates, tools
+        self.known_resources, self.known_templates = resources, templates
         self.schemes = sorted_schemes([*(one.uri for one in resources), *(one.uri_template for one in templates)])
         self.version += 1
 
@@ -110,3 +131,13 @@ class Lists:
         for fault in self.faults():
             if fault not in known:
                 log.warning("object %s: %s", self._name, fault)
+
+
+def _listed(given: Mapping[str, Listed], kind: str, before: tuple[Any, ...]) -> tuple[Any, ...]:
+    listed = given.get(kind)
+    return () if listed is None else before if listed.outcome == "late" else listed.entries
+
+
+def _known(given: Mapping[str, Listed], kind: str, before: tuple[Any, ...]) -> tuple[Any, ...]:
+    listed = given.get(kind)
+    return () if listed is None else listed.entries if listed.outcome == "given" else before

@@ -20,10 +20,13 @@ from carrel.facets import Failure
 from carrel.model import Completion, Meta, Reading, Resource, Template, Tool, ToolResult
 from carrel.provider import Call, Provider, Route
 from carrel.providers.objects import shapes, tools
-from carrel.providers.objects.calls import Broke, Busy, Calls, Late
+from carrel.providers.objects.calls import Broke, Busy, Late
+from carrel.providers.objects.declaring import FACETS, Declared, ask
+from carrel.providers.objects.instance import Instance, left
 from carrel.providers.objects.listing import Lists, Way
 from carrel.providers.objects.loading import Unloadable, has_method, is_native
 from carrel.providers.objects.settings import ObjectSettings
+from carrel.renewal import PATIENCE_S, Renewal
 from carrel.uri import decode, pairs, split_query
 
 log = logging.getLogger(__name__)
@@ -32,12 +35,6 @@ MISS_S: Final = 2.0
 """How old a list must be to be asked for again because of a URI that is not on it."""
 
 CLOSE_S: Final = 2.0
-FACETS: Final = {
-    "resources": ("resources", "resource_read"),
-    "tools": ("tools",),
-    "completions": ("completion",),
-}
-"""What may be declared, and the methods it takes."""
 
 GiveWay = Callable[[Provider], None]
 
@@ -56,15 +53,15 @@ class ObjectProvider:
         self.calls = True
         self.completes = True
         self._options = options
-        self._make = make
         self._give_way = give_way
-        self._calls = Calls(name, options.concurrency)
+        self._instance = Instance(name, make, options.concurrency, options.start_timeout_s)
         self._lists = Lists(name, options.list_ttl_s, self._rerouted)
-        self._object: Any = None
+        self._renewal = Renewal(f"carrel-listing-{name}", self._refresh)
+        self._is_loaded = False
+        self._declared = Declared()
         self._facets: frozenset[str] = frozenset()
         self._problem = ""
         self._is_closed = False
-        self._is_late = False
         self._settled = threading.Event()
         self._again: Callable[[], None] = lambda: None
         self._tokens: dict[str, tuple[float, str | None]] = {}
@@ -102,37 +99,35 @@ class ObjectProvider:
             self._settled.set()
 
     def _load(self, deadline: float) -> None:
-        made: Any = self._calls.call(self._make, _left(deadline))
+        instance = self._instance
+        made = instance.make(left(deadline))
         if is_native(made) and self._give_way is not None:
-            self._calls.call(partial(self._give_way, made), _left(deadline))
-            self._calls.close()
+            instance.calls.call(partial(self._give_way, made), left(deadline))
+            instance.calls.close()
             return
         if not has_method(made, "capabilities"):
             self._leave_out("it has no method capabilities(), nor routes() and entries()")
             return
-        facets = self._declared(made, _left(deadline))
+        instance.object = made
+        self._declared = ask(instance, self.name, left(deadline))
+        facets = self._declared.facets & set(FACETS if self._options.facets is None else self._options.facets)
+        instance.needed = tuple(method for facet in sorted(facets) for method in FACETS[facet])
         for facet in sorted(facets):
             missing = [method for method in FACETS[facet] if not has_method(made, method)]
             if missing:
                 self._leave_out(f"it declares {facet} and has no method {missing[0]}()")
                 return
-        self._object, self._facets = made, facets
-        self._refresh(partial(_left, deadline))
+        self._facets, self._is_loaded = facets, True
+        self._refresh(partial(left, deadline))
         self._again()
 
-    def _declared(self, made: Any, timeout_s: float) -> frozenset[str]:
-        """Ask what is offered; what cannot be understood is nothing, with a warning."""
-        try:
-            words = self._calls.call(made.capabilities, timeout_s, shapes.words)
-        except (Broke, Late, Busy) as error:
-            log.warning("object %s: capabilities() gave no list of texts; nothing is served", self.name)
-            log.debug("object %s", self.name, exc_info=error)
-            return frozenset()
-        unknown = sorted(set(words) - set(FACETS))
-        if unknown:
-            log.warning("object %s: unknown capabilities are ignored: %s", self.name, echo(", ".join(unknown)))
-        declared = frozenset(words) & set(FACETS)
-        return declared if self._options.facets is None else declared & set(self._options.facets)
+    def list_faults(self) -> tuple[str, ...]:
+        """Return what is wrong with the lists now, a sentence each."""
+        return self._lists.faults()
+
+    def declared_twice(self) -> tuple[Declared, Declared]:
+        """Return what the object declared at the start, and what it declares now; for its tests."""
+        return self._declared, ask(self._instance, self.name, self._options.timeout_s)
 
     def _leave_out(self, why: str, cause: BaseException | None = None) -> None:
         self._problem = f"not served: {why}"
@@ -163,7 +158,7 @@ class ObjectProvider:
                 whole=True,
                 open_query=True,
             )
-            for one in self._lists.templates
+            for one in self._lists.known_templates
         ]
 
     def templates(self) -> Sequence[Template]:
@@ -171,8 +166,9 @@ class ObjectProvider:
         return self._lists.templates
 
     def claims(self) -> Sequence[Route]:
-        """Give every listed URI."""
-        return [Route(one.uri, self.read, one.name, one.mime_type, whole=True) for one in self._lists.resources]
+        """Give every listed URI, also while the list fails."""
+        known = self._lists.known_resources
+        return [Route(one.uri, self.read, one.name, one.mime_type, whole=True) for one in known]
 
     def on_reroute(self, again: Callable[[], None]) -> None:
         """Have the catalogue told when lists change."""
@@ -188,29 +184,26 @@ class ObjectProvider:
 
     def survey(self) -> str:
         """Give a token of the list as it is known; it is asked for anew in the background."""
-        if self._object is not None and self._lists.is_stale() and not self._is_closed:
-            threading.Thread(target=self._refresh, name=f"carrel-listing-{self.name}", daemon=True).start()
+        if self._is_loaded and self._lists.is_stale() and not self._is_closed:
+            self._renewal.begin()
         return str(self._lists.version)
 
     def _look(self) -> None:
-        """Have lists that are of no time before `list_ttl_s`; an object that was late is not waited for again."""
-        if self._object is None or not self._lists.is_stale():
-            return
-        if self._is_late:
-            self.survey()
-        else:
-            self._refresh()
+        """Renew lists older than `list_ttl_s`; wait a moment for them, unless the object was late the last time."""
+        if self._is_loaded and self._lists.is_stale() and not self._is_closed:
+            self._renewal.begin()
+            if not self._lists.is_late:
+                self._renewal.wait(min(PATIENCE_S, self._options.timeout_s))
 
     def _refresh(self, left: Callable[[], float] | None = None) -> None:
-        """Ask for every list that is offered; one that fails is empty while it does."""
-        self._is_late = False
+        """Ask for every list that is offered."""
         wanted: dict[str, tuple[str, Callable[[Any], shapes.Listed]]] = {}
         if "resources" in self._facets:
             wanted["resources"] = "resources", shapes.resources
-            if has_method(self._object, "resource_templates"):
+            if has_method(self._instance.object, "resource_templates"):
                 wanted["templates"] = "resource_templates", shapes.templates
         if "tools" in self._facets:
-            wanted["tools"] = "tools", partial(tools.methods, owner=self._object)
+            wanted["tools"] = "tools", partial(tools.methods, owner=self._instance.object)
         self._lists.refresh(
             {kind: partial(self._ask_list, method, read, left or self._time) for kind, (method, read) in wanted.items()}
         )
@@ -220,22 +213,23 @@ class ObjectProvider:
 
     def _ask_list(self, method: str, read: Callable[[Any], shapes.Listed], left: Callable[[], float]) -> shapes.Listed:
         try:
-            return self._calls.call(getattr(self._object, method), left(), read)
+            return self._instance.call(lambda made: getattr(made, method)(), left(), read)
         except (Late, Busy):
-            self._is_late = True
-            return shapes.Listed((), (f"{method}() gave no answer in time",))
+            return shapes.Listed((), (f"{method}() gave no answer in time; the last list is served",), "late")
         except Broke as broke:
             log.debug("object %s", self.name, exc_info=broke.cause)
             is_ours = isinstance(broke.cause, shapes.Rubbish)
-            return shapes.Listed((), (str(broke.cause) if is_ours else f"{method}() raised an exception",))
+            told = str(broke.cause) if is_ours else f"{method}() raised an exception"
+            return shapes.Listed((), (told,), "failed")
 
     # Reading
 
     def read(self, uri: str) -> Reading:
         """Read a URI that is listed, or that a template matches; what is neither is looked for once more."""
         way = self._find(uri)
-        if way is None and self._object is not None and self._lists.is_older(MISS_S):
-            self._refresh()
+        if way is None and self._is_loaded and self._lists.is_older(MISS_S):
+            self._renewal.begin()
+            self._renewal.wait(PATIENCE_S if self._lists.is_late else self._options.timeout_s)
             way = self._find(uri)
         if way is None:
             raise NotFound(uri)
@@ -252,10 +246,11 @@ class ObjectProvider:
         return self._lists.find(uri)
 
     def _read(self, way: Way, uri: str) -> Reading:
-        read = partial(self._object.resource_read, way.handed, list(way.arguments))
         take = partial(shapes.contents, handed=way.handed, is_ours=lambda other: self._lists.find(other) is not None)
         try:
-            given = self._calls.call(read, self._options.timeout_s, take)
+            given = self._instance.call(
+                lambda made: made.resource_read(way.handed, list(way.arguments)), self._options.timeout_s, take
+            )
         except Late:
             raise self._failed("Resource read timed out", "timeout", uri) from None
         except Busy:
@@ -314,9 +309,13 @@ class ObjectProvider:
     def complete(self, template: str, variable: str, value: str, context: Mapping[str, str]) -> Completion:
         if "completions" not in self._facets:
             return Completion((), total=0, has_more=False)
-        ask = partial(self._object.completion, template, (variable, value), list(context.items()))
+        chosen = list(context.items())
         try:
-            return self._calls.call(ask, self._options.timeout_s, shapes.completion)
+            return self._instance.call(
+                lambda made: made.completion(template, (variable, value), chosen),
+                self._options.timeout_s,
+                shapes.completion,
+            )
         except (Late, Busy, Broke) as error:
             cause = error.cause if isinstance(error, Broke) else None
             raise self._failed("Completion failed", "failed", template, cause) from None
@@ -332,13 +331,16 @@ class ObjectProvider:
         if problem:
             return ToolResult((problem,), is_error=True, meta={"dev.carrel/error": "invalid"})
         try:
-            if has_method(self._object, "tool_call"):
-                asked = partial(self._object.tool_call, name, list(arguments.items()))
-                given = self._calls.call(asked, self._options.timeout_s, _result_or_pass)
+            if has_method(self._instance.object, "tool_call"):
+                pairs_given = list(arguments.items())
+                given = self._instance.call(
+                    lambda made: made.tool_call(name, pairs_given), self._options.timeout_s, _result_or_pass
+                )
                 if given is not None:
                     return given
-            called = partial(getattr(self._object, method.method), **values)
-            return self._calls.call(called, self._options.timeout_s, tools.result)
+            return self._instance.call(
+                lambda made: getattr(made, method.method)(**values), self._options.timeout_s, tools.result
+            )
         except Late:
             return self._tool_failed("Tool timed out", "timeout", name)
         except Busy:
@@ -356,22 +358,21 @@ class ObjectProvider:
 
     def health(self) -> Meta:
         """Tell whether it is loaded, and what is wrong with its lists."""
-        state = "left out" if self._problem else "up" if self._object is not None else "loading"
-        problems = [self._problem] if self._problem else list(self._lists.faults())
-        return {"state": state, "object": self._options.told, "facets": sorted(self._facets), "problems": problems}
+        late_s = self._renewal.late_s
+        is_stale = self._lists.is_late or late_s > 0
+        state = "left out" if self._problem else "loading" if not self._is_loaded else "stale" if is_stale else "up"
+        problems = [one for one in (self._problem, self._declared.fault) if one] or list(self._lists.faults())
+        if late_s and not self._lists.is_late:
+            problems.append(f"its lists have been asked for {late_s:.0f} s ago; the last ones are served")
+        told = {"state": state, "object": self._options.told, "facets": sorted(self._facets), "problems": problems}
+        return {**told, "rebuilt": self._instance.rebuilt} if self._instance.rebuilt else told
 
     def close(self) -> None:
         """Have the object let go of what it holds, once."""
         if self._is_closed:
             return
         self._is_closed = True
-        if self._object is not None and has_method(self._object, "close"):
-            try:
-                self._calls.call(self._object.close, min(CLOSE_S, self._options.timeout_s))
-            except (Late, Busy, Broke) as error:
-                log.warning("object %s: close() failed", self.name)
-                log.debug("object %s", self.name, exc_info=error)
-        self._calls.close()
+        self._instance.close(min(CLOSE_S, self._options.timeout_s))
 
 
 def serve_object(made: object, name: str = "object", **settings: Any) -> ObjectProvider:
@@ -383,10 +384,6 @@ def serve_object(made: object, name: str = "object", **settings: Any) -> ObjectP
         raise ConfigError(f"{name} is {provider.problem}")
     provider.narrow()
     return provider
-
-
-def _left(deadline: float) -> float:
-    return max(0.0, deadline - monotonic())
 
 
 def _line(text: str) -> str:

@@ -6,22 +6,30 @@ runs inside the boundary of `calls`, since an attribute may be foreign code too.
 
 import base64
 import binascii
+import enum
 import math
-from collections.abc import Callable, Iterable, Sequence
-from typing import Any, Final, TypeVar
+import re
+from collections.abc import Callable, Sequence
+from dataclasses import fields, is_dataclass
+from datetime import date, time
+from typing import Any, Final, Literal, TypeVar
 
 from carrel.errors import BadArgument, CarrelError, TemplateError, echo
 from carrel.facets import Failure
 from carrel.limits import MAX_COMPLETIONS
 from carrel.model import Annotations, Blob, Completion, Meta, Resource, Template, Text
 from carrel.template import UriTemplate
-from carrel.uri import decode, is_text, normalise, pairs, scheme_of, split_query
+from carrel.uri import decode, is_text, normalise, pairs, quote, scheme_of, split_query
 from carrel.value import Value
 
 MAX_DEPTH: Final = 32
 """Of nested JSON; also what ends a value that holds itself."""
 
+MAX_INTEGER_BITS: Final = 14_000
+"""Python spells integers of at most 4,300 digits."""
+
 MAX_FAILURE: Final = 200
+_SPACE: Final = re.compile(r"\s")
 _ROLES: Final = frozenset({"user", "assistant"})
 _ABSENT: Final = object()
 _Kind = TypeVar("_Kind", Resource, Template)
@@ -32,10 +40,14 @@ class Rubbish(CarrelError):
 
 
 class Listed(Value, frozen=True):
-    """The sound entries of a list, by URI or template, and what was wrong with the others."""
+    """The sound entries of a list, by URI or template, and what was wrong with the others.
+
+    `outcome` is `late` where no list came in time, `failed` where the method raised or gave no list.
+    """
 
     entries: tuple[Any, ...]
     faults: tuple[str, ...] = ()
+    outcome: Literal["given", "late", "failed"] = "given"
 
 
 # Words
@@ -124,7 +136,16 @@ def template(one: Any) -> Template:
 
 
 def check_uri(given: object) -> str:
-    """Give a URI that may stand in a list: absolute, sound, without a fragment."""
+    """Return a URI that may stand in a list: absolute, sound, without a fragment or white space."""
+    uri = _absolute(given)
+    if _SPACE.search(uri):
+        raise Rubbish(f"{echo(uri)} has white space; a space is spelled %20")
+    if "#" in uri:
+        raise Rubbish(f"{echo(uri)} has a fragment")
+    return uri
+
+
+def _absolute(given: object) -> str:
     uri = _text(given, "uri")
     try:
         scheme_of(uri)
@@ -132,8 +153,6 @@ def check_uri(given: object) -> str:
         pairs(split_query(uri)[1] or "")
     except BadArgument as error:
         raise Rubbish(error.message) from None
-    if "#" in uri or any(character.isspace() for character in uri):
-        raise Rubbish(f"{echo(uri)} has a fragment or white space")
     return uri
 
 
@@ -199,12 +218,15 @@ def as_failure(given: Any) -> Failure | None:
     message = getattr(given, "message", _ABSENT)
     if message is _ABSENT or isinstance(given, BaseException) or hasattr(given, "items"):
         return None
+    if is_dataclass(given) and [field.name for field in fields(given)] != ["message"]:
+        return None  # a record that happens to have a message
     line = " ".join(_text(message, "message").split())
     return Failure(echo(line[:MAX_FAILURE]))
 
 
 def _item(one: Any, handed: str, is_ours: Callable[[str], bool]) -> Text | Blob:
-    uri = check_uri(one.uri) if hasattr(one, "uri") else ""
+    # A client may have asked with raw spaces, and the object repeats what it was handed.
+    uri = check_uri(_SPACE.sub(lambda space: quote(space[0]), _absolute(one.uri))) if hasattr(one, "uri") else ""
     text, data = getattr(one, "text", _ABSENT), getattr(one, "base64_data", _ABSENT)
     if not uri or (text is _ABSENT) == (data is _ABSENT):
         raise Rubbish("an item is neither a TextContent nor a BlobContent")
@@ -239,9 +261,10 @@ def _decoded(data: object) -> bytes:
 def _meta(given: object) -> Meta | None:
     if given is None:
         return None
-    if not isinstance(given, dict) or not is_json(given):
+    if not isinstance(given, dict):
         raise Rubbish("its meta is no JSON object")
-    return {key: value for key, value in given.items() if not key.startswith("io.modelcontextprotocol/")} or None
+    meta = as_json(given)
+    return {key: value for key, value in meta.items() if not key.startswith("io.modelcontextprotocol/")} or None
 
 
 # Completions and JSON
@@ -262,25 +285,25 @@ def completion(given: Any) -> Completion:
     return Completion(tuple(values[:MAX_COMPLETIONS]), total, has_more or len(values) > MAX_COMPLETIONS)
 
 
-def is_json(value: object, depth: int = MAX_DEPTH) -> bool:
-    """Tell whether a value can be sent as JSON."""
-    if value is None or isinstance(value, bool | int):
-        return not isinstance(value, int) or -(2**63) <= value < 2**64
-    if isinstance(value, str):
-        return is_encodable(value)
-    if isinstance(value, float):
-        return math.isfinite(value)
-    if depth <= 0:
-        return False
-    if isinstance(value, list | tuple):
-        return _all_json(value, depth)
-    if isinstance(value, dict):
-        return all(isinstance(key, str) and is_encodable(key) for key in value) and _all_json(value.values(), depth)
-    return False
-
-
-def _all_json(values: Iterable[object], depth: int) -> bool:
-    return all(is_json(value, depth - 1) for value in values)
+def as_json(value: Any, depth: int = MAX_DEPTH) -> Any:
+    """Return a value as JSON can say it: dataclasses as objects, times in ISO 8601; raise Rubbish for what is none."""
+    if isinstance(value, enum.Enum):
+        value = value.value
+    if value is None or (isinstance(value, str) and is_encodable(value)):
+        return value
+    if isinstance(value, int) and value.bit_length() <= MAX_INTEGER_BITS:
+        return value
+    if isinstance(value, float) and math.isfinite(value):
+        return value
+    if isinstance(value, date | time):
+        return value.isoformat()
+    if depth > 0 and isinstance(value, list | tuple):
+        return [as_json(one, depth - 1) for one in value]
+    if is_dataclass(value) and not isinstance(value, type):
+        value = {field.name: getattr(value, field.name) for field in fields(value)}
+    if depth > 0 and isinstance(value, dict) and all(isinstance(key, str) and is_encodable(key) for key in value):
+        return {key: as_json(one, depth - 1) for key, one in value.items()}
+    raise Rubbish("a value is no JSON")
 
 
 def sorted_schemes(uris: Sequence[str]) -> tuple[str, ...]:

@@ -5,16 +5,19 @@ import inspect
 import json
 import re
 from collections.abc import Mapping
+from dataclasses import MISSING, fields, is_dataclass
+from datetime import date, datetime
 from types import NoneType, UnionType
 from typing import Any, Final, Literal, Union, get_args, get_origin, get_type_hints
 
 from carrel.errors import echo
 from carrel.model import ResourceLink, Tool, ToolResult
-from carrel.providers.objects.shapes import Listed, Rubbish, as_failure, as_list, is_encodable, is_json
+from carrel.providers.objects.shapes import Listed, Rubbish, as_failure, as_json, as_list, is_encodable
 from carrel.value import Value
 
 _NAME: Final = re.compile(r"[A-Za-z0-9_.-]{1,128}")
 _KINDS: Final[Mapping[Any, str]] = {str: "string", int: "integer", float: "number", bool: "boolean"}
+_TIMES: Final[Mapping[Any, str]] = {datetime: "date-time", date: "date"}
 _HIDDEN: Final = (inspect.Parameter.VAR_POSITIONAL, inspect.Parameter.VAR_KEYWORD)
 _ARGUMENT: Final = re.compile(r"\s*\*{0,2}(\w+)(?:\s*\([^)]*\))?:\s*(.*)")
 
@@ -68,9 +71,9 @@ def _method(named: Any, owner: object) -> Method:
         properties[parameter.name] = schema
         parameters[parameter.name] = kind, parameter.default is inspect.Parameter.empty
     required = [name for name, (_, is_required) in parameters.items() if is_required]
-    schema = {"type": "object", "properties": properties, **({"required": required} if required else {})}
     title = getattr(named, "title", "")
     read_only = getattr(named, "read_only", False) is True
+    schema = _object_schema(properties, required)
     tool = Tool(name, described[""], schema, title=title if isinstance(title, str) else "", read_only=read_only)
     return Method(tool, method, parameters)
 
@@ -108,22 +111,43 @@ def _described(doc: str) -> dict[str, str]:
     return found
 
 
-def schema_of(kind: Any) -> dict[str, Any]:
-    """Give the JSON Schema of an annotation; of an unknown one, that which takes anything."""
+def schema_of(kind: Any, within: tuple[type, ...] = ()) -> dict[str, Any]:
+    """Give the JSON Schema of an annotation; of an unknown one, that which takes anything.
+
+    `within` are the dataclasses whose fields these are: one that holds itself is not looked into twice.
+    """
     origin, inner = get_origin(kind), get_args(kind)
     if kind in _KINDS:
         return {"type": _KINDS[kind]}
+    if kind in _TIMES:
+        return {"type": "string", "format": _TIMES[kind]}
     if kind is list or origin is list:
-        return {"type": "array", "items": schema_of(inner[0])} if inner else {"type": "array"}
-    if kind is dict or origin is dict:
+        return {"type": "array", "items": schema_of(inner[0], within)} if inner else {"type": "array"}
+    if kind is dict or origin is dict or kind in within:
         return {"type": "object"}
-    if origin is Literal:
-        return {"enum": list(inner)}
-    if isinstance(kind, type) and issubclass(kind, enum.Enum):
-        return {"enum": [member.value for member in kind]}
+    choices = _choices(kind)
+    if choices is not None:
+        return {"enum": [sent for sent, _ in choices]}
+    if isinstance(kind, type) and is_dataclass(kind):
+        members = {name: schema_of(hint, (*within, kind)) for name, (hint, _) in _members(kind).items()}
+        return _object_schema(members, [name for name, (_, is_required) in _members(kind).items() if is_required])
     if _or_none(kind) is not None:
-        return {"anyOf": [schema_of(_or_none(kind)), {"type": "null"}]}
+        return {"anyOf": [schema_of(_or_none(kind), within), {"type": "null"}]}
     return {}
+
+
+def _object_schema(properties: dict[str, Any], required: list[str]) -> dict[str, Any]:
+    return {"type": "object", "properties": properties, **({"required": required} if required else {})}
+
+
+def _members(kind: Any) -> dict[str, tuple[Any, bool]]:
+    """Return the fields that a dataclass is built from: the annotation of each, and whether it must be given."""
+    hints = _hints(kind.__init__)
+    return {
+        field.name: (hints.get(field.name, Any), field.default is MISSING and field.default_factory is MISSING)
+        for field in fields(kind)
+        if field.init
+    }
 
 
 def _or_none(kind: Any) -> Any:
@@ -154,7 +178,7 @@ def fitted(method: Method, arguments: Mapping[str, object]) -> tuple[dict[str, o
 def fit(kind: Any, value: object) -> object:
     """Give a JSON value as an annotation wants it, or raise TypeError or ValueError."""
     origin, inner = get_origin(kind), get_args(kind)
-    if kind in _KINDS:
+    if kind in _KINDS or kind in _TIMES:
         return _fit_plain(kind, value)
     if kind is list or origin is list:
         if not isinstance(value, list):
@@ -167,9 +191,21 @@ def fit(kind: Any, value: object) -> object:
     choices = _choices(kind)
     if choices is not None:
         return _chosen(choices, value)
+    if isinstance(kind, type) and is_dataclass(kind):
+        return _fit_record(kind, value)
     if _or_none(kind) is not None:
         return None if value is None else fit(_or_none(kind), value)
     return value
+
+
+def _fit_record(kind: type, value: object) -> object:
+    if not isinstance(value, dict):
+        raise TypeError
+    members = _members(kind)
+    missing = [name for name, (_, is_required) in members.items() if is_required and name not in value]
+    if missing:
+        raise ValueError
+    return kind(**{name: fit(hint, value[name]) for name, (hint, _) in members.items() if name in value})
 
 
 def _fit_plain(kind: Any, value: object) -> object:
@@ -177,6 +213,8 @@ def _fit_plain(kind: Any, value: object) -> object:
         return float(value)
     if kind is int and isinstance(value, float) and value.is_integer():
         return int(value)
+    if kind in _TIMES and isinstance(value, str):
+        return kind.fromisoformat(value)
     if type(value) is not kind:
         raise TypeError
     return value
@@ -205,6 +243,8 @@ def _in_words(kind: Any) -> str:
         return "one of " + ", ".join(json.dumps(sent, default=str) for sent, _ in choices)
     if "anyOf" in schema:
         return f"{_in_words(_or_none(kind))} or null"
+    if schema.get("format"):
+        return f"a string with a {schema['format']} of ISO 8601"
     article = "an" if schema.get("type", "")[:1] in ("a", "i", "o") else "a"
     return f"{article} {schema.get('type', 'value')}"
 
@@ -227,15 +267,15 @@ def result(given: Any) -> ToolResult:
         return _structured(given, ())
     if hasattr(given, "value") and hasattr(given, "items"):
         return _structured(given.value, given.items)
-    if not is_json(given):
-        raise Rubbish("a tool gave what is no JSON")
-    return ToolResult((_spelled(given),), {"result": given})
+    plain = as_json(given)
+    return ToolResult((_spelled(plain),), plain if isinstance(plain, dict) else {"result": plain})
 
 
 def _structured(value: object, items: object) -> ToolResult:
-    if not is_json(value) or not isinstance(items, list | tuple) or not all(_is_block(one) for one in items):
-        raise Rubbish("a tool gave what is no JSON, or items that are neither texts nor links")
-    return ToolResult(tuple(_block(one) for one in items) or (_spelled(value),), value)
+    if not isinstance(items, list | tuple) or not all(_is_block(one) for one in items):
+        raise Rubbish("a tool gave items that are neither texts nor links")
+    plain = as_json(value)
+    return ToolResult(tuple(_block(one) for one in items) or (_spelled(plain),), plain)
 
 
 def _is_block(one: object) -> bool:
@@ -248,9 +288,9 @@ def _block(one: Any) -> str | ResourceLink:
             raise Rubbish("a tool gave a text with a lone surrogate")
         return one
     parts = (one.uri, one.name, getattr(one, "description", None), getattr(one, "mime_type", None))
-    if not all(isinstance(part, str) for part in parts[:2]) or not is_json(list(parts)):
+    if not all(isinstance(part, str) for part in parts[:2]):
         raise Rubbish("a tool gave a link without a URI or a name")
-    return ResourceLink(*parts)
+    return ResourceLink(*as_json(parts))
 
 
 def _spelled(value: object) -> str:

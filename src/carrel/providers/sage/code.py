@@ -1,27 +1,24 @@
 """Code links: where the code a knowledge item is about stands now.
 
-A file is opened through the sandbox of the workspace, and never if the workspace denies it.
+Files are opened beneath the project's root, and never if the deny-list refuses them.
 """
 
 import os
-import re
+from time import monotonic
 from typing import Final, Literal
 
 from carrel.denial import Denial
+from carrel.git import Git
 from carrel.provider import Project
-from carrel.providers.sage.git import Git
+from carrel.providers.sage.definitions import find_definition
 from carrel.providers.sage.records import CodeLink, Knowledge
 from carrel.sandbox import Opened, Root, SandboxError
-from carrel.value import Value
+from carrel.value import Value, replace
 
-Status = Literal["ok", "modified", "not found"]
+Status = Literal["ok", "modified", "not found", "not checked"]
 
-_INTRODUCERS: Final = (
-    "def class function func fn interface type struct enum trait union const let var val module object record namespace"
-).split()
-_OPENERS: Final = "if for while switch return else elif catch with match".split()
-_OPENS: Final = re.compile(rf"(?:{'|'.join(_OPENERS)})\b")
-_INTRODUCED: Final = rf"(?<!\w)(?:{'|'.join(_INTRODUCERS)})\s+(?:\([^()]*\)\s*)?"
+RESOLVE_S: Final = 2.0
+"""How long an item's links are looked up: there may be any number of them."""
 
 
 class Resolved(Value, frozen=True):
@@ -44,25 +41,30 @@ class Code:
         self._deny = Denial(project.deny)
 
     def resolve(self, item: Knowledge) -> list[Resolved]:
-        """Say for each of an item's links where it leads now."""
-        return [self._resolve(link, item.saved_at_commit) for link in item.code_links]
+        """Return where each of an item's links leads now."""
+        end = monotonic() + RESOLVE_S
+        found = [self._find(link, is_late=monotonic() > end) for link in item.code_links]
+        files = {one.file for one in found if one.status == "ok"}
+        changed = self._git.changed_since(item.saved_at_commit, files) if files and item.saved_at_commit else ()
+        return [replace(one, status="modified") if one.file in changed and one.status == "ok" else one for one in found]
 
-    def _resolve(self, link: CodeLink, commit: str) -> Resolved:
+    def _find(self, link: CodeLink, *, is_late: bool) -> Resolved:
         file, has_symbol, symbol = link.chunk_id.rpartition("::")
         if not has_symbol:
             file, symbol = link.chunk_id, ""
+        if is_late:
+            return Resolved(link, file, 0, "not checked")
         text = self.read(file)
-        line = find_definition(text, symbol) if text is not None and symbol else 0
+        line = find_definition(text, symbol, file) if text is not None and symbol else 0
         if text is None or (symbol and not line):
             return Resolved(link, file, 0, "not found")
-        is_modified = bool(commit) and self._git.changed_since(commit, file)
-        return Resolved(link, file, line, "modified" if is_modified else "ok")
+        return Resolved(link, file, line, "ok")
 
     def fingerprint(self, item: Knowledge) -> str:
-        """Give a token that changes when the links may lead elsewhere; no git is asked."""
+        """Return a token that changes when the links may lead elsewhere; the history is not walked for it."""
         states = [self._state(link.chunk_id.rpartition("::")[0] or link.chunk_id) for link in item.code_links]
         if item.saved_at_commit:
-            states += [_state_of(os.path.join(self._project.root, one)) for one in (".git/HEAD", ".git/logs/HEAD")]
+            states.append(self._git.head())
         return " ".join(states)
 
     def _state(self, file: str) -> str:
@@ -73,7 +75,7 @@ class Code:
             return "-"
 
     def read(self, file: str) -> str | None:
-        """Give a project file's text; None if it is missing, denied, outside or too large."""
+        """Return a project file's text; None if it is missing, denied, outside or too large."""
         try:
             with self._open(file) as opened:
                 if opened.is_folder or opened.stat.st_size > self._max_bytes:
@@ -97,33 +99,5 @@ class Code:
             self._root.close()
 
 
-def _state_of(path: str) -> str:
-    try:
-        return _spelled(os.stat(path))
-    except OSError:
-        return "-"
-
-
 def _spelled(found: os.stat_result) -> str:
     return f"{found.st_mtime_ns}.{found.st_size}.{found.st_ino}"
-
-
-def find_definition(text: str, symbol: str) -> int:
-    """Give the number of the first line that defines the symbol's last part, or 0."""
-    name = symbol.rpartition(".")[2]
-    if not name or name not in text:
-        return 0
-    lines = [(number, line) for number, line in enumerate(text.split("\n"), 1) if name in line]
-    word = re.escape(name)
-    introduced = re.compile(rf"{_INTRODUCED}{word}(?!\w)").search
-    assigned = re.compile(rf"\s*{word}\s*(?::[^=]*)?=(?![=>])").match
-    called = re.compile(rf"(?<!\w){word}\(").search
-
-    def is_block(line: str) -> bool:
-        return line.rstrip().endswith(("{", ":")) and not _OPENS.match(line.lstrip(" \t}")) and bool(called(line))
-
-    for defines in (introduced, assigned, is_block):
-        number = next((number for number, line in lines if defines(line)), 0)
-        if number:
-            return number
-    return 0

@@ -52,7 +52,10 @@ def compose_checkpoint(one: Checkpoint) -> str:
 def git_fields(one: Checkpoint) -> dict[str, Any]:
     """Give where the project stood."""
     git = one.git_context
-    return {} if git is None else {"branch": git.branch, "commit": git.commit, "dirty": git.dirty}
+    if git is None:
+        return {}
+    known = {} if git.dirty is None else {"dirty": git.dirty}
+    return {"branch": git.branch, "commit": git.commit, **known}
 
 
 def _sections(one: Checkpoint) -> Iterator[str]:

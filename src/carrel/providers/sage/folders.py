@@ -1,6 +1,7 @@
-"""The Sage folder and its sub-folders, opened beneath a handle and looked at again when they are replaced.
+"""The Sage folder and its sub-folders, opened by the rules for all data folders, and anew when they are replaced.
 
-Without a folder the user named, nothing outside the workspace is taken for one: a link that leaves counts as absent.
+A folder that the user did not name lies in the project: a link that leaves it, leads to a name on the deny-list or to
+a folder of another user counts as absent.
 """
 
 import errno
@@ -10,13 +11,17 @@ from collections.abc import Iterator
 from threading import Lock
 from typing import Final, Literal
 
+from carrel.data_folder import DataFolder
+from carrel.denial import Denial
+from carrel.provider import Project
 from carrel.providers.sage.notation import Broken
-from carrel.sandbox import Looping, Missing, Opened, Outside, Root, SandboxError, Special, Unreadable
+from carrel.sandbox import Forbidden, Looping, Missing, Opened, Outside, Root, SandboxError, Special, Unreadable
 from carrel.value import Value
 
 Name = Literal["system", "checkpoints", "knowledge", "failures"]
 NAMES: Final[tuple[Name, ...]] = ("system", "checkpoints", "knowledge", "failures")
 DEFAULT: Final = ".sage"
+DENIED: Final = "its name is on the deny-list"
 REFUSED: Final = (errno.EACCES, errno.EPERM)
 
 Signature = tuple[int, int, int]
@@ -64,17 +69,19 @@ def signature_of(found: os.stat_result) -> Signature:
 
 
 class Folders:
-    """Handles of the Sage folder and what lies in it; None stands for a folder that is absent."""
+    """Handles of the Sage folder and what lies in it; None stands for a folder that is absent or not to be opened."""
 
-    def __init__(self, root: str, folder: str) -> None:
-        self._is_named = folder != DEFAULT
-        self.place = os.path.join(root, os.path.expanduser(folder))
-        self._anchor_path = self.place if self._is_named else root
-        self._way = () if self._is_named else (DEFAULT,)
+    def __init__(self, project: Project, folder: str) -> None:
+        self.data = DataFolder(project, folder, is_named="dir" in project.named, own=_own_names(folder))
         self._roots: dict[str, Root] = {}
         self._known: dict[str, tuple[int, int]] = {}
         self._retired: list[Root] = []
         self._lock = Lock()
+
+    @property
+    def place(self) -> str:
+        """The path of the Sage folder, for people and for comparison."""
+        return self.data.path
 
     @property
     def exists(self) -> bool:
@@ -82,7 +89,7 @@ class Folders:
         return self.root("") is not None
 
     def root(self, name: Name | Literal[""]) -> Root | None:
-        """Give a sub-folder, or with an empty name the Sage folder itself."""
+        """Return a sub-folder, or with an empty name the Sage folder itself."""
         try:
             found = os.stat(os.path.join(self.place, name) if name else self.place)
         except (OSError, ValueError):
@@ -93,6 +100,11 @@ class Folders:
                 self._open(name, identity)
         return self._roots.get(name) if self._known.get(name) == identity else None
 
+    def is_within(self, name: Name) -> bool:
+        """Return whether a sub-folder lies in the Sage folder itself, and is not a link to somewhere else."""
+        home, inner = self.root(""), self.root(name)
+        return home is not None and inner is not None and inner.path == os.path.join(home.path, name)
+
     def _open(self, name: str, identity: tuple[int, int]) -> None:
         """Open a folder that is another one than before; called by one thread at a time."""
         if self._known.get(name) == identity:
@@ -101,28 +113,25 @@ class Folders:
         if before is not None:
             self._retired.append(before)  # another thread may be reading through it
         try:
-            opened = self._contained((*self._way, name) if name else self._way)
+            opened = self._opened(name)
         except (OSError, SandboxError):
             opened = None
-        if opened is not None:
+        if opened is not None and identity == _identity(opened):
             self._roots[name] = opened
+        elif opened is not None:
+            opened.close()
         # Last: who sees that it is known, without the lock, must find it open.
         self._known[name] = identity
 
-    def _contained(self, segments: tuple[str, ...]) -> Root | None:
-        """Open a folder only if every step to it stays inside; what was walked to is what is held."""
-        with Root(self._anchor_path, absolute_links=True) as anchor, anchor.open(segments) as walked:
-            home = anchor.open(self._way)
-            home.close()
-            holds_home = len(segments) > len(self._way) and home.real[: len(walked.real)] == walked.real
-            if not walked.is_folder or holds_home:
-                return None  # a sub-folder that holds the Sage folder would show config.yaml
-            held = Root(os.path.join(anchor.path, *walked.real), absolute_links=True)
-            now = os.fstat(held.fd)
-            if (now.st_dev, now.st_ino) == (walked.stat.st_dev, walked.stat.st_ino):
-                return held
-            held.close()
-            return None
+    def _opened(self, name: str) -> Root | None:
+        if not name:
+            return self.data.open()
+        opened = self.data.open(name)
+        with self.data.open() as home:
+            if not f"{home.path}/".startswith(f"{opened.path}/"):
+                return opened
+        opened.close()
+        return None  # a sub-folder that holds the Sage folder would show config.yaml
 
     def close(self) -> None:
         """Give every handle back."""
@@ -132,6 +141,18 @@ class Folders:
             self._roots.clear()
             self._known.clear()
             self._retired.clear()
+
+
+def _own_names(folder: str) -> tuple[str, ...]:
+    """Return the names on the way to the folder that are Sage's own, and so not refused by the deny-list."""
+    names = tuple(os.path.normpath(folder).split(os.sep))
+    is_plain = names[-1] == DEFAULT and not Denial().covers_path(names[:-1], is_folder=True)
+    return names if is_plain else (DEFAULT,)
+
+
+def _identity(root: Root) -> tuple[int, int]:
+    found = os.fstat(root.fd)
+    return found.st_dev, found.st_ino
 
 
 def read(root: Root, segments: tuple[str, ...], limit: int, known: Signature | None = None) -> Read:
@@ -174,6 +195,8 @@ def _reason(error: SandboxError) -> str:
         return "too many links"
     if isinstance(error, Special):
         return "not a regular file"
+    if isinstance(error, Forbidden):
+        return DENIED
     if isinstance(error, Unreadable) and error.errno in REFUSED:
         return "permission denied"
     return "I/O error"

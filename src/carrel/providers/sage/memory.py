@@ -6,11 +6,11 @@ A read that fails raises `Refused`, with the message and the kind that every fac
 from collections.abc import Callable
 from typing import Final, Literal
 
+from carrel.git import Git
 from carrel.provider import Project
 from carrel.providers.sage import folders, lookup, shelves
 from carrel.providers.sage.code import Code
 from carrel.providers.sage.folders import Folders, Gone, Left, Read
-from carrel.providers.sage.git import Git
 from carrel.providers.sage.library import Library
 from carrel.providers.sage.lookup import Ambiguous, Unmatched
 from carrel.providers.sage.names import SUBJECTS, checked, shown
@@ -58,7 +58,7 @@ class Memory:
 
     def __init__(self, project: Project, folder: str, max_file_bytes: int) -> None:
         self.limit = max_file_bytes
-        self.home = Folders(project.root, folder)
+        self.home = Folders(project, folder)
         self.git = Git(project.root, project.environment)
         self.code = Code(project, self.git, max_file_bytes)
         self.checkpoints = shelves.checkpoints(self.home, max_file_bytes)

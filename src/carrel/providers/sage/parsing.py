@@ -86,8 +86,8 @@ def _git_context(fields: Fields) -> GitContext | None:
     given = mapping_of(fields, "git_context")
     if not text_of(given, "branch") and not text_of(given, "commit"):
         return None
-    is_dirty = bool(flag_of(given, "dirty"))
-    return GitContext(text_of(given, "branch"), text_of(given, "commit"), is_dirty, texts_of(given, "recent_commits"))
+    recent = texts_of(given, "recent_commits")
+    return GitContext(text_of(given, "branch"), text_of(given, "commit"), flag_of(given, "dirty"), recent)
 
 
 def _diff_summary(fields: Fields) -> DiffSummary | None:

@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Final, Literal
 from carrel.errors import BadArgument, ConfigError, NotFound, ProviderError
 from carrel.limits import MAX_COMPLETIONS
 from carrel.model import Completion, Meta, Reading, Resource, Text, Tool, ToolResult
-from carrel.provider import Call, Place, Project, Rank, Route, Share, ToolLevel
+from carrel.provider import Call, Ceiling, Injection, Place, Project, Rank, Route, Share, ToolLevel
 from carrel.providers.sage import names
 from carrel.providers.sage.folders import NAMES
 from carrel.providers.sage.listing import Entry, Listing
@@ -54,8 +54,8 @@ class Sage:
         dir: Place = Place(".sage"),  # noqa: A002 the setting is named so
         tools: ToolLevel = "read",
         errors: Literal["text", "protocol"] = "text",
-        inject: bool = True,
-        inject_tokens: int = 400,
+        inject: Injection = True,
+        inject_tokens: Ceiling = Ceiling(400),
         inject_failures: int = 3,
         max_file_bytes: int = 1_048_576,
         search: Literal["auto", "bm25"] = "auto",
@@ -74,7 +74,6 @@ class Sage:
         self._errors = errors
         self._inject = (inject, inject_tokens, inject_failures)
         self._search = search
-        self._folder = str(dir)
         self._making = Lock()
         self._tools: Tools | None = None
 
@@ -209,7 +208,7 @@ class Sage:
 
         with self._making:
             if self._tools is None:
-                self._tools = Tools(self._project, self.memory, self._folder, self._level, self._search)
+                self._tools = Tools(self._project, self.memory, self._level, self._search)
             return self._tools
 
     def tools(self) -> Sequence[Tool]:

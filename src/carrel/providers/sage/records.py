@@ -52,11 +52,11 @@ class CodeRef(Value, frozen=True):
 
 
 class GitContext(Value, frozen=True):
-    """Where the project stood when a checkpoint was saved."""
+    """Where the project stood when a checkpoint was saved; `dirty` is None where that was not known."""
 
     branch: str = ""
     commit: str = ""
-    dirty: bool = False
+    dirty: bool | None = None
     recent_commits: tuple[str, ...] = ()
 
 

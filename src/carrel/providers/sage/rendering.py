@@ -11,7 +11,7 @@ FORMATS: Final[tuple[Format, ...]] = ("markdown", "toon")
 MIME_TYPES: Final[dict[Format, str]] = {"markdown": "text/markdown", "toon": "text/plain"}
 
 SOURCE_MARKS: Final = {"supports": "+", "contradicts": "-", "nuances": "~"}
-LINK_MARKS: Final = {"ok": "+", "modified": "~", "not found": "!"}
+LINK_MARKS: Final = {"ok": "+", "modified": "~", "not found": "!", "not checked": "?"}
 MAX_EXPLORED: Final = 10
 MAX_UNCOMMITTED: Final = 5
 
@@ -220,8 +220,8 @@ def _toon_knowledge(item: Knowledge, content: str, links: Sequence[Resolved]) ->
 def _link_line(resolved: Resolved) -> str:
     link = resolved.link
     note = f" — {link.note}" if link.note else ""
-    if resolved.status == "not found":
-        return f"- `{link.chunk_id}` ({link.relation}): not found{note}"
+    if resolved.status in ("not found", "not checked"):
+        return f"- `{link.chunk_id}` ({link.relation}): {resolved.status}{note}"
     line = f":{resolved.line}" if resolved.line else ""
     return f"- `{link.chunk_id}` ({link.relation}): {resolved.file}{line}, {resolved.status}{note}"
 

@@ -12,6 +12,7 @@ from datetime import UTC, datetime
 from time import monotonic, sleep
 from typing import Any, Final
 
+from carrel.denial import Denial
 from carrel.private import FILE_MODE
 from carrel.provider import Project
 from carrel.providers.sage import folders, ledger, writing
@@ -21,7 +22,7 @@ from carrel.providers.sage.library import INDEX, MAX_INDEX_BYTES
 from carrel.providers.sage.memory import Memory, Refused
 from carrel.providers.sage.names import checked, clean_id, shown, slug_of
 from carrel.providers.sage.notation import MAX_FRONT_MATTER, Broken, decode, split_front_matter
-from carrel.providers.sage.records import Checkpoint, Failure
+from carrel.providers.sage.records import Checkpoint, Failure, GitContext
 from carrel.providers.sage.rendering import tokens
 from carrel.providers.sage.writing import Taken, WriteFailed, Writer
 from carrel.value import Value, replace
@@ -43,10 +44,10 @@ class Saved(Value, frozen=True):
 class Saving:
     """Writes to one Sage folder."""
 
-    def __init__(self, project: Project, memory: Memory, folder: str) -> None:
+    def __init__(self, project: Project, memory: Memory) -> None:
         self._project = project
         self._memory = memory
-        self._writer = Writer(project.root, folder)
+        self._writer = Writer(project, memory.home.data)
 
     def _path(self, *parts: str) -> str:
         """Give a file's path relative to the workspace."""
@@ -83,7 +84,7 @@ class Saving:
     def checkpoint(self, given: Checkpoint, *, continues: bool) -> Saved:
         """Save a checkpoint; with `continues`, after the newest that was saved on purpose."""
         now = datetime.now(UTC)
-        record = replace(given, ts=now.isoformat(), git_context=self._memory.git.context())
+        record = replace(given, ts=now.isoformat(), git_context=self._git_context())
         if continues:
             record = replace(record, continues_from=self._newest_checkpoint())
 
@@ -93,6 +94,10 @@ class Saving:
         stem = f"{now.strftime(_STAMP)}_{slug_of(given.thesis)}"
         saved = self._create("checkpoints", stem, compose)
         return Saved(saved, f"sage://checkpoint/{saved}", self._path("checkpoints", f"{saved}.md"))
+
+    def _git_context(self) -> GitContext | None:
+        state = self._memory.git.state()
+        return None if state is None else GitContext(state.branch, state.commit, state.is_dirty, state.recent)
 
     def _newest_checkpoint(self) -> str:
         shelf = self._memory.checkpoints
@@ -124,6 +129,8 @@ class Saving:
         segments = [part for part in (name or "").split("/") if part not in ("", ".")]
         if not segments or not segments[-1].endswith(".md") or any(part.startswith(".") for part in segments):
             raise Refused(f"Invalid filename: {shown(filename)}", "invalid")
+        if Denial(self._project.deny).covers_path(segments, is_folder=False):
+            raise Refused(f"Error writing {shown(filename)}: {folders.DENIED}", "unreadable")
         data = self._bounded(content, "content")
         path = "/".join(segments)
         with self._told(filename), self._writer.folder("system", *segments[:-1]) as handle:
@@ -177,7 +184,7 @@ class Saving:
             "metadata": metadata,
         }
         if links:
-            metadata["saved_at_commit"] = self._memory.git.head() or None
+            metadata["saved_at_commit"] = self._memory.git.short_head() or None
             entry["code_links"] = links
         fields = {
             "id": item_id,

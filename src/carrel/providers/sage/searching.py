@@ -1,10 +1,10 @@
 """Finding items: the engine that is there, over an index that is brought up to date before each search."""
 
-import os
 import sqlite3
 from collections.abc import Callable, Mapping, Sequence
 from typing import Final, Literal, TypeVar
 
+from carrel.private import cache_folder
 from carrel.providers.sage.folders import Gone
 from carrel.providers.sage.index import Document, Hit, Index, place_for
 from carrel.providers.sage.memory import Memory
@@ -29,15 +29,6 @@ class Found(Value, frozen=True):
     engine: Engine
     total: int
     hits: tuple[Hit, ...]
-
-
-def cache_folder(environment: Mapping[str, str]) -> str | None:
-    """Give the user's folder for what can be made again."""
-    named = environment.get("XDG_CACHE_HOME", "")
-    if os.path.isabs(named):
-        return named
-    home = environment.get("HOME", "")
-    return os.path.join(home, ".cache") if os.path.isabs(home) else None
 
 
 class Searching:

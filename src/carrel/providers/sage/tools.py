@@ -33,12 +33,10 @@ Told = dict[str, Any]
 class Tools:
     """What can be called on one memory."""
 
-    def __init__(
-        self, project: Project, memory: Memory, folder: str, level: ToolLevel, search: Literal["auto", "bm25"]
-    ) -> None:
+    def __init__(self, project: Project, memory: Memory, level: ToolLevel, search: Literal["auto", "bm25"]) -> None:
         self._memory = memory
         self.searching = Searching(memory, project.environment, search)
-        self.saving = Saving(project, memory, folder)
+        self.saving = Saving(project, memory)
         reading: dict[str, Callable[[Arguments], ToolResult]] = {
             "sage_search_checkpoints": self.search_checkpoints,
             "sage_list_checkpoints": self.list_checkpoints,

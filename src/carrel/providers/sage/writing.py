@@ -11,14 +11,25 @@ from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager, suppress
 from typing import Final
 
+from carrel.data_folder import DataFolder
 from carrel.private import FILE_MODE, FOLDER_MODE
-from carrel.providers.sage.folders import DEFAULT, REFUSED
+from carrel.provider import Project
+from carrel.providers.sage.folders import REFUSED
+from carrel.sandbox import belongs_here
 
 MAX_TRIES: Final = 10_000
 _FOLDER: Final = os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC
 _NEW: Final = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC
 _NOT_A_FOLDER: Final = (errno.ENOTDIR, errno.ELOOP, errno.EMLINK)
 
+_REASONS: Final = {
+    errno.ENOSPC: "the disk is full",
+    errno.EDQUOT: "the disk quota is used up",
+    errno.EROFS: "the disk is read-only",
+    errno.EFBIG: "the file is too large for the disk",
+    errno.EMFILE: "too many open files",
+    errno.ENFILE: "too many open files",
+}
 _NO_LINKS: Final = (errno.EPERM, errno.ENOTSUP, errno.EOPNOTSUPP, errno.ENOSYS, errno.EMLINK)
 
 
@@ -35,31 +46,37 @@ class Taken(Exception):
 
 
 def reason_of(error: OSError) -> str:
-    """Say what a refusal of the system means."""
-    if error.errno in _NOT_A_FOLDER:
+    """Return what a refusal of the system means, in words that say what to do about it."""
+    number = error.errno or 0
+    if number in _NOT_A_FOLDER:
         return "not a regular file"
-    return "permission denied" if error.errno in REFUSED else "I/O error"
+    if number in REFUSED:
+        return "permission denied"
+    return _REASONS.get(number, "I/O error")
 
 
 class Writer:
-    """Writes below one Sage folder, which it makes if need be."""
+    """Writes below one Sage folder, which it makes if need be: never through a link, nor in another user's folder."""
 
-    def __init__(self, root: str, folder: str) -> None:
-        self._start = os.path.realpath(os.path.join(root, os.path.expanduser(folder))) if folder != DEFAULT else root
-        self._way = () if folder != DEFAULT else (DEFAULT,)
+    def __init__(self, project: Project, data: DataFolder) -> None:
+        self._start = data.path if data.is_named else project.root
+        self._way = () if data.is_named else tuple(os.path.relpath(data.path, project.root).split(os.sep))
 
     @contextmanager
     def folder(self, *segments: str) -> Iterator[int]:
         """Open a folder below the Sage folder, made where it is missing; raise `WriteFailed`."""
+        if os.pardir in self._way:
+            raise WriteFailed("outside the project")
         try:
             if not self._way:
                 os.makedirs(self._start, FOLDER_MODE, exist_ok=True)
-            handle = os.open(self._start, _FOLDER & ~os.O_NOFOLLOW)
+            handle = os.open(os.path.realpath(self._start), _FOLDER)
         except OSError as error:
             raise WriteFailed(reason_of(error)) from None
         try:
+            owner = os.fstat(handle).st_uid
             for name in (*self._way, *segments):
-                inner = _enter(handle, name)
+                inner = _enter(handle, name, owner)
                 os.close(handle)
                 handle = inner
             yield handle
@@ -67,7 +84,7 @@ class Writer:
             os.close(handle)
 
     def make(self, *segments: str) -> list[str]:
-        """Make a folder and those above it; give the paths that were not there, below the Sage folder's own."""
+        """Make a folder and those above it; return the paths that were not there, below the Sage folder's own."""
         ways = [segments[:length] for length in range(len(segments) + 1)]
         made = ["/".join(way) for way in ways if not self._is_there(way)]
         with self.folder(*segments):
@@ -77,15 +94,19 @@ class Writer:
         return os.path.isdir(os.path.join(self._start, *self._way, *segments))
 
 
-def _enter(handle: int, name: str) -> int:
+def _enter(handle: int, name: str, owner: int) -> int:
     """Open a folder by its name in another, made if it is missing; a link is none."""
     try:
         with suppress(FileExistsError):
             os.mkdir(name, FOLDER_MODE, dir_fd=handle)
             os.fsync(handle)
-        return os.open(name, _FOLDER, dir_fd=handle)
+        inner = os.open(name, _FOLDER, dir_fd=handle)
     except OSError as error:
         raise WriteFailed(reason_of(error)) from None
+    if not belongs_here(os.fstat(inner), owner):
+        os.close(inner)
+        raise WriteFailed("the folder belongs to another user")
+    return inner
 
 
 def replace(handle: int, name: str, data: bytes, is_still_so: Callable[[], bool] | None = None) -> bool:

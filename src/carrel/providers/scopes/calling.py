@@ -9,13 +9,13 @@ import json
 import logging
 import re
 from collections.abc import Callable, Mapping
-from sqlite3 import Connection
 from typing import Any, Final
 
 from carrel.errors import echo
 from carrel.model import ResourceLink, ToolResult
 from carrel.providers.scopes import queries, writing
-from carrel.providers.scopes.faults import INTERNAL_TEXT, ScopeError, StoreFault, invalid, not_found
+from carrel.providers.scopes.faults import INTERNAL_TEXT, Archived, ScopeError, StoreFault, invalid, not_found
+from carrel.providers.scopes.opening import Connection
 from carrel.providers.scopes.store import Store
 from carrel.providers.scopes.toolbox import DEFAULT_PAGE, KEY, KEY_PATTERN, TOOLS
 from carrel.providers.scopes.values import (
@@ -74,6 +74,8 @@ def call(store: Store, name: str, arguments: Mapping[str, object], max_children:
         if isinstance(error, StoreFault):
             log.error("%s: %s", name, error.text)
             text = INTERNAL_TEXT
+        elif isinstance(error, Archived):
+            text = error.with_way_back("scopes.update with restore true")
         return ToolResult((to_json({"error": text, "code": error.code, "status": error.status}),), is_error=True)
     blocks: list[str | ResourceLink] = [to_json(result)]
     if "links" in result:
@@ -208,7 +210,8 @@ def _check_values(given: Mapping[str, Any]) -> None:
 def _kept(connection: Connection, now: int, tool: str, key: str, digest: str) -> Result | None:
     """Give the result that was kept for a key, if it was the same call."""
     statement = "SELECT args_hash, result FROM idempotency WHERE tool = ? AND key = ? AND created_at > ?"
-    row = connection.execute(statement, (tool, key, now - KEPT_MS)).fetchone()
+    with connection.long_texts():
+        row = connection.execute(statement, (tool, key, now - KEPT_MS)).fetchone()
     if row is None:
         return None
     if row[0] != digest:
@@ -218,8 +221,10 @@ def _kept(connection: Connection, now: int, tool: str, key: str, digest: str) ->
 
 
 def _keep(connection: Connection, row: tuple[str, str, str, str, int]) -> None:
-    connection.execute("INSERT OR REPLACE INTO idempotency VALUES (?, ?, ?, ?, ?)", row)
-    surplus = connection.execute("SELECT count(*) FROM idempotency").fetchone()[0] - MAX_KEYS
+    with connection.long_texts():
+        connection.execute("INSERT OR REPLACE INTO idempotency VALUES (?, ?, ?, ?, ?)", row)
+    # Without the condition SQLite would count page by page, and not look at the deadline meanwhile.
+    surplus = connection.execute("SELECT count(*) FROM idempotency WHERE created_at > 0").fetchone()[0] - MAX_KEYS
     if surplus > 0:
         connection.execute(
             "DELETE FROM idempotency WHERE (tool, key) IN "

@@ -7,6 +7,7 @@ option that is not here does not exist, and one that is here is documented.
 from collections.abc import Iterable
 from typing import Final
 
+from carrel.providers.scopes.values import STATUSES
 from carrel.value import Value
 
 
@@ -19,14 +20,22 @@ class Argument(Value, frozen=True):
 
 
 class Option(Value, frozen=True):
-    """A flag; with `value` it takes one."""
+    """A flag; with `value` it takes one, of `choices` where there are any: in these very words if they are `exact`."""
 
     flags: tuple[str, ...]
     told: str
     value: str = ""
     choices: tuple[str, ...] = ()
+    is_exact: bool = True
     default: str = ""
     is_repeatable: bool = False
+
+    @property
+    def explained(self) -> str:
+        """What it is for, and the values it takes."""
+        if not self.choices:
+            return self.told
+        return f"{self.told} One of {', '.join(self.choices)}{'' if self.is_exact else ', in any case'}."
 
 
 class Command(Value, frozen=True):
@@ -60,7 +69,7 @@ COMMANDS: Final = (
             Option(("-d", "--description"), "At most 1000 characters.", "TEXT"),
             Option(("-p", "--parent"), "The scope it belongs to; without it, it is a root.", "SCOPE"),
             Option(("-a", "--alias"), "Its canonical alias; without it, one is made up.", "NAME"),
-            Option(("-s", "--status"), "Its status.", "STATUS", default="TODO"),
+            Option(("-s", "--status"), "Its status.", "STATUS", choices=STATUSES, is_exact=False, default="TODO"),
         ),
     ),
     Command("show", "Show everything about a scope.", (_SCOPE,)),
@@ -76,7 +85,7 @@ COMMANDS: Final = (
     ),
     Command(
         "status",
-        "Show or set a scope's status: PLANNING, TODO, IN_PROGRESS, BLOCKED, DONE or ARCHIVED.",
+        f"Show or set a scope's status: {', '.join(STATUSES[:-1])} or {STATUSES[-1]}.",
         (_SCOPE, Argument("STATUS", "The new status, in any case.", is_optional=True)),
         (Option(("--restore",), "Bring an archived scope back first, as TODO."),),
     ),
@@ -107,7 +116,9 @@ COMMANDS: Final = (
         (
             Option(("-p", "--parent"), "The children of this scope.", "SCOPE"),
             Option(("--all",), "All scopes, by alias."),
-            Option(("--status",), "Only of this status.", "STATUS", is_repeatable=True),
+            Option(
+                ("--status",), "Only of this status.", "STATUS", choices=STATUSES, is_exact=False, is_repeatable=True
+            ),
             Option(("--offset",), "Leave out so many.", "N", default="0"),
             Option(("--limit",), "At most so many, 1 to 1000.", "N", default="20"),
         ),
@@ -156,6 +167,10 @@ COMMANDS: Final = (
                 choices=("fail", "skip", "replace"),
                 default="fail",
             ),
+            Option(
+                ("--exact",),
+                "Make the store exactly what is read: replace every scope, and remove those that are not in it.",
+            ),
             Option(("--dry-run",), "Only say what would be imported."),
         ),
     ),
@@ -188,9 +203,7 @@ def quick_reference(uris: tuple[tuple[str, str], ...]) -> str:
 
 def _option_row(option: Option) -> str:
     flags = ", ".join(option.flags) + (f" {option.value}" if option.value else "")
-    notes = [option.told]
-    if option.choices:
-        notes.append(f"One of {', '.join(option.choices)}.")
+    notes = [option.explained]
     if option.default:
         notes.append(f"Default: {option.default}.")
     if option.is_repeatable:

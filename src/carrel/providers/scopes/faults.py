@@ -74,10 +74,26 @@ class ScopeError(CarrelError):
 
 
 class StoreFault(ScopeError):
-    """The store cannot be used; the text is the reason, for people at the machine only."""
+    """The store cannot be used; the text is the reason, for people at the machine only.
 
-    def __init__(self, reason: str) -> None:
+    `note` says it to everybody: it names no path.
+    """
+
+    def __init__(self, reason: str, note: str = "the store cannot be read; `carrel scopes list` says why") -> None:
         super().__init__("INTERNAL", reason)
+        self.note = note
+
+
+class Archived(ScopeError):
+    """The scope is archived; each way in says how it is brought back there."""
+
+    def __init__(self, alias: str) -> None:
+        super().__init__("ARCHIVED", f"Scope is archived: {alias}")
+        self.alias = alias
+
+    def with_way_back(self, way: str) -> str:
+        """Return the text, and what brings the scope back as TODO."""
+        return f"{self.text} (to bring it back: {way})"
 
 
 def not_found(alias: str) -> ScopeError:

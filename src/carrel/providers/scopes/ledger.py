@@ -7,6 +7,8 @@ from typing import Final
 from carrel.model import ToolResult
 from carrel.providers.scopes import calling, queries, tree
 from carrel.providers.scopes.faults import not_found
+from carrel.providers.scopes.location import Location
+from carrel.providers.scopes.opening import Connection
 from carrel.providers.scopes.parameters import Wanted
 from carrel.providers.scopes.store import Store
 from carrel.providers.scopes.tree import Rendered
@@ -25,11 +27,17 @@ class Told(Value, frozen=True, gc=False):
     last_modified_ms: int
 
 
+def _told(connection: Connection, scope: Scope, max_children: int) -> Told:
+    told = queries.describe(connection, scope, max_children)
+    text = to_json(told)
+    return Told(text, queries.etag(scope, told, text), scope.updated_at)
+
+
 class Ledger:
     """An open store. Safe to use from several threads."""
 
-    def __init__(self, path: str) -> None:
-        self.store = Store(path)
+    def __init__(self, location: Location) -> None:
+        self.store = Store(location)
         self._tokens: dict[str, tuple[str, str | None]] = {}
         self._lock = threading.Lock()
 
@@ -39,8 +47,7 @@ class Ledger:
             scope = None if connection is None else queries.find(connection, alias)
             if connection is None or scope is None:
                 raise not_found(alias)
-            told = queries.describe(connection, scope, max_children)
-        return Told(to_json(told), queries.etag(scope), scope.updated_at)
+            return _told(connection, scope, max_children)
 
     def tree(self, alias: str, wanted: Wanted, ceiling: int) -> Rendered:
         """Give a scope's tree."""
@@ -60,7 +67,9 @@ class Ledger:
         with self.store.reading() as connection:
             return [] if connection is None else queries.aliases_from(connection, prefix, limit)
 
-    def fingerprint(self, uri: str, alias: str, kind: str, wanted: Wanted, ceiling: int) -> str | None:
+    def fingerprint(
+        self, uri: str, alias: str, kind: str, wanted: Wanted, ceiling: int, max_children: int
+    ) -> str | None:
         """Give the ETag of a URI, or None while no scope has the alias; looked up only after a commit."""
         stamp = self.store.stamp()
         known = self._tokens.get(uri)
@@ -71,7 +80,7 @@ class Ledger:
             if connection is None or scope is None:
                 token = None
             elif kind == "scope":
-                token = queries.etag(scope)
+                token = _told(connection, scope, max_children).etag
             else:
                 token = tree.render(connection, scope, wanted, ceiling).etag
         self._remember(uri, stamp, token)

@@ -12,8 +12,10 @@ from typing import Any, Final
 
 from carrel.digest import sha256
 from carrel.errors import echo
+from carrel.limits import STORE_COMMAND_S
 from carrel.providers.scopes.faults import ScopeError, StoreFault
-from carrel.providers.scopes.store import connect
+from carrel.providers.scopes.location import named
+from carrel.providers.scopes.opening import Connection, connect
 from carrel.providers.scopes.transfer import Record, in_order, numbered
 from carrel.providers.scopes.values import (
     MAX_TIME_MS,
@@ -29,6 +31,9 @@ from carrel.providers.scopes.values import (
     without_controls,
 )
 from carrel.value import replace
+
+MAX_TEXT: Final = 1_000_000
+"""Bytes of one value, and of one statement of the schema: more than that application writes."""
 
 _DIGITS: Final = "0123456789ABCDEFGHJKMNPQRSTVWXYZ"
 _STATUSES: Final = {"DRAFT": "PLANNING", "ACTIVE": "IN_PROGRESS", "COMPLETED": "DONE", **{one: one for one in STATUSES}}
@@ -55,8 +60,8 @@ class Original:
         self._mends: list[tuple[str, str]] = []
         self._left: list[str] = []
         try:
-            with closing(connect(path, "ro")) as connection:
-                tables = {str(name) for (name,) in connection.execute("SELECT name FROM sqlite_schema")}
+            with closing(_connect(path)) as connection:
+                tables = _tables(connection)
                 if "scopes" not in tables:
                     raise StoreFault(f"{path} is not a database of the original Scopes application")
                 self._scopes = self._rows(
@@ -183,6 +188,26 @@ class Original:
             if number > 1:
                 self._mends.append((scope.id, f"{record.where}: a sibling has its title; it is now {echo(title)}"))
             yield replace(record, scope=replace(scope, title=title))
+
+
+def _connect(path: str) -> Connection:
+    """Open the database; what is no regular file is refused before SQLite touches it."""
+    found = named(path).look()
+    if found is None:
+        raise StoreFault(f"{path} cannot be read: no such file")
+    connection = connect(found.path, "ro", is_frozen=found.is_frozen, max_text=MAX_TEXT, max_sql=MAX_TEXT)
+    connection.allow_time(STORE_COMMAND_S)
+    return connection
+
+
+def _tables(connection: Connection) -> set[str]:
+    """Return the names of the plain tables: no views, no virtual tables, no columns that are computed."""
+    found = connection.execute("SELECT name FROM sqlite_schema WHERE type = 'table' AND rootpage > 0 LIMIT 1000")
+    return {
+        str(name)
+        for (name,) in found.fetchall()
+        if not connection.execute("SELECT 1 FROM pragma_table_xinfo(?) WHERE hidden > 0", (name,)).fetchone()
+    }
 
 
 def _where(source: object) -> str:

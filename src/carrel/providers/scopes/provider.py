@@ -15,7 +15,8 @@ from carrel.limits import MAX_COMPLETIONS
 from carrel.model import Annotations, Completion, Meta, Reading, Resource, Text, Tool, ToolResult
 from carrel.provider import Call, Place, Project, Rank, Route, Share, ToolLevel
 from carrel.providers.scopes import commands, uris
-from carrel.providers.scopes.faults import INTERNAL_TEXT, ScopeError
+from carrel.providers.scopes.faults import INTERNAL_TEXT, ScopeError, StoreFault
+from carrel.providers.scopes.location import DEFAULT, Location
 from carrel.providers.scopes.parameters import DEFAULT_NODES, MAX_DEPTH
 from carrel.providers.scopes.toolbox import tools_of
 from carrel.providers.scopes.values import SCOPE_URI, hex_sha256, normalise_alias
@@ -42,6 +43,9 @@ _TREE_TOLD: Final = (
 )
 
 
+_FROZEN: Final = "the store's folder cannot be written: changes made elsewhere may not be seen"
+
+
 class Scopes:
     """The project's scopes."""
 
@@ -53,7 +57,7 @@ class Scopes:
         self,
         project: Project,
         enabled: Literal["auto"] | bool = "auto",
-        db: Place = Place(".carrel/scopes.db"),
+        db: Place = Place(DEFAULT),
         tools: ToolLevel = "read",
         max_nodes_ceiling: int = DEFAULT_NODES,
         max_children_listed: int = 10_000,
@@ -66,7 +70,7 @@ class Scopes:
         _check("max_children_listed", max_children_listed, 0, 1_000_000)
         _check("list_roots", list_roots, 0, 1_000_000)
         _check("ttl_ms", ttl_ms, 0, 2**53 - 1)
-        self.path = os.path.join(project.root, os.path.expanduser(db))
+        self._location = Location(project, db, is_named="db" in project.named)
         self._level: ToolLevel = tools
         self._ceiling = max_nodes_ceiling
         self._max_children = max_children_listed
@@ -110,7 +114,7 @@ class Scopes:
         """Yield the quick reference and the first roots, by URI."""
         if after < _QUICK.uri:
             yield _QUICK
-        if self._list_roots and self._exists():
+        if self._list_roots:
             for entry in sorted(self._roots(), key=lambda entry: entry.uri):
                 if entry.uri > after:
                     yield entry
@@ -121,7 +125,7 @@ class Scopes:
 
     def _roots(self) -> list[Resource]:
         try:
-            roots = self._ask().roots(self._list_roots)
+            roots = self._ask().roots(self._list_roots) if self._exists() else []
         except ScopeError as error:
             raise _refusal(error, SCOPE_URI) from error
         return [
@@ -200,7 +204,7 @@ class Scopes:
             if asked.kind == "cli-quick-ref":
                 return uris.QUICK_REFERENCE
             wanted = asked.wanted(self._ceiling)
-            return self._ask().fingerprint(uri, asked.alias(), asked.kind, wanted, self._ceiling)
+            return self._ask().fingerprint(uri, asked.alias(), asked.kind, wanted, self._ceiling, self._max_children)
         except ScopeError as error:
             raise _refusal(error, uri) from error
 
@@ -232,25 +236,30 @@ class Scopes:
     def health(self) -> Meta:
         """Tell whether the store can be read."""
         try:
-            return {"store": "ready" if self._exists() and self._ask().check() else "empty", "problems": []}
+            if not self._exists() or not self._ask().check():
+                return {"store": "empty", "problems": []}
+            if self._ask().store.is_frozen:
+                return {"store": "read-only", "problems": [_FROZEN]}
+            return {"store": "ready", "problems": []}
         except ScopeError as error:
             log.warning("%s", error.text)
-            return {"store": "unreadable", "problems": ["the store cannot be read; `carrel scopes list` says why"]}
+            return {"store": "unreadable", "problems": [error.note if isinstance(error, StoreFault) else error.text]}
 
     def close(self) -> None:
         """Close the store."""
         if self._ledger is not None:
             self._ledger.close()
+        self._location.close()
 
     def _exists(self) -> bool:
-        return os.path.exists(self.path)
+        return self._location.identity() is not None
 
     def _ask(self) -> "Ledger":
         """Give what works with the store; SQLite is loaded now."""
         if self._ledger is None:
             from carrel.providers.scopes.ledger import Ledger  # most servers never come here
 
-            self._ledger = Ledger(self.path)
+            self._ledger = Ledger(self._location)
         return self._ledger
 
 

@@ -4,7 +4,7 @@ Siblings stand in one order everywhere: by position, then creation time, then id
 here begins or ends a transaction.
 """
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from sqlite3 import Connection
 from typing import Any, Final
 
@@ -81,7 +81,8 @@ def matching(
     connection: Connection, parent: tuple[str | None] | None, statuses: Sequence[str], offset: int, limit: int
 ) -> tuple[list[Scope], int]:
     """Give a page of the children of `parent`, or by alias of all scopes, of these statuses, and how many there are."""
-    conditions, values, order = ["1"], list[object](), "ORDER BY s.alias"
+    # A condition that always holds: without one SQLite would count page by page, and not look at the deadline.
+    conditions, values, order = ["s.created_at >= 0"], list[object](), "ORDER BY s.alias"
     if parent is not None:
         conditions, values, order = ["s.parent_id IS ?"], [parent[0]], "ORDER BY s.position, s.created_at, s.id"
     if statuses:
@@ -142,9 +143,15 @@ def describe(connection: Connection, scope: Scope, max_children: int) -> dict[st
     return told
 
 
-def etag(scope: Scope) -> str:
-    """Give the ETag of a scope's resource; the number is raised when the shape of its JSON changes."""
-    return hex_sha256(f"scope:1:{scope.id}:{scope.updated_at}")
+def etag(scope: Scope, told: Mapping[str, Any], text: str) -> str:
+    """Return the ETag of a scope that is told in this text; the number is raised when the shape of its JSON changes.
+
+    Of a scope that stands alone the time of change says enough. Where it has a parent, children or more aliases, the
+    text counts too: it depends on other scopes, on settings, and on imports that bring a scope without the others.
+    """
+    is_alone = told["parent"] is None and not told["children"] and len(told["aliases"]) == 1
+    is_alone = is_alone and "childrenOmitted" not in told
+    return hex_sha256(f"scope:1:{scope.id}:{scope.updated_at}{'' if is_alone else f':{text}'}")
 
 
 def beneath(connection: Connection, parents: Sequence[str]) -> Iterator[Scope]:

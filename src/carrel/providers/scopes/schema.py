@@ -1,11 +1,15 @@
-"""The store's tables, and how an older store becomes a newer one.
+"""The store's tables, how an older store becomes a newer one, and whether a store has these tables and nothing else.
 
 What must never be is a constraint here, so that no program, ours or another, can commit
 it: two scopes of one alias, two siblings of one title, a scope without its own canonical
 alias, a scope beneath itself.
 """
 
+import functools
+import re
+import sqlite3
 from collections.abc import Mapping
+from contextlib import closing
 from typing import Final
 
 VERSION: Final = 1
@@ -40,6 +44,8 @@ CREATE TABLE idempotency (tool TEXT NOT NULL, key TEXT NOT NULL, args_hash TEXT 
   created_at INTEGER NOT NULL, PRIMARY KEY (tool, key)) WITHOUT ROWID;
 """
 
+"""The tables of version 1. A new store is made of them and of all `STEPS`, so that it equals one that was migrated."""
+
 STEPS: Final[Mapping[int, str]] = {}
 """For each older version, the statements that make it the next one. There is none yet."""
 
@@ -47,3 +53,40 @@ TEMPORARY: Final = """
 CREATE TEMP TABLE IF NOT EXISTS parents (rank INTEGER PRIMARY KEY, id TEXT NOT NULL);
 """
 """Where a level's parents stand in order: joined to their children, these come out in order without a sort."""
+
+Parts = tuple[tuple[str, str, str, str], ...]
+"""What a schema consists of: kind, name, table and SQL of each part, sorted; comments and white space do not count."""
+
+_MOST: Final = 64
+_STATISTICS: Final = re.compile(r"CREATE TABLE sqlite_stat[14]\((?:tbl,idx,stat|tbl,idx,neq,nlt,ndlt,sample)\)")
+_PARTS: Final = f"SELECT type, name, tbl_name, sql FROM sqlite_schema LIMIT {_MOST}"
+
+
+def parts(connection: sqlite3.Connection) -> Parts:
+    """Return what a database's schema consists of, cut at a bound; statistics that `ANALYZE` made are left out."""
+    return tuple(
+        sorted(
+            (str(kind), str(name), str(table), _plain(str(sql or "")))
+            for kind, name, table, sql in connection.execute(_PARTS)
+            if not (kind == "table" and _STATISTICS.fullmatch(str(sql)))
+        )
+    )
+
+
+def is_ours(connection: sqlite3.Connection, version: int) -> bool:
+    """Return whether a database has the tables, indexes and triggers of a version, and nothing else."""
+    return parts(connection) == _expected(version, tuple(STEPS.items()))
+
+
+@functools.cache
+def _expected(version: int, steps: tuple[tuple[int, str], ...]) -> Parts:
+    with closing(sqlite3.connect(":memory:")) as connection:
+        connection.executescript(TABLES)
+        for older, script in steps:
+            if older < version:
+                connection.executescript(script)
+        return parts(connection)
+
+
+def _plain(sql: str) -> str:
+    return " ".join(re.sub(r"--[^\n]*", "", sql).split())

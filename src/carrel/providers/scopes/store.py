@@ -4,6 +4,10 @@ A store that does not exist is empty: `reading` gives None, and nothing is creat
 writer takes SQLite's write lock first, so that what it reads and checks is what it
 changes. The file comes into being complete, under its name, or not at all; one that is
 replaced by another is opened anew.
+
+A file may be a stranger's. It is queried only while its schema is ours, and every statement
+ends at a bound (`opening`). Where everybody waits for the answer, as on an event loop, a file
+that was not found sound yet, and whatever takes long, is left to a thread that may wait.
 """
 
 import fcntl
@@ -11,83 +15,94 @@ import os
 import sqlite3
 import threading
 from collections.abc import Iterator
-from contextlib import contextmanager, suppress
+from contextlib import closing, contextmanager, nullcontext, suppress
 from random import uniform
 from time import monotonic, sleep
 from typing import Final
 
-from carrel.private import FILE_MODE, FOLDER_MODE
-from carrel.providers.scopes import schema
+from carrel.hurry import TakesAWhile, is_hurried, take_a_while
+from carrel.limits import STORE_READ_S, STORE_WRITE_S
+from carrel.private import FILE_MODE
+from carrel.providers.scopes import opening, schema
 from carrel.providers.scopes.faults import ScopeError, StoreFault
+from carrel.providers.scopes.location import Found, Identity, Location, named, open_descriptors
+from carrel.providers.scopes.opening import Connection, connect
+from carrel.sandbox import Root
 from carrel.value import Value
 
-BUSY_MS: Final = 5_000
 _PAUSE_S: Final = (0.000_5, 0.004)
-_BUSY: Final = frozenset({sqlite3.SQLITE_BUSY, sqlite3.SQLITE_LOCKED})
-_SAFE: Final = frozenset(b"/-._~abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789")
-
-Identity = tuple[int, int]
-"""Device and inode: another file under the same name is another store."""
+_TRIES: Final = 4
 
 
 class Held(Value, frozen=True):
     """A connection, the thread it is for, and the file it was opened on."""
 
     thread: threading.Thread
-    identity: Identity
-    connection: sqlite3.Connection
+    found: Found
+    connection: Connection
 
 
 class Store:
     """One store. Safe to use from several threads; each has its own connections."""
 
-    def __init__(self, path: str) -> None:
-        self.path = os.path.abspath(path)
+    def __init__(self, place: str | Location, *, read_s: float = STORE_READ_S, write_s: float = STORE_WRITE_S) -> None:
+        """Describe the store; a place that is a text was named by the user."""
+        self.location = named(place) if isinstance(place, str) else place
+        self.path = self.location.path
+        self.read_s = read_s
+        self.write_s = write_s
         self._held: dict[tuple[int, str], Held] = {}
         self._lock = threading.Lock()
+        self._sound: Identity | None = None
         self._poll: Held | None = None
         self._polling = threading.Lock()
         self._generation = 0
 
     def identity(self) -> Identity | None:
-        """Tell which file is there now; None if there is none."""
-        try:
-            found = os.stat(self.path)
-        except (FileNotFoundError, NotADirectoryError):
-            return None
-        except OSError as error:
-            raise StoreFault(f"{self.path} cannot be opened: {error.strerror}") from None
-        return found.st_dev, found.st_ino
+        """Return which file is there now; None if there is none."""
+        return self.location.identity()
+
+    @property
+    def is_frozen(self) -> bool:
+        """Whether the file cannot be written, so that changes made elsewhere may not be seen."""
+        found = self.location.look()
+        return found is not None and found.is_frozen
 
     @contextmanager
-    def reading(self) -> Iterator[sqlite3.Connection | None]:
+    def reading(self) -> Iterator[Connection | None]:
         """Give a snapshot to read from, the same from the first query to the last; None for an empty store."""
         with self._translated():
-            connection = self._connection("ro")
+            connection = self._begin_reading()
             if connection is None:
                 yield None
                 return
-            connection.execute("BEGIN")
             try:
                 yield connection
             finally:
                 connection.rollback()
 
     @contextmanager
-    def writing(self, *, is_rehearsal: bool = False) -> Iterator[sqlite3.Connection]:
-        """Give a transaction that holds the write lock; it is committed at the end, unless it is a rehearsal."""
+    def writing(self, *, is_rehearsal: bool = False, is_long: bool = False) -> Iterator[Connection]:
+        """Give a transaction that holds the write lock; it is committed at the end, unless it is a rehearsal.
+
+        While one that `is_long` runs, such as an import, other writers wait as long as it takes.
+        """
+        take_a_while()
         with self._translated():
             if is_rehearsal and self.identity() is None:
                 with blank() as connection:
                     connection.execute("BEGIN")
                     yield connection
                 return
-            connection = self._begin()
-            try:
-                yield connection
-                connection.execute("ROLLBACK" if is_rehearsal else "COMMIT")
-            finally:
-                connection.rollback()
+            if self.identity() is None:
+                self._create()
+            with self._announced() if is_long else nullcontext():
+                connection = self._begin_writing()
+                try:
+                    yield connection
+                    connection.execute("ROLLBACK" if is_rehearsal else "COMMIT")
+                finally:
+                    connection.rollback()
 
     def stamp(self) -> str | None:
         """Give a token that moves with every commit, whoever made it; None for an empty store.
@@ -96,14 +111,14 @@ class Store:
         """
         with self._translated(), self._polling:
             held = self._poll
-            identity = self.identity()
-            if held is None or held.identity != identity:
+            if held is None or not self._is_current(held):
                 self._stop_polling()
-                connection = None if identity is None else self._open("ro")
-                if identity is None or connection is None:
+                opened = self._open("ro")
+                if opened is None:
                     return None
                 self._generation += 1
-                held = self._poll = Held(threading.current_thread(), identity, connection)
+                held = self._poll = opened
+            held.connection.allow_time(self.read_s)
             version = held.connection.execute("PRAGMA data_version").fetchone()[0]
             return f"{self._generation}:{version}"
 
@@ -113,69 +128,147 @@ class Store:
             held.connection.close()
 
     def close(self) -> None:
-        """Close every connection; a second call does nothing."""
-        with self._polling:
-            self._stop_polling()
+        """Close every connection, and end what still runs on them; a second call does nothing."""
         with self._lock:
             held, self._held = self._held, {}
+        for one in held.values():
+            if one.connection.in_transaction:  # on another thread; else it would keep the log from being folded
+                one.connection.interrupt()
+        with self._polling:
+            self._stop_polling()
         # Those that may write come last: the last one out folds the log into the file.
         for _, one in sorted(held.items(), key=lambda item: item[0][1] == "rw"):
             one.connection.close()
+        self.location.close()
 
     # Connections
 
-    def _connection(self, mode: str) -> sqlite3.Connection | None:
-        """Give this thread's connection of a kind, opened anew where the file is another one."""
-        identity = self.identity()
+    def _begin_reading(self) -> Connection | None:
+        """Begin a snapshot of a store whose schema is ours."""
+        for _ in range(_TRIES):
+            connection = self._connection("hurried" if is_hurried() else "ro")
+            if connection is None:
+                return None
+            connection.allow_time(self.read_s)
+            connection.execute("BEGIN")
+            if self._is_unchanged(connection):
+                return connection
+        raise StoreFault(f"{self.path} is being changed all the time")
+
+    def _is_unchanged(self, connection: Connection) -> bool:
+        """Return whether the schema is the one that was checked; else let go of the connection."""
+        if connection.execute("PRAGMA schema_version").fetchone()[0] == connection.checked:
+            return True
+        self._drop_own()
+        self._sound = None
+        return False
+
+    def _connection(self, mode: str) -> Connection | None:
+        """Return this thread's connection of a kind, opened anew where the file is another one."""
         place = threading.get_ident(), mode
         held = self._held.get(place)
         if held is not None:
-            if held.thread is threading.current_thread() and held.identity == identity:
+            if held.thread is threading.current_thread() and self._is_current(held):
                 return held.connection
             self._drop(place)
-        if identity is None:
+        opened = self._open(mode)
+        if opened is None:
             return None
-        connection = self._open(mode)
-        if connection is not None:
-            self._tidy()
-            with self._lock:
-                self._held[place] = Held(threading.current_thread(), identity, connection)
-        return connection
+        self._tidy()
+        with self._lock:
+            self._held[place] = opened
+        return opened.connection
 
-    def _open(self, mode: str) -> sqlite3.Connection | None:
-        """Open the file as it is, or after its migration; None if nothing was ever written to it."""
-        connection = connect(self.path, mode)
+    def _is_current(self, held: Held) -> bool:
+        """Return whether a connection is to the file that has the name now."""
+        if held.found.is_frozen:
+            return self.location.look() == held.found
         try:
-            version = self._version(connection)
-            if version == 0:
-                connection.close()
-                return None
-            if version < schema.VERSION:
-                self._migrate()
+            now = os.stat(self.path, follow_symlinks=False)
+        except OSError:
+            return False
+        return (now.st_dev, now.st_ino) == held.found.identity
+
+    def _open(self, mode: str) -> Held | None:
+        """Open the file as it is, or after its migration; None if nothing was ever written to it."""
+        found = self.location.look()
+        if found is None:
+            return None
+        if found.identity != self._sound:
+            take_a_while()
+        connection = self._connect(found, mode)
+        try:
+            version = self._checked_version(connection)
+            if 0 < version < schema.VERSION:
+                self._migrate(found)
             connection.executescript(schema.TEMPORARY)
         except BaseException:
             connection.close()
             raise
+        if version == 0:
+            connection.close()
+            return None
+        if mode == "hurried":
+            connection.allow_steps(opening.HURRIED_STEPS)
+        else:
+            connection.watch_time()
+        self._sound = found.identity
+        return Held(threading.current_thread(), found, connection)
+
+    def _connect(self, found: Found, mode: str) -> Connection:
+        """Connect to the file that was found, which still has its name afterwards."""
+        if mode == "rw" and found.is_frozen:
+            raise StoreFault(f"{self.path} cannot be written: its folder is read-only")
+        busy_ms = opening.HURRIED_BUSY_MS if mode == "hurried" else opening.BUSY_MS
+        way = "rw" if mode == "rw" else "ro"
+        with self._ending_soon():
+            connection = _connect_to(found.identity[:2], found.path, way, busy_ms, is_frozen=found.is_frozen)
+        if self.location.identity() != found.identity[:2]:
+            connection.close()
+            raise StoreFault(f"{self.path} was replaced while it was opened")
         return connection
 
-    def _version(self, connection: sqlite3.Connection) -> int:
-        """Give the store's version, 0 for a file without tables; refuse what is no store of ours."""
-        version = int(connection.execute("PRAGMA user_version").fetchone()[0])
-        if version > schema.VERSION:
-            known = schema.VERSION
-            raise StoreFault(
-                f"{self.path} has version {version}; this Carrel knows versions up to {known}: update Carrel"
-            )
-        has_tables = connection.execute("SELECT count(*) FROM sqlite_schema").fetchone()[0] > 0
-        if version == 0 and has_tables:
-            raise StoreFault(f"{self.path} is a SQLite database, but not a store of scopes")
-        return version if has_tables else 0
+    @contextmanager
+    def _ending_soon(self) -> Iterator[None]:
+        """Refuse a store whose schema takes more steps to read than any of ours."""
+        try:
+            yield
+        except sqlite3.OperationalError as error:
+            if not opening.is_ended(error):
+                raise
+            raise StoreFault(f"{self.path} is not a store of scopes: its schema has no end") from None
+
+    def _checked_version(self, connection: Connection) -> int:
+        """Return the store's version, 0 for a file without tables; refuse what is no store of ours."""
+        connection.allow_steps(opening.OPENING_STEPS)
+        with self._ending_soon(), _snapshot(connection):
+            connection.checked = int(connection.execute("PRAGMA schema_version").fetchone()[0])
+            version = int(connection.execute("PRAGMA user_version").fetchone()[0])
+            if version > schema.VERSION:
+                raise StoreFault(
+                    f"{self.path} has version {version}; this Carrel knows versions up to {schema.VERSION}: "
+                    "update Carrel"
+                )
+            if not schema.parts(connection):
+                return 0
+            if version < 1:
+                raise StoreFault(f"{self.path} is a SQLite database, but not a store of scopes")
+            if not schema.is_ours(connection, version):
+                raise StoreFault(
+                    f"{self.path} is not a store of scopes: its tables, views or triggers differ from those of "
+                    f"version {version}"
+                )
+            return version
 
     def _drop(self, place: tuple[int, str]) -> None:
         with self._lock:
             held = self._held.pop(place, None)
         if held is not None:
             held.connection.close()
+
+    def _drop_own(self) -> None:
+        for mode in ("ro", "hurried", "rw"):
+            self._drop((threading.get_ident(), mode))
 
     def _tidy(self) -> None:
         """Close the connections of threads that are gone."""
@@ -189,113 +282,165 @@ class Store:
         try:
             yield
         except sqlite3.Error as error:
-            for mode in ("ro", "rw"):
-                self._drop((threading.get_ident(), mode))
-            if is_busy(error):
+            own = [held.connection for (thread, _), held in self._held.items() if thread == threading.get_ident()]
+            self._drop_own()
+            if is_hurried() and (opening.is_busy(error) or opening.is_ended(error)):
+                raise TakesAWhile from None
+            if opening.is_busy(error):
                 raise ScopeError("BUSY", "Store is busy") from error
+            if opening.is_ended(error):
+                if _is_main_thread() and own and not any(one.deadline.is_over() for one in own):
+                    raise KeyboardInterrupt from None  # raised while SQLite worked, which does not pass it on
+                raise StoreFault(f"{self.path}: a query took too long; the store may be damaged") from error
             raise StoreFault(f"{self.path}: {error}") from error
 
     # Writing
 
-    def _begin(self) -> sqlite3.Connection:
+    def _begin_writing(self) -> Connection:
         """Begin to write to the file that has the name now; it is made if there is none."""
-        while True:
+        until = monotonic() + self.write_s
+        while monotonic() < until:
             connection = self._connection("rw")
             if connection is None:
                 self._create()
                 continue
-            take_lock(connection)
-            held = self._held[threading.get_ident(), "rw"]
-            if held.identity == self.identity():
+            self._take_lock(connection, until)
+            connection.deadline.until = until
+            if not self._is_current(self._held[threading.get_ident(), "rw"]):
+                connection.rollback()
+            elif self._is_unchanged(connection):
                 return connection
-            connection.rollback()
+        raise StoreFault(f"{self.path} is being changed all the time")
+
+    def _take_lock(self, connection: Connection, until: float) -> None:
+        """Take the write lock; while an import has it, wait until then."""
+        while True:
+            try:
+                take_lock(connection)
+            except sqlite3.OperationalError as error:
+                if not opening.is_busy(error) or monotonic() >= until or not self._is_announced():
+                    raise
+            else:
+                return
+
+    @contextmanager
+    def _announced(self) -> Iterator[None]:
+        """Let other writers know that a long transaction runs: a lock on the folder, which ends with the process."""
+        with self.location.open_folder() as folder, _locked(folder):
+            yield
+
+    def _is_announced(self) -> bool:
+        with self.location.open_folder() as folder:
+            handle = _listing(folder)
+            try:
+                fcntl.flock(handle, fcntl.LOCK_SH | fcntl.LOCK_NB)
+            except BlockingIOError:
+                return True
+            finally:
+                os.close(handle)
+        return False
 
     def _create(self) -> None:
         """Make the store under another name, complete, and give it its own."""
-        folder = os.path.dirname(self.path)
-        try:
-            os.makedirs(folder, FOLDER_MODE, exist_ok=True)
-            handle = os.open(folder, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
-        except OSError as error:
-            raise StoreFault(f"{folder} cannot be written: {error.strerror}") from None
-        try:
-            fcntl.flock(handle, fcntl.LOCK_EX)
-            identity = self.identity()
-            if identity is None:
-                self._make(handle)
-            elif os.path.getsize(self.path) == 0 or self._is_blank():
-                with _closing(connect(self.path, "rw")) as connection:
-                    _lay_out(connection)
-        except OSError as error:
-            raise StoreFault(f"{self.path} cannot be written: {error.strerror}") from None
-        finally:
-            os.close(handle)
+        with self.location.make() as folder:
+            try:
+                with _locked(folder) as handle:
+                    found = self.location.look()
+                    if found is None or self._is_blank(found):
+                        self._make(folder, handle)
+            except OSError as error:
+                raise StoreFault(f"{self.path} cannot be written: {error.strerror}") from None
 
-    def _make(self, folder: int) -> None:
-        made = f"{self.path}.new"
-        for name in (made, f"{made}-wal", f"{made}-shm", f"{self.path}-wal", f"{self.path}-shm"):
+    def _make(self, folder: Root, handle: int) -> None:
+        name = self.location.name
+        for left in (f"{name}.new", f"{name}.new-wal", f"{name}.new-shm", f"{name}-wal", f"{name}-shm"):
             # What a crash left, or what belonged to a store that was removed: it would be taken for the new one's.
             with suppress(FileNotFoundError):
-                os.unlink(name)
-        with _closing(_connect_new(made)) as connection:
+                os.unlink(left, dir_fd=folder.fd)
+        with closing(_connect_new(folder, f"{name}.new")) as connection:
             _lay_out(connection)
-        os.rename(made, self.path)
-        os.fsync(folder)
+        os.rename(f"{name}.new", name, src_dir_fd=folder.fd, dst_dir_fd=folder.fd)
+        os.fsync(handle)
 
-    def _is_blank(self) -> bool:
-        with _closing(connect(self.path, "ro")) as connection:
-            return self._version(connection) == 0
+    def _is_blank(self, found: Found) -> bool:
+        with closing(self._connect(found, "ro")) as connection:
+            return self._checked_version(connection) == 0
 
-    def _migrate(self) -> None:
-        """Bring the store to our version, in one transaction, after a copy; whoever comes second finds it done."""
-        with _closing(connect(self.path, "rw")) as connection:
+    def _migrate(self, found: Found) -> None:
+        """Bring the store to our version, in one transaction, after a copy; a second process finds it done."""
+        with closing(self._connect(found, "rw")) as connection:
+            connection.allow_time(self.write_s)
             take_lock(connection)
             try:
-                old = self._version(connection)
+                old = int(connection.execute("PRAGMA user_version").fetchone()[0])
                 if 0 < old < schema.VERSION:
-                    self._keep_copy(old)
-                    for version in range(old, schema.VERSION):
-                        run_script(connection, schema.STEPS[version])
-                    connection.execute(f"PRAGMA user_version = {schema.VERSION}")
+                    self._keep_copy(found, old)
+                    _climb(connection, old)
                     connection.execute("COMMIT")
             finally:
                 connection.rollback()
 
-    def _keep_copy(self, old: int) -> None:
-        kept = f"{self.path}.bak-v{old}"
-        with suppress(FileNotFoundError):
-            os.unlink(f"{kept}.new")
-        with _closing(connect(self.path, "ro")) as source, _closing(_connect_new(f"{kept}.new")) as target:
-            source.backup(target)
-            target.execute("PRAGMA journal_mode = DELETE")
-        os.rename(f"{kept}.new", kept)
+    def _keep_copy(self, found: Found, old: int) -> None:
+        kept = f"{self.location.name}.bak-v{old}"
+        with self.location.open_folder() as folder:
+            with suppress(FileNotFoundError):
+                os.unlink(f"{kept}.new", dir_fd=folder.fd)
+            with (
+                closing(self._connect(found, "ro")) as source,
+                closing(_connect_new(folder, f"{kept}.new")) as target,
+            ):
+                source.backup(target)
+                target.execute("PRAGMA journal_mode = DELETE")
+            os.rename(f"{kept}.new", kept, src_dir_fd=folder.fd, dst_dir_fd=folder.fd)
 
 
-def connect(path: str, mode: str) -> sqlite3.Connection:
-    """Open a file as the store wants it: foreign keys on, nothing lost in a crash, patient."""
-    spelled = "".join(chr(byte) if byte in _SAFE else f"%{byte:02X}" for byte in os.fsencode(path))
-    connection = sqlite3.connect(
-        f"file:{spelled}?mode={mode}",
-        uri=True,
-        timeout=BUSY_MS / 1000,
-        isolation_level=None,
-        check_same_thread=False,
-        cached_statements=256,
-    )
+@contextmanager
+def _snapshot(connection: Connection) -> Iterator[None]:
+    connection.execute("BEGIN")
     try:
-        connection.execute("PRAGMA foreign_keys = ON")
-        connection.execute("PRAGMA synchronous = FULL")
-        connection.execute("PRAGMA temp_store = MEMORY")
-    except BaseException:
+        yield
+    finally:
+        connection.rollback()
+
+
+def _connect_new(folder: Root, name: str) -> Connection:
+    """Make a file for the user alone and open it; SQLite gives the files beside it the same mode."""
+    flags = os.O_RDWR | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC
+    handle = os.open(name, flags, FILE_MODE, dir_fd=folder.fd)
+    made = os.fstat(handle)
+    os.close(handle)
+    return _connect_to((made.st_dev, made.st_ino), os.path.join(folder.path, name), "rw")
+
+
+def _connect_to(
+    identity: Identity, path: str, mode: str, busy_ms: int | None = None, *, is_frozen: bool = False
+) -> Connection:
+    """Connect to that very file, though SQLite opens it by its path."""
+    connection = connect(path, mode, busy_ms=busy_ms, is_frozen=is_frozen)
+    if open_descriptors(identity) == []:
         connection.close()
-        raise
+        raise StoreFault(f"{path} was replaced while it was opened")
     return connection
 
 
-def _connect_new(path: str) -> sqlite3.Connection:
-    """Make a file for the user alone and open it; SQLite gives the files beside it the same mode."""
-    os.close(os.open(path, os.O_RDWR | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC, FILE_MODE))
-    return connect(path, "rw")
+@contextmanager
+def _locked(folder: Root) -> Iterator[int]:
+    """Hold the lock of a folder."""
+    handle = _listing(folder)
+    try:
+        fcntl.flock(handle, fcntl.LOCK_EX)
+        yield handle
+    finally:
+        os.close(handle)
+
+
+def _listing(folder: Root) -> int:
+    """Open a folder a second time, for a lock that ends when this handle is closed."""
+    return os.open(".", os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC, dir_fd=folder.fd)
+
+
+def _is_main_thread() -> bool:
+    return threading.current_thread() is threading.main_thread()
 
 
 def take_lock(connection: sqlite3.Connection) -> None:
@@ -304,26 +449,20 @@ def take_lock(connection: sqlite3.Connection) -> None:
     SQLite itself would ask again at ever longer intervals, so that under load some wait for
     seconds while others pass them. Short and uneven ones give everybody their turn.
     """
-    deadline = monotonic() + BUSY_MS / 1000
+    deadline = monotonic() + opening.BUSY_MS / 1000
     connection.execute("PRAGMA busy_timeout = 0").close()
     try:
         while True:
             try:
                 connection.execute("BEGIN IMMEDIATE")
             except sqlite3.OperationalError as error:
-                if not is_busy(error) or monotonic() >= deadline:
+                if not opening.is_busy(error) or monotonic() >= deadline:
                     raise
                 sleep(uniform(*_PAUSE_S))
             else:
                 return
     finally:
-        connection.execute(f"PRAGMA busy_timeout = {BUSY_MS}").close()
-
-
-def is_busy(error: sqlite3.Error) -> bool:
-    """Tell whether somebody else had the lock for too long."""
-    code: int = getattr(error, "sqlite_errorcode", sqlite3.SQLITE_ERROR)
-    return code & 0xFF in _BUSY
+        connection.execute(f"PRAGMA busy_timeout = {opening.BUSY_MS}").close()
 
 
 def run_script(connection: sqlite3.Connection, script: str) -> None:
@@ -336,15 +475,20 @@ def run_script(connection: sqlite3.Connection, script: str) -> None:
             statement = ""
 
 
+def _climb(connection: sqlite3.Connection, version: int) -> None:
+    """Bring the tables of a version to ours, inside the present transaction."""
+    for older in range(version, schema.VERSION):
+        run_script(connection, schema.STEPS[older])
+    connection.execute(f"PRAGMA user_version = {schema.VERSION}")
+
+
 def _lay_out(connection: sqlite3.Connection) -> None:
     """Make the tables in a new database."""
-    connection.execute("PRAGMA foreign_keys = ON")
     connection.execute("PRAGMA journal_mode = WAL").close()
     take_lock(connection)
     try:
-        if connection.execute("SELECT count(*) FROM sqlite_schema").fetchone()[0] == 0:
-            run_script(connection, schema.TABLES)
-            connection.execute(f"PRAGMA user_version = {schema.VERSION}")
+        run_script(connection, schema.TABLES)
+        _climb(connection, 1)
         connection.execute("COMMIT")
     finally:
         connection.rollback()
@@ -352,16 +496,9 @@ def _lay_out(connection: sqlite3.Connection) -> None:
 
 
 @contextmanager
-def blank() -> Iterator[sqlite3.Connection]:
+def blank() -> Iterator[Connection]:
     """Give an empty store that nobody will see again."""
-    with _closing(sqlite3.connect(":memory:", isolation_level=None)) as connection:
+    with closing(sqlite3.connect(":memory:", isolation_level=None, factory=Connection)) as connection:
+        connection.execute("PRAGMA foreign_keys = ON")
         _lay_out(connection)
         yield connection
-
-
-@contextmanager
-def _closing(connection: sqlite3.Connection) -> Iterator[sqlite3.Connection]:
-    try:
-        yield connection
-    finally:
-        connection.close()

@@ -1,4 +1,4 @@
-"""Scopes written down as JSON lines, and taken in again: all of them or none.
+"""Scopes written down as JSON lines, and read from them.
 
 The first line is `{"carrelScopes":1}`; then one scope a line, parents before children, in
 an order made from what is kept, so that what was taken in is written down as it was.
@@ -6,12 +6,13 @@ an order made from what is kept, so that what was taken in is written down as it
 
 import json
 from collections.abc import Iterable, Iterator
-from sqlite3 import Connection
-from typing import Any, Final, Literal
+from typing import Any, Final
 
 from carrel.errors import echo
-from carrel.providers.scopes import queries, writing
-from carrel.providers.scopes.faults import ScopeError, invalid
+from carrel.limits import STORE_COMMAND_S
+from carrel.providers.scopes import queries
+from carrel.providers.scopes.faults import ScopeError, StoreFault, invalid
+from carrel.providers.scopes.opening import Connection
 from carrel.providers.scopes.values import (
     MAX_POSITION,
     MAX_TIME_MS,
@@ -27,6 +28,9 @@ from carrel.providers.scopes.values import (
 )
 from carrel.value import Value, replace
 
+LEAST_BYTES: Final = 64
+"""What one scope takes in a store at least: its id alone is there more than twice."""
+
 HEADER: Final = {"carrelScopes": 1}
 FIELDS: Final = (
     "id",
@@ -41,8 +45,6 @@ FIELDS: Final = (
     "updatedAt",
 )
 
-OnConflict = Literal["fail", "skip", "replace"]
-
 
 class Record(Value, frozen=True):
     """One scope to take in: where it comes from, its row, its aliases with their times."""
@@ -52,22 +54,20 @@ class Record(Value, frozen=True):
     aliases: tuple[tuple[str, int], ...]
 
 
-class Outcome(Value, frozen=True):
-    """What an import did; `taken` are the ids of what it imported or replaced."""
-
-    imported: int
-    skipped: int
-    replaced: int
-    taken: frozenset[str]
-
-
 # Out
 
 
 def export(connection: Connection, top: Scope | None) -> Iterator[str]:
-    """Yield the lines of all scopes, or of one and what lies beneath it; without line ends."""
+    """Yield the lines of all scopes, or of one and what lies beneath it; without line ends.
+
+    Each scope has its own time, since a reader of the lines may be slow; and there are no more than the file can hold.
+    """
     yield to_json(HEADER)
-    for scope in _every(connection, top):
+    pages, size = (connection.execute(f"PRAGMA {name}").fetchone()[0] for name in ("page_count", "page_size"))
+    for number, scope in enumerate(_every(connection, top)):
+        if number > pages * size // LEAST_BYTES:
+            raise StoreFault("the store is damaged: it lists more scopes than it can hold")
+        connection.allow_time(STORE_COMMAND_S)
         is_top = top is not None and scope.id == top.id
         yield to_json(
             {
@@ -187,78 +187,6 @@ def _whole(name: str, value: object, high: int = MAX_TIME_MS) -> int:
     if not isinstance(value, int) or isinstance(value, bool) or not 0 <= value <= high:
         raise invalid(f"Invalid field: {name} (expected a whole number from 0 to {high})")
     return value
-
-
-def take_in(connection: Connection, now: int, records: Iterable[Record], on_conflict: OnConflict) -> Outcome:
-    """Add scopes as they are; whatever stood in the store before keeps its times moving forward."""
-    counts = {"imported": 0, "skipped": 0, "replaced": 0}
-    taken: set[str] = set()
-    witness = Witness(connection)
-    for record in records:
-        try:
-            done = _take_one(connection, record, on_conflict, witness)
-        except ScopeError as error:
-            raise ScopeError(error.code, f"{record.where}: {error.text}") from None
-        counts[done] += 1
-        if done != "skipped":
-            taken.add(record.scope.id)
-    witness.settle(now)
-    return Outcome(**counts, taken=frozenset(taken))
-
-
-def _take_one(connection: Connection, record: Record, on_conflict: OnConflict, witness: "Witness") -> str:
-    scope = record.scope
-    old = queries.by_id(connection, scope.id)
-    if old is not None and on_conflict == "skip":
-        return "skipped"
-    if old is not None and on_conflict == "fail":
-        raise ScopeError("DUPLICATE_ID", f"Scope already exists: {scope.id}")
-    if scope.parent_id is not None and queries.by_id(connection, scope.parent_id) is None:
-        raise invalid(f"Invalid field: parentId (no scope has the id {scope.parent_id})")
-    if old is None:
-        witness.note(scope.parent_id)
-        writing.insert(connection, scope, record.aliases)
-        witness.newcomers.add(scope.id)
-        return "imported"
-    witness.note(old.id)
-    witness.note(old.parent_id)
-    witness.note(scope.parent_id)
-    if old.alias != scope.alias:
-        for child in queries.child_ids(connection, old.id):
-            witness.note(child)
-    writing.overwrite(connection, old, scope, record.aliases)
-    return "replaced"
-
-
-class Witness:
-    """Remembers how scopes looked that were there before, to move the times of those that look different after."""
-
-    def __init__(self, connection: Connection) -> None:
-        self._connection = connection
-        self._before: dict[str, tuple[int, object]] = {}
-        self.newcomers: set[str] = set()
-
-    def note(self, scope_id: str | None) -> None:
-        """Remember how a scope looks, unless it is known already or new."""
-        if scope_id is None or scope_id in self._before or scope_id in self.newcomers:
-            return
-        scope = queries.by_id(self._connection, scope_id)
-        if scope is not None:
-            self._before[scope_id] = scope.updated_at, self._look(scope)
-
-    def settle(self, now: int) -> None:
-        """See to it that no time of change went back, or stood still where something changed."""
-        for scope_id, (updated_at, look) in self._before.items():
-            scope = queries.by_id(self._connection, scope_id)
-            assert scope is not None, "an import removes nothing"
-            has_changed = self._look(scope) != look
-            if scope.updated_at < updated_at + has_changed:
-                moved = max(now, updated_at + 1) if has_changed else updated_at
-                self._connection.execute("UPDATE scopes SET updated_at = ? WHERE id = ?", (moved, scope_id))
-
-    def _look(self, scope: Scope) -> object:
-        told = queries.describe(self._connection, scope, MAX_POSITION)
-        return {**told, "updatedAt": None}
 
 
 def in_order(records: Iterable[Record]) -> list[Record]:

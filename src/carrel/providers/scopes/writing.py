@@ -13,7 +13,7 @@ from typing import Final
 
 from carrel.errors import echo
 from carrel.providers.scopes import queries
-from carrel.providers.scopes.faults import ScopeError, invalid
+from carrel.providers.scopes.faults import Archived, ScopeError, invalid
 from carrel.providers.scopes.values import MAX_POSITION, Scope, invent_alias, new_id
 from carrel.value import Value
 
@@ -94,35 +94,6 @@ def insert(connection: Connection, scope: Scope, aliases: Iterable[tuple[str, in
         insert_alias(connection, name, scope.id, created_at)
 
 
-def overwrite(connection: Connection, old: Scope, new: Scope, aliases: Iterable[tuple[str, int]]) -> None:
-    """Put another row, with its aliases, in the place of the one with the same id."""
-    if new.parent_id is not None and queries.is_beneath(connection, new.parent_id, old.id):
-        raise ScopeError("CYCLE", f"Cannot move a scope under itself or a descendant: {old.alias}")
-    kept = dict(aliases)
-    had = dict(queries.aliases_of(connection, old))
-    for name, created_at in kept.items():
-        if name not in had:
-            insert_alias(connection, name, old.id, created_at)
-        connection.execute("UPDATE aliases SET created_at = ? WHERE name = ?", (created_at, name))
-    if old.status == "ARCHIVED" != new.status:
-        connection.execute("UPDATE scopes SET status = 'TODO' WHERE id = ?", (old.id,))
-    values = {
-        "alias": new.alias,
-        "parent_id": new.parent_id,
-        "title": new.title,
-        "description": new.description,
-        "status": new.status,
-        "position": new.position,
-        "created_at": new.created_at,
-        "updated_at": new.updated_at,
-    }
-    with _named(new.alias, new.title):
-        assignments = ", ".join(f"{column} = ?" for column in values)
-        connection.execute(f"UPDATE scopes SET {assignments} WHERE id = ?", (*values.values(), old.id))
-    gone = ((name,) for name in had if name not in kept)
-    connection.executemany("DELETE FROM aliases WHERE name = ?", gone)
-
-
 def update(connection: Connection, now: int, scope: Scope, change: Change) -> Scope:
     """Set what differs; only those columns are written."""
     expected = change.expected_updated_at
@@ -151,7 +122,7 @@ def _next_status(scope: Scope, change: Change) -> str:
     if change.status is None or change.status == status:
         return status
     if status == "ARCHIVED":
-        raise ScopeError("ARCHIVED", f"Scope is archived: {scope.alias}")
+        raise Archived(scope.alias)
     return change.status
 
 

@@ -1,6 +1,7 @@
 """Why a file is, or is not, served: the same rules as a read, told a sentence at a time."""
 
 from carrel.errors import Denied, NotFound
+from carrel.providers.workspace.ignore import EXCLUDE_FILE, Segments
 from carrel.providers.workspace.listing import Listing
 from carrel.providers.workspace.paths import Target
 from carrel.providers.workspace.tree import Found, Tree
@@ -24,9 +25,26 @@ def explain(tree: Tree, listing: Listing, target: Target) -> list[str]:
     except NotFound:
         return [*told, "Not served: nothing is there. The rules would let it be read."]
     except Denied as error:
-        return [*told, f"Not served: {error.told} ({error.reason}).", _ADVICE[error.reason]]
+        refused = [*told, f"Not served: {error.told} ({error.reason})."]
+        return [*refused, *_unusable_above(tree, target), _ADVICE[error.reason]]
     with found.opened:
         return [*told, *_explain_found(tree, listing, found)]
+
+
+def unusable_told(place: Segments, why: str) -> str:
+    """Say that an ignore file cannot be honoured, and what follows."""
+    where = "everything" if place == EXCLUDE_FILE else f"everything in {'/'.join(place[:-1]) or 'the root'}"
+    return f"{'/'.join(place)}: {why}; {where} counts as ignored"
+
+
+def _unusable_above(tree: Tree, target: Target) -> list[str]:
+    """Tell of the ignore files that cannot be honoured and hold for a target."""
+    found = sorted(tree.policy.unusable_ignore_files().items())
+    return [
+        f"{unusable_told(place, why)}."
+        for place, why in found
+        if place == EXCLUDE_FILE or place[:-1] == target.segments[: len(place) - 1]
+    ]
 
 
 def _explain_found(tree: Tree, listing: Listing, found: Found) -> list[str]:

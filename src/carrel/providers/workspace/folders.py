@@ -1,9 +1,12 @@
 """A folder as a resource: one small item per child, so that a host can build its tree from the URIs."""
 
+from collections.abc import Iterable, Iterator
 from itertools import islice
 from typing import Final
 
+from carrel.cancellation import check_cancelled
 from carrel.errors import RequestError
+from carrel.hurry import take_a_while
 from carrel.model import FOLDER_TYPE, Reading, Text
 from carrel.providers.workspace import kinds
 from carrel.providers.workspace.listing import Child, Entry, Listing
@@ -15,6 +18,8 @@ from carrel.uri import quote, split_query
 from carrel.value import Value
 
 MAX_CHILDREN: Final = 1_000
+QUICK_CHILDREN: Final = 64
+"""Children that are described where the caller waits; more of them go to a worker thread."""
 TTL_MS: Final = 1_000
 
 
@@ -30,8 +35,7 @@ class Folder(Value, frozen=True):
         opened, segments = self.found.opened, self.found.segments
         modified = opened.stat.st_mtime_ns // 1_000_000
         children = self.listing.children(opened, segments, after)
-        shown = ((child, item) for child in children if (item := self._item(child)) is not None)
-        taken = list(islice(shown, MAX_CHILDREN + 1))
+        taken = list(islice(self._shown(children), MAX_CHILDREN + 1))
         if not taken and not after:
             itself = Text("", FOLDER_TYPE, meta={"dev.carrel/uri": canonical(self.tree.name, segments)})
             return Reading((itself,), last_modified_ms=modified, ttl_ms=TTL_MS, more=lambda _: None)
@@ -42,6 +46,15 @@ class Folder(Value, frozen=True):
 
         items = tuple(item for _, item in taken[:MAX_CHILDREN])
         return Reading(items, last_modified_ms=modified, ttl_ms=TTL_MS, more=more)
+
+    def _shown(self, children: Iterable[Child]) -> Iterator[tuple[Child, Text]]:
+        for number, child in enumerate(children):
+            if number == QUICK_CHILDREN:
+                take_a_while()
+            check_cancelled()
+            item = self._item(child)
+            if item is not None:
+                yield child, item
 
     def _item(self, child: Child) -> Text | None:
         if child.entry is None:

@@ -15,7 +15,9 @@ from operator import itemgetter
 from time import time_ns
 from typing import Final
 
+from carrel.cancellation import check_cancelled
 from carrel.errors import RequestError
+from carrel.hurry import take_a_while
 from carrel.limits import MAX_URI_LENGTH
 from carrel.model import Annotations, Resource
 from carrel.providers.workspace import kinds
@@ -32,6 +34,15 @@ MAX_OPEN: Final = 64
 
 LARGE: Final = 2_000
 """Names in a folder that is not read again for each of its pages."""
+
+QUICK_NAMES: Final = 2_000
+"""Names that a list looks at where its caller waits: some 20 ms. A longer walk goes to a worker thread."""
+
+LARGE_FOLDER_BYTES: Final = 131_072
+"""Size of a folder itself, not of its files, from which reading its names takes a while: some thousand of them."""
+
+_LOOK_UP_AFTER: Final = 256
+"""Names between two looks at whether the walk is still wanted."""
 
 Named = tuple[str, str, Kind]
 """Quoted name, with a closing `/` for a folder; name; kind."""
@@ -69,6 +80,21 @@ class _Step:
         self.names = iter(names)
 
 
+class _Pace:
+    """How far one walk has come; stops it where its caller must not wait so long, or has left."""
+
+    __slots__ = ("looked_at",)
+
+    def __init__(self) -> None:
+        self.looked_at = 0
+
+    def check(self) -> None:
+        """Raise if the walk must not go on here."""
+        check_cancelled()
+        if self.looked_at >= QUICK_NAMES:
+            take_a_while()
+
+
 class Listing:
     """Lists one tree; counts the folders it could not read."""
 
@@ -83,9 +109,10 @@ class Listing:
         prefix = prefix_of(self._tree.name, folder)
         first = self._enter(self._ground(folder), prefix, after) if _holds(prefix, after, begins) else None
         steps = [first] if first else []
+        pace = _Pace()
         try:
             while steps:
-                below = yield from self._files_until_folder(steps[-1], after, begins)
+                below = yield from self._files_until_folder(steps[-1], after, begins, pace)
                 if below is None:
                     steps.pop().opened.close()
                 else:
@@ -96,9 +123,14 @@ class Listing:
             for step in steps:
                 step.opened.close()
 
-    def _files_until_folder(self, step: _Step, after: str, begins: str) -> Generator[Entry, None, _Step | None]:
+    def _files_until_folder(
+        self, step: _Step, after: str, begins: str, pace: _Pace
+    ) -> Generator[Entry, None, _Step | None]:
         """Yield the files of a folder; give the next folder in it to go into, or None at its end."""
         for key, name, kind in step.names:
+            pace.looked_at += 1
+            if pace.looked_at % _LOOK_UP_AFTER == 0:
+                pace.check()
             uri = step.prefix + key
             if kind == "folder":
                 below = self._below(step, name, uri, after) if _holds(uri, after, begins) else None
@@ -260,6 +292,8 @@ class Listing:
         now = (state.st_dev, state.st_ino, state.st_mtime_ns, state.st_ctime_ns)
         if self._large[0] == now:
             return self._large[1]
+        if state.st_size >= LARGE_FOLDER_BYTES:
+            take_a_while()
         try:
             found = opened.scan()
         except SandboxError:
@@ -376,9 +410,9 @@ def describe(entry: Entry) -> Resource:
         "/".join(entry.segments),
         "",
         entry.mime_type,
-        entry.segments[-1],
-        Annotations((), None, entry.state.st_mtime_ns // 1_000_000),
-        entry.state.st_size,
+        title=entry.segments[-1],
+        annotations=Annotations((), None, entry.state.st_mtime_ns // 1_000_000),
+        size=entry.state.st_size,
     )
 
 

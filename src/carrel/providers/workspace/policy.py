@@ -10,7 +10,8 @@ from time import monotonic
 from typing import Final, Literal
 
 from carrel.denial import Denial, holds_secrets
-from carrel.patterns import Rules, octets
+from carrel.errors import ConfigError
+from carrel.patterns import Rules, TooManyPatterns, octets
 from carrel.providers.workspace.ignore import Chain, IgnoreFiles, Segments, enter, ignores
 from carrel.value import Value
 
@@ -92,7 +93,8 @@ class Policy:
     ) -> None:
         self.preset = preset
         self._ignore = ignore
-        self._allow = Rules.of(map(octets, allow))
+        ignore.on_full = self.forget
+        self._allow = _rules_of(allow)
         self._deny = Denial(deny)
         self._hidden: Treatment = hidden or ("unlisted" if preset == "flutter" else "refuse")
         self._ignored: Treatment = ignored or ("unlisted" if preset == "flutter" else "refuse")
@@ -113,12 +115,19 @@ class Policy:
         if above.reason == "deny":
             return above
         if self._deny.covers(ground.segments, ground.way, name, is_folder=is_folder):
-            return _DENIED if holds_secrets(name, is_folder=is_folder) else _DENIED_BY_OWN
+            return _DENIED if holds_secrets(ground.segments, name, is_folder=is_folder) else _DENIED_BY_OWN
         own = self._judge_name(ground, name, is_folder=is_folder)
         verdict = own if above is OPEN else _join(above, own)
         if verdict is OPEN or not self._allow:
             return verdict
         return OPEN if ground.is_allowed or self._allows(ground, name, is_folder=is_folder) else verdict
+
+    def denies(self, segments: Segments, is_folder: bool) -> bool:
+        """Return whether the deny-list, or a pattern of the operator's, covers a path."""
+        ground = self.ground(segments[:-1])
+        if ground.verdict.reason == "deny":
+            return True
+        return self._deny.covers(ground.segments, ground.way, segments[-1], is_folder=is_folder)
 
     def ground(self, folder: Segments) -> Ground:
         """Give what holds in a folder, at most a second old."""
@@ -154,6 +163,10 @@ class Policy:
     def forget(self) -> None:
         """Look anew at what holds where: an ignore file changed."""
         self._grounds = {}
+
+    def unusable_ignore_files(self) -> dict[Segments, str]:
+        """Return the ignore files whose rules cannot be honoured, and why, as far as they were met."""
+        return dict(self._ignore.unusable)
 
     def top(self) -> Ground:
         """Give what holds in the root, now."""
@@ -202,6 +215,13 @@ class Policy:
 
     def _allows(self, ground: Ground, name: str, *, is_folder: bool) -> bool:
         return bool(self._allow.decide(ground.way, octets(name), is_folder=is_folder))
+
+
+def _rules_of(allow: Sequence[str]) -> Rules:
+    try:
+        return Rules.of(map(octets, allow))
+    except TooManyPatterns as error:
+        raise ConfigError(f"[workspace] allow: there are {error}") from None
 
 
 def follow(verdict: Verdict, real: Verdict) -> Verdict:

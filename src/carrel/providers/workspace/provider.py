@@ -7,6 +7,7 @@ workspace://@{root}/{+path}{?start,length,lines}  the same in a further root
 import os
 import re
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from contextlib import ExitStack
 from functools import partial
 from heapq import merge
 from itertools import islice, pairwise
@@ -16,12 +17,11 @@ from typing import Final, Literal
 from carrel.content import parse_number
 from carrel.digest import blake2b
 from carrel.errors import ConfigError, NotFound, RequestError
-from carrel.hurry import take_a_while
 from carrel.limits import MAX_COMPLETIONS
 from carrel.model import Completion, Meta, Range, Reading, Resource, Stored
 from carrel.provider import Changes, Place, Project, Rank, Route, Share
 from carrel.providers.workspace import asking, documents, kinds, paths
-from carrel.providers.workspace.explaining import explain
+from carrel.providers.workspace.explaining import explain, unusable_told
 from carrel.providers.workspace.folders import Folder
 from carrel.providers.workspace.ignore import IgnoreFiles
 from carrel.providers.workspace.kinds import Kind
@@ -48,6 +48,7 @@ class Workspace:
 
     name = "workspace"
     schemes = (paths.SCHEME,)
+    quick = True
     summary = "The project's files. A folder's URI lists its children; `?lines=10-50` gives lines."
 
     def __init__(
@@ -70,10 +71,12 @@ class Workspace:
         self.speaks_fly = dialect == "always"
         self._trees: dict[str, Tree] = {}
         self._known: dict[str, Known] = {}
+        self._until_closed = ExitStack()
         try:
             for name, folder in {"": root, **_checked_names(roots or {})}.items():
                 place = os.path.join(project.root, os.path.expanduser(folder))
-                opened = _open_root(name, place)
+                # Ignore files are read by rules of their own: one of them lies in `.git`.
+                opened = self._until_closed.enter_context(_open_root(name, place))
                 policy = Policy(
                     _preset(preset, opened),
                     IgnoreFiles(opened),
@@ -82,7 +85,9 @@ class Workspace:
                     hidden=hidden,
                     ignored=ignored,
                 )
-                self._trees[name] = Tree(name, opened, policy, os.path.abspath(place))
+                guarded = Root(opened.path, guard=policy.denies, handle=os.dup(opened.fd))
+                self._until_closed.enter_context(guarded)
+                self._trees[name] = Tree(name, guarded, policy, os.path.abspath(place))
             _check_apart(self._trees.values())
         except ConfigError:
             self.close()
@@ -130,7 +135,6 @@ class Workspace:
 
     def browse(self, directory: str | None, prefix: str, after: str = "") -> Iterator[Resource]:
         """Give the files below a folder, or those whose URI begins with the prefix."""
-        take_a_while()
         if directory is None:
             return self._files(after, asking.canonical_prefix(prefix, self._trees))
         root, folder = asking.open_folder(directory, self._trees)
@@ -154,7 +158,6 @@ class Workspace:
             if not found.opened.is_folder:
                 return self._read_file(target, found, tree)
             with found.opened:
-                take_a_while()
                 after = _checked_query(target, _FOLDER_KEYS).get("after", "")
                 shown = Folder(tree, self._listings[target.root], found)
                 return shown.read(target, quote(after, safe=paths.KEY_SAFE))
@@ -252,13 +255,14 @@ class Workspace:
         """Tell which preset holds, and what could not be read."""
         unreadable = sum(len(listing.unreadable) for listing in self._listings.values())
         problems = [f"{unreadable} folder(s) cannot be read and are left out"] if unreadable else []
+        for tree in self._trees.values():
+            problems += [unusable_told(*one) for one in sorted(tree.policy.unusable_ignore_files().items())]
         presets = {name or "main": tree.policy.preset for name, tree in self._trees.items()}
         return {"presets": presets, "problems": problems}
 
     def close(self) -> None:
         """Give the roots' handles back."""
-        for tree in self._trees.values():
-            tree.root.close()
+        self._until_closed.close()
 
 
 def _depth_and_uri(entry: Resource) -> str:

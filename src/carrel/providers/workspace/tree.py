@@ -1,7 +1,8 @@
 """One served folder: its handle, its rules, and the way from a path to an open file.
 
 Everything that opens anything for a client goes through `open`: policy by name first, then
-the sandbox, then policy on what was really opened, links followed.
+the sandbox, which refuses links to what is denied before it opens it, then policy on what was
+really opened.
 """
 
 import os
@@ -15,7 +16,7 @@ from carrel.providers.workspace.ignore import SETTLED_NS, Segments
 from carrel.providers.workspace.kinds import Kind
 from carrel.providers.workspace.paths import OWN_DENY, Target, denied
 from carrel.providers.workspace.policy import OPEN, Policy, Verdict, follow
-from carrel.sandbox import Missing, Opened, Outside, Root, SandboxError, Special, Walk
+from carrel.sandbox import Forbidden, Missing, Opened, Outside, Root, SandboxError, Special, Walk
 from carrel.value import Value
 
 MAX_SNIFFED: Final = 16_384
@@ -83,9 +84,10 @@ class Tree:
         trail = Trail(self.root.fd, None)
         try:
             with trail.open(segments) as opened:
-                return [segments, *trail.places, opened.real]
+                names = [segments, *trail.places, opened.real]
         except (OSError, UnicodeEncodeError, SandboxError):
-            return [segments, *trail.places]
+            names = [segments, *trail.places]
+        return list(dict.fromkeys(names))
 
     def open_path(self, uri: str, segments: Segments, *, is_folder: bool = False) -> Found:
         """Open the names below the root; `is_folder` if they can only mean a folder."""
@@ -118,11 +120,28 @@ class Tree:
             verdict = as_file if as_file.reason else self.policy.judge(segments, is_folder=True)
             if verdict.reason:
                 return _refused(uri, verdict)
-        if isinstance(error, Missing):
-            return NotFound(uri)
         if isinstance(error, Outside):
             return denied(uri, "outside")
+        if isinstance(error, Forbidden):
+            return denied(uri, "deny")
+        refused = self._refused_behind_links(segments, is_folder=is_folder)
+        if refused is not None:
+            return _refused(uri, refused)
+        if isinstance(error, Missing):
+            return NotFound(uri)
         return denied(uri, "special" if isinstance(error, Special) else "os")
+
+    def _refused_behind_links(self, segments: Segments, *, is_folder: bool) -> Verdict | None:
+        """Return why the place that links lead to is refused, though nothing could be opened there.
+
+        It is the refusal that a link to something gets: what is missing is told in the same words.
+        """
+        for place in self.ways(segments)[1:]:
+            if place != segments and all(map(is_servable, place)):
+                verdict = self.policy.judge(place, is_folder=is_folder)
+                if verdict.reason:
+                    return verdict
+        return None
 
     def _admit(self, uri: str, segments: Segments, opened: Opened, as_file: Verdict, *, is_folder: bool) -> Found:
         """Judge what was really opened: a link leads to another name, and a name may be a folder's."""
@@ -163,17 +182,20 @@ class Tree:
 
 
 class Trail(Walk):
-    """A way that remembers where it met links, and where it ended for want of anything to go on with."""
+    """A way that remembers where it met links, and where it ended behind one or for want of anything to go on with."""
 
     def __init__(self, root: int, anchor: str | None) -> None:
         super().__init__(root, anchor)
         self.places: list[Segments] = []
 
     def _step(self, name: str) -> int | str | None:
-        found = super()._step(name)
-        if not isinstance(found, int):
-            ahead = [one for one in reversed(self.ahead) if one not in ("", ".", "..")]
-            self.places.append((*self.names, name, *ahead))
+        found: int | str | None = None
+        try:
+            found = super()._step(name)
+        finally:
+            if not isinstance(found, int) or (self.links and not self.ahead):
+                ahead = [one for one in reversed(self.ahead) if one not in ("", ".", "..")]
+                self.places.append((*self.names, name, *ahead))
         return found
 
 

@@ -84,6 +84,8 @@ def _follow_folders(report: "Report", ready: threading.Event) -> None:
         while not report.stop.is_set():
             try:
                 report.take(_batch(report, system))
+                if report.has_new_root():
+                    report.begin_again()
             except Lost:
                 report.begin_again()
     finally:
@@ -145,6 +147,7 @@ class Report:
         self.stop = stop
         self.system: Inotify | None = None
         self._tree = tree
+        self._renewals = tree.root.renewals
         self._listing = listing
         self._changes = changes
         self._since_ns = since_ns
@@ -160,6 +163,11 @@ class Report:
         """Give the folder that is watched by this number."""
         return self._by_number.get(number)
 
+    def has_new_root(self) -> bool:
+        """Return whether another folder has taken the place of a root that was deleted."""
+        # The system sends no event while the root is held open.
+        return self._tree.root.renew() or self._tree.root.renewals != self._renewals
+
     # Which folders there are
 
     def begin(self, system: Inotify | None = None) -> None:
@@ -172,6 +180,7 @@ class Report:
 
     def begin_again(self) -> None:
         """Learn anew which folders there are, and tell that anything may have changed."""
+        self._renewals = self._tree.root.renewals
         self._has_other_rules()
         self._tree.policy.forget()
         self._forget(())

@@ -1,0 +1,147 @@
+"""Find the git folder of a project, and follow nothing that leads out of it unless it is the user's own.
+
+A `.git` folder is opened beneath the handle of its work tree, by the sandbox: a link that leaves is refused, and so
+is a folder of another user. A `.git` file (of a linked work tree or a submodule) names a folder elsewhere. That folder
+is used only if it belongs to this user and names the work tree back, which a stranger's repository cannot arrange for
+a folder it did not bring along. `commondir` counts only where git itself puts it. Bare repositories, alternates,
+`core.worktree` of a plain repository and includes of the configuration are not followed at all.
+"""
+
+import os
+import re
+from collections.abc import Mapping
+from contextlib import ExitStack
+from typing import Final
+
+from carrel.sandbox import Missing, Root, SandboxError, belongs_here, is_inside
+
+DOT_GIT: Final = ".git"
+_POINTER: Final = "gitdir: "
+_MAX_POINTER: Final = 4_096
+_MAX_CONFIG: Final = 262_144
+_SECTION: Final = re.compile(r'\[\s*([\w.-]+)(?:\s+"((?:[^"\\]|\\.)*)")?\s*\]\s*(.*)')
+_ASSIGNED: Final = re.compile(r"([A-Za-z][\w-]*)\s*=\s*(.*)")
+
+
+class GitFolder:
+    """The folders of a repository: `own` has HEAD and the index, `shared` the objects, refs and configuration.
+
+    `top` is the work tree, and `prefix` leads from there to the project's root.
+    """
+
+    def __init__(self, top: Root, prefix: tuple[str, ...], own: Root, shared: Root) -> None:
+        self.top = top
+        self.prefix = prefix
+        self.own = own
+        self.shared = shared
+
+    def close(self) -> None:
+        """Close every handle; a second time does nothing."""
+        for root in (self.top, self.own, self.shared):
+            root.close()
+
+
+def find(folder: str, home: str) -> GitFolder | None:
+    """Return the repository around a folder; above that folder, only one of this user's, and not a whole home."""
+    here, prefix = os.path.realpath(folder), tuple[str, ...]()
+    ceiling = os.path.realpath(home) if home else ""
+    while not os.path.lexists(os.path.join(here, DOT_GIT)):
+        here, name = os.path.split(here)
+        prefix = (name, *prefix)
+        if here in (ceiling, os.path.dirname(here)) or not belongs_here(os.lstat(here)):
+            return None
+    return _open(here, prefix)
+
+
+def _open(here: str, prefix: tuple[str, ...]) -> GitFolder | None:
+    with ExitStack() as opened:
+        top = opened.enter_context(Root(here))
+        try:
+            own = opened.enter_context(top.below((DOT_GIT,)))
+            shared = None if has(own.fd, "commondir") else opened.enter_context(own.below(()))
+        except Missing:
+            own = opened.enter_context(Root(os.path.join(here, _pointed(top))))
+            shared = _shared_by(own, here)
+        if shared is None:
+            return None
+        opened.pop_all()
+        return GitFolder(top, prefix, own, shared)
+
+
+def _pointed(top: Root) -> str:
+    """Return the folder that a `.git` file names; raise `Missing` if it names none."""
+    text = read_text(top, (DOT_GIT,), _MAX_POINTER)
+    if not text.startswith(_POINTER):
+        raise Missing
+    return text.removeprefix(_POINTER).rstrip("\r\n")
+
+
+def _shared_by(own: Root, here: str) -> Root | None:
+    """Return the folder with the objects for one that a `.git` file named; None if that one is not to be used."""
+    if not belongs_here(os.fstat(own.fd)):
+        return None
+    if not has(own.fd, "commondir"):
+        worktree = read_config(own).get("core.worktree", "")  # of a submodule
+        return own.below(()) if worktree and _is_at(os.path.join(own.path, worktree), here) else None
+    back = read_text(own, ("gitdir",), _MAX_POINTER).rstrip("\r\n")
+    holder = os.path.dirname(own.path)
+    above = os.path.dirname(holder)
+    is_linked = (
+        os.path.basename(holder) == "worktrees"
+        and read_text(own, ("commondir",), _MAX_POINTER).strip() == "../.."
+        and os.path.basename(back) == DOT_GIT
+        and _is_at(os.path.join(own.path, os.path.dirname(back)), here)
+        and (is_inside(above, here) or not is_inside(own.path, here))
+    )
+    shared = Root(above) if is_linked else None
+    if shared is not None and not belongs_here(os.fstat(shared.fd)):
+        shared.close()
+        return None
+    return shared
+
+
+def _is_at(place: str, folder: str) -> bool:
+    return os.path.realpath(place) == folder
+
+
+def has(folder: int, name: str) -> bool:
+    """Return whether an open folder has an entry of this name, whatever it is."""
+    try:
+        os.stat(name, dir_fd=folder, follow_symlinks=False)
+    except OSError:
+        return False
+    return True
+
+
+def read_text(root: Root, segments: tuple[str, ...], limit: int) -> str:
+    """Return the beginning of a regular file as text; raise `SandboxError` if there is none."""
+    with root.open(segments) as opened:
+        if opened.is_folder:
+            raise Missing
+        return opened.read(0, limit).decode(errors="surrogateescape")
+
+
+def read_config(shared: Root) -> Mapping[str, str]:
+    """Return the repository's own configuration, as far as it is plain: no includes, no continued lines."""
+    try:
+        text = read_text(shared, ("config",), _MAX_CONFIG)
+    except SandboxError:
+        return {}
+    values: dict[str, str] = {}
+    section = ""
+    for line in map(str.strip, text.split("\n")):
+        found = _SECTION.match(line)
+        if found is not None:
+            section = found[1].lower() + (f".{found[2]}" if found[2] is not None else "")
+            line = found[3]  # noqa: PLW2901 a key may follow on the same line
+        assigned = _ASSIGNED.match(line)
+        if assigned is not None and section:
+            values[f"{section}.{assigned[1].lower()}"] = _plain(assigned[2])
+    return values
+
+
+def _plain(value: str) -> str:
+    """Return a value without quotes, and without a comment behind it."""
+    if value.startswith('"'):
+        return value[1:].partition('"')[0]
+    return re.split(r"\s[#;]", value, maxsplit=1)[0].strip()

@@ -1,0 +1,310 @@
+"""Read the objects of a git repository through the handle of its folder: loose ones and those in packs.
+
+The bytes may be a stranger's. So nothing is mapped into memory, no object larger than `MAX_OBJECT_BYTES` is inflated,
+chains of deltas have an end, and everything stops at a deadline. An object that is not in this repository's own
+`objects` is unknown: alternates are not followed, and nothing is ever fetched.
+"""
+
+import binascii
+import struct
+import zlib
+from bisect import bisect_left
+from collections.abc import Callable, Iterator
+from time import monotonic
+from typing import Final
+
+from carrel.sandbox import Opened, Root, SandboxError
+
+MAX_OBJECT_BYTES: Final = 16 * 1_048_576
+MAX_DELTAS: Final = 512
+"""Git itself makes chains of 50 at most, and of 4,095 only where it is told to."""
+
+MAX_PACKS: Final = 128
+_KEPT_BYTES: Final = 8 * 1_048_576
+_KEPT_OBJECT_BYTES: Final = 262_144
+_BUCKET_BYTES: Final = 16_384
+_BUCKETS: Final = 32
+"""How much of a pack's index is remembered: names by their first byte, unless there are very many of them."""
+
+_MOST_ALIKE: Final = 64
+_FIRST_CHUNK: Final = 4_096
+_CHUNK: Final = 65_536
+_HEADER: Final = 32
+"""More bytes than the head of an object has: a type and a length, and in a pack the place of a delta's base."""
+
+COMMIT: Final = 1
+TREE: Final = 2
+_BLOB: Final = 3
+_TAG: Final = 4
+_TYPES: Final = {b"commit": COMMIT, b"tree": TREE, b"blob": _BLOB, b"tag": _TAG}
+_OFFSET_DELTA: Final = 6
+_NAMED_DELTA: Final = 7
+
+_FAN: Final = struct.Struct(">256L")
+_MAGIC: Final = b"\xfftOc\x00\x00\x00\x02"
+_NAMES_AT: Final = len(_MAGIC) + _FAN.size
+
+Id = bytes
+"""An object's name in hexadecimal digits, as the library has it."""
+
+
+class Unknown(Exception):
+    """The repository does not say: an object is missing, broken or too large, or the time is up."""
+
+
+class Deadline:
+    """The moment at which a question is given up."""
+
+    def __init__(self, seconds: float) -> None:
+        self._end = monotonic() + seconds
+
+    def check(self) -> None:
+        """Raise `Unknown` once the time is up."""
+        if monotonic() > self._end:
+            raise Unknown("the time is up")
+
+
+class Objects:
+    """The objects of one repository, for as long as one question takes."""
+
+    def __init__(self, shared: Root, deadline: Deadline, name_bytes: int = 20) -> None:
+        self._common = shared
+        self._deadline = deadline
+        self._name_bytes = name_bytes
+        self._packs: list[Pack] | None = None
+        self._kept: dict[tuple[int, int], tuple[int, bytes]] = {}
+        self._kept_bytes = 0
+
+    def close(self) -> None:
+        """Close every pack that was opened."""
+        for pack in self._packs or ():
+            pack.close()
+        self._packs = None
+
+    def read(self, name: Id) -> tuple[int, bytes]:
+        """Return an object's type and content; raise `Unknown` if it is not here."""
+        self._deadline.check()
+        raw = binascii.unhexlify(name)
+        for number, pack in enumerate(self._opened()):
+            at = pack.find(raw)
+            if at is not None:
+                return self._unpack(number, pack, at)
+        return self._read_loose(name.decode())
+
+    def matching(self, prefix: str) -> list[Id]:
+        """Return the names of objects that begin with these digits, a few at most."""
+        found = {name for pack in self._opened() for name in pack.matching(prefix)}
+        try:
+            with self._common.open(("objects", prefix[:2])) as folder:
+                names = [prefix[:2] + name for name, _ in folder.scan() if len(name) == self._name_bytes * 2 - 2]
+        except SandboxError:
+            names = []
+        return sorted(found.union(name.encode() for name in names if name.startswith(prefix)))
+
+    def count_packed(self) -> int:
+        """Return how many objects are in packs."""
+        return sum(pack.count for pack in self._opened())
+
+    # Packs
+
+    def _opened(self) -> "list[Pack]":
+        if self._packs is None:
+            self._packs = list(self._open_packs())
+        return self._packs
+
+    def _open_packs(self) -> "Iterator[Pack]":
+        try:
+            with self._common.open(("objects", "pack")) as folder:
+                names = sorted(name for name, kind in folder.scan() if name.endswith(".idx") and kind == "file")
+        except SandboxError:
+            return
+        for name in names[:MAX_PACKS]:
+            try:
+                yield Pack(self._common, name, self._name_bytes)
+            except (SandboxError, struct.error, Unknown):
+                continue
+
+    def _unpack(self, number: int, pack: "Pack", at: int) -> tuple[int, bytes]:
+        """Inflate an object of a pack, and apply the deltas that lead to it."""
+        deltas: list[bytes] = []
+        spent = 0
+        while True:
+            kind, data = self._kept.get((number, at), (0, b""))
+            if kind:
+                break
+            kind, size, base, data_at = pack.head(at)
+            spent += size
+            if spent > MAX_OBJECT_BYTES or len(deltas) > MAX_DELTAS:
+                raise Unknown("too large, or too many deltas")
+            data = self._inflate(pack.data, data_at, size)
+            if kind not in (_OFFSET_DELTA, _NAMED_DELTA):
+                self._keep((number, at), (kind, data))
+                break
+            deltas.append(data)
+            at = at - base if isinstance(base, int) else self._find_in(pack, base)
+        for delta in reversed(deltas):
+            data = _applied(data, delta)
+        return kind, data
+
+    def _find_in(self, pack: "Pack", raw: bytes) -> int:
+        at = pack.find(raw)
+        if at is None:
+            raise Unknown("the base of a delta is not in its pack")
+        return at
+
+    def _keep(self, place: tuple[int, int], found: tuple[int, bytes]) -> None:
+        """Remember the beginning of a chain: the next object wanted is often made from it too."""
+        size = len(found[1])
+        if size <= _KEPT_OBJECT_BYTES:
+            if self._kept_bytes + size > _KEPT_BYTES:
+                self._kept.clear()
+                self._kept_bytes = 0
+            self._kept[place] = found
+            self._kept_bytes += size
+
+    # Loose objects
+
+    def _read_loose(self, name: str) -> tuple[int, bytes]:
+        try:
+            opened = self._common.open(("objects", name[:2], name[2:]))
+        except SandboxError:
+            raise Unknown("no such object") from None
+        with opened:
+            start = zlib.decompressobj().decompress(opened.read(0, _FIRST_CHUNK), _HEADER)
+            word, space, rest = start.partition(b" ")
+            digits, end, _ = rest.partition(b"\0")
+            if opened.is_folder or not (space and end and digits.isdigit() and word in _TYPES):
+                raise Unknown("not an object")
+            head = len(word) + len(digits) + 2
+            return _TYPES[word], self._inflate(opened, 0, head + int(digits))[head:]
+
+    def _inflate(self, file: Opened, at: int, size: int) -> bytes:
+        """Inflate what is said to be this long; raise `Unknown` if it is not."""
+        if size > MAX_OBJECT_BYTES + _HEADER:
+            raise Unknown("too large")
+        engine = zlib.decompressobj()
+        parts: list[bytes] = []
+        room = size + 1  # one more shows what is longer than it says; it never falls to 0, which means no bound
+        chunk = _FIRST_CHUNK
+        while not engine.eof:
+            self._deadline.check()
+            read = file.read(at, chunk)
+            at, chunk = at + len(read), _CHUNK
+            part = engine.decompress(read, room)
+            room -= len(part)
+            parts.append(part)
+            if not read or room < 1:
+                raise Unknown("not as long as it says")
+        if room != 1:
+            raise Unknown("not as long as it says")
+        return b"".join(parts)
+
+
+class Pack:
+    """A pack and its index. What an index says is believed only as far as it leads into the two files."""
+
+    def __init__(self, shared: Root, name: str, name_bytes: int) -> None:
+        self._index = shared.open(("objects", "pack", name))
+        try:
+            self.data = shared.open(("objects", "pack", f"{name.removesuffix('.idx')}.pack"))
+        except SandboxError:
+            self._index.close()
+            raise
+        try:
+            if self._index.read(0, len(_MAGIC)) != _MAGIC:
+                raise Unknown("an index of another kind")
+            self._ends = _FAN.unpack(self._index.read(len(_MAGIC), _FAN.size))
+        except BaseException:
+            self.close()
+            raise
+        self._name_bytes = name_bytes
+        self.count = self._ends[-1]
+        self._buckets: dict[int, bytes] = {}
+
+    def close(self) -> None:
+        """Close both files."""
+        self._index.close()
+        self.data.close()
+
+    def find(self, raw: bytes) -> int | None:
+        """Return where an object begins; None if it is not in this pack."""
+        start, count, name = self._bucket(raw[0])
+        place = bisect_left(range(count), raw, key=name)
+        return self._offset(start + place) if place < count and name(place) == raw else None
+
+    def matching(self, prefix: str) -> Iterator[Id]:
+        """Yield the names that begin with these digits, a few at most."""
+        _, count, name = self._bucket(int(prefix[:2], 16))
+        least = binascii.unhexlify(prefix.ljust(self._name_bytes * 2, "0"))
+        first = bisect_left(range(count), least, key=name)
+        for place in range(first, min(count, first + _MOST_ALIKE)):
+            spelled = binascii.hexlify(name(place))
+            if not spelled.startswith(prefix.encode()):
+                return
+            yield spelled
+
+    def _bucket(self, first: int) -> tuple[int, int, Callable[[int], bytes]]:
+        """Return where the names that begin with a byte start in the index, their number, and how to get each."""
+        start, end = self._ends[first - 1] if first else 0, self._ends[first]
+        count, length = end - start, self._name_bytes
+        at = _NAMES_AT + start * length
+        if count < 0 or at + count * length > self._index.stat.st_size:
+            raise Unknown("an index that is no index")
+        if count * length > _BUCKET_BYTES:
+            return start, count, lambda place: self._index.read(at + place * length, length)
+        names = self._buckets.get(first)
+        if names is None:
+            if len(self._buckets) >= _BUCKETS:
+                self._buckets.clear()
+            names = self._buckets[first] = self._index.read(at, count * length)
+        return start, count, lambda place: names[place * length : place * length + length]
+
+    def _offset(self, number: int) -> int:
+        offsets_at = _NAMES_AT + self.count * (self._name_bytes + 4)
+        (offset,) = struct.unpack(">L", self._index.read(offsets_at + number * 4, 4))
+        if offset < 0x80000000:
+            return int(offset)
+        large_at = offsets_at + self.count * 4 + (offset - 0x80000000) * 8
+        (offset,) = struct.unpack(">Q", self._index.read(large_at, 8))
+        return int(min(offset, self.data.stat.st_size))
+
+    def head(self, at: int) -> tuple[int, int, int | bytes, int]:
+        """Return an object's type and length, what its base is if it is a delta, and where its content begins."""
+        raw = self.data.read(at, _HEADER + self._name_bytes)
+        kind, size, place, shift = raw[0] >> 4 & 7, raw[0] & 15, 0, 4
+        while raw[place] & 0x80:
+            place += 1
+            size |= (raw[place] & 0x7F) << shift
+            shift += 7
+        place += 1
+        if kind == _NAMED_DELTA:
+            return kind, size, raw[place : place + self._name_bytes], at + place + self._name_bytes
+        if kind != _OFFSET_DELTA:
+            return kind, size, 0, at + place
+        back = raw[place] & 0x7F
+        while raw[place] & 0x80:
+            place += 1
+            back = (back + 1) << 7 | raw[place] & 0x7F
+        if not 0 < back < at:
+            raise Unknown("a delta without a base")
+        return kind, size, back, at + place + 1
+
+
+def _applied(base: bytes, delta: bytes) -> bytes:
+    """Apply a delta, if what it makes is not too large."""
+    from dulwich.pack import apply_delta
+
+    _, at = _length_at(delta, 0)
+    if _length_at(delta, at)[0] > MAX_OBJECT_BYTES:
+        raise Unknown("too large")
+    return b"".join(apply_delta(base, delta))
+
+
+def _length_at(delta: bytes, at: int) -> tuple[int, int]:
+    size, shift = 0, 0
+    while True:
+        byte = delta[at]
+        size |= (byte & 0x7F) << shift
+        at, shift = at + 1, shift + 7
+        if not byte & 0x80:
+            return size, at

@@ -1,0 +1,192 @@
+"""Where a store lies, and which file lies there now.
+
+The folder is opened by the rules for providers' data (`carrel.data_folder`). Nothing here opens the store's files:
+to close a handle of a file takes away the locks that SQLite holds on it, in the whole process. They are described
+through the handle of their folder instead, links not followed.
+"""
+
+import os
+import stat
+import threading
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from typing import Final
+
+from carrel.data_folder import DataFolder
+from carrel.denial import Denial
+from carrel.private import keep_out_of_git
+from carrel.provider import Project
+from carrel.providers.scopes.faults import StoreFault
+from carrel.sandbox import Forbidden, Foreign, Missing, Outside, Root, SandboxError, Unreadable
+from carrel.value import Value
+
+OWN_FOLDER: Final = ".carrel"
+DEFAULT: Final = f"{OWN_FOLDER}/scopes.db"
+BESIDE: Final = ("-wal", "-shm", "-journal")
+"""Files that SQLite keeps beside a database and opens by itself."""
+
+Identity = tuple[int, ...]
+"""Device and inode, of a frozen file also its size and time: another file under the same name is another store."""
+
+_NAME_IT: Final = "To use it all the same, name it: `[scopes] db` in your own settings, or --db"
+
+
+class Found(Value, frozen=True):
+    """A store's file as it was found. With `is_frozen` its folder cannot be written, and it has no write-ahead log."""
+
+    path: str
+    identity: Identity
+    is_frozen: bool
+
+
+class Location:
+    """One place of a store. `path` is for messages to people. Safe to use from several threads."""
+
+    def __init__(self, project: Project, place: str, *, is_named: bool) -> None:
+        """Describe the place; where the user named it, links are followed to wherever they lead."""
+        path = os.path.join(project.root, os.path.expanduser(place))
+        path = os.path.realpath(path) if is_named else os.path.normpath(path)
+        folder, self.name = os.path.split(path)
+        own = os.path.relpath(folder, project.root).split(os.sep)[:1]
+        self._folder = DataFolder(project, folder, is_named=is_named, own=(OWN_FOLDER,) if own == [OWN_FOLDER] else ())
+        self._is_denied = not is_named and Denial(project.deny).covers_path((self.name,), False)
+        self.path = path
+        self._held: Root | None = None
+        self._held_identity: Identity | None = None
+        self._lock = threading.Lock()
+
+    def identity(self) -> Identity | None:
+        """Return which file is there now; None if there is none. Raise `StoreFault` for what no store can be."""
+        with self._lock:
+            folder = self._reach()
+            found = None if folder is None else self._describe(folder, self.name)
+            return None if found is None else (found.st_dev, found.st_ino)
+
+    def look(self) -> Found | None:
+        """Return the file to open, after a look at all that SQLite would open with it; None if there is none."""
+        with self._lock:
+            folder = self._reach()
+            found = None if folder is None else self._describe(folder, self.name)
+            if folder is None or found is None:
+                return None
+            beside = [self._describe(folder, self.name + suffix) for suffix in BESIDE]
+            journal, log = beside[-1], beside[0]
+            if journal is not None and journal.st_size:
+                # SQLite would roll it back first, and delete the file that it names.
+                raise StoreFault(f"{self.path}-journal was left by another program; open the store with that again")
+            can_write = os.access(".", os.W_OK, dir_fd=folder.fd, effective_ids=os.access in os.supports_effective_ids)
+            is_frozen = not can_write and (log is None or log.st_size == 0)
+            # SQLite does not notice changes of a frozen file; size and time make a changed one another store.
+            change = (found.st_size, found.st_mtime_ns) if is_frozen else ()
+            return Found(os.path.join(folder.path, self.name), (found.st_dev, found.st_ino, *change), is_frozen)
+
+    def open_folder(self) -> Root:
+        """Open the folder."""
+        with self._refusing("opened"):
+            return self._folder.open()
+
+    def make(self) -> Root:
+        """Open the folder, and make it where it is missing; git is told to ignore one that is ours."""
+        with self._refusing("written"):
+            folder = self._folder.make()
+        if os.path.basename(self._folder.path) == OWN_FOLDER:
+            keep_out_of_git(folder.fd)
+        return folder
+
+    def close(self) -> None:
+        """Close the folder; it is opened again where it is needed again."""
+        with self._lock:
+            self._let_go()
+
+    def _reach(self) -> Root | None:
+        """Return the folder that has the path now; None if none has. One that is replaced is checked anew."""
+        try:
+            now = os.stat(self._folder.path)
+        except OSError:
+            now = None
+        if self._held is not None and now is not None and self._held_identity == (now.st_dev, now.st_ino):
+            return self._held
+        self._let_go()
+        try:
+            with self._refusing("opened"):
+                self._held = self._folder.open()
+        except (Missing, FileNotFoundError, NotADirectoryError):
+            return None
+        held = os.fstat(self._held.fd)
+        self._held_identity = held.st_dev, held.st_ino
+        return self._held
+
+    @contextmanager
+    def _refusing(self, done: str) -> Iterator[None]:
+        """Raise `StoreFault` with the reason why the folder is not opened, unless it is that nothing is there."""
+        if self._is_denied:
+            raise self._refusal(Forbidden())
+        try:
+            yield
+        except SandboxError as error:
+            if isinstance(error, Missing) and done == "opened":
+                raise
+            raise self._refusal(error) from None
+        except (FileNotFoundError, NotADirectoryError):
+            if done == "opened":
+                raise
+            raise StoreFault(f"{self._folder.path} cannot be written: it is not a folder") from None
+        except OSError as error:
+            raise StoreFault(f"{self._folder.path} cannot be {done}: {error.strerror}") from None
+
+    def _let_go(self) -> None:
+        held, self._held, self._held_identity = self._held, None, None
+        if held is not None:
+            held.close()
+
+    def _describe(self, folder: Root, name: str) -> os.stat_result | None:
+        """Return what a regular file is like; None if there is none. Raise for anything else of that name."""
+        try:
+            found = os.stat(name, dir_fd=folder.fd, follow_symlinks=False)
+        except FileNotFoundError:
+            return None
+        except OSError as error:
+            raise StoreFault(f"{self.path} cannot be opened: {error.strerror}") from None
+        if stat.S_ISREG(found.st_mode):
+            return found
+        place = os.path.join(self._folder.path, name)
+        if stat.S_ISLNK(found.st_mode):
+            raise _fault(place, "is a link, which is not followed")
+        raise _fault(place, "is not a regular file", "Move it away")
+
+    def _refusal(self, error: SandboxError) -> StoreFault:
+        if isinstance(error, Outside):
+            return _fault(self._folder.path, "leads out of the project, which is not followed")
+        if isinstance(error, Foreign):
+            return _fault(self._folder.path, "belongs to another user")
+        if isinstance(error, Forbidden):
+            return _fault(self.path, "has a name that is never opened")
+        if isinstance(error, Unreadable):
+            return StoreFault(f"{self.path} cannot be opened: {os.strerror(error.errno)}")
+        return StoreFault(f"{self._folder.path} is not a folder")
+
+
+def _fault(place: str, why: str, advice: str = _NAME_IT) -> StoreFault:
+    return StoreFault(f"{place} {why}. {advice}", f"the store is not read: {os.path.basename(place)} {why}")
+
+
+def named(path: str) -> Location:
+    """Return the place that the user named by this path."""
+    return Location(Project(os.getcwd(), {}), path, is_named=True)
+
+
+def open_descriptors(identity: Identity) -> Sequence[int] | None:
+    """Return this process's descriptors of a file; None where the system does not list them."""
+    try:
+        numbers = [int(name) for name in os.listdir("/dev/fd")]
+    except (OSError, ValueError):
+        return None
+    held = []
+    for number in numbers:
+        try:
+            found = os.fstat(number)
+        except OSError:  # the listing's own, closed by now
+            continue
+        if (found.st_dev, found.st_ino) == identity[:2]:
+            held.append(number)
+    return held

@@ -1,0 +1,46 @@
+"""A list that is renewed behind the answers, so that nobody waits long for a slow source."""
+
+import threading
+from collections.abc import Callable
+from time import monotonic
+from typing import Final
+
+PATIENCE_S: Final = 0.25
+"""How long a list waits for a newer one before it is answered from the last one."""
+
+
+class Renewal:
+    """Runs `work` on a thread of its own, one run at a time. Safe from any thread."""
+
+    def __init__(self, name: str, work: Callable[[], None]) -> None:
+        self._name = name
+        self._work = work
+        self._lock = threading.Lock()
+        self._begun_at = 0.0
+        self._is_over = threading.Event()
+        self._is_over.set()
+
+    def begin(self) -> None:
+        """Start a run, unless one is under way."""
+        with self._lock:
+            if not self._is_over.is_set():
+                return
+            self._is_over = is_over = threading.Event()
+            self._begun_at = monotonic()
+        threading.Thread(target=self._run, args=(is_over,), name=self._name, daemon=True).start()
+
+    def wait(self, age_s: float = PATIENCE_S) -> bool:
+        """Wait until the run is over or this old; return whether it is over."""
+        return self._is_over.wait(max(0.0, self._begun_at + age_s - monotonic()))
+
+    @property
+    def late_s(self) -> float:
+        """Return the age of a run that takes longer than anybody waits for it, else 0."""
+        age_s = monotonic() - self._begun_at
+        return age_s if age_s > PATIENCE_S and not self._is_over.is_set() else 0.0
+
+    def _run(self, is_over: threading.Event) -> None:
+        try:
+            self._work()
+        finally:
+            is_over.set()

@@ -1,0 +1,97 @@
+"""The URIs that an attacker asks for, beside those that are listed, offered and completed."""
+
+from collections.abc import Mapping
+from typing import Final
+
+_WAYS_OUT: Final = (
+    "../../../../home/.ssh/id_rsa",
+    "..%2f..%2f..%2fhome%2f.ssh%2fid_rsa",
+    "%2e%2e/%2e%2e/outside/notes.md",
+    ".git/config",
+    ".git%2fconfig",
+    ".%67it/config",
+    ".env",
+    "deploy/id_rsa",
+    "a%00b",
+    "a%0d%0aX-Injected:%201",
+    "%1b%5d0;owned%07",
+    "link",
+    "link/notes.md",
+    "folder/link/notes.md",
+    "chain",
+    "loop",
+)
+
+ATTACKS: Final[Mapping[str, tuple[str, ...]]] = {
+    "sage": (
+        *(f"sage://system/{way}" for way in _WAYS_OUT),
+        "sage://system/config",
+        "sage://system/notes.md",
+        *(
+            f"sage://{kind}/{name}"
+            for kind in ("checkpoint", "knowledge", "failure")
+            for name in ("first", "link", "..", "..%2f..%2f.git%2fconfig", "%1b%5b2J", "stranger")
+        ),
+    ),
+    "scopes": (
+        "scopes://cli-quick-ref",
+        *(
+            f"scopes://{kind}/{name}"
+            for kind in ("scope", "tree")
+            for name in ("first", "..", "%1b%5b2J", "stranger", "a%00b")
+        ),
+        "scopes://tree/first?depth=100000&max_nodes=100000",
+    ),
+    "alc": (
+        *(
+            f"alc://packages/{name}/{part}"
+            for name in ("first", "link", "..", "nvim", "package", "huge", "deep")
+            for part in ("init.lua", "meta", "narrative")
+        ),
+        *(
+            f"alc://{kind}/{name}"
+            for kind in ("cards", "scenarios", "eval", "logs")
+            for name in ("config", "link", "..")
+        ),
+        "alc://logs/s1?max_chars=1000000",
+        "alc://logs/log",
+        "alc://cards/first_m_1",
+        "alc://cards/first_m_1/samples?limit=10000",
+        "alc://cards/dots",
+        "alc://cards/card",
+        "alc://cards/credentials",
+        "alc://eval/first_1745000000",
+        "alc://scenarios/first",
+        "alc://scenarios/init",
+        "alc://types/alc.d.lua",
+        "alc://hub/index",
+    ),
+    "logs": (
+        *(
+            f"logs://{kind}/{name}"
+            for kind in ("run", "build")
+            for name in ("web_1", "link", "..", "..%2f..%2fscopes.db", "%1b%5b2J")
+        ),
+        "logs://run/web_1?tail=1000000",
+    ),
+    "workspace": (
+        *(f"workspace:///{way}" for way in _WAYS_OUT),
+        "workspace:///README.md?lines=1000000000-1000000001",
+        "workspace:///README.md?start=1000000000000",
+        "workspace:////etc/passwd",
+        "workspace:///.sage/system/link",
+        "workspace:///deploy/server.pem~",
+        "workspace:///?after=zzz",
+    ),
+}
+"""By the name of the provider. Names of files are those that the repositories use."""
+
+OTHER: Final = (
+    "carrel://guide",
+    "carrel://health",
+    "carrel://catalog",
+    "file:///etc/passwd",
+    "nobody://x",
+    "\x1b[2J",
+    "",
+)

@@ -1,0 +1,274 @@
+"""Every face of Carrel, run over one place as a user would, with everything kept that came out of it."""
+
+import contextlib
+import json
+import os
+import pty
+import re
+import select
+import signal
+import subprocess
+import sys
+import tempfile
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+from time import monotonic
+from typing import Final
+
+from tests.hostile.attacks import ATTACKS, OTHER
+from tests.hostile.place import CARREL, Place
+from tests.hostile.talking import LEGACY, MODERN, Conversation, Http, Late, Stdio, patience_s
+from tests.hostile.tracing import NOTHING_SEEN, Seen, Trace
+
+MAX_READS: Final = 120
+"""Of what is listed: a terabyte of names is not what is tried here."""
+
+
+@dataclass
+class Evidence:
+    """What one face did and said."""
+
+    answers: list[bytes] = field(default_factory=list)
+    log: str = ""
+    terminal: str = ""
+    instructions: str = ""
+    late: list[str] = field(default_factory=list)
+    seen: Seen = NOTHING_SEEN
+    peak_kb: int = 0
+    ended_s: float = 0.0
+    exit_codes: list[int] = field(default_factory=list)
+
+
+def survey(talk: Conversation, read: Callable[[str], object]) -> None:
+    """Ask for everything that can be found: lists, templates with completed values, attacks; then the tools."""
+    uris: dict[str, None] = {}
+    cursor: dict[str, str] = {}
+    for _ in range(3):
+        page = talk.ask("resources/list", cursor).get("result", {})
+        uris.update((entry["uri"], None) for entry in page.get("resources", []))
+        if not page.get("nextCursor"):
+            break
+        cursor = {"cursor": page["nextCursor"]}
+    listed = list(uris)[:MAX_READS]
+    offered = [uri for template in _templates(talk) for uri in _completed(talk, template)]
+    for uri in dict.fromkeys((*listed, *offered, *(one for uris in ATTACKS.values() for one in uris), *OTHER)):
+        read(uri)
+    talk.ask("tools/list", {})
+    for arguments in ({"uri": "sage://system/objective.md"}, {"uri": "workspace:///link/notes.md"}):
+        talk.ask("tools/call", {"name": "read_resource", "arguments": arguments})
+    for query in ("first", "stranger"):
+        talk.ask("tools/call", {"name": "sage_search", "arguments": {"query": query}})
+
+
+def _templates(talk: Conversation) -> list[str]:
+    result = talk.ask("resources/templates/list", {}).get("result", {})
+    return [str(one["uriTemplate"]) for one in result.get("resourceTemplates", [])]
+
+
+def _completed(talk: Conversation, template: str) -> Iterator[str]:
+    """Yield the URIs that a template's first variable is offered values for."""
+    variable = re.search(r"\{\+?(\w+)\}", template)
+    if variable is None:
+        return
+    for begun in ("", ".", "l"):
+        argument = {"name": variable[1], "value": begun}
+        answer = talk.ask(
+            "completion/complete", {"ref": {"type": "ref/resource", "uri": template}, "argument": argument}
+        )
+        for value in answer.get("result", {}).get("completion", {}).get("values", [])[:20]:
+            bare = re.sub(r"\{\?[^}]*\}", "", template)
+            yield bare.replace(variable[0], str(value))
+
+
+@contextlib.contextmanager
+def _served(place: Place, words: Iterable[str], evidence: Evidence) -> Iterator["subprocess.Popen[bytes]"]:
+    """Start a server in the project; end it as an init system does, and keep what was seen."""
+    with tempfile.TemporaryDirectory() as folder, tempfile.TemporaryFile() as log:
+        trace = Trace([CARREL, "serve", *words], Path(folder), "serve")
+        process = subprocess.Popen(
+            trace.command,
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+            stderr=log,
+            cwd=place.root,
+            env=place.environment,
+        )
+        with process:
+            try:
+                process.log = log  # type: ignore[attr-defined]
+                yield process
+                evidence.peak_kb = _peak_kb(process.pid)
+                process.send_signal(signal.SIGTERM)
+                began = monotonic()
+                with contextlib.suppress(subprocess.TimeoutExpired):
+                    evidence.exit_codes.append(process.wait(patience_s(4)))
+                evidence.ended_s = monotonic() - began
+            finally:
+                process.kill()
+        evidence.seen = trace.seen(process.pid)
+        log.seek(0)
+        evidence.log = log.read().decode(errors="replace")
+
+
+def _peak_kb(pid: int) -> int:
+    """Return the largest memory a process ever had, where the kernel tells."""
+    try:
+        found = re.search(r"VmHWM:\s+(\d+)", Path(f"/proc/{pid}/status").read_text())
+    except OSError:
+        return 0
+    return int(found[1]) if found else 0
+
+
+def _stdio(place: Place, era: str) -> Evidence:
+    evidence = Evidence()
+    with _served(place, (), evidence) as process:
+        talk = Stdio(era, process)
+        try:
+            evidence.instructions = talk.open()
+            survey(talk, lambda uri: talk.ask("resources/read", {"uri": uri}))
+        except (Late, BrokenPipeError) as error:
+            evidence.late.append(str(error))
+        evidence.answers = talk.answers
+    return evidence
+
+
+def stdio_modern(place: Place) -> Evidence:
+    """Serve on the standard streams, in the stateless era."""
+    return _stdio(place, MODERN)
+
+
+def stdio_legacy(place: Place) -> Evidence:
+    """Serve on the standard streams, with a handshake."""
+    return _stdio(place, LEGACY)
+
+
+def http(place: Place) -> Evidence:
+    """Serve over HTTP: MCP and plain requests."""
+    evidence = Evidence()
+    with _served(place, ("--http", "0"), evidence) as process:
+        address = _address(process)
+        if address is None:
+            evidence.late.append("the server does not listen")
+            return evidence
+        talk = Http(*address)
+
+        def read(uri: str) -> None:
+            talk.ask("resources/read", {"uri": uri})
+            talk.read_plainly(uri)
+
+        try:
+            evidence.instructions = talk.open()
+            for path in ("/-/health", "/-/providers", "/-/limits", "/x%0d%0a/y", "/"):
+                talk.get(path)
+            survey(talk, read)
+        except (Late, OSError) as error:
+            evidence.late.append(str(error))
+        evidence.answers = talk.answers
+    return evidence
+
+
+def _address(process: "subprocess.Popen[bytes]") -> tuple[int, str] | None:
+    """Return the port and the token, once the server says them."""
+    until = monotonic() + patience_s(8)
+    log = process.log  # type: ignore[attr-defined]
+    while monotonic() < until and process.poll() is None:
+        said = os.pread(log.fileno(), 1 << 20, 0).decode(errors="replace")
+        port = re.search(r"listening on http://127\.0\.0\.1:(\d+)", said)
+        token = re.search(r"Bearer (carrel_[\w-]+)", said)
+        if port and token:
+            return int(port[1]), token[1]
+        select.select([], [], [], 0.02)
+    return None
+
+
+COMMANDS: Final[tuple[list[str], ...]] = (
+    [],
+    ["ls"],
+    ["templates"],
+    ["doctor"],
+    ["config", "show", "--origin"],
+    ["config", "validate"],
+    ["cat", "carrel://guide"],
+    ["cat", "README.md"],
+    ["cat", "workspace:///README.md"],
+    ["cat", "workspace:///folder/denied.md"],
+    ["cat", "sage://system/objective.md"],
+    ["cat", "sage://knowledge/first"],
+    ["cat", "alc://packages/first/meta"],
+    ["cat", "alc://hub/index"],
+    ["cat", "logs://run/web_1"],
+    ["cat", "--json", "scopes://scope/first"],
+    ["ls", "--json"],
+    ["ls", "workspace:///nothing\x1b[2J"],
+    ["complete", "workspace:///{+path}{?start,length,lines}", "path"],
+    ["complete", "alc://packages/{name}/init.lua", "name"],
+    ["complete", "sage://system/{+filename}", "filename"],
+    ["explain", "workspace:///link/notes.md"],
+    ["explain", "workspace:///.env"],
+    ["explain", "alc://packages/link/meta"],
+    ["scopes", "list"],
+    ["scopes", "tree", "first"],
+    ["sage", "search", "first"],
+    ["trust"],
+    ["trust", "--list"],
+    ["trust", "--revoke"],
+)
+"""What a person types. `trust` comes late: nothing is read once the file is trusted."""
+
+_DRIVER: Final = """\
+import json, sys
+from carrel.cli import main
+for words in json.loads(sys.argv[1]):
+    try:
+        code = main(words)
+    except SystemExit as stopped:
+        code = stopped.code
+    sys.stdout.flush()
+    sys.stderr.flush()
+    print(f"\\n== {code} {words!r}", flush=True)
+"""
+
+
+def command_line(place: Place) -> Evidence:
+    """Type commands on a terminal, one after the other."""
+    evidence = Evidence()
+    with tempfile.TemporaryDirectory() as folder:
+        trace = Trace([sys.executable, "-P", "-c", _DRIVER, json.dumps(COMMANDS)], Path(folder), "commands")
+        ours, theirs = pty.openpty()
+        with contextlib.closing(os.fdopen(ours, "rb", buffering=0)):
+            with subprocess.Popen(
+                trace.command, stdin=theirs, stdout=theirs, stderr=theirs, cwd=place.root, env=place.environment
+            ) as process:
+                os.close(theirs)
+                evidence.terminal = _typed(ours, process)
+                evidence.peak_kb = _peak_kb(process.pid)
+                process.kill()
+            evidence.seen = trace.seen(process.pid)
+    codes = re.findall(r"^== (\S+) ", evidence.terminal, re.MULTILINE)
+    evidence.exit_codes = [int(code) for code in codes if code.isdigit()]
+    if len(codes) < len(COMMANDS):
+        evidence.late.append(f"carrel {' '.join(COMMANDS[len(codes)])}")
+    return evidence
+
+
+def _typed(terminal: int, process: "subprocess.Popen[bytes]") -> str:
+    """Return what appears on the terminal until the process ends or is silent for too long."""
+    said = b""
+    while select.select([terminal], [], [], patience_s(8))[0]:
+        try:
+            part = os.read(terminal, 1 << 16)
+        except OSError:  # its other end is closed
+            break
+        if not part:
+            break
+        said += part
+    return said.decode(errors="replace").replace("\r\n", "\n")
+
+
+FACES: Final[Mapping[str, Callable[[Place], Evidence]]] = {
+    "stdio_modern": stdio_modern,
+    "stdio_legacy": stdio_legacy,
+    "http": http,
+    "command_line": command_line,
+}

@@ -1,0 +1,76 @@
+"""Watching a process from outside: the programs it starts and the files it opens.
+
+With `strace` where it is installed and allowed. Elsewhere nothing is seen here, and the canaries and marks of `place`
+are what remains.
+"""
+
+import re
+import shutil
+import subprocess
+import sys
+import tempfile
+from functools import cache
+from pathlib import Path
+from typing import Final, NamedTuple
+
+from tests.waiting import until
+
+_OPTIONS: Final = (
+    *("-D", "-f", "-q", "--seccomp-bpf", "-y", "-s", "4096"),
+    *("-e", "status=successful", "-e", "signal=none"),
+    *("-e", "trace=execve,execveat,open,openat,openat2,creat,inotify_add_watch"),
+)
+"""-D: the process stays our own child. -y: what was opened is named as it is, after every link."""
+
+_STARTED: Final = re.compile(r'execve(?:at)?\((?:[^"]*, )?"(?P<path>(?:[^"\\]|\\.)*)", \[(?P<words>.*?)\]')
+_OPENED: Final = re.compile(r"= \d+<(?P<path>.*)>$")
+_WATCHED: Final = re.compile(r'inotify_add_watch\([^,]*, "(?P<path>(?:[^"\\]|\\.)*)"')
+
+
+class Seen(NamedTuple):
+    """What a process and its children did."""
+
+    started: tuple[str, ...]
+    opened: frozenset[str]
+    watched: frozenset[str]
+
+
+NOTHING_SEEN: Final = Seen((), frozenset(), frozenset())
+
+
+class Trace:
+    """A command line that is watched, if that can be done here, and what was seen."""
+
+    def __init__(self, command: list[str], folder: Path, name: str) -> None:
+        self._file = folder / f"{name}.trace"
+        self.command = [*_tracer(), "-o", str(self._file), "--", *command] if _tracer() else command
+
+    def seen(self, pid: int) -> Seen:
+        """Return what the process did, once it has ended."""
+        if not _tracer():
+            return NOTHING_SEEN
+        ended = re.compile(rf"^{pid} +\+\+\+ (?:exited|killed)", re.MULTILINE)
+        text = until(lambda: (found := self._file.read_text(errors="replace")) and ended.search(found) and found)
+        lines = str(text).splitlines()
+        started = tuple(f"{found['path']} {found['words']}" for line in lines if (found := _STARTED.search(line)))
+        opened = frozenset(found["path"] for line in lines if (found := _OPENED.search(line)))
+        watched = frozenset(found["path"] for line in lines if (found := _WATCHED.search(line)))
+        return Seen(started, opened, watched)
+
+
+@cache
+def _tracer() -> tuple[str, ...]:
+    """Return how to start the tracer; nothing where there is none, or it may not trace."""
+    program = shutil.which("strace") if sys.platform == "linux" else None
+    if program is None:
+        return ()
+    with tempfile.NamedTemporaryFile() as output:
+        tried = subprocess.run(
+            [program, *_OPTIONS, "-o", output.name, "--", "true"], capture_output=True, check=False, timeout=30
+        )
+    return (program, *_OPTIONS) if tried.returncode == 0 else ()
+
+
+def is_traced() -> bool:
+    """Tell whether started programs and opened files are seen here."""
+    return bool(_tracer())
