@@ -21,13 +21,21 @@ def _nowhere(_: bytes) -> None:
     """Take what nobody is told."""
 
 
+def _unseen(_: Page) -> None:
+    """Take a page that nobody remembers."""
+
+
 class Job(Value, frozen=True, gc=False):
-    """A call on its way through: with the route it found, its state if it may wait, and where it tells of itself."""
+    """A call on its way through: with the route it found, its state if it may wait, and where it tells of itself.
+
+    `saw` gets the first page of the list, as the client gets it.
+    """
 
     call: methods.Call
     found: Found | None = None
     running: Running | None = None
     send: Send = _nowhere
+    saw: Callable[[Page], None] = _unseen
 
     @property
     def uri(self) -> str | None:
@@ -83,6 +91,8 @@ class Answers:
                 result = self._spelled(page, job.call)
             encoded = jsonrpc.answer(job.call.id, result)
             if len(encoded) <= self.catalog.max_bytes or len(page.entries) <= 1:
+                if not cursor and prefix is None:
+                    job.saw(page)
                 return encoded
             limit = len(page.entries) // 2
 

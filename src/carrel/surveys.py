@@ -4,14 +4,24 @@ What is told in the end is whether the list that clients are sent became another
 """
 
 import threading
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 
 from carrel.boundary import attempt
 from carrel.catalog import Catalog
 from carrel.digest import blake2b
 from carrel.errors import CarrelError
+from carrel.model import Resource
 from carrel.permissions import Access, ActingAs
 from carrel.provider import Provider, Surveying, Watching
+
+
+def token_of(entries: Iterable[Resource]) -> str:
+    """Return a token of a list: of what is in it and how that is introduced, not of sizes and dates."""
+    state = blake2b(digest_size=16)
+    for entry in entries:
+        told = f"{entry.uri}\0{entry.name}\0{entry.title}\0{entry.description}\n"
+        state.update(told.encode("utf-8", "surrogatepass"))
+    return state.hexdigest()
 
 
 class Listed:
@@ -35,13 +45,10 @@ class Listed:
                 chosen = attempt("watching the list", self._catalog.chosen)
         except CarrelError:
             return ""
-        state = blake2b(digest_size=16)
-        for entry in chosen.entries:
-            told = f"{entry.uri}\0{entry.name}\0{entry.title}\0{entry.description}\n"
-            state.update(told.encode("utf-8", "surrogatepass"))
+        token = token_of(chosen.entries)
         with self._lock:
-            self._tokens[access.scopes] = state.hexdigest()
-            return self._tokens[access.scopes]
+            self._tokens[access.scopes] = token
+        return token
 
     def forget(self) -> None:
         """Forget all tokens: nobody listens any more."""

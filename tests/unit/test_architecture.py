@@ -136,6 +136,7 @@ FOR_A_PROVIDER = VALUES | {
     "denial",
     "facets",
     "git",
+    "lines",
     "marks",
     "patterns",
     "private",

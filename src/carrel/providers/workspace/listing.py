@@ -150,20 +150,24 @@ class Listing:
         prefix = prefix_of(self._tree.name)
         first = self._enter(self._ground(()), prefix, "")
         level: list[tuple[_Step, str, str]] = []
+        pace = _Pace()
         if first is not None:
-            yield from self._files_of(first, level)
+            yield from self._files_of(first, level, pace)
         while level:
             below: list[tuple[_Step, str, str]] = []
             for above, name, uri in level:
                 step = self._below(above, name, uri, "")
                 if step is not None:
-                    yield from self._files_of(step, below)
+                    yield from self._files_of(step, below, pace)
             level = below
 
-    def _files_of(self, step: _Step, below: list[tuple[_Step, str, str]]) -> Iterator[Entry]:
+    def _files_of(self, step: _Step, below: list[tuple[_Step, str, str]], pace: _Pace) -> Iterator[Entry]:
         """Yield the files of one folder; add the folders in it to `below`."""
         with step.opened:
             for key, name, kind in step.names:
+                pace.looked_at += 1
+                if pace.looked_at % _LOOK_UP_AFTER == 0:
+                    pace.check()
                 if kind == "folder":
                     below.append((step, name, step.prefix + key))
                 else:

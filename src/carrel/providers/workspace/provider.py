@@ -18,6 +18,7 @@ from carrel.content import parse_number
 from carrel.digest import blake2b
 from carrel.errors import ConfigError, NotFound, RequestError
 from carrel.limits import MAX_COMPLETIONS
+from carrel.lines import parse as parse_lines
 from carrel.model import Completion, Meta, Range, Reading, Resource, Stored
 from carrel.provider import Changes, Place, Project, Rank, Route, Share
 from carrel.providers.workspace import asking, documents, kinds, paths
@@ -28,7 +29,7 @@ from carrel.providers.workspace.kinds import Kind
 from carrel.providers.workspace.listing import Listing, describe
 from carrel.providers.workspace.paths import Target
 from carrel.providers.workspace.policy import FRESH_S, Policy, Preset, Treatment
-from carrel.providers.workspace.reading import FileSource, find_lines, parse_lines
+from carrel.providers.workspace.reading import FileSource, find_lines
 from carrel.providers.workspace.tree import MAX_KNOWN, Found, Known, Sniffed, Tree, etag_of, is_servable
 from carrel.providers.workspace.watching import watch_trees
 from carrel.sandbox import Opened, Root, SandboxError
