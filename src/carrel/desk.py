@@ -60,7 +60,7 @@ def open_desk(config: Config, patience_s: float = FIRST_ANSWER_S, *, waits_for_a
 def _open(config: Config, patience_s: float, *, waits_for_all: bool) -> Desk:
     chosen = ServerSettings(**config.values("server"))
     _check_names(chosen, guests.names(config))
-    catalog = Catalog(page_size=chosen.page_size, max_bytes=chosen.max_bytes)
+    catalog = Catalog(page_size=chosen.page_size, max_bytes=chosen.max_bytes, max_listed=chosen.max_listed)
     notes = config.notes
     choices: list[Choice] = []
     providers: list[Provider] = []
@@ -136,6 +136,7 @@ def _build(known: detect.Known, config: Config, catalog: Catalog) -> Provider:
         is_trusted=config.is_trusted,
         trusts=TrustStore(config.environment).is_trusted,
         deny=tuple(config.values("workspace").get("deny") or ()),
+        max_message_bytes=catalog.max_bytes,
         read=catalog.read,
     )
     provider = known.load()

@@ -62,9 +62,7 @@ def test_ls_in_json_has_everything_a_program_needs(run: Any) -> None:
     listed = json.loads(ran.out)
     modified = listed[0].pop("lastModifiedMs")
     assert isinstance(modified, int)
-    assert listed == [
-        {"uri": "workspace:///b.txt", "name": "b.txt", "title": "b.txt", "mimeType": "text/plain", "size": 11}
-    ]
+    assert listed == [{"uri": "workspace:///b.txt", "name": "b.txt", "mimeType": "text/plain", "size": 11}]
 
 
 def test_options_may_stand_before_the_command(run: Any) -> None:
@@ -114,7 +112,7 @@ def test_cat_prints_only_the_text_of_a_file_that_may_be_spelled_with_a_slash(run
 @pytest.mark.parametrize(
     ("uri", "code", "said"),
     [
-        ("workspace:///nope", 1, "Resource not found: workspace:///nope"),
+        ("workspace:///nope", 1, "Resource not found: workspace:///nope; did you mean workspace:///notes/?"),
         ("workspace:///.env", 1, "Access denied: workspace:///.env (may hold secrets)"),
         ("workspace:///b.txt?foo=1", 2, "Invalid parameter: foo=1 (expected start or length or lines)"),
         ("nobody://x", 2, f"Unknown scheme: nobody://x; {SERVED}"),
@@ -122,14 +120,15 @@ def test_cat_prints_only_the_text_of_a_file_that_may_be_spelled_with_a_slash(run
         ("sage://nothing/x", 1, "Resource not found: sage://nothing/x"),
         ("sage://system/nope", 1, "File not found: nope"),
         ("sage://knowledge/..", 2, "Invalid knowledge ID: .."),
-        ("@workspace:///nope", 1, "Resource not found: workspace:///nope"),
-        ("@types/x", 2, f"@types/x is no URI; {SERVED}"),
-        ("b.txt", 2, "b.txt is no URI; did you mean workspace:///b.txt?"),
-        ("./notes/a.md", 2, "./notes/a.md is no URI; did you mean workspace:///notes/a.md?"),
-        ("nope.txt", 2, f"nope.txt is no URI; {SERVED}"),
-        ("/etc/passwd", 2, f"/etc/passwd is no URI; {SERVED}"),
-        (".env", 2, ".env is no URI; did you mean workspace:///.env?"),
-        ("", 2, "nothing is no URI; did you mean workspace:///?"),
+        ("@workspace:///nope", 1, "Resource not found: workspace:///nope; did you mean workspace:///notes/?"),
+        ("@types/x", 1, "Resource not found: workspace:///@types/x"),
+        ("bb.txt", 1, "Resource not found: workspace:///bb.txt; did you mean workspace:///b.txt?"),
+        ("./notes/A.md", 1, "Resource not found: workspace:///notes/A.md; did you mean workspace:///notes/a.md?"),
+        ("sage://system/objectiv.md", 1, "File not found: objectiv.md"),
+        ("/etc/passwd", 2, "/etc/passwd lies outside the project"),
+        ("../x", 2, "../x lies outside the project"),
+        (".env", 1, "Access denied: workspace:///.env (may hold secrets)"),
+        ("", 2, f"nothing is no URI; {SERVED}"),
     ],
 )
 def test_what_cannot_be_read_is_said_on_stderr_with_its_exit_code(run: Any, uri: str, code: int, said: str) -> None:
@@ -153,23 +152,28 @@ def test_a_path_is_understood_from_the_working_folder(run: Any, project: Path, m
     (project / "carrel.toml").touch()
     monkeypatch.chdir(project / "notes")
 
-    for words in (("cat", "a.md"), ("explain", "a.md"), ("tail", "a.md"), ("cat", str(project / "notes/a.md"))):
-        said = f"carrel: {words[1]} is no URI; did you mean workspace:///notes/a.md?\n"
-        assert run(*words) == Ran(2, "", said)
+    whole = run("cat", "workspace:///notes/a.md")
+    assert whole.code == 0
+    for path in ("a.md", "./a.md", "../notes/a.md", "notes/a.md", str(project / "notes/a.md")):
+        assert run("cat", path) == whole
+    assert run("cat", "a.md?lines=1") == run("cat", "workspace:///notes/a.md?lines=1")
+    assert run("explain", "a.md") == run("explain", "workspace:///notes/a.md")
+    assert run("ls", ".") == run("ls", "./") == run("ls", "workspace:///notes/")
+    assert run("tail", "a.md") == Ran(2, "", "carrel: workspace:///notes/a.md is no log; read it with carrel cat\n")
 
 
 @pytest.mark.parametrize(
     ("prefix", "told"),
     [
-        ("nope://", f"; {SERVED}"),
-        ("notes/", "; did you mean workspace:///notes/?"),
-        ("nowhere", f"; {SERVED}"),
-        ("workspace:///nowhere", ""),
-        ("logs://run/nope", ""),
+        ("nope://", f"nope://; {SERVED}"),
+        ("note/", "workspace:///note/; did you mean workspace:///notes/?"),
+        ("nowhere", "workspace:///nowhere"),
+        ("workspace:///nowhere", "workspace:///nowhere"),
+        ("logs://run/nope", "logs://run/nope"),
     ],
 )
 def test_a_prefix_of_nothing_is_a_failure_that_says_what_there_is(run: Any, prefix: str, told: str) -> None:
-    said = f"carrel: nothing is listed that begins with {prefix}{told}\n"
+    said = f"carrel: nothing is listed that begins with {told}\n"
 
     assert run("ls", prefix) == Ran(1, "", said)
     assert run("ls", prefix, "--json") == Ran(1, "[]\n", said)
@@ -236,6 +240,18 @@ def test_the_overview_in_json(run: Any, project: Path) -> None:
         ],
         "notes": [],
     }
+
+
+@pytest.mark.parametrize("words", [(), ("doctor",), ("cat", "carrel://guide")])
+def test_that_flutter_is_missing_is_said_where_people_look(
+    run: Any, project: Path, monkeypatch: pytest.MonkeyPatch, words: tuple[str, ...]
+) -> None:
+    monkeypatch.setenv("PATH", str(project))
+    said = "the Flutter tools are not offered: there is no flutter on PATH"
+    assert said not in run(*words).out
+    (project / "pubspec.yaml").write_text("name: app\n", encoding="utf-8")
+    shown = " ".join(run(*words).out.split())
+    assert f"logs: {said}; install it, or set executable in [flutter]" in shown
 
 
 def many(count: int, *, has_more: bool = False) -> dict[str, object]:
@@ -469,8 +485,8 @@ class Shelf:
         (["--only"], "--only needs a value: --only NAMES"),
         (["--no-mirror=false"], "--no-mirror takes no value: leave out =false"),
         (["--quiet="], "--quiet takes no value: leave out ="),
-        (["--max-message-mb", "0"], "--set server.max_message_mb: [server] max_message_mb: expected a number from 0.1"),
-        (["--max-message-mb", "x"], "--set server.max_message_mb: expected a number, got 'x'"),
+        (["--max-message-mb", "0"], "--max-message-mb: [server] max_message_mb: expected a number from 0.1"),
+        (["--max-message-mb", "x"], "--max-message-mb: expected a number, got 'x'"),
         (["--set", "page_size=3"], "--set page_size=3: write it as --set section.key=value"),
         (["--project", "/no/such/folder"], "--project /no/such/folder: there is no such folder"),
         (["--only", "nobody"], f"there is no provider 'nobody'; known: guide, {', '.join(detect.names())}"),
@@ -519,3 +535,34 @@ def test_a_bug_exits_with_70_and_asks_for_a_report(run: Any, monkeypatch: pytest
         "carrel: unexpected ZeroDivisionError: by zero",
         "carrel: this is a bug; --debug shows where. Please report it with that output.",
     ]
+
+
+@pytest.mark.parametrize(
+    "words", [("cat", "\udcff\udcfe"), ("ls", "workspace:///\udce9"), ("--debug", "cat", "caf\udce9")]
+)
+def test_an_argument_that_is_not_utf_8_is_a_wrong_argument(run: Any, words: tuple[str, ...]) -> None:
+    ran = run(*words)
+
+    assert ran.code == 2
+    assert "this argument is not UTF-8: " in ran.err
+    assert "bug" not in ran.err
+
+
+def test_a_project_may_lie_in_a_folder_whose_name_is_not_utf_8(run: Any, project: Path) -> None:
+    odd = project / "caf\udce9"
+    odd.mkdir()
+    (odd / "x.md").write_text("x", encoding="utf-8")
+
+    assert run("cat", "workspace:///x.md", "--project", str(odd)).out == "x"
+
+
+def test_doctor_in_a_home_does_not_tick_what_it_leaves_out(
+    run: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    home = tmp_path / "home"
+    home.mkdir()
+    monkeypatch.chdir(home)
+
+    found = {one["what"]: one for one in json.loads(run("doctor", "--json").out)}
+
+    assert (found["workspace"]["state"], found["workspace"]["told"]) == ("note", "left out: this is no project")

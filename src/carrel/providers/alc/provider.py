@@ -20,7 +20,7 @@ from typing import Final, Literal
 from carrel.errors import ConfigError, NotFound
 from carrel.limits import MAX_COMPLETIONS
 from carrel.model import Completion, Meta, Reading, Resource
-from carrel.provider import Place, Places, Project, Route
+from carrel.provider import Place, Places, Project, Rank, Route, Share
 from carrel.providers.alc import uris
 from carrel.providers.alc.layout import Layout
 from carrel.providers.alc.listing import TOLD, Listing, stub_key
@@ -72,7 +72,7 @@ class Alc:
         self.poll_seconds = poll_seconds
         self._eval_ids: EvalIds = eval_ids
         layout = Layout(project, home, log_dir, packages_path, project_root)
-        self._reader = Reader(layout, max_file_bytes, max_page_bytes)
+        self._reader = Reader(layout, max_file_bytes, max_page_bytes, project.max_message_bytes)
         self._listing = Listing(self._reader, eval_ids, list_items=list_items)
 
     def routes(self) -> Sequence[Route]:
@@ -99,6 +99,10 @@ class Alc:
         """Yield the two type stubs, then everything on disk in URI order."""
         return self._listing.entries(after)
 
+    def shares(self) -> Sequence[Share]:
+        """Return everything as packages; the two type stubs are always listed."""
+        return (Share(Rank.PACKAGES, self.entries, self.key, promised=len(TYPE_STUBS)),)
+
     def key(self, entry: Resource) -> str:
         """Put the type stubs before all others."""
         return stub_key(entry.uri) if entry.uri.startswith(f"{PREFIX}types/") else entry.uri
@@ -111,7 +115,7 @@ class Alc:
 
     def health(self) -> Meta:
         """Tell what is passed over, and what keeps packages from being read."""
-        return {"problems": self._reader.layout.notes()}
+        return {"problems": [*self._reader.layout.notes(), *self._listing.notes()]}
 
     # Changes
 
