@@ -7,6 +7,7 @@ from typing import Any
 from carrel.catalog import Catalog
 from carrel.model import Tool
 from carrel.provider import Program
+from carrel.providers.guide import Guide
 from carrel.providers.logs import offers
 from carrel.providers.logs.settings import Command
 from carrel.providers.mirror import Mirror
@@ -26,7 +27,7 @@ def sections() -> dict[str, Iterable[Tool]]:
     example = {"web": Command([Program("npm"), Program("start")])}
     flutter = (offers.FLUTTER_RUN, offers.FLUTTER_BUILD, offers.FLUTTER_DOCTOR)
     return {
-        "The mirror: the same resources, for hosts that know only tools": Mirror(Catalog()).tools(),
+        "The mirror: the same resources, for hosts that know only tools": Mirror(Catalog([Guide(Catalog())])).tools(),
         'Sage: an assistant\'s memory (`tools = "write"` for those that write)': (*sage.READING, *sage.WRITING),
         'Scopes; those that write exist with `[scopes] tools = "write"`': tools_of("write"),
         "Logs: Flutter": flutter,

@@ -279,11 +279,11 @@ def test_a_call_that_hangs_is_told_so_at_its_deadline_and_holds_up_nobody(transp
 @pytest.mark.parametrize("transport", ["stdio", "http"])
 def test_a_provider_that_hangs_again_and_again_leaves_room_for_others(transport: str) -> None:
     with hung(transport, "sleep") as server:
-        slow = [server.send(*CALLS["read"]) for _ in range(40)]
+        slow = [server.send(*CALLS["read"]) for _ in range(100)]
         assert server.ask("resources/read", {"uri": "steady:///other"})["result"]["contents"][0]["text"] == "other"
         assert {server.answer(one)["error"]["data"]["dev.carrel/error"] for one in slow} == {"timeout"}
 
-        until(lambda: len(list(Path(f"/proc/{server.process.pid}/task").iterdir())) < 24)
+        until(lambda: len(list(Path(f"/proc/{server.process.pid}/task").iterdir())) < 40)
 
 
 @pytest.mark.parametrize("transport", ["stdio", "http"])
