@@ -26,6 +26,7 @@ from carrel.providers.scopes import store as stores
 from carrel.providers.scopes.faults import ScopeError, StoreFault
 from carrel.providers.scopes.location import DEFAULT, Location
 from carrel.providers.scopes.store import Store
+from tests.owners import give_away
 from tests.scopes_sample import get, plant, planted, provider_in, store_in
 
 SOON_S = 10.0
@@ -128,10 +129,9 @@ def test_a_folder_that_becomes_a_link_is_not_followed(other: Path, tmp_path: Pat
     store.close()
 
 
-@pytest.mark.skipif(os.geteuid() != 0, reason="only the administrator can give files away")
-def test_a_folder_of_another_user_is_refused(tmp_path: Path) -> None:
+def test_a_folder_of_another_user_is_refused(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     planted(tmp_path).close()
-    os.chown(tmp_path / ".carrel", 12_345, 12_345)
+    give_away(tmp_path / ".carrel", monkeypatch)
 
     assert ".carrel belongs to another user" in refusal(tmp_path)
 

@@ -8,6 +8,8 @@ import os
 import re
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import ExitStack
+from functools import partial
+from heapq import merge
 from itertools import islice, pairwise
 from time import monotonic
 from typing import Final, Literal
@@ -16,17 +18,19 @@ from carrel.content import parse_number
 from carrel.digest import blake2b
 from carrel.errors import ConfigError, NotFound, RequestError
 from carrel.limits import MAX_COMPLETIONS
+from carrel.lines import parse as parse_lines
 from carrel.model import Completion, Meta, Range, Reading, Resource, Stored
-from carrel.provider import Changes, Place, Project, Route
-from carrel.providers.workspace import asking, kinds, paths
+from carrel.provider import Changes, Place, Project, Rank, Route, Share
+from carrel.providers.workspace import asking, documents, kinds, paths
 from carrel.providers.workspace.explaining import explain, unusable_told
 from carrel.providers.workspace.folders import Folder
 from carrel.providers.workspace.ignore import IgnoreFiles
 from carrel.providers.workspace.kinds import Kind
-from carrel.providers.workspace.listing import Listing, describe
+from carrel.providers.workspace.listing import Census, Listing, describe
 from carrel.providers.workspace.paths import Target
-from carrel.providers.workspace.policy import FRESH_S, Policy, Preset, Treatment
-from carrel.providers.workspace.reading import FileSource, find_lines, parse_lines
+from carrel.providers.workspace.policy import FRESH_S, SET_PRESET, Policy, Preset, Treatment
+from carrel.providers.workspace.reading import FileSource, find_lines
+from carrel.providers.workspace.tracked import Tracked
 from carrel.providers.workspace.tree import MAX_KNOWN, Found, Known, Sniffed, Tree, etag_of, is_servable
 from carrel.providers.workspace.watching import watch_trees
 from carrel.sandbox import Opened, Root, SandboxError
@@ -61,7 +65,11 @@ class Workspace:
         max_listed_bytes: int = 52_428_800,
         dialect: Literal["auto", "always"] = "auto",
         roots: dict[str, Place] | None = None,
+        list_changed_s: float = 10.0,
     ) -> None:
+        if not 0 <= list_changed_s <= 86_400:
+            raise ConfigError(f"[workspace] list_changed_s: expected 0 to 86400 seconds, got {list_changed_s}")
+        self.list_pause_s = list_changed_s
         self.speaks_fly = dialect == "always"
         self._trees: dict[str, Tree] = {}
         self._known: dict[str, Known] = {}
@@ -78,6 +86,7 @@ class Workspace:
                     deny=deny or (),
                     hidden=hidden,
                     ignored=ignored,
+                    tracked=Tracked(opened, project.environment.get("HOME", "")),
                 )
                 guarded = Root(opened.path, guard=policy.denies, handle=os.dup(opened.fd))
                 self._until_closed.enter_context(guarded)
@@ -113,6 +122,19 @@ class Workspace:
     def entries(self, after: str = "") -> Iterator[Resource]:
         """Yield every listed file in URI order, after the URI `after`."""
         return self._files(after, "")
+
+    def shares(self) -> Sequence[Share]:
+        """Return the project's front documents, then all other files, shallow before deep."""
+        found = documents.find(self._listings[""])
+        front = [describe(entry) for entry in found]
+        first = Share(Rank.DOCUMENTS, lambda: iter(front), lambda entry: documents.place_of(entry.name), len(front))
+        rest = partial(self._shallow_first, frozenset(entry.uri for entry in found))
+        return first, Share(Rank.FILES, rest, _depth_and_uri)
+
+    def _shallow_first(self, left_out: frozenset[str]) -> Iterator[Resource]:
+        every = [map(describe, listing.shallow_first()) for listing in self._listings.values()]
+        in_order = every[0] if len(every) == 1 else merge(*every, key=_depth_and_uri)
+        return (entry for entry in in_order if entry.uri not in left_out)
 
     def browse(self, directory: str | None, prefix: str, after: str = "") -> Iterator[Resource]:
         """Give the files below a folder, or those whose URI begins with the prefix."""
@@ -241,9 +263,23 @@ class Workspace:
         presets = {name or "main": tree.policy.preset for name, tree in self._trees.items()}
         return {"presets": presets, "problems": problems}
 
+    def left_out(self) -> list[str]:
+        """Return how many files a preset with a list of types leaves out of each root, and the command to change it."""
+        told = []
+        for name, tree in self._trees.items():
+            if tree.policy.preset in ("flutter", "none"):
+                census = self._listings[name].count()
+                if census.left_out:
+                    told.append(_left_out_told(name, tree.policy.preset, census))
+        return told
+
     def close(self) -> None:
         """Give the roots' handles back."""
         self._until_closed.close()
+
+
+def _depth_and_uri(entry: Resource) -> str:
+    return f"{entry.uri.count('/'):04d}{entry.uri}"
 
 
 def _reading(
@@ -277,6 +313,14 @@ def _wanted_part(target: Target, source: FileSource, kind: Kind) -> tuple[Range,
     if not kind.is_text:
         raise paths.invalid("lines", lines, "only text has lines", target.uri)
     return find_lines(source, kind.encoding, first, last, split_query(target.uri)[0])
+
+
+def _left_out_told(root: str, preset: str, census: Census) -> str:
+    counted = f"{census.left_out} of {census.files} files"
+    if census.is_cut:
+        counted = f"{census.left_out} of the first {census.files} files"
+    where = f" in @{root}" if root else ""
+    return f"{counted}{where} are left out by their type: preset {preset}; `{SET_PRESET} code` serves every text file"
 
 
 def _checked_query(target: Target, known: Sequence[str]) -> dict[str, str]:
