@@ -21,6 +21,9 @@ from tests.hostile.place import CARREL, Place
 from tests.hostile.talking import LEGACY, MODERN, Conversation, Http, Late, Stdio, patience_s
 from tests.hostile.tracing import NOTHING_SEEN, Seen, Trace
 
+SILENCE_S: Final = 15.0
+"""How long a command may print nothing: `doctor` starts two servers before it prints anything."""
+
 MAX_READS: Final = 120
 """Of what is listed: a terabyte of names is not what is tried here."""
 
@@ -255,7 +258,7 @@ def command_line(place: Place) -> Evidence:
 def _typed(terminal: int, process: "subprocess.Popen[bytes]") -> str:
     """Return what appears on the terminal until the process ends or is silent for too long."""
     said = b""
-    while select.select([terminal], [], [], patience_s(8))[0]:
+    while select.select([terminal], [], [], patience_s(SILENCE_S))[0]:
         try:
             part = os.read(terminal, 1 << 16)
         except OSError:  # its other end is closed

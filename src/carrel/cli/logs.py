@@ -61,7 +61,7 @@ class Keeping:
     def _tell(self, what: str) -> None:
         """Print the URI of the log, for a person to pass on; not on the output, which is the command's."""
         if self._writer is not None:
-            print(f"carrel: {what} {self._writer.uri}", file=sys.stderr, flush=True)
+            say(f"carrel: {what} {self._writer.uri}")
 
     def _try(self, write: Callable[["Writer"], None]) -> None:
         if self._writer is not None:
