@@ -13,7 +13,7 @@ from typing import Any, Final, Literal
 
 from carrel import detect, finding, settings
 from carrel.errors import ConfigError
-from carrel.limits import MAX_MESSAGE_BYTES, PAGE_SIZE
+from carrel.limits import MAX_LISTED, MAX_MESSAGE_BYTES, PAGE_SIZE
 from carrel.printable import printable_line
 from carrel.provider import OUTSIDE, PlacesFile, Project
 from carrel.sandbox import is_inside
@@ -45,6 +45,7 @@ class ServerSettings:
         self,
         max_message_mb: float = MAX_MESSAGE_BYTES / MEGABYTE,
         page_size: int = PAGE_SIZE,
+        max_listed: int = MAX_LISTED,
         mirror: bool = True,
         only: list[str] | None = None,
         without: list[str] | None = None,
@@ -53,7 +54,10 @@ class ServerSettings:
             raise ConfigError(f"[server] max_message_mb: expected a number from 0.1 to 1024, got {max_message_mb}")
         if not 1 <= page_size <= 100_000:
             raise ConfigError(f"[server] page_size: expected a whole number from 1 to 100000, got {page_size}")
+        if not 0 <= max_listed <= 1_000_000:
+            raise ConfigError(f"[server] max_listed: expected a whole number from 0 to 1000000, got {max_listed}")
         self.max_bytes = int(max_message_mb * MEGABYTE)
+        self.max_listed = max_listed
         self.page_size = page_size
         self.mirror = mirror
         self.only = None if only is None else tuple(only)
@@ -118,11 +122,17 @@ class Config:
         self.sections: dict[str, dict[str, Setting]] = {}
         self.withheld: list[Withheld] = []
         self.places_files: list[PlacesFile] = []
+        self.passed_over: list[str] = []
 
     @property
     def notes(self) -> tuple[str, ...]:
         """Everything that is not in effect, and why."""
-        return (*((_TOO_MUCH,) if self.place.is_too_much else ()), *self.place.passed_over, *map(str, self.withheld))
+        return (
+            *((_TOO_MUCH,) if self.place.is_too_much else ()),
+            *self.place.passed_over,
+            *self.passed_over,
+            *map(str, self.withheld),
+        )
 
     def elsewhere(self) -> list[str]:
         """Return a note for each place near the project whose data is not served here; looked for now."""
@@ -220,11 +230,15 @@ def _take_places_files(config: Config) -> None:
     """Look for other files of the project that name places outside it; what they name counts only with trust."""
     store = TrustStore(config.environment)
     for known in detect.BUILT_IN:
-        values = config.values(known.name)
-        if values.get("enabled") is False:
+        values, server = config.values(known.name), config.values("server")
+        is_left_out = known.name in (server.get("without") or ()) or known.name not in (
+            server.get("only") or [known.name]
+        )
+        if is_left_out or values.get("enabled") is False:
             continue
         project = Project(config.root, config.environment, named=config.named(known.name))
-        file = known.places_file(project, values)
+        file, notes = known.places_file(project, values)
+        config.passed_over.extend(notes)
         if file is None:
             continue
         config.places_files.append(file)

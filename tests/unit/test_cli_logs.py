@@ -17,7 +17,8 @@ from pathlib import Path
 
 import pytest
 
-from tests.waiting import until
+from carrel.cli import terminal
+from tests.waiting import PATIENCE_S, until
 
 pytestmark = pytest.mark.slow
 
@@ -63,8 +64,9 @@ def test_a_command_is_run_as_always_and_its_log_is_kept(carrel: Carrel) -> None:
     script = "read line; echo got $line; printf '\\033[31mred\\033[0m\\377'; echo oops >&2; exit 7"
     ran = carrel("run", "--", "sh", "-c", script, cwd="sub", given=b"input\n")
 
-    assert (ran.returncode, ran.stdout, ran.stderr) == (7, b"got input\n\x1b[31mred\x1b[0m\xff", b"oops\n")
     [uri] = listed(carrel)
+    told = f"carrel: logged as {uri}\noops\ncarrel: its log is {uri}\n".encode()
+    assert (ran.returncode, ran.stdout, ran.stderr) == (7, b"got input\n\x1b[31mred\x1b[0m\xff", told)
     assert re.fullmatch(r"logs://run/sh_\d{16}", uri)
     assert sorted(carrel("tail", uri).stdout.decode().splitlines()) == ["got input", "oops", "red\ufffd"]
     assert b'"dev.carrel/state": "exited"' in carrel("cat", uri, "--json").stdout
@@ -241,8 +243,12 @@ def test_at_a_terminal_the_command_has_one_too(carrel: Carrel, project: Path, en
     command = [*CARREL, "run", "--", "sh", "-c", script]
     shown, code = at_a_terminal(command, project, environment, b"red", lambda _, fd: os.write(fd, b"typed\n"))
 
-    assert (shown, code) == (b"terminal\r\n\x1b[31mred\x1b[0m\r\ntyped\r\ntyped\r\n", 0)
-    assert carrel("tail", *listed(carrel)).stdout == b"terminal\nred\ntyped\n"
+    [uri] = listed(carrel)
+    first, _, rest = shown.partition(b"\r\n")
+    assert first == f"carrel: logged as {uri}".encode()
+    told = f"carrel: its log is {uri}\r\n".encode()
+    assert (rest, code) == (b"terminal\r\n\x1b[31mred\x1b[0m\r\ntyped\r\ntyped\r\n" + told, 0)
+    assert carrel("tail", uri).stdout == b"terminal\nred\ntyped\n"
 
 
 def test_what_is_typed_at_the_terminal_interrupts_once(project: Path, environment: dict[str, str]) -> None:
@@ -254,7 +260,45 @@ def test_what_is_typed_at_the_terminal_interrupts_once(project: Path, environmen
     command = [*CARREL, "run", "--", sys.executable, "-c", script]
     shown, code = at_a_terminal(command, project, environment, b"ready\r\n", lambda _, fd: os.write(fd, b"\x03"))
 
-    assert (shown.replace(b"^C", b""), code) == (b"ready\r\n1\r\n", 0)
+    written = [line for line in shown.replace(b"^C", b"").split(b"\r\n") if not line.startswith(b"carrel: ")]
+    assert (written, code) == ([b"ready", b"1", b""], 0)
+
+
+class Copied:
+    """Keeps what is copied, piece by piece."""
+
+    def __init__(self) -> None:
+        self.pieces: list[tuple[str, bytes]] = []
+
+    def feed(self, stream: str, data: bytes) -> None:
+        self.pieces.append((stream, data))
+
+    def flush(self) -> None:
+        self.pieces.append(("", b""))
+
+
+def test_what_comes_at_once_is_copied_in_its_order_and_in_large_pieces(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(terminal, "HELD_BYTES", 10)
+    monkeypatch.setattr(terminal, "HELD_S", PATIENCE_S)
+    copied = Copied()
+    held = terminal.Held(copied)
+    held.add("out", b"a")
+    held.add("out", b"b")
+    held.add("err", b"c")
+    held.add("out", b"d")
+    held.add("out", b"1234567")
+    held.add("err", b"e")
+    held.flush()
+
+    assert copied.pieces == [("out", b"ab"), ("err", b"c"), ("out", b"d1234567"), ("err", b"e"), ("", b"")]
+
+
+def test_what_is_passed_on_slowly_is_not_held_for_long(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(terminal, "HELD_S", 0.0)
+    copied = Copied()
+    terminal.Held(copied).add("out", b"a")
+
+    assert copied.pieces == [("out", b"a")]
 
 
 # Programs that read their keys from the terminal they write to

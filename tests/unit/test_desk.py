@@ -9,6 +9,7 @@ import pytest
 
 from carrel import config
 from carrel.catalog import Catalog
+from carrel.cli.serve import announcement
 from carrel.client import Client
 from carrel.desk import Choice, Desk, open_desk
 from carrel.errors import ConfigError, RemoteError
@@ -16,6 +17,7 @@ from carrel.model import Resource, Text
 from carrel.provider import Provider, Route
 from carrel.providers.guide import INSTRUCTIONS
 from carrel.waiting import Waiting
+from tests.schemas import Conversation
 
 
 @pytest.fixture(name="project")
@@ -64,6 +66,31 @@ def test_only_serves_what_it_names(project: Path) -> None:
     assert [entry.uri for entry in desk.catalog.entries()] == ["workspace:///shelf.md"]
 
 
+def test_what_is_served_without_the_guide_does_not_name_it(project: Path) -> None:
+    desk = desk_of(project, ("server", "only", "workspace,logs"))
+    client = Conversation(desk.server)
+    questions: list[tuple[str, dict[str, object]]] = [
+        ("server/discover", {}),
+        (
+            "initialize",
+            {"protocolVersion": "2025-11-25", "capabilities": {}, "clientInfo": {"name": "t", "version": "1"}},
+        ),
+        ("tools/list", {}),
+        ("resources/list", {}),
+        ("resources/templates/list", {}),
+        ("resources/read", {"uri": "workspace:///none"}),
+        ("resources/read", {"uri": "nobody://x"}),
+        ("tools/call", {"name": "read_resource", "arguments": {"uri": "nowhere"}}),
+        ("tools/call", {"name": "list_resources", "arguments": {}}),
+    ]
+    answers = [client.say(client.request(method, params)) or b"" for method, params in questions]
+
+    assert b"list_resources" in answers[2]
+    assert [answer for answer in answers if b"carrel://" in answer or b"guide" in answer] == []
+    assert "guide" not in "\n".join(announcement(desk))
+    desk.close()
+
+
 def test_without_leaves_out_what_it_names(project: Path) -> None:
     desk = desk_of(project, ("server", "without", "workspace"))
 
@@ -93,7 +120,7 @@ def test_the_guide_teaches_the_uris_of_the_actual_data(project: Path) -> None:
     assert guide.startswith("# The desk of library\n")
     assert "- `workspace:///{+path}{?start,length,lines}`: " in guide
     assert "- `workspace:///shelf.md`" in guide
-    assert "?start=0&length=65536" in guide
+    assert "?start=0&length=20000" in guide
 
 
 def test_the_catalogue_counts(project: Path) -> None:
@@ -137,7 +164,7 @@ def call(project: Path, name: str, arguments: dict[str, object]) -> tuple[bool, 
 
 
 def test_the_mirror_lists_by_prefix(project: Path) -> None:
-    assert call(project, "list_resources", {"prefix": "workspace:"}) == (False, ["workspace:///shelf.md  shelf.md"])
+    assert call(project, "list_resources", {"prefix": "workspace:"}) == (False, ["workspace:///shelf.md  8 bytes"])
 
 
 def test_the_mirror_reads_a_long_text_in_parts_and_says_what_is_next(project: Path) -> None:
@@ -146,8 +173,8 @@ def test_the_mirror_reads_a_long_text_in_parts_and_says_what_is_next(project: Pa
 
     is_error, blocks = call(project, "read_resource", {"uri": uri})
 
-    following = f"[bytes 0 to 65536 of 100000; next: {uri}?start=65536&length=65536]"
-    assert (is_error, blocks) == (False, ["x" * 65_536 + "\n" + following])
+    note = f"[lines 1-1 of 1, bytes 0-19829 of 100000; next: {uri}?start=19829]"
+    assert (is_error, blocks) == (False, [f"{note}\n{'x' * 19_829}\n{note}"])
 
 
 def test_the_mirror_reads_what_does_not_fit_one_message(project: Path) -> None:
@@ -156,7 +183,7 @@ def test_the_mirror_reads_what_does_not_fit_one_message(project: Path) -> None:
     is_error, blocks = call(project, "read_resource", {"uri": "workspace:///huge.txt"})
 
     assert is_error is False
-    assert str(blocks[0]).endswith("next: workspace:///huge.txt?start=65536&length=65536]")
+    assert str(blocks[0]).endswith("next: workspace:///huge.txt?start=19827]")
 
 
 @pytest.mark.parametrize(
@@ -165,7 +192,7 @@ def test_the_mirror_reads_what_does_not_fit_one_message(project: Path) -> None:
         ({}, "Missing argument: uri"),
         ({"uri": 5}, "Invalid argument: uri must be a string"),
         ({"uri": "workspace:///shelf.md", "start": True}, "Invalid argument: start must be an integer, 0 or more"),
-        ({"uri": "workspace:///shelf.md", "lenght": 1}, 'Unknown argument: "lenght"; known: uri, start, length'),
+        ({"uri": "workspace:///shelf.md", "lenght": 1}, 'Unknown argument: "lenght"; known: uri, lines, start, length'),
         ({"uri": "workspace:///nope"}, "Resource not found: workspace:///nope"),
     ],
 )

@@ -13,6 +13,7 @@ import pytest
 from carrel.errors import NotFound
 from carrel.providers.logs import spool
 from tests.logging_project import logs, meta, text, writer
+from tests.owners import give_away
 
 
 def path_of(root: Path, uri: str) -> Path:
@@ -234,13 +235,14 @@ def test_secrets_are_not_written(tmp_path: Path) -> None:
 # Folders of others
 
 
-@pytest.mark.skipif(os.getuid() != 0, reason="only root can give a folder away")
 @pytest.mark.parametrize("place", [".carrel", ".carrel/logs", ".carrel/logs/run"])
-def test_a_folder_of_another_user_is_neither_read_nor_written(tmp_path: Path, place: str) -> None:
+def test_a_folder_of_another_user_is_neither_read_nor_written(
+    tmp_path: Path, place: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
     log = writer(tmp_path)
     log.feed("out", b"theirs\n")
     log.end(0)
-    os.chown(tmp_path / place, 12_345, -1)
+    give_away(tmp_path / place, monkeypatch)
     provider = logs(tmp_path)
 
     assert list(provider.entries()) == []

@@ -30,7 +30,9 @@ def show(choices: Choices) -> None:
             output.print_lines(f"[yellow]![/] {output.escape(note)}")
         program = _program()
         spelled = output.escape(shlex.join(program))
-        output.print_lines("", "[bold]Read it yourself[/]", f"  {spelled} ls", f"  {spelled} cat carrel://guide", "")
+        has_guide = any("carrel" in mounted.provider.schemes for mounted in desk.catalog.mounted)
+        guide = [f"  {spelled} cat carrel://guide"] if has_guide else []
+        output.print_lines("", "[bold]Read it yourself[/]", f"  {spelled} ls", *guide, "")
         output.print_lines("[bold]Give it to an assistant[/]")
         for host, line in connect_lines(program).items():
             output.print_lines(f"  {host + ':':<13}{output.escape(line)}")

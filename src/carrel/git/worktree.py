@@ -27,7 +27,9 @@ MAX_INDEX_BYTES: Final = 64 * 1_048_576
 MAX_RULES_BYTES: Final = 65_536
 MAX_DEPTH: Final = 128
 MAX_NAMES: Final = 100_000
-"""How deep the work tree may be, and how many names a folder may have, to be looked through."""
+MAX_PATH: Final = 4_096
+MAX_AHEAD: Final = 20_000
+"""How deep a tree may be, how many names a folder may have, and how many may be still to look at."""
 
 _FILTERING: Final = ("filter", "ident", "working-tree-encoding")
 """Attributes with which the bytes of a file are not those that git keeps."""
@@ -124,7 +126,10 @@ class WorkTree:
         met = 0
         ahead = [("", root)]
         while ahead:
+            self._deadline.check()  # names are not verified, so a stranger's tree may hold itself
             above, tree = ahead.pop()
+            if len(above) > MAX_PATH or len(ahead) > MAX_AHEAD:
+                raise Unknown("too deep, or too many folders")
             for name, (mode, one) in self._history.tree(tree).items():
                 path = above + os.fsdecode(name)
                 is_folder = mode & _KIND == _FOLDER
