@@ -174,7 +174,8 @@ class Root(Handle):
     `path` is its real path, for logs and aliases only. With `absolute_links` an absolute link whose
     target begins with that path is walked from the root. `use_openat2`: True from the first open,
     False never, None once there were enough opens to pay for loading it. `fast` is that call, where
-    it is in use; else the walk serves. `guard` refuses names; see `Guard`.
+    it is in use; else the walk serves. `guard` refuses names; see `Guard`. With `guards_links_only` it is
+    asked only about names that links lead to: the caller has judged those it asks for.
     """
 
     def __init__(
@@ -184,6 +185,7 @@ class Root(Handle):
         absolute_links: bool = False,
         use_openat2: bool | None = None,
         guard: Guard | None = None,
+        guards_links_only: bool = False,
         handle: int | None = None,
     ) -> None:
         """Open the folder, or take over a handle of it; `folder` is its real path then."""
@@ -198,7 +200,9 @@ class Root(Handle):
         self._folds = True if sys.platform == "darwin" else None
         self.renewals = 0  # how often the folder was deleted and opened anew
         self._guard = guard
-        self._judge = None if guard is None else functools.lru_cache(maxsize=4_096)(functools.partial(_judge, guard))
+        self._judge = None
+        if guard is not None and not guards_links_only:
+            self._judge = functools.lru_cache(maxsize=4_096)(functools.partial(_judge, guard))
 
     def open(self, segments: Sequence[str]) -> Opened:
         """Open a regular file or a folder below the root; without segments, the root itself."""

@@ -133,10 +133,7 @@ class Policy:
 
     def denies(self, segments: Segments, is_folder: bool) -> bool:
         """Return whether the deny-list, or a pattern of the operator's, covers a path."""
-        ground = self.ground(segments[:-1])
-        if ground.verdict.reason == "deny":
-            return True
-        return self._deny.covers(ground.segments, ground.way, segments[-1], is_folder=is_folder)
+        return self._deny.covers_path(segments, is_folder)
 
     def ground(self, folder: Segments) -> Ground:
         """Give what holds in a folder, at most a second old."""
