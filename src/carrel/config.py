@@ -118,11 +118,17 @@ class Config:
         self.sections: dict[str, dict[str, Setting]] = {}
         self.withheld: list[Withheld] = []
         self.places_files: list[PlacesFile] = []
+        self.passed_over: list[str] = []
 
     @property
     def notes(self) -> tuple[str, ...]:
         """Everything that is not in effect, and why."""
-        return (*((_TOO_MUCH,) if self.place.is_too_much else ()), *self.place.passed_over, *map(str, self.withheld))
+        return (
+            *((_TOO_MUCH,) if self.place.is_too_much else ()),
+            *self.place.passed_over,
+            *self.passed_over,
+            *map(str, self.withheld),
+        )
 
     def elsewhere(self) -> list[str]:
         """Return a note for each place near the project whose data is not served here; looked for now."""
@@ -220,11 +226,15 @@ def _take_places_files(config: Config) -> None:
     """Look for other files of the project that name places outside it; what they name counts only with trust."""
     store = TrustStore(config.environment)
     for known in detect.BUILT_IN:
-        values = config.values(known.name)
-        if values.get("enabled") is False:
+        values, server = config.values(known.name), config.values("server")
+        is_left_out = known.name in (server.get("without") or ()) or known.name not in (
+            server.get("only") or [known.name]
+        )
+        if is_left_out or values.get("enabled") is False:
             continue
         project = Project(config.root, config.environment, named=config.named(known.name))
-        file = known.places_file(project, values)
+        file, notes = known.places_file(project, values)
+        config.passed_over.extend(notes)
         if file is None:
             continue
         config.places_files.append(file)

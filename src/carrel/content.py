@@ -6,6 +6,7 @@ for every provider.
 """
 
 from collections.abc import Callable, Sequence
+from sys import getsizeof
 from typing import Final
 
 from carrel.digest import blake2b
@@ -66,13 +67,24 @@ def _etag_of_bytes(data: bytes) -> str:
 
 
 def _keep(content: str | bytes, data: bytes) -> str:
+    """Return the ETag of a content; remember it from the second time on that the very same object is given."""
     etag = blake2b(data, digest_size=_ETAG_BYTES).hexdigest()
-    _etags.put(id(content), (content, etag), _LEAST_WEIGHT + len(data))
+    weight = _LEAST_WEIGHT + getsizeof(content)
+    if _given_once.get(id(content)) is content:
+        _etags.put(id(content), (content, etag), weight)
+    else:
+        _given_once.put(id(content), content, max(weight, _ONCE_BYTES // _ONCE_COUNT))
     return etag
 
 
 _etags: Final[Remembered[int, tuple[str | bytes, str]]] = Remembered(MAX_KEPT_TEXT_BYTES)
 """By the very object: a provider that keeps its content in memory gives the same one each time."""
+
+_ONCE_BYTES: Final = MAX_KEPT_TEXT_BYTES // 2
+_ONCE_COUNT: Final = 32
+_given_once: Final[Remembered[int, str | bytes]] = Remembered(_ONCE_BYTES)
+"""The latest few contents that were given once. Most are made for one answer and never given again; to keep them all
+would fill the memory above with what nobody asks for."""
 
 
 def matches(condition: str, etag: str) -> bool:

@@ -26,6 +26,7 @@ provider is mounted.
     Calling         tools
     Instructing     text for the start of a conversation
     Reporting       what `carrel://health` should know
+    Omitting        what a rule leaves out, and how to change it
     Closing         something to let go of at the end
 
 A provider may be called from several threads at once. A read has no side effects.
@@ -424,6 +425,14 @@ class Reporting(Protocol):
 
     def health(self) -> Meta:
         """Give JSON-ready facts, for people: `problems` is a list of sentences."""
+
+
+@runtime_checkable
+class Omitting(Protocol):
+    """Leaves out by a rule what its user may expect to find."""
+
+    def left_out(self) -> Sequence[str]:
+        """Return a sentence for each rule: how much it leaves out, and the command that changes it."""
 
 
 @runtime_checkable

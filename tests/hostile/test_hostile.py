@@ -14,6 +14,7 @@ from tests.hostile.attacks import ATTACKS
 from tests.hostile.faces import FACES, run
 from tests.hostile.place import CANARY, ESCAPES, MATERIAL, Place, lay_out
 from tests.hostile.repositories import REPOSITORIES
+from tests.hostile.sentinel import Sentinel
 from tests.hostile.talking import patience_s
 from tests.hostile.tracing import is_traced
 
@@ -63,7 +64,14 @@ def test_the_harness_sees_a_file_that_is_opened_outside(place: Place) -> None:
     found = _complaints(place, "print(open('link').read())")
 
     assert f"no_canary_is_seen: terminal: # {CANARY}" in found
-    assert not is_traced() or f"nothing_outside_is_opened: {place.outside}/notes.md" in found
+    assert sys.platform != "linux" or f"nothing_outside_is_opened: {place.outside}/notes.md" in found
+
+
+def test_the_harness_sees_a_file_that_is_opened_outside_where_nothing_can_be_traced(place: Place) -> None:
+    sentinel = Sentinel([place.outside])
+    (place.outside / ".sage/system/stranger.md").read_text()
+
+    assert sys.platform != "linux" or sentinel.opened() == {f"{place.outside}/.sage/system/stranger.md"}
 
 
 def test_the_harness_sees_what_a_terminal_would_obey_and_what_is_a_bug(place: Place) -> None:

@@ -15,6 +15,7 @@ from carrel.desk import open_desk
 from carrel.digest import sha256
 from carrel.errors import ConfigError
 from carrel.trust import TrustStore
+from tests.owners import give_away
 from tests.trusting import trust
 
 
@@ -354,22 +355,6 @@ def test_a_file_of_another_user_is_not_found_upwards(
     loaded = load(project / "mine", home)
 
     assert (loaded.files, loaded.root) == ([], str(project / "mine"))
-
-
-def give_away(path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Make a file another user's, and all else stay this one's."""
-    if os.getuid() == 0:
-        os.chown(path, 65534, 65534, follow_symlinks=False)
-        return
-    given, fstat, lstat = os.lstat(path).st_ino, os.fstat, os.lstat
-
-    def as_other(found: os.stat_result) -> os.stat_result:
-        parts = list(found)
-        parts[4] += found.st_ino == given
-        return os.stat_result(parts)
-
-    monkeypatch.setattr(os, "fstat", lambda one: as_other(fstat(one)))
-    monkeypatch.setattr(os, "lstat", lambda one, **how: as_other(lstat(one, **how)))
 
 
 @pytest.mark.parametrize("name", ["carrel.toml", "pyproject.toml"])

@@ -14,6 +14,7 @@ import pytest
 
 from carrel.git import Git
 from carrel.git import objects as git_objects
+from tests.owners import give_away
 from tests.sage_folder import git, put
 
 
@@ -417,10 +418,9 @@ def test_objects_of_an_alternate_are_unknown(project: Path, tmp_path: Path) -> N
     assert ask(tmp_path / "other").state() is None
 
 
-@pytest.mark.skipif(os.getuid() != 0, reason="only root can give files away")
-def test_a_repository_of_another_user_is_not_read(project: Path) -> None:
+def test_a_repository_of_another_user_is_not_read(project: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     commit(project, "a", "1\n")
-    os.chown(project / ".git", 4_711, 4_711)
+    give_away(project / ".git", monkeypatch)
     assert ask(project).head() == ""
 
 

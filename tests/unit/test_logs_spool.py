@@ -13,6 +13,7 @@ import pytest
 from carrel.errors import NotFound
 from carrel.providers.logs import spool
 from tests.logging_project import logs, meta, text, writer
+from tests.owners import give_away
 
 
 def path_of(root: Path, uri: str) -> Path:
@@ -234,18 +235,9 @@ def test_secrets_are_not_written(tmp_path: Path) -> None:
 # Folders of others
 
 
-def give_away(place: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Let a folder belong to somebody else; where only root can do that, let it look so."""
-    if os.getuid() == 0:
-        os.chown(place, 12_345, -1)
-    else:
-        number = place.stat().st_ino
-        monkeypatch.setattr(spool, "belongs_here", lambda found, *owners: found.st_ino != number)
-
-
 @pytest.mark.parametrize("place", [".carrel", ".carrel/logs", ".carrel/logs/run"])
 def test_a_folder_of_another_user_is_neither_read_nor_written(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, place: str
+    tmp_path: Path, place: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     log = writer(tmp_path)
     log.feed("out", b"theirs\n")

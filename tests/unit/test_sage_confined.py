@@ -7,6 +7,7 @@ import pytest
 
 from carrel.provider import Project
 from carrel.providers.sage import Sage, code
+from tests.owners import give_away
 from tests.sage_folder import open_sage, put, read
 
 SECRET = "the secret itself"
@@ -78,11 +79,10 @@ def test_a_folder_that_a_project_s_own_file_names_stays_in_the_project(tmp_path:
     assert read(open_sage(project, dir="../outside"), "sage://system/a.md") == SECRET
 
 
-@pytest.mark.skipif(os.getuid() != 0, reason="only root can give folders away")
 @pytest.mark.parametrize("place", [".sage", ".sage/system"])
-def test_a_folder_of_another_user_counts_as_absent(tmp_path: Path, place: str) -> None:
+def test_a_folder_of_another_user_counts_as_absent(tmp_path: Path, place: str, monkeypatch: pytest.MonkeyPatch) -> None:
     put(tmp_path / ".sage/system/a.md", SECRET)
-    os.chown(tmp_path / place, 4_711, 4_711)
+    give_away(tmp_path / place, monkeypatch)
     sage = open_sage(tmp_path, tools="write")
     assert SECRET not in everything(sage)
     assert read(sage, "sage://system/a.md") == "File not found: a.md"

@@ -16,6 +16,7 @@ from time import monotonic
 
 import pytest
 
+from carrel.cancellation import Cancellable, Cancelled
 from carrel.cli import main
 from carrel.errors import ProviderError
 from carrel.hurry import Hurrying, TakesAWhile
@@ -25,6 +26,7 @@ from carrel.providers.scopes import store as stores
 from carrel.providers.scopes.faults import ScopeError, StoreFault
 from carrel.providers.scopes.location import DEFAULT, Location
 from carrel.providers.scopes.store import Store
+from tests.owners import give_away
 from tests.scopes_sample import get, plant, planted, provider_in, store_in
 
 SOON_S = 10.0
@@ -127,10 +129,9 @@ def test_a_folder_that_becomes_a_link_is_not_followed(other: Path, tmp_path: Pat
     store.close()
 
 
-@pytest.mark.skipif(os.geteuid() != 0, reason="only the administrator can give files away")
-def test_a_folder_of_another_user_is_refused(tmp_path: Path) -> None:
+def test_a_folder_of_another_user_is_refused(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     planted(tmp_path).close()
-    os.chown(tmp_path / ".carrel", 12_345, 12_345)
+    give_away(tmp_path / ".carrel", monkeypatch)
 
     assert ".carrel belongs to another user" in refusal(tmp_path)
 
@@ -435,6 +436,17 @@ def test_in_a_hurry_a_store_is_first_found_sound_by_a_thread_that_may_wait(tmp_p
         with pytest.raises(TakesAWhile), store.reading() as connection:
             count_for_ever(connection)
         assert get(store, "task-1").title == "Implement API"
+    store.close()
+
+
+def test_a_query_ends_when_nobody_waits_for_it(tmp_path: Path) -> None:
+    planted(tmp_path).close()
+    store = Store(Location(Project(str(tmp_path), {}), DEFAULT, is_named=False), read_s=600.0)
+
+    with Cancellable(lambda: True), pytest.raises(Cancelled), store.reading() as connection:
+        count_for_ever(connection)
+
+    assert get(store, "task-1").title == "Implement API"
     store.close()
 
 

@@ -377,8 +377,8 @@ def test_a_root_and_the_paths_in_it_are_completed(tmp_path: Path) -> None:
             "workspace:///y.bin",
             [
                 "Preset code, in the main root.",
-                "Not served: not an allowed file type (type).",
-                "Choose another preset, or name it in [workspace] allow.",
+                "Not served: not an allowed file type; `carrel config set workspace.preset all` serves it (type).",
+                "Or name it in [workspace] allow.",
             ],
         ),
         (

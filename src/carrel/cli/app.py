@@ -10,7 +10,7 @@ import click
 from carrel.cli import exits
 from carrel.cli.choices import Choices
 from carrel.cli.options import refuse_unused, with_choices, with_server
-from carrel.cli.stderr import say
+from carrel.cli.stderr import say, set_up_logging
 from carrel.version import __version__
 
 _COMPLETION: Final = "_CARREL_COMPLETE"
@@ -273,6 +273,7 @@ def trust(choices: Choices, is_list: bool, revoke: bool) -> None:
 
 def run_app(words: Sequence[str]) -> int:
     """Run a command line; give the exit code."""
+    set_up_logging(is_debug=False)
     if _COMPLETION in os.environ:
         app.main(list(words), prog_name="carrel")
     try:

@@ -12,7 +12,7 @@ from typing import Final
 from carrel.cli import output
 from carrel.cli.choices import Choices
 from carrel.desk import Desk
-from carrel.provider import Reporting
+from carrel.provider import Omitting, Reporting
 
 COUNT_AT_MOST: Final = 10_000
 
@@ -30,20 +30,24 @@ def show(choices: Choices) -> None:
             output.print_lines(f"[yellow]![/] {output.escape(note)}")
         program = _program()
         spelled = output.escape(shlex.join(program))
-        output.print_lines("", "[bold]Read it yourself[/]", f"  {spelled} ls", f"  {spelled} cat carrel://guide", "")
+        has_guide = any("carrel" in mounted.provider.schemes for mounted in desk.catalog.mounted)
+        guide = [f"  {spelled} cat carrel://guide"] if has_guide else []
+        output.print_lines("", "[bold]Read it yourself[/]", f"  {spelled} ls", *guide, "")
         output.print_lines("[bold]Give it to an assistant[/]")
         for host, line in connect_lines(program).items():
             output.print_lines(f"  {host + ':':<13}{output.escape(line)}")
 
 
 def _notes(desk: Desk) -> list[str]:
-    """Return what is not as it should be: of the configuration, and of each provider."""
+    """Return what is not as it should be, or is left out: of the configuration, and of each provider."""
     notes = [*desk.notes, *desk.config.elsewhere()]
     for mounted in desk.catalog.mounted:
         if isinstance(mounted.provider, Reporting):
             problems = mounted.provider.health().get("problems")
             told = problems if isinstance(problems, list | tuple) else ()
             notes += [f"{mounted.provider.name}: {problem}" for problem in told if problem not in desk.notes]
+        if isinstance(mounted.provider, Omitting):
+            notes += [f"{mounted.provider.name}: {told}" for told in mounted.provider.left_out()]
     return notes
 
 

@@ -163,7 +163,9 @@ def _object(text: str, taken: set[str]) -> tuple[str, str, str]:
 def announcement(desk: Desk, *, is_terminal: bool = False) -> list[str]:
     """Say what is served and why, for the person who reads the log."""
     served = [f"{choice.name} ({choice.why})" for choice in desk.choices if choice.state == "served"]
-    lines = [f"carrel: serving {', '.join(served) or 'nothing but the guide'} from {desk.config.root}"]
+    has_guide = any("carrel" in mounted.provider.schemes for mounted in desk.catalog.mounted)
+    nothing = "nothing but the guide" if has_guide else "nothing"
+    lines = [f"carrel: serving {', '.join(served) or nothing} from {desk.config.root}"]
     lines += [f"carrel: {note}" for note in desk.notes]
     if is_terminal:
         lines.append("carrel: this speaks MCP on stdin and stdout, for a program. For a look by eye: carrel ls")

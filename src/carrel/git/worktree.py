@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Final, Literal
 from carrel.git.discovery import DOT_GIT, GitFolder, has, read_config, read_text
 from carrel.git.history import History
 from carrel.git.objects import MAX_OBJECT_BYTES, Deadline, Id, Unknown
-from carrel.patterns import Rules, octets
+from carrel.patterns import Rules, TooManyPatterns, octets
 from carrel.sandbox import Root, SandboxError
 from carrel.value import Value
 
@@ -274,7 +274,10 @@ def _folders_of(paths: Iterable[str]) -> set[str]:
 
 
 def _compiled(text: str) -> Rules:
-    return Rules.of(octets(line.removesuffix("\r")) for line in text.split("\n"))
+    try:
+        return Rules.of(octets(line.removesuffix("\r")) for line in text.split("\n"))
+    except TooManyPatterns:
+        raise Unknown("too many rules") from None
 
 
 def ignores(chain: Chain, name: str, *, is_folder: bool) -> bool:

@@ -13,7 +13,7 @@ from typing import Any, Final
 from carrel.catalog import Catalog
 from carrel.errors import CarrelError
 from carrel.model import Annotations, Resource, Text
-from carrel.provider import Reporting, Route
+from carrel.provider import Omitting, Reporting, Route
 from carrel.routing import Mounted
 from carrel.server_paths import without_paths_within, without_server_paths
 from carrel.value import replace
@@ -99,7 +99,8 @@ class Guide:
         parts = [f"# The desk of {self._title}\n", f"{_overview(self._others())}\n"]
         parts += [self._section(mounted) for mounted in self._others()]
         parts.append(_READING_PARTS)
-        problems = [*self._problems(), *(without_server_paths(note, self._root) for note in self._elsewhere())]
+        elsewhere = [without_server_paths(note, self._root) for note in self._elsewhere()]
+        problems = [*self._problems(), *self._left_out(), *elsewhere]
         if problems:
             parts.append("## Not served\n\n" + "".join(f"- {problem}\n" for problem in problems))
         return Text("\n".join(parts))
@@ -149,6 +150,14 @@ class Guide:
 
     def _told(self, value: object) -> object:
         return without_paths_within(value, self._root)
+
+    def _left_out(self) -> list[str]:
+        return [
+            f"{mounted.provider.name}: {told}"
+            for mounted in self._catalog.visible()
+            if isinstance(mounted.provider, Omitting)
+            for told in mounted.provider.left_out()
+        ]
 
     def _section(self, mounted: Mounted) -> str:
         lines = [f"## `{mounted.provider.schemes[0]}://` {mounted.summary}".rstrip(), ""]

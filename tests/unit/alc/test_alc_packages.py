@@ -6,8 +6,8 @@ from typing import Any
 
 import pytest
 
-from carrel.providers.alc.cache import Patience
 from carrel.providers.alc.hub import origin
+from carrel.providers.alc.patience import Patience
 from tests.unit.alc.homes import CARD, SKETCH, Home, read, refusal
 
 META = "alc://packages/sketch/meta"

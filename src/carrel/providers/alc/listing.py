@@ -7,8 +7,8 @@ from typing import Final
 from carrel.errors import CarrelError
 from carrel.model import Annotations, Resource
 from carrel.providers.alc import uris
-from carrel.providers.alc.cache import Patience
 from carrel.providers.alc.files import FileError, Folder, etag_of, stamp_of
+from carrel.providers.alc.patience import Patience
 from carrel.providers.alc.reading import MIME_TYPES, Found, Reader
 from carrel.providers.alc.uris import PREFIX, RELAX, TYPE_STUBS, EvalIds, Kind, Target, is_eval_id, is_id
 from carrel.sandbox import SandboxError

@@ -10,12 +10,12 @@ from typing import Final
 from carrel.errors import ProviderError, echo
 from carrel.model import Reading, Stored
 from carrel.providers.alc import compact, uris
-from carrel.providers.alc.cache import Patience
 from carrel.providers.alc.cards import Cards, NotToml
 from carrel.providers.alc.files import Absent, Escapes, Failed, FileError, Held, Oversized, Rendering, open_below
 from carrel.providers.alc.hub import Hub
 from carrel.providers.alc.layout import INIT, Layout, Package
 from carrel.providers.alc.packages import Sources, meta_text, narrative
+from carrel.providers.alc.patience import Patience
 from carrel.providers.alc.samples import BadRow, NotFoundYet, PageTooLarge, Samples
 from carrel.providers.alc.sessions import DoesNotFit, window
 from carrel.providers.alc.uris import Kind, Target

@@ -20,6 +20,7 @@ from random import uniform
 from time import monotonic, sleep
 from typing import Final
 
+from carrel.cancellation import check_cancelled
 from carrel.hurry import TakesAWhile, is_hurried, take_a_while
 from carrel.limits import STORE_READ_S, STORE_WRITE_S
 from carrel.private import FILE_MODE
@@ -291,6 +292,7 @@ class Store:
             if opening.is_busy(error):
                 raise ScopeError("BUSY", "Store is busy") from error
             if opening.is_ended(error):
+                check_cancelled()
                 if _is_main_thread() and own and not any(one.deadline.is_over() for one in own):
                     raise KeyboardInterrupt from None  # raised while SQLite worked, which does not pass it on
                 raise StoreFault(f"{self.path}: a query took too long; the store may be damaged") from error
