@@ -42,6 +42,7 @@ WORDS: Final = (
 class Nobody:
     """A call nobody cancels."""
 
+    client = ""
     cancelled = False
 
     def on_cancel(self, stop: Callable[[], None]) -> None:

@@ -22,6 +22,7 @@ class Caller:
         self.told: list[tuple[float, float | None, str | None]] = []
         self._stops: list[Callable[[], None]] = []
         self._lock = threading.Lock()
+        self.client = ""
         self.cancelled = False
 
     def on_cancel(self, stop: Callable[[], None]) -> None:

@@ -32,6 +32,7 @@ LONG = 400
 class Nobody:
     """A call nobody cancels."""
 
+    client = ""
     cancelled = False
 
     def on_cancel(self, stop: object) -> None:

@@ -21,13 +21,21 @@ def _nowhere(_: bytes) -> None:
     """Take what nobody is told."""
 
 
+def _unseen(_: Page) -> None:
+    """Take a page that nobody remembers."""
+
+
 class Job(Value, frozen=True, gc=False):
-    """A call on its way through: with the route it found, its state if it may wait, and where it tells of itself."""
+    """A call on its way through: with the route it found, its state if it may wait, and where it tells of itself.
+
+    `saw` gets the first page of the list, as the client gets it.
+    """
 
     call: methods.Call
     found: Found | None = None
     running: Running | None = None
     send: Send = _nowhere
+    saw: Callable[[Page], None] = _unseen
 
     @property
     def uri(self) -> str | None:
@@ -69,9 +77,13 @@ class Answers:
         if job.call.params.is_fly:
             return self._browse(job)
         limit = self.catalog.page_size
-        is_fly = self._speaks_fly() and not job.call.params.cursor
+        cursor, prefix = job.call.params.cursor, job.call.params.meta.prefix
+        is_fly = self._speaks_fly() and not cursor
         while True:
-            page = self.catalog.page(job.call.params.cursor, limit)
+            if prefix is None and not is_fly:
+                page = self.catalog.page(cursor, limit)
+            else:
+                page = self.catalog.whole_page(cursor, limit, prefix or "")
             if is_fly:
                 total = sum(1 for _ in self.catalog.entries())
                 result = results.fly_list_result(page, total, 0, limit, job.call.era)
@@ -79,13 +91,15 @@ class Answers:
                 result = self._spelled(page, job.call)
             encoded = jsonrpc.answer(job.call.id, result)
             if len(encoded) <= self.catalog.max_bytes or len(page.entries) <= 1:
+                if not cursor and prefix is None:
+                    job.saw(page)
                 return encoded
             limit = len(page.entries) // 2
 
     def _spelled(self, page: Page, call: methods.Call) -> object:
         """Spell a page of the list; the first one, while it is as it was the last time, is not spelled again."""
-        if call.params.cursor:
-            return results.list_result(page, call.era)
+        if call.params.cursor or call.params.meta.prefix is not None:
+            return results.list_result(page, call.era, is_brief=call.params.meta.prefix is None)
         known = self._first_pages.get(call.era)
         if known is not None and known[0] == page:
             return known[1]

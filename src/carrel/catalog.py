@@ -5,12 +5,13 @@ the size of one message. `listing` has the list, `routing` the way to a URI.
 """
 
 import os
+import sys
 import threading
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from functools import partial
 from time import sleep
 
-from carrel import browsing, content, permissions
+from carrel import browsing, content, permissions, shortlist
 from carrel.cursor import unseal
 from carrel.errors import BadArgument, ConfigError, echo
 from carrel.hurry import take_a_while
@@ -32,12 +33,22 @@ from carrel.model import (
 )
 from carrel.provider import Call, Closing, Fingerprinting, Given, Instructing, Provider, Rerouting
 from carrel.routing import RANGE_NAMES, Clash, Found, Mounted, Routes
-from carrel.value import replace
+from carrel.shortlist import Chosen, Shortlist
+from carrel.template import UriTemplate
+from carrel.uri import with_query
+from carrel.value import Value, replace
 
 _TRIES = 3
 """How often a source that changes while it is read is read, before that is told instead."""
 _PAUSE_S = 0.005
 """Time for a writer to finish, before the last try."""
+
+
+class Part(Value, frozen=True):
+    """How much of a text is wanted at most, in bytes, and which lines of it, as `10-50`; without `lines`, all."""
+
+    most: int
+    lines: str = ""
 
 
 class Catalog:
@@ -49,8 +60,11 @@ class Catalog:
         *,
         page_size: int = PAGE_SIZE,
         max_bytes: int = MAX_MESSAGE_BYTES,
+        max_listed: int = 0,
     ) -> None:
+        """Make it. `max_listed` bounds the list that clients are sent; 0 is no bound."""
         self.page_size = page_size
+        self.max_listed = max_listed
         self.max_bytes = max_bytes
         self.mounted: tuple[Mounted, ...] = ()
         self.is_remote = False
@@ -118,12 +132,30 @@ class Catalog:
     # Listing
 
     def page(self, cursor: str | None = None, limit: int | None = None) -> Page:
-        """Give one page of the list, from the start or from where the cursor points."""
+        """Return one page of the list that clients are sent: the most useful entries, where there is a bound.
+
+        A cursor goes on in the list that it was made for.
+        """
+        if self.max_listed and not cursor:
+            return self._shortlist().page((), self.page_size if limit is None else limit)
+        return self.whole_page(cursor, limit)
+
+    def whole_page(self, cursor: str | None = None, limit: int | None = None, prefix: str = "") -> Page:
+        """Return one page of everything whose URI begins with `prefix`, whatever the bound."""
         wanted = self.page_size if limit is None else limit
         parts = unseal(cursor) if cursor else ()
         if parts and parts[0] == browsing.SECTION:
             return browsing.go_on(self.visible(), parts, wanted)
-        return self._list.page(parts, wanted)
+        if parts and parts[0] == shortlist.KIND:
+            return self._shortlist().page(parts, wanted)
+        return self._list.page(parts, wanted, prefix)
+
+    def chosen(self) -> Chosen:
+        """Return the list that clients are sent, and whether it is everything."""
+        return self._shortlist().chosen() if self.max_listed else Chosen(tuple(self.entries()), is_whole=True)
+
+    def _shortlist(self) -> Shortlist:
+        return Shortlist(self._list, self.max_listed or sys.maxsize)
 
     def browse(self, asked: browsing.Asked) -> browsing.Browsed:
         """Give a page in Fly's way: files and logs only, numbered, with a total."""
@@ -152,9 +184,15 @@ class Catalog:
         """Read a URI: whole or the range asked for; `unchanged` if the condition names its ETag."""
         return self.read_found(self.find(uri), uri, wanted, condition)
 
-    def read_part(self, uri: str, wanted: Range | None, most: int) -> Reading:
-        """Read a URI, but of one item at most so many bytes, however much is asked for."""
-        return self.read_found(self.find(uri), uri, wanted, most=most)
+    def read_part(self, uri: str, wanted: Range | None, part: Part) -> Reading:
+        """Read a URI; of one item at most a part, which ends at a line if it can and says which lines it holds."""
+        found = self.find(uri)
+        if not part.lines or found.route is None:
+            return self.read_found(found, uri, wanted, part=part)
+        if "lines" not in UriTemplate(found.route.template).query_variables:
+            return self.read_found(found, uri, wanted, part=part)
+        asked = with_query(uri, lines=part.lines)
+        return self.read_found(self.find(asked), asked, wanted, part=replace(part, lines=""))
 
     def read_found(
         self,
@@ -163,7 +201,7 @@ class Catalog:
         wanted: Range | None = None,
         condition: str | None = None,
         *,
-        most: int | None = None,
+        part: Part | None = None,
     ) -> Reading:
         """Read what `find` found."""
         if found.query_range:
@@ -171,17 +209,17 @@ class Catalog:
         elif wanted is not None and not RANGE_NAMES.isdisjoint(found.variables):
             raise content.cut_twice(uri)
         given = found.read(condition)
-        if type(given) is Text and wanted is None and condition is None and most is None:
+        if type(given) is Text and wanted is None and condition is None and part is None:
             # What most reads are: nothing to close, nothing that can move.
             item = content.whole(given, uri, self.max_bytes)
             return Reading((item,), mime_type=_mime_type(found), etag=content.etag_of((given,)))
-        reading, has_moved = self._read_once(found, given, uri, wanted, condition, most=most)
+        reading, has_moved = self._read_once(found, given, uri, wanted, condition, part=part)
         tries = 1
         while has_moved and tries < _TRIES:
             if tries > 1:  # somebody is writing it
                 take_a_while()
                 sleep(_PAUSE_S)
-            reading, has_moved = self._read_once(found, found.read(condition), uri, wanted, condition, most=most)
+            reading, has_moved = self._read_once(found, found.read(condition), uri, wanted, condition, part=part)
             tries += 1
         if not has_moved:
             return reading
@@ -221,10 +259,10 @@ class Catalog:
         wanted: Range | None,
         condition: str | None,
         *,
-        most: int | None,
+        part: Part | None,
     ) -> tuple[Reading, bool]:
         """Finish what was given, and tell whether its source moved meanwhile."""
-        is_whole = wanted is None and condition is None and most is None
+        is_whole = wanted is None and condition is None and part is None
         if is_whole and type(given) is Reading and given.range is None and given.etag:
             items = given.items
             if len(items) == 1 and type(items[0]) is Stored:
@@ -233,8 +271,11 @@ class Catalog:
         sources = [item.source for item in reading.items if isinstance(item, Stored)]
         try:
             wanted = _one_of(wanted, reading.range, uri)
-            if most is not None and len(reading.items) == 1 and not reading.is_folder:
-                item, wanted = content.shorten(reading.items[0], wanted, most)
+            if part is not None and len(reading.items) == 1 and not reading.is_folder:
+                if part.lines and reading.error is None:
+                    asked = content.range_of_lines(reading.items[0], part.lines, uri, self.max_bytes)
+                    wanted = _one_of(wanted, asked, uri)
+                item, wanted = content.shorten(reading.items[0], wanted, part.most)
                 reading = replace(reading, items=(item,))
             finished = self._finish(reading, uri, wanted, condition, found)
             has_moved = False

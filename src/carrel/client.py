@@ -165,14 +165,18 @@ class Client:
         """Give one page of the list."""
         return answers.page(self._ask("resources/list", asking.listing(cursor)))
 
-    def resources(self) -> Iterator[Resource]:
-        """Yield the whole list, page after page; a cursor seen twice ends it."""
+    def resources(self, prefix: str | None = None) -> Iterator[Resource]:
+        """Yield the list, page after page; a cursor seen twice ends it.
+
+        A Carrel lists the most useful entries. With a prefix, and be it empty, everything that begins with it.
+        """
 
         def decode(result: answers.Result) -> tuple[tuple[Resource, ...], str | None]:
             page = answers.page(result)
             return page.entries, page.next_cursor
 
-        return self._pages("resources/list", decode)
+        entries = self._pages("resources/list", decode, prefix)
+        return entries if not prefix else (entry for entry in entries if entry.uri.startswith(prefix))
 
     def template_page(self, cursor: str | None = None) -> tuple[tuple[Template, ...], str | None]:
         """Give one page of the templates, and the cursor of the next."""
@@ -269,12 +273,15 @@ class Client:
         return self._peer.request(method, spelled, self.timeout_s, on_progress=on_progress)
 
     def _pages(
-        self, method: str, decode: Callable[[answers.Result], tuple[tuple[_Entry, ...], str | None]]
+        self,
+        method: str,
+        decode: Callable[[answers.Result], tuple[tuple[_Entry, ...], str | None]],
+        prefix: str | None = None,
     ) -> Iterator[_Entry]:
         cursor = None
         seen: set[str] = set()
         while len(seen) < MAX_PAGES:
-            entries, cursor = decode(self._ask(method, asking.listing(cursor)))
+            entries, cursor = decode(self._ask(method, asking.listing(cursor, prefix)))
             yield from entries
             if cursor is None or cursor in seen:
                 return

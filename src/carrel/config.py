@@ -13,7 +13,7 @@ from typing import Any, Final, Literal
 
 from carrel import detect, finding, settings
 from carrel.errors import ConfigError
-from carrel.limits import MAX_MESSAGE_BYTES, PAGE_SIZE
+from carrel.limits import MAX_LISTED, MAX_MESSAGE_BYTES, PAGE_SIZE
 from carrel.printable import printable_line
 from carrel.provider import OUTSIDE, PlacesFile, Project
 from carrel.sandbox import is_inside
@@ -45,6 +45,7 @@ class ServerSettings:
         self,
         max_message_mb: float = MAX_MESSAGE_BYTES / MEGABYTE,
         page_size: int = PAGE_SIZE,
+        max_listed: int = MAX_LISTED,
         mirror: bool = True,
         only: list[str] | None = None,
         without: list[str] | None = None,
@@ -53,7 +54,10 @@ class ServerSettings:
             raise ConfigError(f"[server] max_message_mb: expected a number from 0.1 to 1024, got {max_message_mb}")
         if not 1 <= page_size <= 100_000:
             raise ConfigError(f"[server] page_size: expected a whole number from 1 to 100000, got {page_size}")
+        if not 0 <= max_listed <= 1_000_000:
+            raise ConfigError(f"[server] max_listed: expected a whole number from 0 to 1000000, got {max_listed}")
         self.max_bytes = int(max_message_mb * MEGABYTE)
+        self.max_listed = max_listed
         self.page_size = page_size
         self.mirror = mirror
         self.only = None if only is None else tuple(only)

@@ -9,6 +9,7 @@ from collections.abc import Callable, Sequence
 from sys import getsizeof
 from typing import Final
 
+from carrel import lines
 from carrel.digest import blake2b
 from carrel.errors import BadArgument, TooLarge, echo
 from carrel.limits import MAX_KEPT_TEXT_BYTES
@@ -126,13 +127,29 @@ def cut(item: Item, wanted: Range, uri: str, limit: int) -> Text | Blob:
 
 
 def shorten(item: Item, wanted: Range | None, most: int) -> tuple[Item, Range]:
-    """Shorten what is asked for to so many bytes; what the item calls the next part is not next if that leaves any."""
+    """Shorten what is asked for to `most` bytes, at the end of a line if there is one, and tell which lines it holds.
+
+    What the item calls the next part is not next if anything is left out.
+    """
+    source, encoding = _source_of(item)
     asked = wanted or Range()
-    left = _source_of(item)[0].size - asked.start
-    if min(left, left if asked.length is None else asked.length) <= most:
-        return item, Range(asked.start, most if asked.length is None else asked.length)
-    meta = {name: value for name, value in (item.meta or {}).items() if name != _NEXT}
-    return replace(item, meta=meta), Range(asked.start, most)
+    left = max(0, source.size - asked.start)
+    length = left if asked.length is None else min(left, asked.length)
+    meta = dict(item.meta or {})
+    if length > most:
+        meta.pop(_NEXT, None)
+        length = _whole_lines(source, encoding, asked.start, most)
+    meta.update(lines.told(source, encoding, _boundary(source, encoding, asked.start), asked.start + length))
+    return replace(item, meta=meta), Range(asked.start, length)
+
+
+def _whole_lines(source: Source, encoding: Encoding, start: int, most: int) -> int:
+    """Return how many of the bytes from `start` on are whole lines; all of them where no line ends."""
+    if encoding == "binary":
+        return most
+    begin = _boundary(source, encoding, start)
+    end = lines.last_end(source.read(begin, max(0, start + most - begin)), encoding)
+    return begin - start + end if end else most
 
 
 def _following(uri: str, start: int, length: int) -> str | None:
@@ -227,6 +244,17 @@ def parse_number(name: str, value: str) -> int:
         return int(value)
     message = f"Invalid parameter: {name}={echo(value)} (expected a whole number, 0 or more)"
     raise BadArgument(message, data={"parameter": name})
+
+
+def range_of_lines(item: Item, text: str, uri: str, limit: int) -> Range:
+    """Return the bytes of some lines of an item, such as `10-50`, for providers that know no lines."""
+    source, encoding = _source_of(item)
+    if encoding == "binary":
+        raise BadArgument("Invalid parameter: lines (only text has lines)", uri=uri, data={"parameter": "lines"})
+    if source.size > limit:
+        raise too_large(uri, source.size, limit)
+    start, end = lines.find(source.read(0, source.size), encoding, *lines.parse(text))
+    return Range(start, end - start)
 
 
 class _Memory:

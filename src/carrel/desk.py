@@ -60,7 +60,7 @@ def open_desk(config: Config, patience_s: float = FIRST_ANSWER_S, *, waits_for_a
 def _open(config: Config, patience_s: float, *, waits_for_all: bool) -> Desk:
     chosen = ServerSettings(**config.values("server"))
     _check_names(chosen, guests.names(config))
-    catalog = Catalog(page_size=chosen.page_size, max_bytes=chosen.max_bytes)
+    catalog = Catalog(page_size=chosen.page_size, max_bytes=chosen.max_bytes, max_listed=chosen.max_listed)
     notes = config.notes
     choices: list[Choice] = []
     providers: list[Provider] = []

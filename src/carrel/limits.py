@@ -11,6 +11,9 @@ MAX_QUERY_PAIRS: Final = 64
 PAGE_SIZE: Final = 1_000
 """Entries in one page of a list. Some hosts see only the first page, so it is generous."""
 
+MAX_LISTED: Final = 1_000
+"""Entries of the list that clients are sent, in all: one host drops lists of more than 2,048, another of 20 pages."""
+
 MAX_MESSAGE_BYTES: Final = 2 * 1024 * 1024
 """One message, either way: `--max-message-mb` 2, the default of the Fly documents."""
 
@@ -31,8 +34,7 @@ MAX_SUBSCRIBED_URIS: Final = 1_024
 """URIs in one subscription; bounds what a slow reader can have pending."""
 
 UPDATES_PER_SECOND: Final = 5
-LIST_CHANGES_PER_SECOND: Final = 1
-"""Notifications one subscriber gets of one thing; bursts are folded, the last is told."""
+"""Notifications one subscriber gets of one URI; bursts are folded, the last is told. Lists: `Traits.list_pause_s`."""
 
 REQUEST_DEADLINE_S: Final = 30.0
 """Time any request has. Hosts give up after 60 s; a provider's own deadline is shorter."""

@@ -1,12 +1,13 @@
-"""The list of all resources: one order, in pages.
+"""The list of all resources, whole or by the beginning of their URIs: one order, in pages.
 
 It is a sequence of sections: front entries, then provider by provider. A cursor names a
 section and the key of the last entry, so entries may come and go between pages without one
-being repeated or skipped.
+being repeated or skipped. What hosts are sent is shorter: `shortlist`.
 """
 
 import logging
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator, Sequence
+from functools import partial
 from itertools import islice
 from typing import Final
 
@@ -16,6 +17,7 @@ from carrel.cursor import seal
 from carrel.errors import BadCursor, ProviderError
 from carrel.limits import LIST_TTL_MS
 from carrel.model import Page, Resource, Template
+from carrel.provider import Browsing, Share
 from carrel.routing import Mounted, Routes
 from carrel.value import Value
 
@@ -42,26 +44,45 @@ class Listing:
         self._mounted = mounted
         self._routes = routes
 
-    def page(self, parts: tuple[str, ...], wanted: int) -> Page:
-        """Give one page, from the start or from the place that the parts of a cursor name."""
+    def page(self, parts: tuple[str, ...], wanted: int, prefix: str = "") -> Page:
+        """Return one page of what begins with `prefix`; a cursor's parts say where to go on, and with which prefix."""
+        kind, name, key, prefix = self._place(parts, prefix)
         entries: list[Resource] = []
         last = None
-        for section in self._sections(*self._place(parts)):
+        for section in self._sections(kind, name, key, prefix):
             entries += islice(section.entries, wanted + 1 - len(entries))
             last = section if last is None and len(entries) >= wanted else last
             if len(entries) > wanted:
                 break
-        is_starting = any(mounted.starting is not None and mounted.starting.is_starting for mounted in self._mounted)
-        ttl_ms = 0 if is_starting else LIST_TTL_MS
         if last is None or len(entries) <= wanted:
-            return Page(tuple(entries), ttl_ms=ttl_ms)
+            return Page(tuple(entries), ttl_ms=self.ttl_ms())
         shown = tuple(entries[:wanted])
-        next_cursor = seal(last.kind, last.mounted.provider.name, last.mounted.key(shown[-1]))
-        return Page(shown, next_cursor, ttl_ms=ttl_ms)
+        place = (last.kind, last.mounted.provider.name, last.mounted.key(shown[-1]))
+        return Page(shown, seal(*place, *([prefix] if prefix else [])), ttl_ms=self.ttl_ms())
+
+    def ttl_ms(self) -> int:
+        """Return how long a list holds: not at all while a provider is still starting."""
+        is_starting = any(mounted.starting is not None and mounted.starting.is_starting for mounted in self._mounted)
+        return 0 if is_starting else LIST_TTL_MS
+
+    def shares(self) -> Iterator[tuple[Mounted, Share]]:
+        """Yield the shares of every provider the caller may see, in the order of the providers."""
+        for mounted in self.visible():
+            shares: Sequence[Share] = ()
+            try:
+                with Contained(f"the list of {mounted.provider.name}"):
+                    shares = mounted.shares()
+            except ProviderError as error:
+                log.warning("%s has no list: %s", mounted.provider.name, error.message)
+            yield from ((mounted, share) for share in shares)
+
+    def permitted(self, mounted: Mounted, entries: Callable[[], Iterator[Resource]]) -> Iterator[Resource]:
+        """Yield the entries that the caller may read and that no other provider keeps; a fault ends them."""
+        return _permitted(self._own(mounted, entries))
 
     def entries(self, scheme: str | None = None) -> Iterator[Resource]:
         """Yield the whole list, or one provider's part of it."""
-        for section in self._sections(*_START):
+        for section in self._sections(*_START, ""):
             if scheme is None or scheme in section.mounted.provider.schemes:
                 yield from section.entries
 
@@ -83,26 +104,33 @@ class Listing:
             return self._mounted
         return tuple(mounted for mounted in self._mounted if permissions.may_see(mounted.provider.schemes))
 
-    def _place(self, parts: tuple[str, ...]) -> tuple[str, str, str]:
+    def _place(self, parts: tuple[str, ...], prefix: str) -> tuple[str, str, str, str]:
         match parts:
             case ():
-                return _START
-            case (kind, name, key) if kind in (_FRONT, _MAIN) and (not name or self._is_mounted(name)):
-                return kind, name, key
+                return *_START, prefix
+            case (kind, name, key, *rest) if kind in (_FRONT, _MAIN) and len(rest) <= 1:
+                if name:
+                    self.number_of(name)
+                return kind, name, key, "".join(rest)
         raise BadCursor
 
-    def _is_mounted(self, name: str) -> bool:
-        return any(mounted.provider.name == name for mounted in self._mounted)
+    def number_of(self, name: str) -> int:
+        """Return which provider in order has this name, or raise BadCursor if none has."""
+        for number, mounted in enumerate(self._mounted):
+            if mounted.provider.name == name:
+                return number
+        raise BadCursor
 
-    def _sections(self, kind: str, name: str, key: str) -> Iterator[Section]:
+    def _sections(self, kind: str, name: str, key: str, prefix: str) -> Iterator[Section]:
         """Give what whoever asks may see, from a place on: the provider's section there, then all that follow."""
         if kind == _FRONT:
             for mounted, after in self._from(name, key):
                 if mounted.fronting is not None:
-                    yield Section(_FRONT, mounted, _permitted(_front(mounted, after)))
+                    entries = (entry for entry in _front(mounted, after) if entry.uri.startswith(prefix))
+                    yield Section(_FRONT, mounted, _permitted(entries))
             name, key = "", ""
         for mounted, after in self._from(name, key):
-            yield Section(_MAIN, mounted, _permitted(self._walk(mounted, after)))
+            yield Section(_MAIN, mounted, _permitted(self._own(mounted, partial(_entries, mounted, after, prefix))))
 
     def _from(self, name: str, key: str) -> Iterator[tuple[Mounted, str]]:
         """Give the providers from the named one on, with the key each is to start after."""
@@ -114,18 +142,33 @@ class Listing:
             if reached and mounted in visible:
                 yield mounted, key if is_first else ""
 
-    def _walk(self, mounted: Mounted, after: str) -> Iterator[Resource]:
-        """Yield the entries of a provider, but for those that are another's; a fault costs only what would follow."""
+    def _own(self, mounted: Mounted, entries: Callable[[], Iterator[Resource]]) -> Iterator[Resource]:
+        """Yield a provider's entries, but for those that another one keeps; a fault costs only what would follow."""
         try:
             with Contained(f"the list of {mounted.provider.name}"):
                 if self._routes.has_clashes:
-                    for entry in mounted.provider.entries(after):
+                    for entry in entries():
                         if not self._routes.has_lost(mounted, entry.uri):
                             yield entry
                 else:
-                    yield from mounted.provider.entries(after)
+                    yield from entries()
         except ProviderError as error:
             log.warning("the list of %s is cut short: %s", mounted.provider.name, error.message)
+
+
+def _entries(mounted: Mounted, after: str, prefix: str) -> Iterator[Resource]:
+    """Yield the entries whose URI begins with a prefix; only a provider that can look there directly skips the rest."""
+    if not prefix:
+        yield from mounted.provider.entries(after)
+    elif isinstance(mounted.provider, Browsing):
+        if any(_may_hold(scheme, prefix) for scheme in mounted.provider.schemes):
+            yield from mounted.provider.browse(None, prefix, after)
+    else:
+        yield from (entry for entry in mounted.provider.entries(after) if entry.uri.startswith(prefix))
+
+
+def _may_hold(scheme: str, prefix: str) -> bool:
+    return prefix.startswith(f"{scheme}:") or f"{scheme}:".startswith(prefix)
 
 
 def _front(mounted: Mounted, after: str) -> Iterator[Resource]:

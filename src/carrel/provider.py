@@ -7,6 +7,7 @@ provider is mounted.
     Provider        routes and sorted entries (required)
     Fronting        a few entries that stand before everybody else's
     Ordering        entries in another order than their URIs'
+    Ranking         which entries come first where not all of them fit
     Catching        a better answer than "not found" for URIs of its schemes no route matches
     Claiming        single URIs of its own, which come before every template
     Rerouting       routes or claims that change while it is mounted
@@ -33,6 +34,7 @@ A provider may be called from several threads at once. A read has no side effect
 """
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from enum import IntEnum
 from math import inf
 from os.path import basename
 from typing import Final, Literal, NewType, Protocol, runtime_checkable
@@ -177,6 +179,8 @@ class Traits:
     """Whether it has tools here, if it is `Calling`."""
     completes: bool = True
     """Whether it has completions here, if it is `Completing`."""
+    list_pause_s: float = 1.0
+    """The least time between two notifications that its part of the list changed."""
     poll_seconds: float | None = None
     """In which interval it is asked for fingerprints, where that is not the usual one."""
     speaks_fly: bool = False
@@ -232,6 +236,43 @@ class Ordering(Protocol):
 
     def key(self, entry: Resource) -> str:
         """Give the entry's place, made from the entry alone; `entries` is sorted by it."""
+
+
+class Rank(IntEnum):
+    """The order of entries in a list that cannot hold all of them: first what a host cannot get by itself."""
+
+    FRONT = 0
+    DOCUMENTS = 1
+    MEMORY = 2
+    TASKS = 3
+    LOGS = 4
+    PACKAGES = 5
+    OTHERS = 6
+    FILES = 7
+
+
+class Share(Value, frozen=True):
+    """Some of a provider's entries, the most useful first.
+
+    `key` gives an entry's place, made from the entry alone; `entries` is sorted by it. The first
+    `promised` entries are listed whatever else there is.
+    """
+
+    rank: Rank
+    entries: Callable[[], Iterator[Resource]]
+    key: Callable[[Resource], str]
+    promised: int = 0
+
+
+@runtime_checkable
+class Ranking(Protocol):
+    """Knows which of its entries come first where not all of them fit.
+
+    A provider without this facet has two shares: its front, which is promised, and the rest with `Rank.OTHERS`.
+    """
+
+    def shares(self) -> Sequence[Share]:
+        """Return shares that together hold each entry once; within one rank, keys rise from share to share."""
 
 
 @runtime_checkable
@@ -388,6 +429,10 @@ class Tracing(Protocol):
 
 class Call(Protocol):
     """A running tool call, as the tool sees it."""
+
+    @property
+    def client(self) -> str:
+        """The name that the calling program gave itself; empty if it gave none."""
 
     @property
     def cancelled(self) -> bool:

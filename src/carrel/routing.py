@@ -6,7 +6,7 @@ unless somebody who claims none serves them already: then they stay his.
 What no route matches goes, as sent, to the `unmatched` of the provider that owns the scheme.
 """
 
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Final
 
 from carrel.boundary import attempt
@@ -26,9 +26,12 @@ from carrel.provider import (
     Given,
     Ordering,
     Provider,
+    Rank,
+    Ranking,
     Referring,
     Refusing,
     Route,
+    Share,
     Starting,
     Traits,
 )
@@ -57,6 +60,7 @@ class Mounted(Traits):
         "fronting",
         "ordering",
         "provider",
+        "ranking",
         "routes",
         "starting",
     )
@@ -75,6 +79,7 @@ class Mounted(Traits):
         self.starting = provider if isinstance(provider, Starting) else None
         self.fronting = provider if isinstance(provider, Fronting) else None
         self.ordering = provider if isinstance(provider, Ordering) else None
+        self.ranking = provider if isinstance(provider, Ranking) else None
         self.describing = provider if isinstance(provider, Describing) else None
         self.catching = provider if isinstance(provider, Catching) else None
         self.conditioning = provider if isinstance(provider, Conditioning) else None
@@ -90,6 +95,16 @@ class Mounted(Traits):
         if self.fronting is not None:
             yield from self.fronting.front()
         yield from self.provider.entries()
+
+    def shares(self) -> Sequence[Share]:
+        """Return the entries in shares, for a list that cannot hold all of them."""
+        if self.ranking is not None:
+            return self.ranking.shares()
+        rest = Share(Rank.OTHERS, self.provider.entries, self.key)
+        if self.fronting is None:
+            return (rest,)
+        front = self.fronting.front()
+        return Share(Rank.FRONT, lambda: iter(front), self.key, promised=len(front)), rest
 
     def templates(self) -> Iterable[Template]:
         """Give what clients are told of the routes that have variables."""

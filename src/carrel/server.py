@@ -23,12 +23,14 @@ from carrel.content import too_large
 from carrel.errors import ProtocolError, ProviderError, RequestError, TooLarge
 from carrel.hurry import TakesAWhile, is_on_event_loop
 from carrel.limits import MAX_BATCH, MAX_SUBSCRIBED_URIS, OPENING_DEADLINE_S
+from carrel.model import Page
 from carrel.permissions import EVERYTHING, Access, ActingAs
 from carrel.protocol import eras, failures, jsonrpc, methods, results
 from carrel.protocol.eras import Era
 from carrel.protocol.framing import OverLong
 from carrel.protocol.jsonrpc import Key, Message, Response
 from carrel.routing import Found
+from carrel.surveys import token_of
 from carrel.telling import News
 from carrel.value import replace
 from carrel.watch import LIST, Subscription, Watcher
@@ -126,6 +128,7 @@ class Connection:
         self._access = access
         self._allowance = allowance
         self._version: str | None = None
+        self._client = ""
         self._running: dict[Key, Running] = {}
         self._inline: dict[Key, methods.Call] = {}
         self._overtaken: dict[Key, Running] = {}
@@ -134,7 +137,7 @@ class Connection:
         self._listens: dict[Key, tuple[bytes, Subscription]] = {}
         self._subscription: Subscription | None = None
         self._opening = threading.Lock()
-        self._has_listed = False
+        self._seen: Page | None = None
         self._is_closed = False
 
     def accept(self, line: bytes | OverLong) -> bytes | Work | None:
@@ -222,7 +225,8 @@ class Connection:
                 owner, is_patient = attempt(call.method, self._asked, call, found)
             except (RequestError, ProviderError, ProtocolError) as error:
                 return self._fail(Job(call), error)
-        running = Running(lambda: self._running.pop(call.key, None), _progress_of(call, send))
+        client = methods.client_name(call.params.meta.client_info) or self._client
+        running = Running(lambda: self._running.pop(call.key, None), _progress_of(call, send), client)
         self._running[call.key] = running
         job = Job(call, found, running, send)
         return self._work(job, running, lambda: self._run_aside(job), owner=owner, is_patient=is_patient)
@@ -348,7 +352,8 @@ class Connection:
     def _run(self, job: Job) -> bytes | None:
         """Answer a call for whoever acts, whatever becomes of it."""
         method = job.call.method
-        self._has_listed = self._has_listed or method == "resources/list"
+        if method == "resources/list" and self._subscription is None:
+            job = replace(job, saw=self._see)
         shared = self._server.answers.by_method.get(method)
         try:
             encoded = attempt(method, _OWN[method], self, job) if shared is None else attempt(method, shared, job)
@@ -425,6 +430,7 @@ class Connection:
 
     def _initialize(self, job: Job) -> bytes:
         self._version = eras.negotiate(job.call.params.protocol_version)
+        self._client = methods.client_name(job.call.params.client_info)
         result = results.initialize_result(self._version, self._server.declared, self._catalog.instructions())
         return jsonrpc.answer(job.call.id, result)
 
@@ -477,6 +483,10 @@ class Connection:
         """Give the one subscription of a legacy client: its URIs, and the lists."""
         return self._subscription or self._open_subscription()
 
+    def _see(self, page: Page) -> None:
+        """Remember what a client saw of the list that is not told of changes yet."""
+        self._seen = page
+
     def _open_subscription(self) -> Subscription:
         # Without the lock: providers are asked, and `close` must not wait for them.
         news = News(self._catalog, self._access, self._send, lists=True, tools=self._catalog.calls)
@@ -487,8 +497,8 @@ class Connection:
             kept: Subscription | None = self._subscription
         if kept is not made:
             made.close()
-        elif self._has_listed:
-            # The client did not wait for us: what changed since then nobody knows.
+        elif self._seen is not None and not _is_list(self._seen, made.listed):
+            # The client did not wait for us, and what it saw is no longer the list.
             news(LIST)
         if kept is None:
             raise ProviderError("The conversation has ended", word="unavailable")
@@ -513,6 +523,11 @@ def _group(call: methods.Call) -> str:
     """Return which calls wait for the same provider as this one, as far as that is known without asking anybody."""
     uri: str | None = getattr(call.params, "uri", None)
     return f"{call.method} {uri.partition(':')[0].lower()}" if uri else call.method
+
+
+def _is_list(page: Page, token: str) -> bool:
+    """Return whether a page is the whole list of which this is the token."""
+    return page.next_cursor is None and token_of(page.entries) == token
 
 
 def _progress_of(call: methods.Call, send: Send) -> TellProgress | None:

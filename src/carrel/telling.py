@@ -7,6 +7,7 @@ from carrel.errors import ProtocolError, ProviderError, RequestError
 from carrel.permissions import Access, ActingAs
 from carrel.protocol import results
 from carrel.protocol.jsonrpc import Key
+from carrel.watch import LIST, UNCHANGED_LIST
 
 
 class News:
@@ -27,10 +28,10 @@ class News:
         self._tools = self._names() if tools else None
 
     def __call__(self, what: str) -> None:
-        """Tell of a URI or, where there is none, of the list."""
-        if what or self._lists:
+        """Tell of a URI, or of the list; the tools may be others even where the list is not."""
+        if what != UNCHANGED_LIST and (what or self._lists):
             self._send(results.changed(what, self._key))
-        if not what and self._tools is not None:
+        if what in (LIST, UNCHANGED_LIST) and self._tools is not None:
             before, self._tools = self._tools, self._names()
             if self._tools != before:
                 self._send(results.tools_changed(self._key))

@@ -18,10 +18,10 @@ from carrel.boundary import attempt
 from carrel.catalog import Catalog
 from carrel.errors import CarrelError, ProviderError
 from carrel.interests import UNSEEN, Interests, places_of
-from carrel.limits import LIST_CHANGES_PER_SECOND, SHUTDOWN_GRACE_S, UPDATES_PER_SECOND
-from carrel.provider import Following, Provider, Watching
+from carrel.limits import SHUTDOWN_GRACE_S, UPDATES_PER_SECOND
+from carrel.provider import Following, Provider, Traits, Watching
 from carrel.routing import Mounted
-from carrel.surveys import Surveys
+from carrel.surveys import Listed, Surveys
 
 log = logging.getLogger(__name__)
 
@@ -31,9 +31,11 @@ EVENT_S: Final = 0.3
 """How long the event of a change that was already seen may still be on its way."""
 LIST: Final = ""
 """What stands for the list where a URI stands for a resource."""
+UNCHANGED_LIST: Final = "\0"
+"""What is told where a provider's part of the list changed, but not the list that clients are sent."""
 
 Tell = Callable[[str], None]
-"""Called with the URI as it was subscribed, or with LIST; from the watcher's thread."""
+"""Called with the URI as it was subscribed, or with LIST or UNCHANGED_LIST; from a thread of the watcher."""
 
 
 class Subscription:
@@ -45,6 +47,7 @@ class Subscription:
         self.access = permissions.whoever_asks()
         self.uris: set[str] = set()
         self.list_changes = False
+        self.listed = ""
         self.started = False
         self.closed = False
         self.told: dict[str, float] = {}
@@ -77,6 +80,8 @@ class Watcher:
         self._subscriptions: set[Subscription] = set()
         self._interests: Interests[Subscription] = Interests()
         self._surveys = Surveys(catalog)
+        self._listed = Listed(catalog)
+        self._comparing: threading.Thread | None = None
         self._has_events = False
         self._asked: dict[str, float] = {}
         self._due: dict[tuple[Subscription, str], float] = {}
@@ -92,6 +97,7 @@ class Watcher:
                 self._add_if_served(subscription, uri)
             if list_changes:
                 self._survey()
+                subscription.listed = self._listed.known(subscription.access)
             with self._changed:
                 subscription.list_changes = list_changes
                 self._subscriptions.add(subscription)
@@ -201,10 +207,11 @@ class Watcher:
             self._interests.place(uri, places)
 
     def list_changed(self, provider: Provider) -> None:
-        """Take note that a provider's part of the list changed."""
+        """Take note that a provider's part of the list changed; whether the list did is looked at when it is due."""
+        pause_s = float(getattr(provider, "list_pause_s", Traits.list_pause_s))
         with self._changed:
             for subscription in self._listening_for(provider):
-                self._schedule(subscription, LIST, 1 / LIST_CHANGES_PER_SECOND)
+                self._schedule(subscription, LIST, pause_s)
             self._changed.notify()
 
     def wake(self) -> None:
@@ -221,8 +228,8 @@ class Watcher:
                 yield subscription
 
     def _schedule(self, subscription: Subscription, what: str, pause_s: float) -> None:
-        earliest = subscription.told.get(what, -pause_s) + pause_s
-        self._due.setdefault((subscription, what), max(earliest, monotonic()))
+        due = max(subscription.told.get(what, -pause_s) + pause_s, monotonic())
+        self._due[subscription, what] = min(due, self._due.get((subscription, what), due))
 
     def _schedule_once(self, subscription: Subscription, what: str, began: float) -> None:
         """Tell of what was seen by looking, unless an event told it since: one that still comes is the same news."""
@@ -268,10 +275,36 @@ class Watcher:
                 if not ready:
                     self._changed.wait(self._pause(next_poll))
             for subscription, what in ready:
-                subscription.tell(what)
+                if what != LIST:
+                    subscription.tell(what)
+            self._compare_list([subscription for subscription, what in ready if what == LIST])
         poll.join(self._poll_s)
+        self._listed.forget()
         for stop in stops:
             _apart(stop).join()
+
+    def _compare_list(self, subscriptions: list[Subscription]) -> None:
+        """Tell those for whom the list became another one. It is looked at aside: a provider may take its time."""
+        if not subscriptions:
+            return
+        if self._comparing is not None and self._comparing.is_alive():
+            with self._changed:
+                for subscription in subscriptions:
+                    self._schedule(subscription, LIST, Traits.list_pause_s)
+            return
+        self._comparing = _apart(partial(self._tell_of_list, subscriptions))
+
+    def _tell_of_list(self, subscriptions: list[Subscription]) -> None:
+        tokens: dict[frozenset[str] | None, str] = {}
+        for subscription in subscriptions:
+            scopes = subscription.access.scopes
+            if scopes not in tokens:
+                tokens[scopes] = self._listed.look(subscription.access)
+            token = tokens[scopes]
+            is_other = not token or token != subscription.listed
+            subscription.listed = token
+            if not subscription.closed:
+                subscription.tell(LIST if is_other else UNCHANGED_LIST)
 
     def _watch(self, provider: Watching, reports: "_Reports", stops: list[Callable[[], None]]) -> None:
         stops.append(provider.watch(reports))

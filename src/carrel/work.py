@@ -21,7 +21,10 @@ class Running:
         self,
         forget: Callable[[], object],
         tell_progress: Callable[[float, float | None, str | None], None] | None = None,
+        client: str = "",
     ) -> None:
+        """Make it. `client` is the name that the calling program gave itself."""
+        self.client = client
         self._lock = threading.Lock()
         self._is_settled = False
         self._is_cancelled = False

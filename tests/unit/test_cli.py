@@ -62,9 +62,7 @@ def test_ls_in_json_has_everything_a_program_needs(run: Any) -> None:
     listed = json.loads(ran.out)
     modified = listed[0].pop("lastModifiedMs")
     assert isinstance(modified, int)
-    assert listed == [
-        {"uri": "workspace:///b.txt", "name": "b.txt", "title": "b.txt", "mimeType": "text/plain", "size": 11}
-    ]
+    assert listed == [{"uri": "workspace:///b.txt", "name": "b.txt", "mimeType": "text/plain", "size": 11}]
 
 
 def test_options_may_stand_before_the_command(run: Any) -> None:
@@ -114,7 +112,7 @@ def test_cat_prints_only_the_text_of_a_file_that_may_be_spelled_with_a_slash(run
 @pytest.mark.parametrize(
     ("uri", "code", "said"),
     [
-        ("workspace:///nope", 1, "Resource not found: workspace:///nope"),
+        ("workspace:///nope", 1, "Resource not found: workspace:///nope; did you mean workspace:///notes/?"),
         ("workspace:///.env", 1, "Access denied: workspace:///.env (may hold secrets)"),
         ("workspace:///b.txt?foo=1", 2, "Invalid parameter: foo=1 (expected start or length or lines)"),
         ("nobody://x", 2, f"Unknown scheme: nobody://x; {SERVED}"),
@@ -122,14 +120,15 @@ def test_cat_prints_only_the_text_of_a_file_that_may_be_spelled_with_a_slash(run
         ("sage://nothing/x", 1, "Resource not found: sage://nothing/x"),
         ("sage://system/nope", 1, "File not found: nope"),
         ("sage://knowledge/..", 2, "Invalid knowledge ID: .."),
-        ("@workspace:///nope", 1, "Resource not found: workspace:///nope"),
-        ("@types/x", 2, f"@types/x is no URI; {SERVED}"),
-        ("b.txt", 2, "b.txt is no URI; did you mean workspace:///b.txt?"),
-        ("./notes/a.md", 2, "./notes/a.md is no URI; did you mean workspace:///notes/a.md?"),
-        ("nope.txt", 2, f"nope.txt is no URI; {SERVED}"),
-        ("/etc/passwd", 2, f"/etc/passwd is no URI; {SERVED}"),
-        (".env", 2, ".env is no URI; did you mean workspace:///.env?"),
-        ("", 2, "nothing is no URI; did you mean workspace:///?"),
+        ("@workspace:///nope", 1, "Resource not found: workspace:///nope; did you mean workspace:///notes/?"),
+        ("@types/x", 1, "Resource not found: workspace:///@types/x"),
+        ("bb.txt", 1, "Resource not found: workspace:///bb.txt; did you mean workspace:///b.txt?"),
+        ("./notes/A.md", 1, "Resource not found: workspace:///notes/A.md; did you mean workspace:///notes/a.md?"),
+        ("sage://system/objectiv.md", 1, "File not found: objectiv.md"),
+        ("/etc/passwd", 2, "/etc/passwd lies outside the project"),
+        ("../x", 2, "../x lies outside the project"),
+        (".env", 1, "Access denied: workspace:///.env (may hold secrets)"),
+        ("", 2, f"nothing is no URI; {SERVED}"),
     ],
 )
 def test_what_cannot_be_read_is_said_on_stderr_with_its_exit_code(run: Any, uri: str, code: int, said: str) -> None:
@@ -153,23 +152,28 @@ def test_a_path_is_understood_from_the_working_folder(run: Any, project: Path, m
     (project / "carrel.toml").touch()
     monkeypatch.chdir(project / "notes")
 
-    for words in (("cat", "a.md"), ("explain", "a.md"), ("tail", "a.md"), ("cat", str(project / "notes/a.md"))):
-        said = f"carrel: {words[1]} is no URI; did you mean workspace:///notes/a.md?\n"
-        assert run(*words) == Ran(2, "", said)
+    whole = run("cat", "workspace:///notes/a.md")
+    assert whole.code == 0
+    for path in ("a.md", "./a.md", "../notes/a.md", "notes/a.md", str(project / "notes/a.md")):
+        assert run("cat", path) == whole
+    assert run("cat", "a.md?lines=1") == run("cat", "workspace:///notes/a.md?lines=1")
+    assert run("explain", "a.md") == run("explain", "workspace:///notes/a.md")
+    assert run("ls", ".") == run("ls", "./") == run("ls", "workspace:///notes/")
+    assert run("tail", "a.md") == Ran(2, "", "carrel: workspace:///notes/a.md is no log; read it with carrel cat\n")
 
 
 @pytest.mark.parametrize(
     ("prefix", "told"),
     [
-        ("nope://", f"; {SERVED}"),
-        ("notes/", "; did you mean workspace:///notes/?"),
-        ("nowhere", f"; {SERVED}"),
-        ("workspace:///nowhere", ""),
-        ("logs://run/nope", ""),
+        ("nope://", f"nope://; {SERVED}"),
+        ("note/", "workspace:///note/; did you mean workspace:///notes/?"),
+        ("nowhere", "workspace:///nowhere"),
+        ("workspace:///nowhere", "workspace:///nowhere"),
+        ("logs://run/nope", "logs://run/nope"),
     ],
 )
 def test_a_prefix_of_nothing_is_a_failure_that_says_what_there_is(run: Any, prefix: str, told: str) -> None:
-    said = f"carrel: nothing is listed that begins with {prefix}{told}\n"
+    said = f"carrel: nothing is listed that begins with {told}\n"
 
     assert run("ls", prefix) == Ran(1, "", said)
     assert run("ls", prefix, "--json") == Ran(1, "[]\n", said)

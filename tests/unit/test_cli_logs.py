@@ -64,8 +64,9 @@ def test_a_command_is_run_as_always_and_its_log_is_kept(carrel: Carrel) -> None:
     script = "read line; echo got $line; printf '\\033[31mred\\033[0m\\377'; echo oops >&2; exit 7"
     ran = carrel("run", "--", "sh", "-c", script, cwd="sub", given=b"input\n")
 
-    assert (ran.returncode, ran.stdout, ran.stderr) == (7, b"got input\n\x1b[31mred\x1b[0m\xff", b"oops\n")
     [uri] = listed(carrel)
+    told = f"carrel: logged as {uri}\noops\ncarrel: its log is {uri}\n".encode()
+    assert (ran.returncode, ran.stdout, ran.stderr) == (7, b"got input\n\x1b[31mred\x1b[0m\xff", told)
     assert re.fullmatch(r"logs://run/sh_\d{16}", uri)
     assert sorted(carrel("tail", uri).stdout.decode().splitlines()) == ["got input", "oops", "red\ufffd"]
     assert b'"dev.carrel/state": "exited"' in carrel("cat", uri, "--json").stdout
@@ -242,8 +243,12 @@ def test_at_a_terminal_the_command_has_one_too(carrel: Carrel, project: Path, en
     command = [*CARREL, "run", "--", "sh", "-c", script]
     shown, code = at_a_terminal(command, project, environment, b"red", lambda _, fd: os.write(fd, b"typed\n"))
 
-    assert (shown, code) == (b"terminal\r\n\x1b[31mred\x1b[0m\r\ntyped\r\ntyped\r\n", 0)
-    assert carrel("tail", *listed(carrel)).stdout == b"terminal\nred\ntyped\n"
+    [uri] = listed(carrel)
+    first, _, rest = shown.partition(b"\r\n")
+    assert first == f"carrel: logged as {uri}".encode()
+    told = f"carrel: its log is {uri}\r\n".encode()
+    assert (rest, code) == (b"terminal\r\n\x1b[31mred\x1b[0m\r\ntyped\r\ntyped\r\n" + told, 0)
+    assert carrel("tail", uri).stdout == b"terminal\nred\ntyped\n"
 
 
 def test_what_is_typed_at_the_terminal_interrupts_once(project: Path, environment: dict[str, str]) -> None:
@@ -255,7 +260,8 @@ def test_what_is_typed_at_the_terminal_interrupts_once(project: Path, environmen
     command = [*CARREL, "run", "--", sys.executable, "-c", script]
     shown, code = at_a_terminal(command, project, environment, b"ready\r\n", lambda _, fd: os.write(fd, b"\x03"))
 
-    assert (shown.replace(b"^C", b""), code) == (b"ready\r\n1\r\n", 0)
+    written = [line for line in shown.replace(b"^C", b"").split(b"\r\n") if not line.startswith(b"carrel: ")]
+    assert (written, code) == ([b"ready", b"1", b""], 0)
 
 
 class Copied:

@@ -100,7 +100,10 @@ COMMANDS = (
 def test_a_closed_output_is_no_failure(command: str) -> None:
     ran = shell(f"carrel {command} 1>&-")
 
-    assert (ran.returncode, ran.stderr) == (0, "")
+    told = [
+        line for line in ran.stderr.splitlines() if "log is logs://" not in line and "logged as logs://" not in line
+    ]
+    assert (ran.returncode, told) == (0, [])
 
 
 def test_what_was_closed_is_not_taken_by_a_file_that_is_opened(project: Path) -> None:

@@ -166,8 +166,8 @@ def test_a_page_has_its_entries_and_the_way_to_the_next(client: Client) -> None:
     ttl_ms = 1000 if client.era == "modern" else 0
     assert first == Page(
         (
-            Resource("garden:///bed/north", "north", "A bed", "text/plain", title="north"),
-            Resource("garden:///bed/south", "south", "A bed", "text/plain", title="south"),
+            Resource("garden:///bed/north", "north", "A bed", "text/plain"),
+            Resource("garden:///bed/south", "south", "A bed", "text/plain"),
         ),
         first.next_cursor,
         ttl_ms,

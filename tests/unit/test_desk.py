@@ -120,7 +120,7 @@ def test_the_guide_teaches_the_uris_of_the_actual_data(project: Path) -> None:
     assert guide.startswith("# The desk of library\n")
     assert "- `workspace:///{+path}{?start,length,lines}`: " in guide
     assert "- `workspace:///shelf.md`" in guide
-    assert "?start=0&length=65536" in guide
+    assert "?start=0&length=20000" in guide
 
 
 def test_the_catalogue_counts(project: Path) -> None:
@@ -164,7 +164,7 @@ def call(project: Path, name: str, arguments: dict[str, object]) -> tuple[bool, 
 
 
 def test_the_mirror_lists_by_prefix(project: Path) -> None:
-    assert call(project, "list_resources", {"prefix": "workspace:"}) == (False, ["workspace:///shelf.md  shelf.md"])
+    assert call(project, "list_resources", {"prefix": "workspace:"}) == (False, ["workspace:///shelf.md  8 bytes"])
 
 
 def test_the_mirror_reads_a_long_text_in_parts_and_says_what_is_next(project: Path) -> None:
@@ -173,8 +173,8 @@ def test_the_mirror_reads_a_long_text_in_parts_and_says_what_is_next(project: Pa
 
     is_error, blocks = call(project, "read_resource", {"uri": uri})
 
-    following = f"[bytes 0 to 65536 of 100000; next: {uri}?start=65536&length=65536]"
-    assert (is_error, blocks) == (False, ["x" * 65_536 + "\n" + following])
+    note = f"[lines 1-1 of 1, bytes 0-19829 of 100000; next: {uri}?start=19829]"
+    assert (is_error, blocks) == (False, [f"{note}\n{'x' * 19_829}\n{note}"])
 
 
 def test_the_mirror_reads_what_does_not_fit_one_message(project: Path) -> None:
@@ -183,7 +183,7 @@ def test_the_mirror_reads_what_does_not_fit_one_message(project: Path) -> None:
     is_error, blocks = call(project, "read_resource", {"uri": "workspace:///huge.txt"})
 
     assert is_error is False
-    assert str(blocks[0]).endswith("next: workspace:///huge.txt?start=65536&length=65536]")
+    assert str(blocks[0]).endswith("next: workspace:///huge.txt?start=19827]")
 
 
 @pytest.mark.parametrize(
@@ -192,7 +192,7 @@ def test_the_mirror_reads_what_does_not_fit_one_message(project: Path) -> None:
         ({}, "Missing argument: uri"),
         ({"uri": 5}, "Invalid argument: uri must be a string"),
         ({"uri": "workspace:///shelf.md", "start": True}, "Invalid argument: start must be an integer, 0 or more"),
-        ({"uri": "workspace:///shelf.md", "lenght": 1}, 'Unknown argument: "lenght"; known: uri, start, length'),
+        ({"uri": "workspace:///shelf.md", "lenght": 1}, 'Unknown argument: "lenght"; known: uri, lines, start, length'),
         ({"uri": "workspace:///nope"}, "Resource not found: workspace:///nope"),
     ],
 )

@@ -26,6 +26,7 @@ from tests.sage_folder import FILES, git, lay_out, open_sage, put, read
 class NoCall:
     """A call nobody cancels."""
 
+    client = ""
     cancelled = False
 
     def on_cancel(self, stop: object) -> None:

@@ -11,7 +11,7 @@ from carrel.catalog import Catalog
 from carrel.errors import BadArgument, NotFound
 from carrel.permissions import Access, ActingAs
 from carrel.provider import Changes
-from carrel.watch import LIST, Subscription, Watcher
+from carrel.watch import LIST, UNCHANGED_LIST, Subscription, Watcher
 from tests.memory_provider import Counted, Eventful, Shelf
 from tests.waiting import PATIENCE_S
 
@@ -208,6 +208,7 @@ def test_what_happens_before_the_start_is_told_once_after_it(made: list[Subscrip
     watcher = watcher_of(shelf)
     made.append(watcher.subscribe(ear, ["a:///1", "a:///2"], list_changes=True))
     other = listen(watcher, "a:///1", list_changes=True)
+    shelf.put("3", "three")
     for _ in range(100):
         watcher.updated("a:///1")
         watcher.list_changed(shelf)
@@ -218,6 +219,48 @@ def test_what_happens_before_the_start_is_told_once_after_it(made: list[Subscrip
     assert {ear.next(), ear.next()} == {"a:///1", LIST}
     watcher.updated("a:///2")
     assert ear.next() == "a:///2"
+
+
+def test_a_list_that_is_as_it_was_is_not_told_as_changed(listen: Listen) -> None:
+    shelf = Eventful("a", {"1": "one"})
+    watcher = watcher_of(shelf)
+    ear = listen(watcher, list_changes=True)
+    assert shelf.watched.acquire(timeout=PATIENCE_S)
+    watcher.list_changed(shelf)
+
+    assert ear.next() == UNCHANGED_LIST
+    shelf.put("2", "two")
+    assert ear.next() == LIST
+
+
+def test_a_change_beyond_the_bound_is_not_told_as_one_of_the_list(listen: Listen) -> None:
+    shelf = Eventful("a", {"1": "one", "2": "two"})
+    watcher = Watcher(Catalog([shelf], max_listed=2), POLL_S)
+    ear = listen(watcher, list_changes=True)
+    assert shelf.watched.acquire(timeout=PATIENCE_S)
+    shelf.put("3", "three")
+
+    assert ear.next() == UNCHANGED_LIST
+    shelf.put("0", "zero")
+    assert ear.next() == LIST
+
+
+def test_a_provider_says_how_often_its_list_is_told(listen: Listen) -> None:
+    slow, quick = Eventful("slow", {"1": "one"}), Eventful("quick", {"1": "one"})
+    slow.list_pause_s = 3_600.0  # type: ignore[attr-defined]
+    watcher = watcher_of(slow, quick)
+    ear = listen(watcher, list_changes=True)
+    for shelf in (slow, quick):
+        assert shelf.watched.acquire(timeout=PATIENCE_S)
+    slow.put("2", "two")
+    assert ear.next() == LIST
+    slow.put("3", "three")
+    slow.put("4", "four")
+    quick.put("2", "two")
+
+    # What the quick one has changed is told, with what the slow one had; the slow one alone would wait an hour.
+    assert ear.next() == LIST
+    assert ear.is_silent()
 
 
 def test_a_burst_is_folded_and_its_last_change_is_told(listen: Listen) -> None:
@@ -399,9 +442,10 @@ def test_only_those_hear_that_a_list_changed_whom_it_concerns(
     for shelf in (mine, other):
         assert not isinstance(shelf, Eventful) or shelf.watched.acquire(timeout=PATIENCE_S)
     mine.put("2", "new")
-    for scope in ("mine:read", "mine:tools", "*:read"):
+    for scope in ("mine:read", "*:read"):
         assert ears[scope].next() == LIST
 
+    assert ears["mine:tools"].next() == UNCHANGED_LIST
     assert ears["other:read"].is_silent()
     other.put("2", "new")
     assert ears["other:read"].next() == LIST

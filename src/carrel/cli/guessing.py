@@ -1,27 +1,41 @@
-"""First guesses: what is meant by a path where a URI belongs, or by a scheme that nobody here has."""
+"""First guesses: what is meant by a path where a URI belongs, by a URI that does not exist, or by an unknown scheme."""
 
 import os
 import re
 
+from carrel import nearest
 from carrel.cli.choices import Choices
 from carrel.client import Client
 from carrel.errors import BadArgument, CarrelError, NotFound, ProviderError, RemoteError, echo
 from carrel.model import Range, Reading, Text
-from carrel.uri import PATH_SAFE, quote
+from carrel.nearest import FILES
+from carrel.uri import split_query
 
-_FILES = "workspace"
+
+def read(choices: Choices, client: Client, text: str, wanted: Range | None = None) -> tuple[str, Reading]:
+    """Read a URI, or a file by its path; return the URI with what it holds, or raise what helps to do better."""
+    uris = meant(choices, client, text)
+    if not uris:
+        raise BadArgument(f"{echo(text) or 'nothing'} is no URI; {_told_schemes(client)}")
+    for uri in uris:
+        try:
+            reading = client.read(uri, wanted=wanted)
+        except RemoteError as error:
+            if error.word == "not_found" and uri != uris[-1]:
+                continue
+            raise refusal(client, uri, error) from None
+        failure = failed(reading)
+        if failure is not None:
+            told = _nearest(client, uri) if reading.error == "not_found" else ""
+            raise ProviderError(f"{failure}; {told}", word="not_found") if told else failure
+        return uri, reading
+    raise NotFound(text)
 
 
-def read(choices: Choices, client: Client, uri: str, wanted: Range | None = None) -> Reading:
-    """Read a URI; what is none, or is nobody's, is refused with what may be meant."""
-    try:
-        reading = client.read(uri, wanted=wanted)
-    except RemoteError as error:
-        raise refusal(choices, client, uri, error) from None
-    failure = failed(reading)
-    if failure is not None:
-        raise failure
-    return reading
+def meant(choices: Choices, client: Client, text: str) -> list[str]:
+    """Return the URIs that a text may mean: itself, or for a path the file from here and from the project's root."""
+    asked = mentioned(text)
+    return [asked] if _scheme(asked) else _as_files(choices, client, asked)
 
 
 def failed(reading: Reading) -> CarrelError | None:
@@ -37,26 +51,22 @@ def mentioned(text: str) -> str:
     return text[1:] if text.startswith("@") and _scheme(text[1:]) else text
 
 
-def refusal(choices: Choices, client: Client, text: str, error: RemoteError | BadArgument) -> CarrelError:
-    """Give what to say of a text that is no URI, or whose scheme nobody has; else the error as it is."""
-    if _scheme(text):
-        is_nobodys = error.word == "invalid" and error.data.get("name") == "MCP_NOT_FOUND"
-        return BadArgument(f"{error.message}; {_told_schemes(client)}") if is_nobodys else error
-    meant = next((uri for uri in _as_files(choices, client, text) if _is_known(client, uri)), None)
-    return BadArgument(
-        f"{echo(text) or 'nothing'} is no URI; "
-        + (_told_schemes(client) if meant is None else f"did you mean {meant}?")
-    )
+def refusal(client: Client, uri: str, error: RemoteError | BadArgument) -> CarrelError:
+    """Return an error with what helps to do better: the nearest that exists, or the schemes that are served."""
+    if error.word == "invalid" and error.data.get("name") == "MCP_NOT_FOUND":
+        return BadArgument(f"{error.message}; {_told_schemes(client)}")
+    if isinstance(error, RemoteError) and error.word == "not_found" and (told := _nearest(client, uri)):
+        return RemoteError(error.code, f"{error.message}; {told}", error.data)
+    return error
 
 
-def nothing_listed(choices: Choices, client: Client, prefix: str) -> NotFound:
-    """Give what to say where no entry begins as was asked."""
+def nothing_listed(client: Client, prefix: str) -> NotFound:
+    """Return what to say where no entry begins as was asked."""
     told = f"nothing is listed that begins with {echo(prefix)}"
     if _scheme(prefix) in schemes(client):
-        return NotFound(prefix, told)
-    meant = (uri for uri in _as_files(choices, client, prefix) if _is_listed(client, uri))
-    uri = None if _scheme(prefix) else next(meant, None)
-    return NotFound(prefix, f"{told}; {_told_schemes(client) if uri is None else f'did you mean {uri}?'}")
+        near = _nearest(client, prefix)
+        return NotFound(prefix, f"{told}; {near}" if near else told)
+    return NotFound(prefix, f"{told}; {_told_schemes(client)}")
 
 
 def may_be_empty(client: Client, prefix: str) -> bool:
@@ -82,26 +92,22 @@ def _scheme(text: str) -> str:
 
 
 def _as_files(choices: Choices, client: Client, path: str) -> list[str]:
-    """Give the URIs that a path may mean: from the working folder, or from the project's."""
-    if _FILES not in schemes(client):
+    """Return the URIs that a path may mean: from the working folder, or from the project's."""
+    if not path or FILES not in schemes(client):
         return []
     paths = [path]
     if choices.server is None:
-        slash = "/" if path.endswith("/") else ""
-        paths.insert(0, os.path.relpath(path or ".", choices.config().root) + slash)
-    plain = [os.path.normpath(one) + "/" * one.endswith("/") for one in paths]
-    inside = [one.removeprefix("./") for one in plain if not one.startswith(("..", "/"))]
-    return [f"{_FILES}:///{'' if one == '.' else quote(one, PATH_SAFE)}" for one in inside]
+        bare, query = split_query(path)
+        slash = "/" if bare.endswith("/") else ""
+        paths.insert(0, os.path.relpath(bare, choices.config().root) + slash + (f"?{query}" if query else ""))
+        paths = [one for one in paths if not os.path.normpath(one).startswith(("..", "/"))]
+        if not paths:
+            raise BadArgument(f"{echo(path)} lies outside the project")
+    return list(dict.fromkeys(map(nearest.as_uri, paths)))
 
 
-def _is_known(client: Client, uri: str) -> bool:
-    """Tell whether a URI can be read, or is refused for a reason that can be told."""
-    try:
-        client.read(uri)
-    except CarrelError as error:
-        return isinstance(error, RemoteError) and error.word == "denied"
-    return True
-
-
-def _is_listed(client: Client, prefix: str) -> bool:
-    return any(entry.uri.startswith(prefix) for entry in client.resources())
+def _nearest(client: Client, uri: str) -> str:
+    """Name what exists and is spelled much like a URI that does not."""
+    scheme = _scheme(uri)
+    found = nearest.near(uri, (entry.uri for entry in client.resources(f"{scheme}:")))
+    return f"did you mean {' or '.join(found)}?" if found else ""

@@ -43,6 +43,7 @@ class Keeping:
             self._writer = spool.Writer(config.root, kind, name, program, Bounds(**chosen).check())
         except (OSError, CarrelError) as error:
             self._warn(error)
+        self._tell("logged as")
 
     def feed(self, stream: Stream, data: bytes) -> None:
         """Keep what the command wrote."""
@@ -55,6 +56,12 @@ class Keeping:
     def end(self, exit_code: int | None, state: State = "exited") -> None:
         """Record the end."""
         self._try(lambda writer: writer.end(exit_code, state))
+        self._tell("its log is")
+
+    def _tell(self, what: str) -> None:
+        """Print the URI of the log, for a person to pass on; not on the output, which is the command's."""
+        if self._writer is not None:
+            print(f"carrel: {what} {self._writer.uri}", file=sys.stderr, flush=True)
 
     def _try(self, write: Callable[["Writer"], None]) -> None:
         if self._writer is not None:
@@ -115,9 +122,8 @@ def _as_name(program: str) -> str:
 @click.pass_obj
 def tail(choices: Choices, uri: str, follow: bool) -> int:
     """Print a log; with -f, go on printing until its process ends."""
-    uri = guessing.mentioned(uri)
     with choices.client() as client:
-        reading = guessing.read(choices, client, uri)
+        uri, reading = guessing.read(choices, client, uri)
         meta = _meta(reading)
         if "dev.carrel/cursor" not in meta:
             raise BadArgument(f"{uri} is no log; read it with carrel cat")

@@ -2,7 +2,7 @@
 
 import base64
 import sys
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from itertools import chain, islice
 
 from carrel.catalog import Catalog
@@ -16,26 +16,36 @@ from carrel.uri import split_query
 
 
 def list_resources(choices: Choices, prefix: str, limit: int | None) -> None:
-    """Print the entries whose URI begins with the prefix."""
+    """Print the entries whose URI begins with the prefix, or that lie in the folder of that path."""
     with choices.client() as client:
-        matching = (entry for entry in client.resources() if entry.uri.startswith(prefix))
-        entries = islice(matching, limit)
+        uris = guessing.meant(choices, client, prefix) if prefix else []
+        uri, entries = _first_listed(client, uris or [prefix])
+        entries = islice(entries, limit)
         first = tuple(islice(entries, 1))
-        is_odd = not first and prefix != "" and not guessing.may_be_empty(client, prefix)
+        is_odd = not first and uri != "" and not guessing.may_be_empty(client, uri)
         if choices.is_json:
             output.print_json([_entry_json(entry) for entry in chain(first, entries)])
         elif not is_odd:
             output.print_entries(chain(first, entries), f"Nothing is listed here{' yet' if prefix else ''}.")
         if is_odd:
-            raise guessing.nothing_listed(choices, client, prefix)
+            raise guessing.nothing_listed(client, uri)
+
+
+def _first_listed(client: Client, prefixes: Sequence[str]) -> tuple[str, Iterator[Resource]]:
+    """Return the first prefix that anything begins with, and what does; if there is none, the last one."""
+    for prefix in prefixes[:-1]:
+        entries = client.resources(prefix)
+        first = next(entries, None)
+        if first is not None:
+            return prefix, chain((first,), entries)
+    return prefixes[-1], client.resources(prefixes[-1])
 
 
 def read_resource(choices: Choices, uri: str, start: int | None, length: int | None) -> None:
     """Print what a resource holds: text as it is, bytes as they are."""
-    uri = guessing.mentioned(uri)
     wanted = None if start is None and length is None else Range(start or 0, length)
     with choices.client() as client:
-        reading = guessing.read(choices, client, uri, wanted)
+        uri, reading = guessing.read(choices, client, uri, wanted)
     if choices.is_json:
         output.print_json(_reading_json(reading, uri))
         return
@@ -91,13 +101,12 @@ def complete_variable(choices: Choices, template: str, variable: str, value: str
 
 def explain_uri(choices: Choices, uri: str) -> None:
     """Print why a URI is or is not served here."""
-    uri = guessing.mentioned(uri)
-    with choices.desk() as desk:
+    with choices.desk() as desk, Client.to(desk.server) as client:
+        uri = next(iter(guessing.meant(choices, client, uri)), uri)
         try:
             provider = desk.catalog.find(uri).mounted.provider
         except BadArgument as error:
-            with Client.to(desk.server) as client:
-                raise guessing.refusal(choices, client, uri, error) from None
+            raise guessing.refusal(client, uri, error) from None
         told = list(provider.explain(uri)) if isinstance(provider, Explaining) else _tried(desk.catalog, uri)
     if choices.is_json:
         output.print_json({"uri": uri, "provider": provider.name, "told": told})

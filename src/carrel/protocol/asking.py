@@ -18,11 +18,10 @@ from carrel.version import __version__
 Params = Mapping[str, object]
 
 CLIENT_INFO: Final = {"name": "carrel", "title": "Carrel", "version": __version__}
-_CLIENT_INFO_KEY: Final = "io.modelcontextprotocol/clientInfo"
 _MODERN_META: Final = {
     eras.VERSION_KEY: eras.MODERN_VERSION,
     eras.CAPABILITIES_KEY: {},
-    _CLIENT_INFO_KEY: CLIENT_INFO,
+    eras.CLIENT_INFO_KEY: CLIENT_INFO,
 }
 
 CANCELLED: Final = "notifications/cancelled"
@@ -189,9 +188,10 @@ def with_progress(params: Params, number: int) -> Params:
     return _with_meta(params, {**_meta_of(params), "progressToken": number})
 
 
-def listing(cursor: str | None) -> Params:
-    """Spell the request of a page."""
-    return {} if cursor is None else {"cursor": cursor}
+def listing(cursor: str | None, prefix: str | None = None) -> Params:
+    """Spell the request of a page; with a prefix, of all that begins with it, where the server is a Carrel."""
+    params: dict[str, object] = {} if cursor is None else {"cursor": cursor}
+    return params if prefix is None else _with_meta(params, {eras.PREFIX_KEY: prefix})
 
 
 def read(uri: str, wanted: Range | None, condition: str | None) -> Params:

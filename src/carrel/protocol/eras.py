@@ -18,7 +18,10 @@ CAPABILITIES_KEY: Final = "io.modelcontextprotocol/clientCapabilities"
 LOG_LEVEL_KEY: Final = "io.modelcontextprotocol/logLevel"
 SERVER_INFO_KEY: Final = "io.modelcontextprotocol/serverInfo"
 SUBSCRIPTION_KEY: Final = "io.modelcontextprotocol/subscriptionId"
+CLIENT_INFO_KEY: Final = "io.modelcontextprotocol/clientInfo"
 CONDITION_KEY: Final = "dev.carrel/if-none-match"
+PREFIX_KEY: Final = "dev.carrel/prefix"
+"""Asks `resources/list` for everything whose URI begins with this text, instead of the bounded list."""
 
 LOG_LEVELS: Final = frozenset({"debug", "info", "notice", "warning", "error", "critical", "alert", "emergency"})
 

@@ -7,7 +7,7 @@ specification wants: `_meta`, version, method, parameters. Extra parameters are 
 from typing import Annotated, Any, Final
 
 import msgspec
-from msgspec import UNSET, DecodeError, Struct, UnsetType, ValidationError
+from msgspec import UNSET, DecodeError, Raw, Struct, UnsetType, ValidationError
 
 from carrel.errors import ProtocolError, echo
 from carrel.limits import MAX_SUBSCRIBED_URIS, MAX_URI_LENGTH
@@ -29,6 +29,8 @@ class Meta(
         "log_level": eras.LOG_LEVEL_KEY,
         "progress_token": "progressToken",
         "condition": eras.CONDITION_KEY,
+        "prefix": eras.PREFIX_KEY,
+        "client_info": eras.CLIENT_INFO_KEY,
     },
 ):
     """What a request says about itself."""
@@ -39,6 +41,9 @@ class Meta(
     progress_token: Key | None = None
     condition: str = ""
     """Empty where there is none; `null` is no string and is refused."""
+    prefix: str | None = None
+    client_info: Raw = ABSENT
+    """For `client_name`, and only decoded there."""
 
 
 class Params(Struct, gc=False, rename="camel"):
@@ -127,6 +132,7 @@ class Initialize(Params, gc=False, kw_only=True):
     """`initialize`."""
 
     protocol_version: str
+    client_info: Raw = ABSENT
 
 
 class CallTool(Params, gc=False, kw_only=True):
@@ -140,6 +146,10 @@ class Cancelled(Params, gc=False, kw_only=True):
     """`notifications/cancelled`."""
 
     request_id: Key
+
+
+class _Client(Struct, gc=False):
+    name: str = ""
 
 
 class Call(Struct, gc=False):
@@ -170,6 +180,7 @@ _DECODERS: Final = {
     }.items()
 }
 _decode_cancelled: Final = msgspec.json.Decoder(Cancelled).decode
+_decode_client: Final = msgspec.json.Decoder(_Client).decode
 _decode_any: Final = msgspec.json.Decoder().decode
 _encode: Final = msgspec.json.Encoder().encode
 _NUMBER: Final = "expected a whole number, 0 or more"
@@ -207,6 +218,16 @@ def parse(message: Message, served: Served, beside: Headers | None = None) -> Ca
     assert message.id is not None
     assert message.key is not None
     return Call(message.id, message.key, message.method, era, params)
+
+
+def client_name(info: Raw) -> str:
+    """Return the name in a `clientInfo`; empty where there is none."""
+    if info is ABSENT:
+        return ""
+    try:
+        return _decode_client(info).name
+    except (DecodeError, RecursionError):
+        return ""
 
 
 def cancelled_key(message: Message) -> Key | None:

@@ -35,6 +35,10 @@ from carrel.version import __version__
 SERVER_INFO: Final = {"name": "carrel", "title": "Carrel", "version": __version__}
 _META: Final = {eras.SERVER_INFO_KEY: SERVER_INFO}
 _RAW_META: Final = Raw(msgspec.json.encode(_META))
+_encode: Final = msgspec.json.Encoder().encode
+
+PLAIN_ENTRY_BYTES: Final = 180
+"""What an entry without a description costs a host that keeps the whole list."""
 
 
 class _Wire(Struct, gc=False, rename="camel"):
@@ -164,9 +168,23 @@ def _contents(item: Item, uri: str, mime_type: str, given: dict[str, Any]) -> _C
     return _Contents(item.uri or uri, spelled, UNSET, item.data, meta)
 
 
-def list_result(page: Page, era: Era) -> object:
-    """Spell a page of the list."""
-    return _list_result(page, era)
+def list_result(page: Page, era: Era, *, is_brief: bool = True) -> object:
+    """Spell a page of the list; a brief one leaves out of long plain entries what can be seen elsewhere."""
+    result = _list_result(page, era)
+    if is_brief:
+        for entry in result.resources:
+            if not entry.description and len(_encode(entry)) >= PLAIN_ENTRY_BYTES:
+                _shorten(entry)
+    return result
+
+
+def _shorten(entry: _Resource) -> None:
+    """Leave out a title that only repeats the end of the name; then, if need be, the date, which a read tells too."""
+    if entry.name.endswith(entry.title):
+        entry.title = ""
+    if len(_encode(entry)) >= PLAIN_ENTRY_BYTES and entry.annotations is not None:
+        rest = {name: value for name, value in entry.annotations.items() if name != "lastModified"}
+        entry.annotations = rest or None
 
 
 def fly_list_result(page: Page, total: int, number: int, page_size: int, era: Era) -> object:
@@ -191,7 +209,7 @@ def _list_result(page: Page, era: Era) -> _ListResult:
             _Resource(
                 entry.uri,
                 entry.name,
-                entry.title,
+                "" if entry.title == entry.name else entry.title,
                 entry.description,
                 entry.mime_type,
                 entry.size,

@@ -7,18 +7,21 @@ carrel://health    JSON: what works, and what does not and why
 
 import json
 from collections.abc import Callable, Iterator, Sequence
+from contextlib import suppress
 from itertools import islice
 from typing import Any, Final
 
 from carrel.catalog import Catalog
 from carrel.errors import CarrelError
+from carrel.hurry import take_a_while
 from carrel.model import Annotations, Resource, Text
 from carrel.provider import Omitting, Reporting, Route
 from carrel.routing import Mounted
 from carrel.server_paths import without_paths_within, without_server_paths
 from carrel.value import replace
 
-COUNT_AT_MOST: Final = 1_000
+COUNT_AT_MOST: Final = 10_000
+"""How far the entries of a provider are counted: a longer walk would hold up who reads the guide."""
 EXAMPLES: Final = 3
 INSTRUCTIONS: Final = (
     "This server has the project's own knowledge as read-only resources. "
@@ -29,13 +32,24 @@ _READING_PARTS: Final = """\
 ## How to read
 
 - Read a URI with `resources/read`, or with the tool `read_resource` where your host has only tools.
-- **A part:** add `?start=0&length=65536` (bytes) to any URI but a folder's. What follows is told in the answer \
+- **A part:** add `?start=0&length=20000` (bytes) to any URI but a folder's, or `?lines=10-50` \
+to a file's. What follows is told in the answer \
 as `dev.carrel/next`, or ask again from `start` + `length`. Past the end is empty, not an error.
 - **A folder** gives its children; what does not fit is told as `dev.carrel/next` too (`?after=…`).
 - **Paging:** a list that goes on has a `nextCursor`; pass it as `cursor`.
 - **Unchanged?** Each answer has an ETag in `_meta` (`dev.carrel/etag`). Send it back as \
 `dev.carrel/if-none-match` in the request's `_meta`: an unchanged resource is answered in a few bytes.
 - What is refused says why; what is too large names a part that fits.
+"""
+
+_LEFT_OUT: Final = """\
+## What the list leaves out
+
+`resources/list` holds the {bound} most useful entries, files last and shallow before deep:
+
+{lines}
+Everything can be read all the same. To find it, read a folder (`workspace:///src/`), fill in a template, complete \
+its variable, or call the tool `list_resources` with a `prefix`; for people: `carrel ls PREFIX`.
 """
 
 
@@ -98,14 +112,16 @@ class Guide:
     def read_guide(self) -> Text:
         parts = [f"# The desk of {self._title}\n", f"{_overview(self._others())}\n"]
         parts += [self._section(mounted) for mounted in self._others()]
+        parts += self._not_listed()
         parts.append(_READING_PARTS)
         elsewhere = [without_server_paths(note, self._root) for note in self._elsewhere()]
-        problems = [*self._problems(), *self._left_out(), *elsewhere]
+        problems = [*self._problems(), *self._omitted(), *elsewhere]
         if problems:
             parts.append("## Not served\n\n" + "".join(f"- {problem}\n" for problem in problems))
         return Text("\n".join(parts))
 
     def read_catalog(self) -> Text:
+        take_a_while()
         providers = []
         for mounted in self._others():
             count, is_more = self._count(mounted)
@@ -133,6 +149,22 @@ class Guide:
         status = "problems" if problems else "ok"
         return Text(_json({"status": status, "problems": problems, "providers": providers}))
 
+    def _not_listed(self) -> list[str]:
+        """Say how many entries the list leaves out, and how to reach them."""
+        chosen = self._catalog.chosen()
+        if chosen.is_whole:
+            return []
+        take_a_while()
+        lines = []
+        for mounted in self._others():
+            schemes = tuple(f"{scheme}:" for scheme in mounted.provider.schemes)
+            listed = sum(1 for entry in chosen.entries if entry.uri.startswith(schemes))
+            count, is_more = self._count(mounted)
+            if count > listed:
+                total = f"more than {count:,}" if is_more else f"{count:,}"
+                lines.append(f"- `{mounted.provider.schemes[0]}://`: {listed:,} of {total} are listed\n")
+        return [_LEFT_OUT.format(bound=f"{self._catalog.max_listed:,}", lines="".join(lines))]
+
     def _others(self) -> list[Mounted]:
         others = (mounted for mounted in self._catalog.visible() if mounted.provider.name != self.name)
         return [mounted for mounted in others if mounted.provider.schemes and (mounted.routes or mounted.claims)]
@@ -151,7 +183,8 @@ class Guide:
     def _told(self, value: object) -> object:
         return without_paths_within(value, self._root)
 
-    def _left_out(self) -> list[str]:
+    def _omitted(self) -> list[str]:
+        """Return what providers leave out by a rule, a sentence each."""
         return [
             f"{mounted.provider.name}: {told}"
             for mounted in self._catalog.visible()
@@ -171,14 +204,19 @@ class Guide:
         return "\n".join(lines) + "\n"
 
     def _first(self, mounted: Mounted, limit: int) -> list[Resource]:
-        front = () if mounted.fronting is None else mounted.fronting.front()
-        try:
-            return [*front, *islice(mounted.provider.entries(), limit)][:limit]
-        except CarrelError:
-            return list(front)[:limit]
+        """Return the most useful entries of a provider."""
+        found: list[Resource] = []
+        with suppress(CarrelError):
+            for share in sorted(mounted.shares(), key=lambda share: share.rank):
+                found += islice(share.entries(), limit - len(found))
+        return found
 
     def _count(self, mounted: Mounted) -> tuple[int, bool]:
-        count = len(self._first(mounted, COUNT_AT_MOST + 1))
+        """Count a provider's entries, as far as that takes little time; say whether there are more."""
+        count = 0
+        with suppress(CarrelError):
+            for _ in islice(mounted.listed(), COUNT_AT_MOST + 1):
+                count += 1
         return min(count, COUNT_AT_MOST), count > COUNT_AT_MOST
 
 

@@ -3,36 +3,56 @@
     list_resources   a page of the list
     read_resource    one resource, or a part of it
 
-A read stays within a budget and says in-band how to get the next part.
+An answer fits the host that asked: hosts cut longer ones, some in the middle and without a word. A part
+says in its first and in its last line which lines it holds and what comes next.
 """
 
 import json
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Final
 
-from carrel.catalog import Catalog
+from carrel import nearest
+from carrel.catalog import Catalog, Part
 from carrel.content import OPEN_ENDED, OTHER_PARTS
-from carrel.errors import ProviderError, RequestError
-from carrel.model import Blob, Item, Range, Reading, Resource, ResourceLink, Text, Tool, ToolResult
+from carrel.errors import BadArgument, NotFound, ProviderError, RequestError
+from carrel.model import Blob, Item, Page, Range, Reading, Resource, ResourceLink, Text, Tool, ToolResult
 from carrel.provider import Call, Route
 from carrel.uri import pairs, split_query, with_query, without
 from carrel.value import replace
 
-PART_BYTES: Final = 65_536
-"""What one read gives, in bytes of UTF-8: what a model takes in at a time."""
-_SHORTER: Final = (PART_BYTES - 3, PART_BYTES // 3)
-"""What is read where that was too long: the last character is given whole, and one byte may become three of UTF-8."""
+ANSWER_LENGTH: Final = 20_000
+"""What one answer holds where nothing is known of the host."""
+ANSWER_LENGTHS: Final = {
+    "claude-code": 45_000,
+    "codex-mcp-client": 40_000,
+    "gemini-cli-mcp-client": 36_000,
+    "opencode": 45_000,
+    "qwen-cli-mcp-client": 22_000,
+    "@cline/core": 7_000,
+    "continue-cli-client": 45_000,
+}
+"""The same for hosts that are known, by the beginning of the name they give: a little less than what each lets pass."""
+_TRIES: Final = 4
+"""How often a part is read: what it takes is known when it is there, for a byte may become three of UTF-8."""
+_NOTE_LENGTH: Final = 160
+"""What a note has beside the URI of the next part, with room to spare."""
 LIST_LENGTH: Final = 100
+_UNKNOWN_SCHEME: Final = "MCP_NOT_FOUND"
+"""How an error says that nobody serves a scheme."""
+_OWN_PARTS: Final = OTHER_PARTS | {"start", "length"}
 
 _LIST: Final = Tool(
     "list_resources",
-    "List what this server can read, a page at a time: one URI and description a line. "
-    "Read carrel://guide first; it explains the URIs.",
+    "List what this server can read, the most useful first: one URI and description a line. "
+    "With a prefix, everything that begins with it. Read carrel://guide first; it explains the URIs.",
     {
         "type": "object",
         "properties": {
             "cursor": {"type": "string", "description": "Where to go on: the cursor of the page before."},
-            "prefix": {"type": "string", "description": "Only URIs that begin with this, as workspace:///src/."},
+            "prefix": {
+                "type": "string",
+                "description": "Only URIs that begin with this, as workspace:///src/ or src/.",
+            },
         },
         "additionalProperties": False,
     },
@@ -43,11 +63,16 @@ _LIST: Final = Tool(
 )
 _READ: Final = Tool(
     "read_resource",
-    "Read one resource by its URI. A long text comes in parts; the answer's last line names the next one.",
+    "Read one resource by its URI, or a file by its path. A long text comes in parts; "
+    "the first and the last line of the answer name the next one.",
     {
         "type": "object",
         "properties": {
-            "uri": {"type": "string", "description": "The URI, as listed or made from a template in the guide."},
+            "uri": {
+                "type": "string",
+                "description": "The URI, as listed or made from a template in the guide; or a path.",
+            },
+            "lines": {"type": "string", "description": "Only these lines, counted from 1: 10-50, 10- or 10."},
             "start": {"type": "integer", "minimum": 0, "description": "First byte to give."},
             "length": {"type": "integer", "minimum": 0, "description": "How many bytes to give."},
         },
@@ -100,90 +125,181 @@ class Mirror:
         return _WITHOUT_GUIDE
 
     def call(self, name: str, arguments: Mapping[str, object], call: Call) -> ToolResult:
-        del call
         tool = _LIST if name == _LIST.name else _READ
         problem = _problem(tool, arguments)
         if problem:
             return ToolResult((problem,), is_error=True)
+        room = answer_length(call.client)
         try:
-            return self._list(arguments) if tool is _LIST else self._read(arguments)
+            return self._list(arguments, room) if tool is _LIST else self._read(arguments, room)
         except (RequestError, ProviderError) as error:
-            return ToolResult((error.message,), is_error=True, meta={"dev.carrel/error": error.word})
+            return ToolResult((self._told(error),), is_error=True, meta={"dev.carrel/error": error.word})
 
-    def _list(self, arguments: Mapping[str, object]) -> ToolResult:
-        prefix = str(arguments.get("prefix", ""))
+    def _told(self, error: RequestError | ProviderError) -> str:
+        """Return an error's message with what helps to do better: the nearest that exists, or the schemes."""
+        if isinstance(error, NotFound):
+            return f"{error.message}; {told}" if (told := self._nearest(error.uri or "")) else error.message
+        if isinstance(error, BadArgument) and error.data.get("name") == _UNKNOWN_SCHEME:
+            schemes = [f"{scheme}://" for one in self._catalog.visible() for scheme in one.provider.schemes]
+            return f"{error.message}; served here: {', '.join(schemes)}"
+        return error.message
+
+    # Listing
+
+    def _list(self, arguments: Mapping[str, object], room: int) -> ToolResult:
         cursor = str(arguments.get("cursor", "")) or None
-        listed: list[Resource] = []
-        while True:
-            page = self._catalog.page(cursor, LIST_LENGTH)
-            listed += [entry for entry in page.entries if entry.uri.startswith(prefix)]
-            cursor = page.next_cursor
-            if cursor is None or len(listed) >= LIST_LENGTH:
+        prefix = str(arguments.get("prefix", ""))
+        if prefix and not nearest.has_scheme(prefix):
+            prefix = nearest.as_uri(prefix)
+        note = "" if cursor or prefix or self._catalog.chosen().is_whole else _NOT_ALL
+        page, lines = self._list_page(cursor, prefix, LIST_LENGTH), [""]
+        while page.entries:
+            lines = [_line(entry) for entry in page.entries]
+            lines += [f"[more: list_resources with cursor {page.next_cursor}]"] if page.next_cursor else []
+            lines = [note, *lines, note] if note else lines
+            if sum(map(_length, lines)) <= room or len(page.entries) == 1:
                 break
-        lines = [f"{entry.uri}  {entry.description or entry.title or entry.name}" for entry in listed]
-        if cursor is not None:
-            lines.append(f"More: list_resources with cursor {cursor}")
-        structured = {"uris": [entry.uri for entry in listed], "nextCursor": cursor}
-        return ToolResult(("\n".join(lines) or "Nothing.",), structured)
+            # Only a page that is asked for with its length has the cursor that belongs to it.
+            page = self._list_page(cursor, prefix, max(1, len(page.entries) * 3 // 4))
+        return ToolResult(("\n".join(lines) if page.entries else "Nothing.",))
 
-    def _read(self, arguments: Mapping[str, object]) -> ToolResult:
-        uri = str(arguments["uri"])
+    def _list_page(self, cursor: str | None, prefix: str, limit: int) -> Page:
+        if prefix:
+            return self._catalog.whole_page(cursor, limit, prefix)
+        return self._catalog.page(cursor, limit)
+
+    # Reading
+
+    def _read(self, arguments: Mapping[str, object], room: int) -> ToolResult:
+        uri = nearest.as_uri(str(arguments["uri"]))
+        lines = str(arguments.get("lines", ""))
         wanted = None
         if "start" in arguments or "length" in arguments:
             length = arguments.get("length")
             wanted = Range(_whole(arguments.get("start")), None if length is None else _whole(length))
-        reading = self._catalog.read_part(uri, wanted, PART_BYTES)
-        is_single = len(reading.items) == 1 and reading.more is None
-        for shorter in _SHORTER:
-            if is_single and _size(_blocks(reading.items[0], uri)[0]) > PART_BYTES:
-                reading = self._catalog.read_part(uri, wanted, shorter)
-        blocks = _part(reading.items[0], uri) if is_single else _several(reading, uri)
+        reading, blocks = self._fitting(uri, wanted, lines, room)
+        if reading.error == "not_found" and (told := self._nearest(uri)):
+            blocks = [*blocks, told]
         return ToolResult(tuple(blocks), is_error=reading.error is not None)
 
+    def _fitting(
+        self, uri: str, wanted: Range | None, lines: str, room: int
+    ) -> tuple[Reading, Sequence[str | ResourceLink]]:
+        """Read as much as fits an answer; what does not fit at first is read again, shorter."""
+        asked = with_query(uri, lines=lines) if lines else uri
+        reading, blocks = self._shown(uri, asked, wanted, Part(room, lines))
+        most = room
+        for _ in range(_TRIES):
+            taken = sum(map(_length, blocks))
+            if taken <= room or len(reading.items) != 1 or not isinstance(reading.items[0], Text):
+                break
+            text = _length(reading.items[0].text)
+            most = max(1, most * (text - (taken - room) - 1) // text)
+            reading, blocks = self._shown(uri, asked, wanted, Part(most, lines))
+        return reading, blocks
 
-def _size(block: str | ResourceLink) -> int:
-    """Give the bytes that a block has when it is sent, but for its frame."""
+    def _shown(
+        self, uri: str, asked: str, wanted: Range | None, part: Part
+    ) -> tuple[Reading, Sequence[str | ResourceLink]]:
+        reading = self._catalog.read_part(uri, wanted, part)
+        if len(reading.items) != 1 or reading.more is not None:
+            return reading, _several(reading, uri, part.most)
+        if reading.error is not None:
+            return reading, _blocks(reading.items[0], uri)
+        return reading, _part(reading.items[0], asked)
+
+    def _nearest(self, uri: str) -> str:
+        """Name what exists and is spelled much like a URI that does not."""
+        scheme = uri.partition(":")[0].lower()
+        found = nearest.near(uri, (entry.uri for entry in self._catalog.entries(scheme)))
+        return f"did you mean {' or '.join(found)}?" if found else ""
+
+
+_NOT_ALL: Final = (
+    "[the most useful entries; for everything below a folder: list_resources with prefix, as workspace:///src/]"
+)
+
+
+def answer_length(client: str) -> int:
+    """Return how long an answer may be for a host that gives itself this name."""
+    known = (length for name, length in ANSWER_LENGTHS.items() if client.startswith(name))
+    return next(known, ANSWER_LENGTH)
+
+
+def _length(block: str | ResourceLink) -> int:
+    """Return what a block takes of an answer: hosts measure bytes, and some the JSON that they make of the text."""
     text = block if isinstance(block, str) else block.uri + block.name
-    return len(text.encode("utf-8", "surrogatepass"))
+    return len(json.dumps(text, ensure_ascii=False).encode("utf-8", "surrogatepass"))
+
+
+def _line(entry: Resource) -> str:
+    size = "" if entry.size is None else f"{entry.size} bytes"
+    title = "" if entry.name.endswith(entry.title) else entry.title
+    return f"{entry.uri}  {entry.description or title or size or entry.name}"
 
 
 def _part(item: Item, uri: str) -> list[str | ResourceLink]:
-    """Show one item, and say what comes after it."""
-    start, length, total = (_number(item, name) for name in ("start", "length", "total"))
-    block, *links = _blocks(item, uri)
+    """Show one item; where it is not the whole, say in the first and the last line what it is and what comes next."""
     if not isinstance(item, Text):
-        return [block, *links]
+        return _blocks(item, uri)
+    start, length, total = (_number(item, name) for name in ("start", "length", "total"))
     told = (item.meta or {}).get("dev.carrel/next")
-    is_own = isinstance(told, str) and "start" not in _names(told)
-    if start + length >= total:
-        return [f"{block}\n[next: {told}]" if is_own else block]
-    if is_own:
+    is_end = start + length >= total
+    if is_end and told is None:
+        return [item.text] if start == 0 else [f"[{_place(item)}; the end]\n{item.text}"]
+    if isinstance(told, str) and "start" not in _names(told):
         advice = f"next: {told}"
     elif _names(uri) & OPEN_ENDED:
         advice = f"ask for less, or for the whole in parts: {with_query(without(uri, OTHER_PARTS), start=0)}"
     else:
-        advice = f"next: {with_query(without(uri, OTHER_PARTS), start=start + length, length=PART_BYTES)}"
-    return [f"{block}\n[bytes {start} to {start + length} of {total}; {advice}]"]
+        advice = f"next: {with_query(without(uri, _OWN_PARTS), start=start + length)}"
+    note = f"[{advice}]" if is_end and start == 0 else f"[{_place(item)}; {advice}]"
+    line_end = "" if item.text.endswith("\n") else "\n"
+    return [f"{note}\n{item.text}{line_end}{note}"]
+
+
+def _place(item: Text) -> str:
+    """Say which lines and bytes of the whole an item holds."""
+    start, length, total = (_number(item, name) for name in ("start", "length", "total"))
+    meta = item.meta or {}
+    lines, every = meta.get("dev.carrel/lines"), meta.get("dev.carrel/total-lines")
+    counted = f"lines {lines} of {every}, " if every else f"lines {lines}, " if lines else ""
+    return f"{counted}bytes {start}-{start + length} of {total}"
 
 
 def _names(uri: str) -> set[str]:
     return {name for name, _ in pairs(split_query(uri)[1] or "")}
 
 
-def _several(reading: Reading, uri: str) -> list[str | ResourceLink]:
-    """Show as many items as fit, and say how to get the others."""
-    blocks: list[str | ResourceLink] = []
-    left = PART_BYTES
+def _several(reading: Reading, uri: str, room: int) -> list[str | ResourceLink]:
+    """Show as many items as fit, a line each, and say first and last how to get the others."""
+    shown: list[str | ResourceLink] = []
+    left = room - 2 * (_NOTE_LENGTH + 2 * len(uri))
+    note = ""
     for count, item in enumerate(reading.items):
-        shown = _blocks(item, uri)
-        left -= sum(map(_size, shown))
+        blocks = _blocks(item, uri)
+        left -= sum(map(_length, blocks))
         if left < 0:
-            rest = reading.items[count:]
-            following = reading.more(count) if reading.more is not None else rest[0].uri or f"{uri}, as a resource"
-            return [*blocks, f"[{count} of {len(reading.items)} shown; next: {following}]"]
-        blocks += shown
-    told = (reading.items[-1].meta or {}).get("dev.carrel/next") if reading.items else None
-    return blocks if told is None else [*blocks, f"[next: {told}]"]
+            rest = reading.items[count].uri or f"{uri}, as a resource"
+            following = reading.more(count) if reading.more is not None and count else rest
+            note = f"[{count} of {len(reading.items)} shown; next: {following}]"
+            break
+        shown += blocks
+    if not note and reading.items:
+        told = (reading.items[-1].meta or {}).get("dev.carrel/next")
+        note = "" if told is None else f"[next: {told}]"
+    return _joined([note, *shown, note] if note else shown)
+
+
+def _joined(blocks: Sequence[str | ResourceLink]) -> list[str | ResourceLink]:
+    """Make one block of texts that follow one another."""
+    joined: list[str | ResourceLink] = []
+    for block in blocks:
+        if isinstance(block, str) and joined and isinstance(joined[-1], str):
+            joined[-1] = f"{joined[-1]}\n{block}"
+        else:
+            joined.append(block)
+    return joined
 
 
 def _blocks(item: Item, uri: str) -> list[str | ResourceLink]:

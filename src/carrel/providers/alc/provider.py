@@ -20,7 +20,7 @@ from typing import Final, Literal
 from carrel.errors import ConfigError, NotFound
 from carrel.limits import MAX_COMPLETIONS
 from carrel.model import Completion, Meta, Reading, Resource
-from carrel.provider import Place, Places, Project, Route
+from carrel.provider import Place, Places, Project, Rank, Route, Share
 from carrel.providers.alc import uris
 from carrel.providers.alc.layout import Layout
 from carrel.providers.alc.listing import TOLD, Listing, stub_key
@@ -98,6 +98,10 @@ class Alc:
     def entries(self, after: str = "") -> Iterator[Resource]:
         """Yield the two type stubs, then everything on disk in URI order."""
         return self._listing.entries(after)
+
+    def shares(self) -> Sequence[Share]:
+        """Return everything as packages; the two type stubs are always listed."""
+        return (Share(Rank.PACKAGES, self.entries, self.key, promised=len(TYPE_STUBS)),)
 
     def key(self, entry: Resource) -> str:
         """Put the type stubs before all others."""

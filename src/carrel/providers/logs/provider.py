@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Final, get_args
 from carrel.errors import ConfigError, NotFound
 from carrel.limits import LIST_TTL_MS
 from carrel.model import FOLDER_TYPE, Annotations, Completion, Meta, Range, Reading, Resource, Text, Tool, ToolResult
-from carrel.provider import Call, Changes, Project, Route
+from carrel.provider import Call, Changes, Project, Rank, Route, Share
 from carrel.providers.logs import uris
 from carrel.providers.logs.log import KINDS, Bounds, Facts, Kind
 from carrel.providers.logs.rendering import MIME_TYPES, Format, render
@@ -78,6 +78,10 @@ class Logs:
         for facts in self._shelf.facts():
             if facts.uri > after:
                 yield _entry(facts)
+
+    def shares(self) -> Sequence[Share]:
+        """Return the logs, the newest first."""
+        return (Share(Rank.LOGS, lambda: iter(sorted(self.entries(), key=_newest_first)), _newest_first),)
 
     def browse(self, directory: str | None, prefix: str, after: str = "") -> Iterator[Resource]:
         """Yield the logs whose URI begins with the prefix; no log lies in a folder of files."""
@@ -225,6 +229,13 @@ def _reading(facts: Facts, entries: tuple[Entry, ...], asked: Asked) -> Reading:
         # A part of a part cannot be asked for: with a range set here, one beside the URI is refused.
         range=asked.range or (Range() if is_part else None),
     )
+
+
+def _newest_first(entry: Resource) -> str:
+    """Return a key that sorts logs by the start in their id, which is in microseconds."""
+    started = entry.uri.rpartition("_")[2]
+    is_number = started.isascii() and started.isdigit()
+    return f"{10**18 - int(started[:18]) if is_number else 10**18:019d}{entry.uri}"
 
 
 def _entry(facts: Facts) -> Resource:

@@ -4,7 +4,8 @@ An entry's key is made of its kind, its age and its name, so a cursor is a posit
 told with the reason. Files are read for their title once, and again only when they changed.
 """
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator, Sequence
+from functools import partial
 from typing import Final
 
 from carrel.model import Annotations, Resource
@@ -65,6 +66,14 @@ class Listing:
         ):
             if not after or after[0] <= section:
                 yield from part(after)
+
+    def parts(self) -> Sequence[tuple[Callable[[], Iterator[Resource]], bool]]:
+        """Return the entries in parts, by kind and in key order, each with whether it holds the system files."""
+        memory = (self._checkpoints, self._knowledge, self._failures)
+        return (self._system_entries, True), *((partial(part, ""), False) for part in memory)
+
+    def _system_entries(self) -> Iterator[Resource]:
+        return (_system_entry(file) for file in self._system.files() if not file.reason)
 
     def _checkpoints(self, after: str) -> Iterator[Resource]:
         shelf = self._memory.checkpoints

@@ -6,6 +6,7 @@ sage://knowledge/{id}       a knowledge item, with metadata and code links
 sage://failure/{id}         what was tried, why it failed, what was learned
 """
 
+import sys
 from collections.abc import Iterator, Mapping, Sequence
 from threading import Lock
 from time import monotonic
@@ -14,7 +15,7 @@ from typing import TYPE_CHECKING, Final, Literal
 from carrel.errors import BadArgument, ConfigError, NotFound, ProviderError
 from carrel.limits import MAX_COMPLETIONS
 from carrel.model import Completion, Meta, Reading, Resource, Text, Tool, ToolResult
-from carrel.provider import Call, Ceiling, Injection, Place, Project, Route, ToolLevel
+from carrel.provider import Call, Ceiling, Injection, Place, Project, Rank, Route, Share, ToolLevel
 from carrel.providers.sage import names
 from carrel.providers.sage.folders import NAMES
 from carrel.providers.sage.listing import Entry, Listing
@@ -91,6 +92,13 @@ class Sage:
     def entries(self, after: str = "") -> Iterator[Resource]:
         """Yield everything else, newest first within each kind."""
         return self.listing.entries(after)
+
+    def shares(self) -> Sequence[Share]:
+        """Return the system files, which are always listed, then each kind of memory, the newest first."""
+        return tuple(
+            Share(Rank.MEMORY, entries, self.key, promised=sys.maxsize if is_system else 0)
+            for entries, is_system in self.listing.parts()
+        )
 
     def key(self, entry: Resource) -> str:
         """Give an entry's place."""

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Final, Literal
 from carrel.errors import BadArgument, ConfigError, NotFound, ProviderError, RequestError, echo
 from carrel.limits import MAX_COMPLETIONS
 from carrel.model import Annotations, Completion, Meta, Reading, Resource, Text, Tool, ToolResult
-from carrel.provider import Call, Place, Project, Route, ToolLevel
+from carrel.provider import Call, Place, Project, Rank, Route, Share, ToolLevel
 from carrel.providers.scopes import commands, uris
 from carrel.providers.scopes.faults import INTERNAL_TEXT, ScopeError, StoreFault
 from carrel.providers.scopes.location import DEFAULT, Location
@@ -120,6 +120,10 @@ class Scopes:
             for entry in sorted(self._roots(), key=lambda entry: entry.uri):
                 if entry.uri > after:
                     yield entry
+
+    def shares(self) -> Sequence[Share]:
+        """Return everything as tasks; the quick reference is always listed."""
+        return (Share(Rank.TASKS, self.entries, lambda entry: entry.uri, promised=1),)
 
     def _roots(self) -> list[Resource]:
         try:

@@ -24,7 +24,7 @@ from carrel.providers.workspace import kinds
 from carrel.providers.workspace.ignore import SETTLED_NS, Segments
 from carrel.providers.workspace.paths import prefix_of
 from carrel.providers.workspace.policy import Ground, Verdict
-from carrel.providers.workspace.tree import Found, Tree, etag_of, is_servable
+from carrel.providers.workspace.tree import Found, Tree, is_servable
 from carrel.sandbox import Kind, Opened, SandboxError, Unreadable
 from carrel.uri import quote
 from carrel.value import Value
@@ -155,6 +155,49 @@ class Listing:
                 if entry is not None:
                     yield entry
         return None
+
+    def shallow_first(self) -> Iterator[Entry]:
+        """Yield all files: those in the root, then those one folder deeper, and so on; each depth in URI order.
+
+        A folder is read when its turn comes, so a caller who needs a few files does not pay for the tree.
+        """
+        prefix = prefix_of(self._tree.name)
+        first = self._enter(self._ground(()), prefix, "")
+        level: list[tuple[_Step, str, str]] = []
+        pace = _Pace()
+        if first is not None:
+            yield from self._files_of(first, level, pace)
+        while level:
+            below: list[tuple[_Step, str, str]] = []
+            for above, name, uri in level:
+                step = self._below(above, name, uri, "")
+                if step is not None:
+                    yield from self._files_of(step, below, pace)
+            level = below
+
+    def _files_of(self, step: _Step, below: list[tuple[_Step, str, str]], pace: _Pace) -> Iterator[Entry]:
+        """Yield the files of one folder; add the folders in it to `below`."""
+        with step.opened:
+            for key, name, kind in step.names:
+                pace.looked_at += 1
+                if pace.looked_at % _LOOK_UP_AFTER == 0:
+                    pace.check()
+                if kind == "folder":
+                    below.append((step, name, step.prefix + key))
+                else:
+                    entry = self._entry(step, name, kind, step.prefix + key)
+                    if entry is not None:
+                        yield entry
+
+    def names(self, folder: Segments = ()) -> list[tuple[str, bool]]:
+        """Return the names in a folder in which anything may be listed, each with whether it is a folder."""
+        if not self._is_on_the_way(folder):
+            return []
+        opened = self._open(folder)
+        if opened is None:
+            return []
+        with opened:
+            return [(name, kind == "folder") for _, name, kind in self._names(opened, folder)]
 
     def folders(self, top: Segments, enter: Callable[[Segments], object] = lambda _: None) -> Iterator[Looked]:
         """Yield a folder, and those below it in which anything may be read; `enter` is called before it looks into it.
@@ -413,7 +456,6 @@ def describe(entry: Entry) -> Resource:
         title=entry.segments[-1],
         annotations=Annotations((), None, entry.state.st_mtime_ns // 1_000_000),
         size=entry.state.st_size,
-        meta={"dev.carrel/etag": etag_of(entry.state)},
     )
 
 

@@ -8,6 +8,8 @@ import os
 import re
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import ExitStack
+from functools import partial
+from heapq import merge
 from itertools import islice, pairwise
 from time import monotonic
 from typing import Final, Literal
@@ -16,9 +18,10 @@ from carrel.content import parse_number
 from carrel.digest import blake2b
 from carrel.errors import ConfigError, NotFound, RequestError
 from carrel.limits import MAX_COMPLETIONS
+from carrel.lines import parse as parse_lines
 from carrel.model import Completion, Meta, Range, Reading, Resource, Stored
-from carrel.provider import Changes, Place, Project, Route
-from carrel.providers.workspace import asking, kinds, paths
+from carrel.provider import Changes, Place, Project, Rank, Route, Share
+from carrel.providers.workspace import asking, documents, kinds, paths
 from carrel.providers.workspace.explaining import explain, unusable_told
 from carrel.providers.workspace.folders import Folder
 from carrel.providers.workspace.ignore import IgnoreFiles
@@ -26,7 +29,7 @@ from carrel.providers.workspace.kinds import Kind
 from carrel.providers.workspace.listing import Census, Listing, describe
 from carrel.providers.workspace.paths import Target
 from carrel.providers.workspace.policy import FRESH_S, SET_PRESET, Policy, Preset, Treatment
-from carrel.providers.workspace.reading import FileSource, find_lines, parse_lines
+from carrel.providers.workspace.reading import FileSource, find_lines
 from carrel.providers.workspace.tracked import Tracked
 from carrel.providers.workspace.tree import MAX_KNOWN, Found, Known, Sniffed, Tree, etag_of, is_servable
 from carrel.providers.workspace.watching import watch_trees
@@ -62,7 +65,11 @@ class Workspace:
         max_listed_bytes: int = 52_428_800,
         dialect: Literal["auto", "always"] = "auto",
         roots: dict[str, Place] | None = None,
+        list_changed_s: float = 10.0,
     ) -> None:
+        if not 0 <= list_changed_s <= 86_400:
+            raise ConfigError(f"[workspace] list_changed_s: expected 0 to 86400 seconds, got {list_changed_s}")
+        self.list_pause_s = list_changed_s
         self.speaks_fly = dialect == "always"
         self._trees: dict[str, Tree] = {}
         self._known: dict[str, Known] = {}
@@ -115,6 +122,19 @@ class Workspace:
     def entries(self, after: str = "") -> Iterator[Resource]:
         """Yield every listed file in URI order, after the URI `after`."""
         return self._files(after, "")
+
+    def shares(self) -> Sequence[Share]:
+        """Return the project's front documents, then all other files, shallow before deep."""
+        found = documents.find(self._listings[""])
+        front = [describe(entry) for entry in found]
+        first = Share(Rank.DOCUMENTS, lambda: iter(front), lambda entry: documents.place_of(entry.name), len(front))
+        rest = partial(self._shallow_first, frozenset(entry.uri for entry in found))
+        return first, Share(Rank.FILES, rest, _depth_and_uri)
+
+    def _shallow_first(self, left_out: frozenset[str]) -> Iterator[Resource]:
+        every = [map(describe, listing.shallow_first()) for listing in self._listings.values()]
+        in_order = every[0] if len(every) == 1 else merge(*every, key=_depth_and_uri)
+        return (entry for entry in in_order if entry.uri not in left_out)
 
     def browse(self, directory: str | None, prefix: str, after: str = "") -> Iterator[Resource]:
         """Give the files below a folder, or those whose URI begins with the prefix."""
@@ -256,6 +276,10 @@ class Workspace:
     def close(self) -> None:
         """Give the roots' handles back."""
         self._until_closed.close()
+
+
+def _depth_and_uri(entry: Resource) -> str:
+    return f"{entry.uri.count('/'):04d}{entry.uri}"
 
 
 def _reading(

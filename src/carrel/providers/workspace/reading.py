@@ -6,13 +6,12 @@ search runs on a worker thread, stops when its caller gives up, and ends at `MAX
 
 import errno
 import os
-import re
 from collections.abc import Iterator
 from itertools import islice
 from typing import Final
 
 from carrel.cancellation import check_cancelled
-from carrel.errors import BadArgument, TooLarge, echo
+from carrel.errors import TooLarge, echo
 from carrel.hurry import take_a_while
 from carrel.model import Encoding, Range
 from carrel.sandbox import Opened
@@ -29,7 +28,6 @@ _BLOCK_BYTES: Final = 512
 """The unit of `st_blocks`, whatever the file system."""
 _MARKS: Final[dict[Encoding, bytes]] = {"utf-16le": b"\n\0", "utf-16be": b"\0\n"}
 """What ends a line, where it is not one byte."""
-_LINES: Final = re.compile(r"([0-9]{1,15})(-([0-9]{1,15})?)?")
 
 
 class FileSource:
@@ -65,25 +63,6 @@ class FileSource:
             or before.st_mtime_ns != now.st_mtime_ns
             or before.st_size != now.st_size
         )
-
-
-def parse_lines(text: str) -> tuple[int, int | None]:
-    """Read `10-50`, `10-` or `10`: first and last line, counted from 1; None for the end."""
-    found = _LINES.fullmatch(text)
-    first = int(found[1]) if found else 0
-    if found is None or first < 1:
-        raise _bad_lines(text)
-    if found[2] is None:
-        return first, first
-    last = None if found[3] is None else int(found[3])
-    if last is not None and last < first:
-        raise _bad_lines(text)
-    return first, last
-
-
-def _bad_lines(text: str) -> BadArgument:
-    message = f"Invalid parameter: lines={echo(text)} (expected 10-50, 10- or 10, counted from 1)"
-    return BadArgument(message, data={"parameter": "lines"})
 
 
 def find_lines(
