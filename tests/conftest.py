@@ -12,6 +12,9 @@ from pathlib import Path
 import pytest
 from hypothesis import HealthCheck, settings
 
+from carrel import renewal
+from tests.waiting import PATIENCE_S
+
 SLOW_MACHINES = (HealthCheck.too_slow,)
 
 settings.register_profile("dev", max_examples=10, deadline=None, suppress_health_check=SLOW_MACHINES)
@@ -87,6 +90,18 @@ def pytest_itemcollected(item: pytest.Item) -> None:
     """Leave the law that races to the slow part, whatever provider is on trial."""
     if item.name.startswith("test_law_9_32_reads_at_once"):
         item.add_marker(pytest.mark.slow)
+
+
+@pytest.fixture
+def impatient() -> None:
+    """Have lists wait for newer ones as briefly as they do for users."""
+
+
+@pytest.fixture(autouse=True)
+def _patient_lists(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Have lists wait for newer ones however busy the machine is, unless a test is about not waiting."""
+    if "impatient" not in request.fixturenames:
+        monkeypatch.setattr(renewal, "PATIENCE_S", PATIENCE_S)
 
 
 def pytest_collection_finish() -> None:

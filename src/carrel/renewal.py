@@ -29,9 +29,10 @@ class Renewal:
             self._begun_at = monotonic()
         threading.Thread(target=self._run, args=(is_over,), name=self._name, daemon=True).start()
 
-    def wait(self, age_s: float = PATIENCE_S) -> bool:
-        """Wait until the run is over or this old; return whether it is over."""
-        return self._is_over.wait(max(0.0, self._begun_at + age_s - monotonic()))
+    def wait(self, age_s: float | None = None) -> bool:
+        """Wait until the run is over, or this old (`PATIENCE_S` if not given); return whether it is over."""
+        until = self._begun_at + (PATIENCE_S if age_s is None else age_s)
+        return self._is_over.wait(max(0.0, until - monotonic()))
 
     @property
     def late_s(self) -> float:

@@ -807,6 +807,7 @@ def test_a_slow_server_joins_later_and_the_first_list_says_that_it_is_stale(
 # A server that hangs, and lists that are remembered
 
 
+@pytest.mark.usefixtures("impatient")
 def test_a_server_that_hangs_holds_up_no_list_and_is_stale_in_health(project: Path) -> None:
     desk = desk_of(project, "[mounts.pid]", command(), "era = 'legacy'", "refresh_s = 0", "timeout_s = 10")
     with Client.to(desk.server) as client:
@@ -826,6 +827,7 @@ def test_a_server_that_hangs_holds_up_no_list_and_is_stale_in_health(project: Pa
     assert re.fullmatch(r"the mount gives no list, asked \d s ago; the last one is served", hung["problems"][0])
 
 
+@pytest.mark.usefixtures("impatient")
 def test_a_server_that_gave_no_list_in_time_is_not_waited_for_again(project: Path) -> None:
     desk = desk_of(project, "[mounts.pid]", command(), "era = 'legacy'", "refresh_s = 0", "timeout_s = 0.4")
     with Client.to(desk.server) as client:

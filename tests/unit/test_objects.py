@@ -600,6 +600,7 @@ def test_a_list_that_breaks_leaves_the_templates_and_the_others(
     assert caplog.text.count(told) == 1
 
 
+@pytest.mark.usefixtures("impatient")
 def test_a_list_that_hangs_holds_up_no_list_and_the_last_one_is_served() -> None:
     released = threading.Event()
     shelf = Shelf()
@@ -614,6 +615,7 @@ def test_a_list_that_hangs_holds_up_no_list_and_the_last_one_is_served() -> None
     assert took_s < PATIENCE_S / 2
 
 
+@pytest.mark.usefixtures("impatient")
 def test_a_list_that_hangs_is_stale_in_health_until_it_comes() -> None:
     released = threading.Event()
     shelf = Shelf()

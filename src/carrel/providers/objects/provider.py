@@ -26,7 +26,7 @@ from carrel.providers.objects.instance import Instance, left
 from carrel.providers.objects.listing import Lists, Way
 from carrel.providers.objects.loading import Unloadable, has_method, is_native
 from carrel.providers.objects.settings import ObjectSettings
-from carrel.renewal import PATIENCE_S, Renewal
+from carrel.renewal import Renewal
 from carrel.uri import decode, pairs, split_query
 
 log = logging.getLogger(__name__)
@@ -193,7 +193,7 @@ class ObjectProvider:
         if self._is_loaded and self._lists.is_stale() and not self._is_closed:
             self._renewal.begin()
             if not self._lists.is_late:
-                self._renewal.wait(min(PATIENCE_S, self._options.timeout_s))
+                self._renewal.wait()
 
     def _refresh(self, left: Callable[[], float] | None = None) -> None:
         """Ask for every list that is offered."""
@@ -229,7 +229,7 @@ class ObjectProvider:
         way = self._find(uri)
         if way is None and self._is_loaded and self._lists.is_older(MISS_S):
             self._renewal.begin()
-            self._renewal.wait(PATIENCE_S if self._lists.is_late else self._options.timeout_s)
+            self._renewal.wait(None if self._lists.is_late else self._options.timeout_s)
             way = self._find(uri)
         if way is None:
             raise NotFound(uri)
