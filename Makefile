@@ -53,6 +53,10 @@ slow: $(READY) ## The tests that take long by their nature, and the laws with ma
 fuzz: $(READY) ## Hostile messages and byte streams; LONG=1 for many more
 	$(BIN)/pytest -q --hypothesis-profile=$(PROFILE) tests/fuzz
 
+.PHONY: hostile
+hostile: $(READY) ## Every face over hostile repositories, watched from outside
+	$(call tested,$(BIN)/pytest -q $(SHARED) tests/hostile)
+
 .PHONY: e2e
 e2e: $(READY) $(NODE_READY) ## Real clients against a real server
 	export PATH="$(CURDIR)/$(NODE_BIN):$$PATH"; $(call tested,$(BIN)/pytest -q --hypothesis-profile=ci tests/e2e $(CONFORMANCE))
@@ -89,7 +93,7 @@ bench-smoke: $(READY) ## The same in short; fails where a several-fold margin is
 
 .PHONY: test
 test: export CARREL_NO_SKIPS = 1
-test: check slow fuzz e2e bench-smoke ## Everything; a skipped test is a failure
+test: check slow hostile fuzz e2e bench-smoke ## Everything; a skipped test is a failure
 
 .PHONY: docs
 docs: $(READY) ## Write the pages that are generated

@@ -1,13 +1,16 @@
-"""What a log costs, and whether others notice: a ring beside a bare deque, and reads while processes print.
+"""What a log costs, and whether others notice: a ring beside a bare deque, reads while processes print, `carrel run`.
 
     python -m bench.logs [--smoke] [--check] [--json FILE]
 
-Ten processes print as fast as they can; meanwhile a file of 1 KB is read over stdio, over and over.
+Ten processes print as fast as they can; meanwhile a file of 1 KB is read over stdio, over and over. A command that
+writes millions of lines is run plainly and by `carrel run`.
 """
 
 import argparse
 import json
+import os
 import statistics
+import subprocess
 import sys
 import tempfile
 import time
@@ -41,10 +44,34 @@ class Plan:
     read_ratio: float
     p99_ms: float
     growth: float
+    flood_lines: int
+    flood_ratio: float
 
 
-FULL: Final = Plan(rounds=10, repeats=200, idle_s=2, busy_s=10, append_ratio=25, read_ratio=15, p99_ms=20, growth=1.25)
-SMOKE: Final = Plan(rounds=3, repeats=50, idle_s=0.5, busy_s=2, append_ratio=60, read_ratio=30, p99_ms=60, growth=1.6)
+FULL: Final = Plan(
+    rounds=10,
+    repeats=200,
+    idle_s=2,
+    busy_s=10,
+    append_ratio=25,
+    read_ratio=15,
+    p99_ms=20,
+    growth=1.25,
+    flood_lines=2_800_000,
+    flood_ratio=3,
+)
+SMOKE: Final = Plan(
+    rounds=3,
+    repeats=50,
+    idle_s=0.5,
+    busy_s=2,
+    append_ratio=60,
+    read_ratio=30,
+    p99_ms=60,
+    growth=1.6,
+    flood_lines=280_000,
+    flood_ratio=20,
+)
 
 
 def best_of(rounds: int, work: Callable[[], object]) -> float:
@@ -99,6 +126,23 @@ def read_costs(plan: Plan) -> dict[str, float]:
 
     costs = {"deque": best_of(plan.rounds, bare), "log": best_of(plan.rounds, resource)}
     return {name: seconds / plan.repeats * 1e6 for name, seconds in costs.items()}
+
+
+def flood(plan: Plan, folder: Path) -> dict[str, float]:
+    """Return the seconds of a command that writes many lines: by itself, and by `carrel run` beyond its start."""
+    project = folder / "flood"
+    project.mkdir()
+    (project / "carrel.toml").touch()
+    carrel = (str(Path(sys.executable).parent / "carrel"), "run", "--")
+    command = ("seq", str(plan.flood_lines))
+
+    def run(*words: str) -> Callable[[], object]:
+        environment = {**os.environ, "HOME": str(folder)}
+        return lambda: subprocess.run(words, cwd=project, env=environment, stdout=subprocess.PIPE, check=True)
+
+    start_s = best_of(plan.rounds, run(*carrel, "true"))
+    kept_s = best_of(plan.rounds, run(*carrel, *command))
+    return {"plain": best_of(plan.rounds, run(*command)), "start": start_s, "carrel run": max(0.0, kept_s - start_s)}
 
 
 def load(plan: Plan, folder: Path) -> dict[str, Any]:
@@ -175,7 +219,9 @@ def percentile(numbers: list[float], share: float) -> float:
     return sorted(numbers)[min(len(numbers) - 1, int(len(numbers) * share))]
 
 
-def report(append: dict[str, float], full: dict[str, float], loaded: dict[str, Any]) -> Iterator[str]:
+def report(
+    append: dict[str, float], full: dict[str, float], loaded: dict[str, Any], flooded: dict[str, float]
+) -> Iterator[str]:
     """Write everything for people."""
     for title, costs in (("append, µs/line", append), ("read a full log, µs", full)):
         for name, cost in costs.items():
@@ -187,10 +233,17 @@ def report(append: dict[str, float], full: dict[str, float], loaded: dict[str, A
     first, last = loaded["resident, KiB"]
     yield f"{'lines taken meanwhile':24} {'':16} {loaded['lines/s']:,.0f}/s from {PRINTERS} processes, none torn"
     yield f"{'resident memory, MiB':24} {'':16} {first / 1024:.1f} at first, {last / 1024:.1f} at last"
+    plain, start_s, kept = flooded["plain"], flooded["start"], flooded["carrel run"]
+    yield f"{'a flood of lines, s':24} {'plain':16} {plain:10.3f}"
+    yield f"{'':24} {'carrel run':16} {kept:10.3f} {kept / plain:8.1f} × plain, after {start_s:.3f} s to start"
 
 
-def complaints(plan: Plan, append: dict[str, float], full: dict[str, float], loaded: dict[str, Any]) -> Iterator[str]:
+def complaints(
+    plan: Plan, append: dict[str, float], full: dict[str, float], loaded: dict[str, Any], flooded: dict[str, float]
+) -> Iterator[str]:
     """Say where the plan is missed."""
+    if (ratio := flooded["carrel run"] / flooded["plain"]) > plan.flood_ratio:
+        yield f"carrel run takes {ratio:.1f} times as long as the command, wanted at most {plan.flood_ratio}"
     if (ratio := append["log"] / append["deque"]) > plan.append_ratio:
         yield f"appending costs {ratio:.1f} times a deque's, wanted at most {plan.append_ratio}"
     if (ratio := full["log"] / full["deque"]) > plan.read_ratio:
@@ -212,11 +265,14 @@ def main() -> int:
     plan = SMOKE if given.smoke else FULL
     with tempfile.TemporaryDirectory(prefix="carrel-bench-") as name:
         append, full, loaded = append_costs(plan), read_costs(plan), load(plan, Path(name))
-    print("\n".join(report(append, full, loaded)))
+        flooded = flood(plan, Path(name))
+    print("\n".join(report(append, full, loaded, flooded)))
     if given.json:
         given.json.parent.mkdir(parents=True, exist_ok=True)
-        given.json.write_text(json.dumps({"append": append, "read": full, "load": loaded}) + "\n", encoding="utf-8")
-    failed = list(complaints(plan, append, full, loaded)) if given.check else []
+        given.json.write_text(
+            json.dumps({"append": append, "read": full, "load": loaded, "flood": flooded}) + "\n", encoding="utf-8"
+        )
+    failed = list(complaints(plan, append, full, loaded, flooded)) if given.check else []
     for complaint in failed:
         print(f"FAILED: {complaint}", file=sys.stderr)
     return 1 if failed else 0

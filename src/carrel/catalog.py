@@ -9,10 +9,12 @@ import sys
 import threading
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from functools import partial
+from time import sleep
 
 from carrel import browsing, content, permissions, shortlist
 from carrel.cursor import unseal
 from carrel.errors import BadArgument, ConfigError, echo
+from carrel.hurry import take_a_while
 from carrel.limits import MAX_COMPLETIONS, MAX_MESSAGE_BYTES, PAGE_SIZE
 from carrel.listing import Listing
 from carrel.model import (
@@ -38,6 +40,8 @@ from carrel.value import Value, replace
 
 _TRIES = 3
 """How often a source that changes while it is read is read, before that is told instead."""
+_PAUSE_S = 0.005
+"""Time for a writer to finish, before the last try."""
 
 
 class Part(Value, frozen=True):
@@ -212,6 +216,9 @@ class Catalog:
         reading, has_moved = self._read_once(found, given, uri, wanted, condition, part=part)
         tries = 1
         while has_moved and tries < _TRIES:
+            if tries > 1:  # somebody is writing it
+                take_a_while()
+                sleep(_PAUSE_S)
             reading, has_moved = self._read_once(found, found.read(condition), uri, wanted, condition, part=part)
             tries += 1
         if not has_moved:

@@ -122,11 +122,17 @@ class Config:
         self.sections: dict[str, dict[str, Setting]] = {}
         self.withheld: list[Withheld] = []
         self.places_files: list[PlacesFile] = []
+        self.passed_over: list[str] = []
 
     @property
     def notes(self) -> tuple[str, ...]:
         """Everything that is not in effect, and why."""
-        return (*((_TOO_MUCH,) if self.place.is_too_much else ()), *self.place.passed_over, *map(str, self.withheld))
+        return (
+            *((_TOO_MUCH,) if self.place.is_too_much else ()),
+            *self.place.passed_over,
+            *self.passed_over,
+            *map(str, self.withheld),
+        )
 
     def elsewhere(self) -> list[str]:
         """Return a note for each place near the project whose data is not served here; looked for now."""
@@ -194,10 +200,15 @@ def schema(section: str, where: str) -> Schema:
     raise ConfigError(f"{where}: there is no section [{section}]{settings.nearest(section, known_names)}")
 
 
-def load(named: str | None, environment: Mapping[str, str], flags: Sequence[tuple[str, str, str]] = ()) -> Config:
+def load(
+    named: str | None,
+    environment: Mapping[str, str],
+    flags: Sequence[tuple[str, str, str]] = (),
+    origins: Mapping[tuple[str, str], str] | None = None,
+) -> Config:
     """Gather the settings for a project: the folder that was named, or the project around the working folder.
 
-    `flags` are (section, key, text).
+    `flags` are (section, key, text); `origins` says of a section and key which option it was, where that is not --set.
     """
     config = Config(finding.find(named, environment), environment)
     user_file = os.path.join(config_folder(environment), "config.toml")
@@ -209,7 +220,8 @@ def load(named: str | None, environment: Mapping[str, str], flags: Sequence[tupl
         _take_file(config, "project", file.path, file.table)
     _take_environment(config)
     for section, key, text in flags:
-        _take_text(config, "flag", section, key, text, f"--set {section}.{key}")
+        origin = (origins or {}).get((section, key), f"--set {section}.{key}")
+        _take_text(config, "flag", section, key, text, origin)
     _take_places_files(config)
     return config
 
@@ -218,11 +230,15 @@ def _take_places_files(config: Config) -> None:
     """Look for other files of the project that name places outside it; what they name counts only with trust."""
     store = TrustStore(config.environment)
     for known in detect.BUILT_IN:
-        values = config.values(known.name)
-        if values.get("enabled") is False:
+        values, server = config.values(known.name), config.values("server")
+        is_left_out = known.name in (server.get("without") or ()) or known.name not in (
+            server.get("only") or [known.name]
+        )
+        if is_left_out or values.get("enabled") is False:
             continue
         project = Project(config.root, config.environment, named=config.named(known.name))
-        file = known.places_file(project, values)
+        file, notes = known.places_file(project, values)
+        config.passed_over.extend(notes)
         if file is None:
             continue
         config.places_files.append(file)

@@ -6,6 +6,7 @@ for every provider.
 """
 
 from collections.abc import Callable, Sequence
+from sys import getsizeof
 from typing import Final
 
 from carrel import lines
@@ -67,13 +68,24 @@ def _etag_of_bytes(data: bytes) -> str:
 
 
 def _keep(content: str | bytes, data: bytes) -> str:
+    """Return the ETag of a content; remember it from the second time on that the very same object is given."""
     etag = blake2b(data, digest_size=_ETAG_BYTES).hexdigest()
-    _etags.put(id(content), (content, etag), _LEAST_WEIGHT + len(data))
+    weight = _LEAST_WEIGHT + getsizeof(content)
+    if _given_once.get(id(content)) is content:
+        _etags.put(id(content), (content, etag), weight)
+    else:
+        _given_once.put(id(content), content, max(weight, _ONCE_BYTES // _ONCE_COUNT))
     return etag
 
 
 _etags: Final[Remembered[int, tuple[str | bytes, str]]] = Remembered(MAX_KEPT_TEXT_BYTES)
 """By the very object: a provider that keeps its content in memory gives the same one each time."""
+
+_ONCE_BYTES: Final = MAX_KEPT_TEXT_BYTES // 2
+_ONCE_COUNT: Final = 32
+_given_once: Final[Remembered[int, str | bytes]] = Remembered(_ONCE_BYTES)
+"""The latest few contents that were given once. Most are made for one answer and never given again; to keep them all
+would fill the memory above with what nobody asks for."""
 
 
 def matches(condition: str, etag: str) -> bool:
@@ -90,7 +102,8 @@ def whole(item: Item, uri: str, limit: int) -> Text | Blob:
         total = item.source.size
         if total > limit:
             raise too_large(uri, total, limit)
-        return _part(item, item.encoding, item.source.read(0, total), (0, total, total))
+        data = item.source.read(0, total)
+        return _part(item, item.encoding, data, 0, len(data))
     size = len(item.text) if isinstance(item, Text) else len(item.data)
     if size > limit:
         raise too_large(uri, _source_of(item)[0].size, limit)
@@ -108,7 +121,9 @@ def cut(item: Item, wanted: Range, uri: str, limit: int) -> Text | Blob:
         raise too_large(uri, total, limit, wanted.start)
     data = source.read(start, length) if length else b""
     following = _following(uri, end, wanted.length) if wanted.length and end < total else None
-    return _part(item, encoding, data, (start, length, total), following)
+    if len(data) < length:  # it became shorter, and ends where its bytes did
+        total, following = start + len(data), None
+    return _part(item, encoding, data, start, total, following)
 
 
 def shorten(item: Item, wanted: Range | None, most: int) -> tuple[Item, Range]:
@@ -144,10 +159,10 @@ def _following(uri: str, start: int, length: int) -> str | None:
 
 
 def _part(
-    item: Item, encoding: Encoding, data: bytes, place: tuple[int, int, int], following: str | None = None
+    item: Item, encoding: Encoding, data: bytes, start: int, total: int, following: str | None = None
 ) -> Text | Blob:
-    start, length, total = place
-    meta = {**(item.meta or {}), "dev.carrel/total": total, "dev.carrel/start": start, "dev.carrel/length": length}
+    place = {"dev.carrel/total": total, "dev.carrel/start": start, "dev.carrel/length": len(data)}
+    meta = {**(item.meta or {}), **place}
     if following is not None:
         meta.setdefault(_NEXT, following)
     if encoding == "binary":

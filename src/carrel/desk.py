@@ -65,7 +65,7 @@ def _open(config: Config, patience_s: float, *, waits_for_all: bool) -> Desk:
     choices: list[Choice] = []
     providers: list[Provider] = []
     if _is_wanted("guide", chosen):
-        providers.append(Guide(catalog, os.path.basename(config.root) or config.root, notes, config.elsewhere))
+        providers.append(Guide(catalog, os.path.basename(config.root) or "/", notes, config.elsewhere, config.root))
     invited = [guest for guest in guests.invite(config, catalog) if _is_wanted(guest.provider.name, chosen)]
     providers += [guest.provider for guest in invited]
     for known in detect.BUILT_IN:
@@ -136,6 +136,7 @@ def _build(known: detect.Known, config: Config, catalog: Catalog) -> Provider:
         is_trusted=config.is_trusted,
         trusts=TrustStore(config.environment).is_trusted,
         deny=tuple(config.values("workspace").get("deny") or ()),
+        max_message_bytes=catalog.max_bytes,
         read=catalog.read,
     )
     provider = known.load()

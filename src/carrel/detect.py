@@ -19,21 +19,25 @@ ALC_FILE: Final = "alc.toml"
 ALC_LOCAL_FILE: Final = "alc.local.toml"
 
 
+Places = tuple[PlacesFile | None, tuple[str, ...]]
+NO_PLACES: Final[Places] = (None, ())
+
+
 class Known(Value, frozen=True):
     """A provider that comes with Carrel: where its class is, and what calls for it.
 
     One that nothing calls for is not imported. Its URIs are answered all the same, and it
     joins the list when its data appears. `sections` are those it has beside the one of its name:
     parameters of its constructor that are a `Section`. One that `needs_project` serves a folder whole.
-    `places_file` returns the file, if the project has one, that names places outside for this provider;
-    it gets the provider's settings.
+    `places_file` gets the provider's settings, and returns the file, if the project has one, that names
+    places outside for this provider, and notes about files that are passed over.
     """
 
     name: str
     schemes: tuple[str, ...]
     target: str
     reason: Callable[[Project], str | None]
-    places_file: Callable[[Project, Mapping[str, object]], PlacesFile | None] = lambda project, settings: None
+    places_file: Callable[[Project, Mapping[str, object]], Places] = lambda project, settings: NO_PLACES
     sections: tuple[str, ...] = ()
     needs_project: bool = False
 
@@ -68,13 +72,13 @@ def _algocline(project: Project) -> str | None:
     return "there is an alc.toml" if find_mark(folder, ALC_FILE, project.root).folder is not None else None
 
 
-def _linked_packages(project: Project, settings: Mapping[str, object]) -> PlacesFile | None:
+def _linked_packages(project: Project, settings: Mapping[str, object]) -> Places:
     """Return `alc.local.toml` if it names places outside; nothing is imported where there is none."""
     named = settings.get("project_root") or project.environment.get("ALC_PROJECT_ROOT")
     if not named:
-        folder = find_mark(working_folder(project.root), ALC_FILE, project.root).folder
-        if folder is None or not os.path.lexists(os.path.join(folder, ALC_LOCAL_FILE)):
-            return None
+        mark = find_mark(working_folder(project.root), ALC_FILE, project.root)
+        if mark.folder is None or not os.path.lexists(os.path.join(mark.folder, ALC_LOCAL_FILE)):
+            return None, mark.passed_over
     from carrel.providers.alc.variants import outside_places
 
     return outside_places(project, settings)

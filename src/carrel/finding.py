@@ -7,12 +7,13 @@ put a file into a folder such as `/tmp`. A home, or `/`, is a root only if its s
 
 import os
 import stat
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from itertools import islice
 from typing import Final
 
 from carrel.digest import sha256
 from carrel.errors import ConfigError
+from carrel.marks import upwards
 from carrel.sandbox import belongs_here
 from carrel.value import Value
 
@@ -83,7 +84,7 @@ def elsewhere(root: str, environment: Mapping[str, str]) -> list[str]:
     home = _home(environment)
     missing = {name: what for name, what in _DATA.items() if not os.path.lexists(os.path.join(root, name))}
     notes = []
-    for folder in (*list(_upwards(root))[1:], *_subfolders(root)):
+    for folder in (*list(upwards(root))[1:], *_subfolders(root)):
         way = os.path.relpath(folder, root)
         command = f"carrel serve --project {way}"
         wanted = missing
@@ -109,7 +110,7 @@ def _candidates(named: str | None, environment: Mapping[str, str]) -> tuple[str,
     if by_host and os.path.isdir(by_host):
         return (os.path.realpath(by_host),)
     try:
-        return tuple(_upwards(os.path.realpath(os.getcwd())))
+        return tuple(upwards(os.path.realpath(os.getcwd())))
     except FileNotFoundError:
         raise ConfigError("the working folder no longer exists; go to another, or name one with --project") from None
 
@@ -158,16 +159,6 @@ def _project_file(folder: str, passed_over: list[tuple[str, str]]) -> ProjectFil
     if table is not None and part is not None:
         return ProjectFile(shared, table, sha256(part).hexdigest())
     return None
-
-
-def _upwards(folder: str) -> Iterator[str]:
-    """Give the folder and those above it."""
-    while True:
-        yield folder
-        parent = os.path.dirname(folder)
-        if parent == folder:
-            return
-        folder = parent
 
 
 def _is_own(path: str) -> bool:

@@ -93,7 +93,15 @@ HTTP_STALL_S: Final = 60.0
 """How long one write of ours may wait for a reader who takes nothing."""
 
 MAX_CONNECTIONS: Final = 4_096
-"""Open HTTP connections of all clients: well above 1,000 listeners, well below what memory holds."""
+"""Open HTTP connections on which somebody was let in: well above 1,000 listeners, well below what memory holds."""
+
+MAX_NEW_CONNECTIONS: Final = 1_024
+MAX_NEW_PER_ADDRESS: Final = 64
+"""Open HTTP connections on which nobody was let in yet, in all and from one address of another machine; past either the
+oldest goes. A client that asks at once is one of them for milliseconds."""
+
+HTTP_FIRST_S: Final = 10.0
+"""How long such a connection is kept, from connecting or from its last request: well above a slow network's delays."""
 
 MAX_WAITING_PER_CLIENT: Final = 256
 """HTTP requests of one client that wait for a provider at once."""

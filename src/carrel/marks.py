@@ -41,8 +41,11 @@ def find_mark(start: str, name: str, root: str) -> Mark:
             path = os.path.join(folder, name)
             if not stat.S_ISREG(os.stat(path).st_mode):
                 continue
-            owners = (os.stat(root).st_uid,) if is_inside(folder, root) else ()
-            if belongs_here(os.lstat(path), *owners) and belongs_here(os.stat(folder), *owners):
+            found, around = os.lstat(path), os.stat(folder)
+            if belongs_here(found) and belongs_here(around):
+                return Mark(folder, tuple(passed_over))
+            owner = os.stat(root).st_uid
+            if is_inside(folder, root) and belongs_here(found, owner) and belongs_here(around, owner):
                 return Mark(folder, tuple(passed_over))
         except OSError:
             continue

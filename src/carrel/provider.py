@@ -27,6 +27,7 @@ provider is mounted.
     Calling         tools
     Instructing     text for the start of a conversation
     Reporting       what `carrel://health` should know
+    Omitting        what a rule leaves out, and how to change it
     Closing         something to let go of at the end
 
 A provider may be called from several threads at once. A read has no side effects.
@@ -39,6 +40,7 @@ from os.path import basename
 from typing import Final, Literal, NewType, Protocol, runtime_checkable
 
 from carrel.errors import ConfigError, RequestError
+from carrel.limits import MAX_MESSAGE_BYTES
 from carrel.model import Blob, Completion, Meta, Reading, Resource, Stored, Template, Text, Tool, ToolResult
 from carrel.value import Value
 
@@ -97,8 +99,8 @@ class Project(Value, frozen=True):
     `given` are the keys that were set for it, `named` those of them that the user or a trusted file set;
     `trusts` tells of a file's path and SHA-256 whether the user trusts that file to name places outside;
     `is_trusted` says that the user trusts the project's file. `deny` are the patterns the operator denies
-    to all who open project files. `read` gives what a URI holds, of whichever provider, to one whose
-    tools take URIs.
+    to all who open project files; `max_message_bytes` is what one message holds. `read` gives what a URI
+    holds, of whichever provider, to one whose tools take URIs.
     """
 
     root: str
@@ -108,6 +110,7 @@ class Project(Value, frozen=True):
     is_trusted: bool = False
     trusts: Callable[[str, str], bool] | None = None
     deny: tuple[str, ...] = ()
+    max_message_bytes: int = MAX_MESSAGE_BYTES
     read: Callable[[str], Reading] | None = None
 
 
@@ -467,6 +470,14 @@ class Reporting(Protocol):
 
     def health(self) -> Meta:
         """Give JSON-ready facts, for people: `problems` is a list of sentences."""
+
+
+@runtime_checkable
+class Omitting(Protocol):
+    """Leaves out by a rule what its user may expect to find."""
+
+    def left_out(self) -> Sequence[str]:
+        """Return a sentence for each rule: how much it leaves out, and the command that changes it."""
 
 
 @runtime_checkable

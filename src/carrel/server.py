@@ -91,7 +91,7 @@ class Server:
         mounted = found.mounted
         if mounted.blocking or (mounted.asks_others and self.has_blocking):
             return True
-        return is_on_event_loop() and not mounted.quick
+        return not mounted.quick and is_on_event_loop()
 
     @property
     def served(self) -> methods.Served:

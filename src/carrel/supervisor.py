@@ -2,8 +2,9 @@
 
 Run as a script of its own: `supervisor.py STATUS KEEP PROGRAM ARGUMENT…`. Standard input is a pipe
 from the server, standard output and error are what the program gets. The program leads a process
-group of its own, which is ended when the pipe ends: also when the server was killed, also with
-grandchildren in it. Bytes on the pipe are orders: `T` asks the group to end, `K` makes it.
+group of its own. Bytes on the pipe are orders: `T` asks the group to end, `K` makes it. When the pipe
+ends, as when the server was killed, the program is ended with all its descendants; on Linux also with
+those in a session of their own.
 
 What happens is told on the descriptor STATUS, a line each: `started PID`, `failed ERRNO`, `ended STATUS`.
 It ends when the whole group is gone. It imports as little as it can, since it is started often.
@@ -14,7 +15,12 @@ import select
 import sys
 
 TERM, KILL, PIPE, XFSZ = 15, 9, 13, 25
+PR_SET_CHILD_SUBREAPER = 36
 ORPHAN_GRACE_S = 0.3
+KILL_ROUNDS = 20
+"""How often what is left is killed again: a process may start another one just before it is killed."""
+REAP_S = 5.0
+"""How often it takes note of descendants that ended after their own parent."""
 LOOK_S = 0.1
 """How often it looks whether a group whose leader is gone is gone too; ten times less until somebody asks for it."""
 
@@ -25,6 +31,7 @@ def main(status: int, keep: str, program: list[str]) -> None:
         # Python may have chosen a locale for itself; the program gets what the server has.
         os.environ.pop("LC_CTYPE", None)
     os.set_inheritable(status, False)
+    adopt_orphans()
     group, problem = start(program)
     if problem:
         tell(status, b"failed %d\n" % problem)
@@ -81,14 +88,13 @@ def follow(group: int, status: int) -> bool:
     watched = [0] if pidfd < 0 else [0, pidfd]
     has_ended = is_asked = False
     while True:
-        pause = None if pidfd >= 0 and not has_ended else LOOK_S if is_asked or not has_ended else 10 * LOOK_S
+        pause = REAP_S if pidfd >= 0 and not has_ended else LOOK_S if is_asked or not has_ended else 10 * LOOK_S
         ready = select.select(watched, [], [], pause)[0]
-        if not has_ended:
-            pid, ending = os.waitpid(group, os.WNOHANG)
-            if pid:
-                has_ended = True
-                watched = [0]
-                tell(status, b"ended %d\n" % ending)
+        ending = reap(group)
+        if ending is not None:
+            has_ended = True
+            watched = [0]
+            tell(status, b"ended %d\n" % ending)
         if 0 in ready:
             orders = os.read(0, 64)
             if not orders:
@@ -97,6 +103,32 @@ def follow(group: int, status: int) -> bool:
             is_asked = True
         if has_ended and is_gone(group):
             return True
+
+
+def adopt_orphans() -> None:
+    """Become the parent of descendants whose own parent ends, where the system can do that."""
+    try:
+        import _ctypes  # `ctypes` itself takes ten times as long to load
+
+        prctl = _ctypes.dlsym(_ctypes.dlopen(_ctypes.__file__, 0), "prctl")
+        _ctypes.call_function(prctl, (PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0))
+    except (ImportError, AttributeError, OSError):
+        pass
+
+
+def reap(program: int) -> int | None:
+    """Take note of all that have ended; return the status of the program if it is among them."""
+    status = None
+    try:
+        while True:
+            pid, ending = os.waitpid(-1, os.WNOHANG)
+            if not pid:
+                break
+            if pid == program:
+                status = ending
+    except ChildProcessError:
+        pass
+    return status
 
 
 def open_pidfd(pid: int) -> int:
@@ -110,8 +142,44 @@ def open_pidfd(pid: int) -> int:
 def end_orphans(group: int) -> None:
     """End what the server left behind: ask, and soon after make it."""
     send(group, TERM)
+    for pid in descendants():
+        send_one(pid, TERM)
     select.select([], [], [], ORPHAN_GRACE_S)
     send(group, KILL)
+    for _ in range(KILL_ROUNDS):
+        left = descendants()
+        if not left:
+            return
+        for pid in left:
+            send_one(pid, KILL)
+        reap(group)
+
+
+def descendants() -> list[int]:
+    """Return all processes that come from this one and have not ended; none where the system does not show them."""
+    children: dict[int, list[int]] = {}
+    try:
+        names = [name for name in os.listdir("/proc") if name.isdigit()]
+    except OSError:
+        return []
+    for name in names:
+        facts = facts_of(name)
+        if facts is not None and facts[0] not in (b"Z", b"X"):
+            children.setdefault(int(facts[1]), []).append(int(name))
+    found = list(children.get(os.getpid(), ()))
+    for pid in found:
+        found += children.get(pid, ())
+    return found
+
+
+def facts_of(name: str) -> tuple[bytes, bytes, bytes] | None:
+    """Return the state, the parent and the group of a process, if it is there."""
+    try:
+        with open(f"/proc/{name}/stat", "rb") as stat:
+            state, parent, group = stat.read().rpartition(b")")[2].split()[:3]
+    except (OSError, ValueError):
+        return None
+    return state, parent, group
 
 
 def is_gone(group: int) -> bool:
@@ -132,18 +200,23 @@ def is_gone(group: int) -> bool:
 
 def is_alive_in(group: int, name: str) -> bool:
     """Tell whether a process is of the group and has not ended."""
-    try:
-        with open(f"/proc/{name}/stat", "rb") as stat:
-            state, _, its_group = stat.read().rpartition(b")")[2].split()[:3]
-    except (OSError, ValueError):
-        return False
-    return int(its_group) == group and state not in (b"Z", b"X")
+    facts = facts_of(name)
+    return facts is not None and int(facts[2]) == group and facts[0] not in (b"Z", b"X")
 
 
 def send(group: int, number: int) -> bool:
     """Send a signal to everybody in the group; tell whether anybody was there."""
     try:
         os.killpg(group, number)
+    except OSError:
+        return False
+    return True
+
+
+def send_one(pid: int, number: int) -> bool:
+    """Send a signal to one process; tell whether it was there."""
+    try:
+        os.kill(pid, number)
     except OSError:
         return False
     return True

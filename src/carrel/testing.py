@@ -104,7 +104,7 @@ class ProviderContract:
     @contextlib.contextmanager
     def trial(self, era: EraName) -> Iterator[Trial]:
         """Serve a fresh provider; afterwards have all that was heard validated (law 1)."""
-        trial = Trial(self.provider(), era, poll_s=self.poll_s, deadline_s=self.deadline_s)
+        trial = Trial(self.provider, era, poll_s=self.poll_s, deadline_s=self.deadline_s)
         with contextlib.closing(trial):
             yield trial
         for message, method in trial.heard:

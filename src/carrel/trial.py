@@ -8,7 +8,7 @@ import os
 import re
 import threading
 from collections import Counter
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from pathlib import Path
 from time import monotonic
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
@@ -64,13 +64,18 @@ _HOSTILE: Final = (
 class Trial:
     """One provider, served, with clients of one era. What the clients hear is kept, beside the method it answers."""
 
-    def __init__(self, provider: Provider | Capable, era: EraName, *, poll_s: float, deadline_s: float) -> None:
+    def __init__(
+        self, build: Callable[[], Provider | Capable], era: EraName, *, poll_s: float, deadline_s: float
+    ) -> None:
         self._object: ObjectProvider | None = None
         self.provider: Provider
-        if isinstance(provider, Capable):
-            self.provider = self._object = _serve(provider, poll_s, deadline_s)
+        built = build()
+        if isinstance(built, Capable):
+            # It was only looked at. As when it is served, an object is built on the thread that it is called on.
+            getattr(built, "close", lambda: None)()
+            self.provider = self._object = _serve(build, poll_s, deadline_s)
         else:
-            self.provider = provider
+            self.provider = built
         self.era = era
         self.catalog = Catalog([self.provider])
         self.heard: list[tuple[bytes, str]] = []
@@ -188,11 +193,11 @@ class Trial:
         return [place + end for place in places for end in _HOSTILE]
 
 
-def _serve(given: Capable, poll_s: float, deadline_s: float) -> "ObjectProvider":
+def _serve(build: Callable[[], object], poll_s: float, deadline_s: float) -> "ObjectProvider":
     """Serve an object as it would be served, with the times of the trial."""
-    from carrel.providers.objects import serve_object  # only for objects
+    from carrel.providers.objects import serve_built  # only for objects
 
-    return serve_object(given, poll_s=poll_s, timeout_s=deadline_s, list_ttl_s=0.0)
+    return serve_built(build, poll_s=poll_s, timeout_s=deadline_s, start_timeout_s=deadline_s, list_ttl_s=0.0)
 
 
 class _Tap:

@@ -30,19 +30,19 @@ class TrustStore:
     def is_trusted(self, path: str, digest: str) -> bool:
         """Tell whether the file is trusted just as it was read; none is while that cannot be known."""
         try:
-            return self._load().get(_name_of(path)) == digest
+            return self._load().get(name_of(path)) == digest
         except ConfigError:
             return False
 
     def add(self, path: str, digest: str) -> Trusted:
         """Trust a file as it was read."""
-        trusted = Trusted(_name_of(path), digest)
+        trusted = Trusted(name_of(path), digest)
         self._change(lambda known: {**known, trusted.path: digest})
         return trusted
 
     def revoke(self, path: str) -> bool:
         """Trust a file no longer; tell whether it was trusted."""
-        name = _name_of(path)
+        name = name_of(path)
         before = self._change(lambda known: {one: digest for one, digest in known.items() if one != name})
         return name in before
 
@@ -72,7 +72,7 @@ class TrustStore:
         return before
 
 
-def _name_of(path: str) -> str:
+def name_of(path: str) -> str:
     """Give the one name of a file. A link is not what it leads to: elsewhere, the same words mean other things."""
     return os.path.join(os.path.realpath(os.path.dirname(path)), os.path.basename(path))
 

@@ -85,7 +85,7 @@ def _completed(talk: Conversation, template: str) -> Iterator[str]:
 def _served(place: Place, words: Iterable[str], evidence: Evidence) -> Iterator["subprocess.Popen[bytes]"]:
     """Start a server in the project; end it as an init system does, and keep what was seen."""
     with tempfile.TemporaryDirectory() as folder, tempfile.TemporaryFile() as log:
-        trace = Trace([CARREL, "serve", *words], Path(folder), "serve")
+        trace = Trace([CARREL, "serve", *words], Path(folder), place)
         process = subprocess.Popen(
             trace.command,
             stdin=subprocess.PIPE,
@@ -234,7 +234,7 @@ def command_line(place: Place) -> Evidence:
     """Type commands on a terminal, one after the other."""
     evidence = Evidence()
     with tempfile.TemporaryDirectory() as folder:
-        trace = Trace([sys.executable, "-P", "-c", _DRIVER, json.dumps(COMMANDS)], Path(folder), "commands")
+        trace = Trace([sys.executable, "-P", "-c", _DRIVER, json.dumps(COMMANDS)], Path(folder), place)
         ours, theirs = pty.openpty()
         with contextlib.closing(os.fdopen(ours, "rb", buffering=0)):
             with subprocess.Popen(
@@ -264,6 +264,25 @@ def _typed(terminal: int, process: "subprocess.Popen[bytes]") -> str:
             break
         said += part
     return said.decode(errors="replace").replace("\r\n", "\n")
+
+
+def run(place: Place, command: list[str], within_s: float) -> Evidence:
+    """Run any program in the project and keep what it did; for trying the laws themselves."""
+    evidence = Evidence()
+    with tempfile.TemporaryDirectory() as folder:
+        trace = Trace(command, Path(folder), place)
+        with subprocess.Popen(
+            trace.command, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, cwd=place.root, env=place.environment
+        ) as process:
+            try:
+                evidence.exit_codes.append(process.wait(within_s))
+            except subprocess.TimeoutExpired:
+                evidence.late.append(command[-1])
+                evidence.peak_kb = _peak_kb(process.pid)
+                process.kill()
+            evidence.terminal = process.communicate()[0].decode(errors="replace")
+        evidence.seen = trace.seen(process.pid)
+    return evidence
 
 
 FACES: Final[Mapping[str, Callable[[Place], Evidence]]] = {

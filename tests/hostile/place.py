@@ -32,6 +32,8 @@ class Place:
         self.outside = base / "outside"
         self.marks = base / "marks"
         self.root = base / "work" / "project"
+        self.may_be_opened: list[Path] = []
+        """Folders outside that Carrel has a reason to open; the repository that adds one says which."""
         for folder in (self.home, self.outside, self.marks, self.root):
             folder.mkdir(parents=True)
         self.program = self.put(base / "program", f'#!/bin/sh\necho "$0 $*" > "{self.marks}/$$"\n')

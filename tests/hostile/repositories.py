@@ -277,6 +277,8 @@ def git_elsewhere(place: Place) -> None:
     """Let `.git` be a file that names a folder outside, with a configuration of its own."""
     place.remove(".git")
     place.put(".git", f"gitdir: {place.outside}/gitdir\n")
+    # So a linked work tree does it. The folder is opened to see whether it names this project back, and it does not.
+    place.may_be_opened.append(place.outside / "gitdir")
     place.put(place.outside / "gitdir/config", f"[core]\n\tfsmonitor = {place.mark('fsmonitor')}\n# {CANARY}\n")
     place.put(place.outside / "gitdir/HEAD", "ref: refs/heads/main\n")
     place.put(place.outside / "gitdir/info/exclude", f"{CANARY}\n")

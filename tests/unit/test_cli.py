@@ -242,6 +242,18 @@ def test_the_overview_in_json(run: Any, project: Path) -> None:
     }
 
 
+@pytest.mark.parametrize("words", [(), ("doctor",), ("cat", "carrel://guide")])
+def test_that_flutter_is_missing_is_said_where_people_look(
+    run: Any, project: Path, monkeypatch: pytest.MonkeyPatch, words: tuple[str, ...]
+) -> None:
+    monkeypatch.setenv("PATH", str(project))
+    said = "the Flutter tools are not offered: there is no flutter on PATH"
+    assert said not in run(*words).out
+    (project / "pubspec.yaml").write_text("name: app\n", encoding="utf-8")
+    shown = " ".join(run(*words).out.split())
+    assert f"logs: {said}; install it, or set executable in [flutter]" in shown
+
+
 def many(count: int, *, has_more: bool = False) -> dict[str, object]:
     return {"entries": count, "hasMore": has_more}
 
@@ -473,8 +485,8 @@ class Shelf:
         (["--only"], "--only needs a value: --only NAMES"),
         (["--no-mirror=false"], "--no-mirror takes no value: leave out =false"),
         (["--quiet="], "--quiet takes no value: leave out ="),
-        (["--max-message-mb", "0"], "--set server.max_message_mb: [server] max_message_mb: expected a number from 0.1"),
-        (["--max-message-mb", "x"], "--set server.max_message_mb: expected a number, got 'x'"),
+        (["--max-message-mb", "0"], "--max-message-mb: [server] max_message_mb: expected a number from 0.1"),
+        (["--max-message-mb", "x"], "--max-message-mb: expected a number, got 'x'"),
         (["--set", "page_size=3"], "--set page_size=3: write it as --set section.key=value"),
         (["--project", "/no/such/folder"], "--project /no/such/folder: there is no such folder"),
         (["--only", "nobody"], f"there is no provider 'nobody'; known: guide, {', '.join(detect.names())}"),
@@ -523,3 +535,34 @@ def test_a_bug_exits_with_70_and_asks_for_a_report(run: Any, monkeypatch: pytest
         "carrel: unexpected ZeroDivisionError: by zero",
         "carrel: this is a bug; --debug shows where. Please report it with that output.",
     ]
+
+
+@pytest.mark.parametrize(
+    "words", [("cat", "\udcff\udcfe"), ("ls", "workspace:///\udce9"), ("--debug", "cat", "caf\udce9")]
+)
+def test_an_argument_that_is_not_utf_8_is_a_wrong_argument(run: Any, words: tuple[str, ...]) -> None:
+    ran = run(*words)
+
+    assert ran.code == 2
+    assert "this argument is not UTF-8: " in ran.err
+    assert "bug" not in ran.err
+
+
+def test_a_project_may_lie_in_a_folder_whose_name_is_not_utf_8(run: Any, project: Path) -> None:
+    odd = project / "caf\udce9"
+    odd.mkdir()
+    (odd / "x.md").write_text("x", encoding="utf-8")
+
+    assert run("cat", "workspace:///x.md", "--project", str(odd)).out == "x"
+
+
+def test_doctor_in_a_home_does_not_tick_what_it_leaves_out(
+    run: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    home = tmp_path / "home"
+    home.mkdir()
+    monkeypatch.chdir(home)
+
+    found = {one["what"]: one for one in json.loads(run("doctor", "--json").out)}
+
+    assert (found["workspace"]["state"], found["workspace"]["told"]) == ("note", "left out: this is no project")

@@ -17,7 +17,8 @@ from pathlib import Path
 
 import pytest
 
-from tests.waiting import until
+from carrel.cli import terminal
+from tests.waiting import PATIENCE_S, until
 
 pytestmark = pytest.mark.slow
 
@@ -263,6 +264,43 @@ def test_what_is_typed_at_the_terminal_interrupts_once(project: Path, environmen
     assert (written, code) == ([b"ready", b"1", b""], 0)
 
 
+class Copied:
+    """Keeps what is copied, piece by piece."""
+
+    def __init__(self) -> None:
+        self.pieces: list[tuple[str, bytes]] = []
+
+    def feed(self, stream: str, data: bytes) -> None:
+        self.pieces.append((stream, data))
+
+    def flush(self) -> None:
+        self.pieces.append(("", b""))
+
+
+def test_what_comes_at_once_is_copied_in_its_order_and_in_large_pieces(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(terminal, "HELD_BYTES", 10)
+    monkeypatch.setattr(terminal, "HELD_S", PATIENCE_S)
+    copied = Copied()
+    held = terminal.Held(copied)
+    held.add("out", b"a")
+    held.add("out", b"b")
+    held.add("err", b"c")
+    held.add("out", b"d")
+    held.add("out", b"1234567")
+    held.add("err", b"e")
+    held.flush()
+
+    assert copied.pieces == [("out", b"ab"), ("err", b"c"), ("out", b"d1234567"), ("err", b"e"), ("", b"")]
+
+
+def test_what_is_passed_on_slowly_is_not_held_for_long(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(terminal, "HELD_S", 0.0)
+    copied = Copied()
+    terminal.Held(copied).add("out", b"a")
+
+    assert copied.pieces == [("out", b"a")]
+
+
 # Programs that read their keys from the terminal they write to
 
 
@@ -271,6 +309,7 @@ def paged(
 ) -> tuple[bytes, int, int]:
     """Run a command at a terminal of 24 lines, and type the next key whenever it shows `mark`.
 
+    A key is typed again where nothing comes of it: a pager misses a signal that comes just before it waits for a key.
     Give what it showed, its code, and what the terminal does with keys afterwards.
     """
     pid, terminal = pty.fork()
@@ -278,17 +317,20 @@ def paged(
         os.chdir(cwd)
         os.execvpe(command[0], command, environment)
     fcntl.ioctl(terminal, termios.TIOCSWINSZ, struct.pack("4H", 24, 80, 0, 0))
-    guard = threading.Timer(20, os.kill, (pid, signal.SIGKILL))
+    guard = threading.Timer(60, os.kill, (pid, signal.SIGKILL))
     guard.start()
-    shown, seen = b"", 0
+    shown, seen, key = b"", 0, b""
     while True:
+        is_silent = not select.select([terminal], [], [], 2)[0]
         try:
-            shown += os.read(terminal, 4_096)
+            shown += b"" if is_silent else os.read(terminal, 4_096)
         except OSError:
             break
         if mark in shown[seen:]:
-            seen = len(shown)
-            os.write(terminal, next(keys, b""))
+            seen, key = len(shown), next(keys, key)
+            os.write(terminal, key)
+        elif is_silent:
+            os.write(terminal, key)
     guard.cancel()
     code = os.waitstatus_to_exitcode(os.waitpid(pid, 0)[1])
     ways = termios.tcgetattr(terminal)[3]

@@ -3,16 +3,19 @@
 import contextlib
 import errno
 import os
+import re
 from os.path import relpath
 from pathlib import Path
 
 import pytest
 
 from carrel import config
+from carrel.cli.serve import parse
 from carrel.desk import open_desk
 from carrel.digest import sha256
 from carrel.errors import ConfigError
 from carrel.trust import TrustStore
+from tests.owners import give_away
 from tests.trusting import trust
 
 
@@ -354,22 +357,6 @@ def test_a_file_of_another_user_is_not_found_upwards(
     assert (loaded.files, loaded.root) == ([], str(project / "mine"))
 
 
-def give_away(path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Make a file another user's, and all else stay this one's."""
-    if os.getuid() == 0:
-        os.chown(path, 65534, 65534, follow_symlinks=False)
-        return
-    given, fstat, lstat = os.lstat(path).st_ino, os.fstat, os.lstat
-
-    def as_other(found: os.stat_result) -> os.stat_result:
-        parts = list(found)
-        parts[4] += found.st_ino == given
-        return os.stat_result(parts)
-
-    monkeypatch.setattr(os, "fstat", lambda one: as_other(fstat(one)))
-    monkeypatch.setattr(os, "lstat", lambda one, **how: as_other(lstat(one, **how)))
-
-
 @pytest.mark.parametrize("name", ["carrel.toml", "pyproject.toml"])
 def test_a_file_that_another_user_put_into_a_shared_folder_is_passed_over_and_named(
     project: Path, home: Path, monkeypatch: pytest.MonkeyPatch, name: str
@@ -605,3 +592,20 @@ def test_who_may_connect_is_told_with_its_file(project: Path, home: Path) -> Non
         load(project, home).http()
 
     assert str(caught.value).startswith(f"{home}/.config/carrel/config.toml: [http] issuer, audience and jwks: ")
+
+
+@pytest.mark.parametrize(
+    ("words", "blamed"),
+    [
+        (["--max-message-mb", "abc"], "--max-message-mb: expected a number, got 'abc'"),
+        (["--page-size", "x"], "--page-size: expected a whole number, got 'x'"),
+        (["--set", "server.page_size=x"], "--set server.page_size: expected a whole number, got 'x'"),
+        (["--max-message-mb", "9999"], "--max-message-mb: [server] max_message_mb: expected a number from 0.1 to 1024"),
+    ],
+)
+def test_a_wrong_value_is_told_with_the_option_that_was_written(
+    project: Path, home: Path, words: list[str], blamed: str
+) -> None:
+    parsed = parse([*words, "--project", str(project)])
+    with pytest.raises(ConfigError, match=re.escape(blamed)):
+        open_desk(config.load(str(project), {"HOME": str(home)}, parsed.flags, parsed.origins)).close()

@@ -1,5 +1,6 @@
 """What was read, made into what is sent: parts, bounds and ETags."""
 
+import weakref
 from typing import Any
 
 import pytest
@@ -308,3 +309,20 @@ def test_a_file_that_shrinks_while_a_part_of_it_is_read_gives_what_is_left(encod
     given = content.cut(Stored(Shrinking(b"\xd8" * left), encoding), Range(2, 4), URI, LIMIT)
 
     assert isinstance(given, Text)
+
+
+def test_contents_that_are_made_for_one_answer_are_not_kept() -> None:
+    class Counted(str):
+        """A text whose life can be followed."""
+
+    def is_kept_after(times: int) -> bool:
+        text = Counted("x" * 10_000)
+        for _ in range(times):
+            content.etag_of([Text(text)])
+        alive = weakref.ref(text)
+        del text
+        for number in range(40):  # others come and go
+            content.etag_of([Text(str(number) * 100)])
+        return alive() is not None
+
+    assert [is_kept_after(times) for times in (1, 2)] == [False, True]

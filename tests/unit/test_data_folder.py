@@ -10,6 +10,7 @@ from carrel import sandbox
 from carrel.data_folder import DataFolder
 from carrel.provider import Project
 from carrel.sandbox import Forbidden, Foreign, Missing, Outside, Root, SandboxError
+from tests.owners import give_away
 from tests.workspaces import handles
 
 
@@ -142,8 +143,7 @@ def test_a_file_is_no_folder(project: Project) -> None:
 
 @pytest.mark.parametrize("foreign", [".sage", ".sage/system"])
 def test_a_folder_of_another_user_is_refused(project: Project, foreign: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    inode = (root_of(project) / foreign).stat().st_ino
-    monkeypatch.setattr(sandbox, "belongs_here", lambda found, *_: found.st_ino != inode)
+    give_away(root_of(project) / foreign, monkeypatch)
 
     with pytest.raises(Foreign):
         sage(project).open("system")

@@ -9,6 +9,7 @@ import pytest
 
 from carrel import config
 from carrel.catalog import Catalog
+from carrel.cli.serve import announcement
 from carrel.client import Client
 from carrel.desk import Choice, Desk, open_desk
 from carrel.errors import ConfigError, RemoteError
@@ -16,6 +17,7 @@ from carrel.model import Resource, Text
 from carrel.provider import Provider, Route
 from carrel.providers.guide import INSTRUCTIONS
 from carrel.waiting import Waiting
+from tests.schemas import Conversation
 
 
 @pytest.fixture(name="project")
@@ -62,6 +64,31 @@ def test_only_serves_what_it_names(project: Path) -> None:
     desk = desk_of(project, ("server", "only", "workspace"))
 
     assert [entry.uri for entry in desk.catalog.entries()] == ["workspace:///shelf.md"]
+
+
+def test_what_is_served_without_the_guide_does_not_name_it(project: Path) -> None:
+    desk = desk_of(project, ("server", "only", "workspace,logs"))
+    client = Conversation(desk.server)
+    questions: list[tuple[str, dict[str, object]]] = [
+        ("server/discover", {}),
+        (
+            "initialize",
+            {"protocolVersion": "2025-11-25", "capabilities": {}, "clientInfo": {"name": "t", "version": "1"}},
+        ),
+        ("tools/list", {}),
+        ("resources/list", {}),
+        ("resources/templates/list", {}),
+        ("resources/read", {"uri": "workspace:///none"}),
+        ("resources/read", {"uri": "nobody://x"}),
+        ("tools/call", {"name": "read_resource", "arguments": {"uri": "nowhere"}}),
+        ("tools/call", {"name": "list_resources", "arguments": {}}),
+    ]
+    answers = [client.say(client.request(method, params)) or b"" for method, params in questions]
+
+    assert b"list_resources" in answers[2]
+    assert [answer for answer in answers if b"carrel://" in answer or b"guide" in answer] == []
+    assert "guide" not in "\n".join(announcement(desk))
+    desk.close()
 
 
 def test_without_leaves_out_what_it_names(project: Path) -> None:

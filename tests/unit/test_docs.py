@@ -149,3 +149,11 @@ def test_every_command_runs(
             told[line] = main(words)
 
     assert told == dict.fromkeys(lines, 0), capfd.readouterr().err
+
+
+def test_no_document_puts_a_token_into_a_file_of_the_project() -> None:
+    """A token stands in an environment variable, in a host's own settings, or is printed by a helper."""
+    for path in (ROOT / "README.md", *(ROOT / "docs").rglob("*.md")):
+        for line in path.read_text("utf-8").splitlines():
+            if any(name in line for name in (".mcp.json", "opencode.json", ".vscode/", "carrel.toml", '"headers"')):
+                assert not re.search(r"Bearer (?![%{$])", line), f"{path.name}: {line}"

@@ -14,6 +14,7 @@ import pytest
 
 from carrel.git import Git
 from carrel.git import objects as git_objects
+from tests.owners import give_away
 from tests.sage_folder import git, put
 
 
@@ -361,6 +362,12 @@ def test_a_git_file_that_is_not_named_back_is_not_followed(project: Path, tmp_pa
     thief = tmp_path / "thief"
     put(thief / ".git", f"gitdir: {project}/.git\n")
     assert ask(thief).head() == ""
+    inner = project / ".git/worktrees/x"
+    put(inner / "HEAD", "ref: refs/heads/main\n")
+    put(inner / "commondir", "../..\n")
+    put(inner / "gitdir", f"{project}/.git\n")
+    put(thief / ".git", f"gitdir: {inner}\n")
+    assert ask(thief).head() == ""
     put(thief / ".git", "gitdir: worktrees/x\n")
     inner = thief / "worktrees/x"
     put(inner / "HEAD", "ref: refs/heads/main\n")
@@ -411,10 +418,9 @@ def test_objects_of_an_alternate_are_unknown(project: Path, tmp_path: Path) -> N
     assert ask(tmp_path / "other").state() is None
 
 
-@pytest.mark.skipif(os.getuid() != 0, reason="only root can give files away")
-def test_a_repository_of_another_user_is_not_read(project: Path) -> None:
+def test_a_repository_of_another_user_is_not_read(project: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     commit(project, "a", "1\n")
-    os.chown(project / ".git", 4_711, 4_711)
+    give_away(project / ".git", monkeypatch)
     assert ask(project).head() == ""
 
 
@@ -446,6 +452,28 @@ def test_an_object_that_inflates_without_end_is_given_up(project: Path, said: in
     assert ask(project).state() is None
     assert tracemalloc.get_traced_memory()[1] < 3 * git_objects.MAX_OBJECT_BYTES
     tracemalloc.stop()
+
+
+def put_loose(project: Path, name: str, kind: bytes, content: bytes) -> None:
+    """Write a loose object under a name that is not its own."""
+    put(project / ".git/objects" / name[:2] / name[2:], zlib.compress(b"%s %d\0" % (kind, len(content)) + content))
+
+
+def test_commits_and_trees_that_go_in_circles_end(project: Path) -> None:
+    one, two, tree, old = "a" * 40, "b" * 40, "c" * 40, "d" * 40
+    text = b"tree %s\nparent %s\nauthor a <a> 1 +0000\ncommitter a <a> 1 +0000\n\nm\n"
+    put_loose(project, one, b"commit", text % (tree.encode(), two.encode()))
+    put_loose(project, two, b"commit", text % (tree.encode(), one.encode()))
+    put_loose(project, old, b"commit", text % (tree.encode(), old.encode()))
+    put_loose(project, tree, b"tree", b"40000 a\0" + bytes.fromhex(tree) + b"40000 b\0" + bytes.fromhex(tree))
+    put(project / ".git/refs/heads/main", f"{one}\n")
+    put(project / "file", "x\n")
+    git(project, "update-index", "--add", "--cacheinfo", f"100644,{'e' * 40},file")
+    reader = ask(project, timeout_s=0.5)
+    assert reader.changed_since(old, ["a/b/a", "file"]) == frozenset()
+    state = reader.state()
+    assert state is not None
+    assert state.is_dirty is None
 
 
 def put_pack(project: Path, entries: list[tuple[str, bytes]]) -> None:
@@ -569,3 +597,22 @@ def test_a_question_ends_when_its_time_is_up(project: Path) -> None:
     assert ask(project, timeout_s=0.0).changed_since(first, ["a", "b"]) == frozenset()
     assert ask(project, timeout_s=0.0).state() is None
     assert monotonic() - started < 10
+
+
+def test_no_handle_is_left_open_whatever_is_found(project: Path, tmp_path: Path) -> None:
+    first = commit(project, "a", "1\n")
+    commit(project, "a", "2\n")
+    git(project, "gc", "-q")
+    git(project, "worktree", "add", "-q", str(tmp_path / "linked"))
+    put(tmp_path / "broken/.git/HEAD", "ref: refs/heads/main\n")
+    put(tmp_path / "common/.git/commondir", "../..\n")
+    put(tmp_path / "pointer/.git", f"gitdir: {project}/.git/worktrees/linked\n")
+    before = len(list(Path("/proc/self/fd").iterdir()))
+    for place in (project, *(tmp_path / name for name in ("linked", "broken", "common", "pointer"))):
+        reader = ask(place)
+        reader.head()
+        reader.origin()
+        reader.state()
+        reader.changed_since(first, ["a"])
+        reader.changed_since("b" * 40, ["a"])
+    assert len(list(Path("/proc/self/fd").iterdir())) == before

@@ -714,3 +714,17 @@ def test_each_request_of_a_batch_that_waits_at_the_end_is_told(ending: str) -> N
         gated.open_gate()
 
     run(talk)
+
+
+def test_session_ids_are_128_random_bits() -> None:
+    async def ids() -> list[str]:
+        connect = Server(Catalog([Memory()])).connect
+        return [Session(Access("x"), connect(lambda _: None), Outbox(), "2025-11-25").id for _ in range(200)]
+
+    made = asyncio.run(ids())
+    numbers = [int(one, 16) for one in made]
+
+    assert {len(one) for one in made} == {32}
+    assert len(set(made)) == len(made)
+    # A bit that is the same in all of them is not random: with 200 ids that happens once in 2 ** 192 times.
+    assert all({number >> bit & 1 for number in numbers} == {0, 1} for bit in range(128))

@@ -7,7 +7,7 @@ import socket
 import struct
 import threading
 import weakref
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import ExitStack, contextmanager
 from http.client import HTTPConnection
 from time import monotonic
@@ -19,8 +19,11 @@ from carrel.client import Client, EraChoice
 from carrel.errors import ConfigError, Disconnected, ProviderError, RemoteError
 from carrel.model import Text
 from carrel.permissions import Access
+from carrel.transports.asgi import header, quoted
+from carrel.transports.http import App
 from carrel.transports.http_client import Http
 from carrel.transports.http_guard import Doors, Guard
+from carrel.transports.http_lobby import Lobby
 from carrel.transports.http_wire import Wire
 from tests.http_asking import JSON, application, legacy, listening, modern, modern_headers, raw
 from tests.memory_provider import SAMPLE, Eventful, Gated, Memory
@@ -630,3 +633,132 @@ def test_a_legacy_client_without_a_session_is_served() -> None:
         connection.request("POST", "/mcp", legacy("resources/read", {"uri": "test:///plain"}), JSON)
         assert json.loads(connection.getresponse().read())["result"]["contents"][0]["text"] == SAMPLE
         connection.close()
+
+
+# What is said in headers
+
+
+class OneScope:
+    """Knows one token, which may read one scheme."""
+
+    def find(self, token: str) -> Access | None:
+        return Access("narrow", frozenset({"other:read"})) if token == "t" else None
+
+
+def narrow() -> App:
+    return application(Memory(), guard=Guard(Doors(is_loopback=True), OneScope()))
+
+
+BEARER = b"Authorization: Bearer t\r\nConnection: close\r\n"
+
+
+@pytest.mark.parametrize(
+    "text", ["a\r\nX-Injected: 1\r\n\r\n<b>", "a\nb", "a\rb", 'q"; x="', "\x00", "é€😀", "\x7f", "a\\"]
+)
+def test_no_header_repeats_what_it_may_not_hold(text: str) -> None:
+    params = {"ref": {"type": "ref/resource", "uri": f"{text}://x"}, "argument": {"name": "n", "value": ""}}
+    with listening(narrow()) as port:
+        answer = raw(port, posted("completion/complete", params, 1, "Authorization: Bearer t\r\nConnection: close"))
+    head = answer.partition(b"\r\n\r\n")[0]
+    lines = head.split(b"\r\n")
+
+    assert statuses(answer) == [403]
+    assert head.isascii()
+    assert all(0x20 <= one <= 0x7E for line in lines for one in line)
+    assert {line.partition(b":")[0].lower() for line in lines[1:]} <= {
+        b"www-authenticate",
+        b"content-type",
+        b"content-length",
+        b"connection",
+        b"date",
+    }
+    [challenge] = [line for line in lines if line.lower().startswith(b"www-authenticate")]
+    assert challenge.count(b'"') == 4, challenge
+
+
+@pytest.mark.parametrize(
+    "path", [b"/x%0d%0aX-Injected:%201/y", b"/%00/y", b"/%ff%fe/y", b"/x%0d%0a/y", b"/%e2%82%ac/y"]
+)
+@pytest.mark.parametrize("app", [narrow, lambda: application(Memory())], ids=["scoped", "open"])
+def test_a_path_with_control_characters_is_answered(app: Callable[[], App], path: bytes) -> None:
+    with listening(app()) as port:
+        answer = raw(port, b"GET " + path + b" HTTP/1.1\r\n" + HOST + BEARER + b"\r\n")
+
+    assert statuses(answer)[0] in (400, 403, 404)
+    assert b"x-injected" not in answer.partition(b"\r\n\r\n")[0].lower().replace(b"%0d%0ax-injected", b"")
+
+
+def test_every_header_is_written_by_one_function() -> None:
+    assert header(b"x", "a\r\nb: c\0é") == (b"x", b"a%0D%0Ab: c%00%C3%A9")
+    assert header(b"x", b"plain \t~") == (b"x", b"plain \t~")
+    assert quoted('a"b\\c\r\n') == '"a%22b%5Cc%0D%0A"'
+
+
+# Who was not let in yet
+
+
+class Crowded(Wire):
+    """As the real one; nobody who was not let in stays for long."""
+
+    first_s = 0.2
+
+
+def crowded(limit: int, limit_each: int = 1_000) -> App:
+    app = application(Memory(), guard=Guard(Doors(is_loopback=True), OneScope()))
+    app.lobby = Lobby(limit, limit_each)
+    return app
+
+
+HEALTH = b"GET /-/health HTTP/1.1\r\n" + HOST + b"Authorization: Bearer t\r\n\r\n"
+
+
+def connect(port: int) -> socket.socket:
+    return socket.create_connection(("127.0.0.1", port), timeout=PATIENCE_S)
+
+
+def is_closed(connection: socket.socket) -> bool:
+    try:
+        return connection.recv(1_000) == b""
+    except ConnectionError:
+        return True
+
+
+def test_connections_without_a_token_lock_nobody_out() -> None:
+    with listening(crowded(8)) as port, ExitStack() as stack:
+        old = stack.enter_context(connect(port))
+        old.sendall(HEALTH)
+        assert statuses(old.recv(10_000)) == [200]
+        idle = [stack.enter_context(connect(port)) for _ in range(50)]
+        new = stack.enter_context(connect(port))
+        new.sendall(HEALTH)
+
+        assert statuses(new.recv(10_000)) == [200]
+        assert all(is_closed(one) for one in idle[:42])
+        old.sendall(HEALTH)
+        assert statuses(old.recv(10_000)) == [200]
+
+
+def test_a_connection_on_which_nobody_was_let_in_is_closed_soon() -> None:
+    with listening(crowded(100), Crowded) as port, ExitStack() as stack:
+        silent, refused, welcome = (stack.enter_context(connect(port)) for _ in range(3))
+        refused.sendall(b"GET /-/health HTTP/1.1\r\n" + HOST + b"\r\n")
+        assert statuses(refused.recv(10_000)) == [401]
+        welcome.sendall(HEALTH)
+        assert statuses(welcome.recv(10_000)) == [200]
+
+        assert is_closed(silent)
+        assert is_closed(refused)
+        welcome.sendall(HEALTH)
+        assert statuses(welcome.recv(10_000)) == [200]
+
+
+def test_one_address_of_another_machine_has_few_places_and_this_machine_has_all() -> None:
+    lobby: Lobby[int] = Lobby(limit=6, limit_each=2)
+    gone = [lobby.enter(number, "192.0.2.1") for number in range(4)]
+
+    assert (gone, len(lobby)) == ([None, None, 0, 1], 2)
+    assert [lobby.enter(number, "127.0.0.1") for number in range(10, 14)] == [None] * 4
+    assert lobby.enter(20, "192.0.2.2") == 2, "the oldest of all goes"
+    lobby.leave(3)
+    lobby.leave(3)
+    assert (3 in lobby, 20 in lobby, len(lobby)) == (False, True, 5)

@@ -167,6 +167,10 @@ def test_a_line_as_large_as_the_ring_drives_out_all_others() -> None:
 
 SECRETS = {
     "a GitHub token": ("push with ghp_0123456789abcdefghijABCDEFGHIJ012345 now", "push with [redacted] now"),
+    "a token of Carrel's own": (
+        "serve with carrel_Zk3-w_9aQx0TtVb7LmNp2RsYcUe5HgJdFi8Ko1Wz4Xy now",
+        "serve with [redacted] now",
+    ),
     "an AWS key": ("id AKIAIOSFODNN7EXAMPLE.", "id [redacted]."),
     "an OpenAI key": ("OPENAI sk-proj-abcdefghijklmnopqrstuvwxyz", "OPENAI [redacted]"),
     "a Stripe key": ("sk_live_abcdefghijklmnop", "[redacted]"),
@@ -198,6 +202,7 @@ def test_what_looks_like_a_secret_is_redacted(text: str, expected: str) -> None:
         "12:30:01 basic test passed",
         "secret santa",
         "the api keys page",
+        "import carrel_providers_logs_lines",
     ],
 )
 def test_what_does_not_stays(text: str) -> None:

@@ -6,11 +6,14 @@ import stat
 import subprocess
 import sys
 from pathlib import Path
+from typing import Any
 
 import pytest
 
+from carrel.errors import NotFound
 from carrel.providers.logs import spool
 from tests.logging_project import logs, meta, text, writer
+from tests.owners import give_away
 
 
 def path_of(root: Path, uri: str) -> Path:
@@ -227,3 +230,82 @@ def test_secrets_are_not_written(tmp_path: Path) -> None:
 
     assert "abcdefgh" not in path_of(tmp_path, log.uri).read_text()
     assert text(logs(tmp_path), log.uri) == "token=[redacted]\n"
+
+
+# Folders of others
+
+
+@pytest.mark.parametrize("place", [".carrel", ".carrel/logs", ".carrel/logs/run"])
+def test_a_folder_of_another_user_is_neither_read_nor_written(
+    tmp_path: Path, place: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    log = writer(tmp_path)
+    log.feed("out", b"theirs\n")
+    log.end(0)
+    give_away(tmp_path / place, monkeypatch)
+    provider = logs(tmp_path)
+
+    assert list(provider.entries()) == []
+    with pytest.raises(NotFound):
+        provider.read(log.uri)
+    assert provider.health()["problems"] == ["the logs on disk are not served: .carrel/logs belongs to another user"]
+    with pytest.raises(PermissionError, match="belongs to another user"):
+        writer(tmp_path)
+
+
+def test_a_link_in_the_way_is_told_in_health(tmp_path: Path) -> None:
+    (tmp_path / "elsewhere").mkdir()
+    (tmp_path / "project").mkdir()
+    (tmp_path / "project/.carrel").symlink_to(tmp_path / "elsewhere")
+
+    told = logs(tmp_path / "project").health()["problems"]
+    assert told == ["the logs on disk are not served: a part of .carrel/logs is a link, or no folder"]
+    assert logs(tmp_path).health()["problems"] == []
+
+
+# Floods
+
+PLAIN = b"".join(b"line %d\n" % number for number in range(5_000))
+FLOODS = {
+    "plain": PLAIN,
+    "an unfinished line": PLAIN + b"unfinished",
+    "more than one alphabet": "zwölf Boxkämpfer ✓\n".encode() * 3_000,
+    "colours": b"\x1b[32mgreen\x1b[0m\n" * 3_000,
+    "an open sequence": PLAIN + b"\x1b]0;title" + PLAIN,
+    "carriage returns": b"10 %\r50 %\r100 %\n" * 3_000 + b"a\r\n" * 3_000,
+    "broken text": b"\xff\xfe\n" * 3_000,
+    "late controls": "a\x9b1mb\n".encode() * 3_000,
+    "long lines": (b"x" * 5_000 + b"\n") * 40 + PLAIN,
+    "a key that goes on": b"-----BEGIN PRIVATE KEY-----\n" + b"abc\n" * 60,
+    "empty lines": b"\n" * 5_000,
+}
+
+
+@pytest.mark.parametrize("begun", [b"", b"begun ", b"\x1b[3"])
+@pytest.mark.parametrize("flood", FLOODS.values(), ids=FLOODS.keys())
+def test_a_flood_that_is_only_counted_leaves_the_same_log(tmp_path: Path, flood: bytes, begun: bytes) -> None:
+    bounds: dict[str, Any] = {"max_bytes": 2_000, "max_entries": 50}
+    provider = logs(tmp_path, **bounds)
+    told = []
+    for width in (len(flood), 1_000):
+        log = writer(tmp_path, **bounds)
+        log.feed("err", b"before\n")
+        log.feed("out", begun)
+        for at in range(0, len(flood), width):
+            log.feed("out", flood[at : at + width])
+        log.end(0)
+        facts = meta(provider, log.uri)
+        numbers = [facts[name] for name in ("entries", "cursor", "dropped-entries", "dropped-bytes")]
+        told.append((text(provider, log.uri), numbers))
+
+    assert told[0] == told[1]
+
+
+def test_a_line_that_was_shown_unfinished_before_a_flood_is_one_line(tmp_path: Path) -> None:
+    log = writer(tmp_path, max_entries=50)
+    log.feed("out", b"prompt> ")
+    log.flush()
+    log.feed("out", b"\n" + PLAIN)
+    log.end(0)
+
+    assert meta(logs(tmp_path, max_entries=50), log.uri)["cursor"] == 5_001

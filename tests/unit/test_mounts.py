@@ -1136,14 +1136,14 @@ def test_a_server_that_comes_to_mount_us_is_left_and_its_entries_are_listed_no_m
     assert mount.wait(PATIENCE_S)
     before = [entry.uri for entry in mount.entries()]
     entries.append({"uri": "us+carrel://health", "name": "health", "_meta": {"dev.carrel/instance": "0123"}})
-    after = [entry.uri for entry in mount.entries()]
+    until(lambda: not list(mount.entries()))  # a list that is asked for while another is under way may be the last one
     until(lambda: "mounts it" in str(mount.health()["lastCause"]))
     entries.pop()
     until(lambda: mount.health()["state"] == "up")
     again = [entry.uri for entry in mount.entries()]
     mount.close()
 
-    assert (before, after, again) == (["played://a"], [], ["played://a"])
+    assert (before, again) == (["played://a"], ["played://a"])
     assert {record.getMessage() for record in caplog.records} == {
         "mount birds is down: it lists this server's own resources: it is this server or mounts it"
     }

@@ -60,6 +60,36 @@ class TestGreenhouse(ProviderContract):
         schemas.check(message, version, method)
 
 
+class TestDatabase(ProviderContract):
+    """An object that uses sqlite3 plainly: it is built on the thread that it is called on."""
+
+    deadline_s = 10.0
+
+    def provider(self) -> Any:
+        return Database()
+
+
+class Database:
+    def __init__(self) -> None:
+        self._rows = sqlite3.connect(":memory:")
+        self._rows.execute("CREATE TABLE bed (name TEXT)")
+        self._rows.execute("INSERT INTO bed VALUES ('north'), ('south')")
+
+    def capabilities(self) -> list[str]:
+        return ["resources"]
+
+    def resources(self) -> list[Resource]:
+        names = self._rows.execute("SELECT name FROM bed")
+        return [Resource(f"database://beds/{name}", name, "", "text/plain") for [name] in names]
+
+    def resource_read(self, uri: str, arguments: list[tuple[str, str]]) -> Any:
+        found = self._rows.execute("SELECT name FROM bed WHERE name = ?", [uri.rpartition("/")[2]])
+        return Contents([TextContent(uri, "text/plain", name) for [name] in found])
+
+    def close(self) -> None:
+        self._rows.close()
+
+
 class Shelf:
     """One listed URI and one template; `given` is what a read gives, or does."""
 

@@ -231,7 +231,10 @@ def test_closed_nothing_is_left_and_nothing_starts_any_more(processes: Processes
 
 
 def test_no_child_outlives_a_parent_that_was_killed(tmp_path: Path) -> None:
-    """The parent is killed with SIGKILL; a child, one that ignores SIGTERM, and a grandchild are gone in a second."""
+    """The parent is killed with SIGKILL; children, grandchildren and those in sessions of their own are soon gone.
+
+    One ignores SIGTERM; the parent of another has ended, so that nothing but its origin ties it to the others.
+    """
     script = (
         "import os, sys, threading\n"
         "from carrel.processes import Processes, Program\n"
@@ -240,14 +243,15 @@ def test_no_child_outlives_a_parent_that_was_killed(tmp_path: Path) -> None:
         "    def pause(self, stream): pass\n"
         "    def end(self, *given): pass\n"
         "processes = Processes(5)\n"
-        "for line in ('sleep 60 & echo $! $$; wait', \"trap '' TERM; echo $$; while :; do sleep 0.1; done\"):\n"
+        "for line in ('sleep 60 & echo $! $$; wait', \"trap '' TERM; echo $$; while :; do sleep 0.1; done\",\n"
+        "             'setsid sleep 60 & echo $!; wait', '(setsid sleep 60 & echo $!); echo $$; exec sleep 60'):\n"
         "    processes.start(Program(('sh', '-c', line), '/', dict(os.environ)), Output())\n"
         "threading.Event().wait()\n"
     )
     parent = subprocess.Popen([sys.executable, "-c", script], stdout=subprocess.PIPE, text=True)
     assert parent.stdout is not None
     pids: list[int] = []
-    while len(pids) < 3:
+    while len(pids) < 6:
         pids += [int(word) for word in parent.stdout.readline().split()]
     assert all(is_alive(pid) for pid in pids)
 

@@ -6,7 +6,8 @@ from pathlib import Path
 import pytest
 
 from carrel.provider import Project
-from carrel.providers.sage import Sage
+from carrel.providers.sage import Sage, code
+from tests.owners import give_away
 from tests.sage_folder import open_sage, put, read
 
 SECRET = "the secret itself"
@@ -78,17 +79,35 @@ def test_a_folder_that_a_project_s_own_file_names_stays_in_the_project(tmp_path:
     assert read(open_sage(project, dir="../outside"), "sage://system/a.md") == SECRET
 
 
-@pytest.mark.skipif(os.getuid() != 0, reason="only root can give folders away")
 @pytest.mark.parametrize("place", [".sage", ".sage/system"])
-def test_a_folder_of_another_user_counts_as_absent(tmp_path: Path, place: str) -> None:
+def test_a_folder_of_another_user_counts_as_absent(tmp_path: Path, place: str, monkeypatch: pytest.MonkeyPatch) -> None:
     put(tmp_path / ".sage/system/a.md", SECRET)
-    os.chown(tmp_path / place, 4_711, 4_711)
+    give_away(tmp_path / place, monkeypatch)
     sage = open_sage(tmp_path, tools="write")
     assert SECRET not in everything(sage)
     assert read(sage, "sage://system/a.md") == "File not found: a.md"
     result = sage.called.call("sage_write_system", {"filename": "b.md", "content": "x"})
     assert result.blocks[0] == "Error writing b.md: the folder belongs to another user"
     assert not (tmp_path / ".sage/system/b.md").exists()
+
+
+def test_a_text_whose_name_is_denied_is_not_told_at_the_start(tmp_path: Path) -> None:
+    put(tmp_path / ".sage/system/objective.md", "Ship it.")
+    put(tmp_path / ".sage/system/credentials.md", SECRET)
+    put(tmp_path / ".sage/system/pinned/id_rsa.md", SECRET)
+    assert "Ship it." in unnamed(tmp_path).instructions()
+    assert SECRET not in unnamed(tmp_path).instructions()
+
+
+def test_code_links_that_were_not_looked_up_in_time_say_so(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    put(tmp_path / "a.py", "def a(): ...\n")
+    put(tmp_path / ".sage/knowledge/global/k.md", "text")
+    links = ", ".join("{chunk_id: 'a.py::a', note: n}" for _ in range(3))
+    put(tmp_path / ".sage/knowledge/index.yaml", f"items: [{{id: k, file: global/k.md, code_links: [{links}]}}]\n")
+    assert "(related): a.py:1, ok — n\n" in read(unnamed(tmp_path), "sage://knowledge/k")
+    monkeypatch.setattr(code, "RESOLVE_S", -1.0)
+    assert "(related): not checked — n\n" in read(unnamed(tmp_path), "sage://knowledge/k")
+    assert "  a.py::a,-,?\n" in read(unnamed(tmp_path), "sage://knowledge/k?format=toon")
 
 
 def test_a_denied_name_is_not_written(tmp_path: Path) -> None:

@@ -226,6 +226,12 @@ def test_nothing_that_lies_outside_the_sage_folder_is_told(tmp_path: Path, kind:
     assert "Tokens in localStorage" not in open_sage(tmp_path).instructions()
 
 
+def test_a_link_within_the_sage_folder_is_told(tmp_path: Path) -> None:
+    put(tmp_path / ".sage/shared/objective.md", "Ship it.")
+    (tmp_path / ".sage/system").symlink_to("shared")
+    assert "Ship it." in open_sage(tmp_path).instructions()
+
+
 @pytest.mark.parametrize(
     "marker",
     [

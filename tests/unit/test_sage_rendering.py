@@ -1,10 +1,12 @@
 """Every section of a checkpoint in both forms, TOON's tables, code definitions, and values as they are written."""
 
+from time import monotonic
+
 import pytest
 
 from carrel.providers.sage.code import Resolved
 from carrel.providers.sage.definitions import find_definition
-from carrel.providers.sage.parsing import parse_checkpoint
+from carrel.providers.sage.parsing import parse_checkpoint, parse_entry
 from carrel.providers.sage.records import (
     Checkpoint,
     CodeLink,
@@ -12,10 +14,11 @@ from carrel.providers.sage.records import (
     DiffSummary,
     GitContext,
     Knowledge,
+    KnowledgeLink,
     Source,
     Tension,
 )
-from carrel.providers.sage.rendering import render_checkpoint, render_knowledge
+from carrel.providers.sage.rendering import Format, render_checkpoint, render_knowledge
 
 FULL = """\
 ---
@@ -254,6 +257,133 @@ def test_knowledge_links_in_both_forms() -> None:
         f"{toon}[3]\nlinks[3]{{chunk,line,status}}:\n  a.py::f,3,~\n  b.py,-,+\n  c.py::g,-,!\n"
     )
     assert render_knowledge(item, "Text", links[:2], "toon") == f"{toon}[2]\n- [~] `a.py::f:3`\n- [+] `b.py`\n"
+
+
+def test_notes_on_links_to_other_knowledge_are_shown() -> None:
+    links = (KnowledgeLink("other", "extends", "see there first"), KnowledgeLink("plain"))
+    item = Knowledge("k", "global/k.md", knowledge_links=links)
+    lines = "- sage://knowledge/other (extends) — see there first\n- sage://knowledge/plain (related)\n"
+    assert render_knowledge(item, "Text", []).endswith(f"### Linked Knowledge\n{lines}")
+    assert render_knowledge(item, "Text", [], "toon").endswith(f"### Links [2]\n{lines}")
+    given = {"id": "k", "file": "f", "knowledge_links": [{"target_id": "o", "relation": "related", "note": "n"}]}
+    parsed = parse_entry(given)
+    assert parsed is not None
+    assert parsed.knowledge_links == (KnowledgeLink("o", "related", "n"),)
+
+
+@pytest.mark.parametrize("form", ["markdown", "toon"])
+def test_a_recovery_checkpoint_has_one_question_and_a_plain_thesis(form: Format) -> None:
+    text = """\
+---
+type: recovery
+extracted_at: '2026-02-15T10:12:00'
+core_question: From the front
+confidence: 0.2
+---
+
+# Recovery Checkpoint
+
+## Core Question
+Why does the queue stall?
+
+## Thesis
+*Confidence: 75%*
+
+The lock is held too long.
+
+## Notes
+As they are.
+"""
+    record = parse_checkpoint(text)
+    assert (record.question, record.thesis) == ("Why does the queue stall?", "The lock is held too long.")
+    assert record.confidence == 0.75
+    shown = render_checkpoint(record, "stem", form)
+    assert shown.count("Question\n") == 1
+    assert "Recovery Checkpoint" not in shown
+    assert "## Notes\nAs they are." in shown
+
+
+@pytest.mark.parametrize(
+    ("body", "question", "thesis"),
+    [
+        ("", "From the front", "T"),
+        ("# Recovery Checkpoint\n", "From the front", "T"),
+        ("# What now?\n\n## Current Thesis\nThis.\n", "What now?", "This."),
+        ("## Question\nWhich?\n\n## Thesis\n**Confidence:** 0.5\nThat.\n", "Which?", "That."),
+    ],
+)
+def test_a_recovery_file_tells_in_front_what_its_body_leaves_out(body: str, question: str, thesis: str) -> None:
+    front = "---\ntype: recovery\ncore_question: From the front\nthesis: T\n---\n\n"
+    record = parse_checkpoint(front + body)
+    assert (record.question, record.thesis) == (question, thesis)
+
+
+def test_a_thesis_that_was_saved_on_purpose_may_begin_with_its_confidence() -> None:
+    record = parse_checkpoint("---\nid: a\n---\n\n# Q\n\n## Thesis\n*Confidence: 10%* is low.\n")
+    assert record.thesis == "*Confidence: 10%* is low."
+
+
+@pytest.mark.parametrize(
+    ("file", "text", "symbol", "line"),
+    [
+        ("a.py", "# def foo is old\ndef foo(): ...\n", "foo", 2),
+        ("a.py", '"""\nclass Foo does this:\n"""\nclass Foo:\n', "Foo", 4),
+        ("a.py", "x = 1  # def foo\n", "foo", 0),
+        ("a.py", "x = '# no comment'; y = 1\ndef y(): ...\n", "y", 2),
+        ("a.js", "// function foo() {\nfunction foo() {}\n", "foo", 2),
+        ("A.java", "/*\n * class Foo {\n */\nclass Foo {\n", "Foo", 4),
+        ("a.lua", "-- function open\nlocal function open()\n", "open", 2),
+        ("a.lua", "--[[\nfunction open()\n]]\nfunction M.open(a)\n", "open", 4),
+        ("notes", "# def foo\n// def foo\ndef foo\n", "foo", 3),
+        ("a.rb", "class A\n  def self.build(a)\n", "A.build", 2),
+        ("a.rb", "  def valid?\n", "valid?", 1),
+        ("a.c", "static int\nadd(int a,\n    int b)\n{\n", "add", 2),
+        ("a.c", "int add(int, int);\n\nint add(int a, int b)\n{\n", "add", 3),
+        ("a.h", "int add(int a, int b);\n", "add", 1),
+        ("a.c", "struct point;\nvoid f(struct point *p);\nstruct point {\n", "point", 3),
+        ("a.h", "typedef struct {\n  int x;\n} point_t;\n", "point_t", 3),
+        ("a.h", "typedef int (*handler)(int);\ntypedef unsigned long size;\n", "size", 2),
+        ("a.h", "#define MAX_LEN 10\n", "MAX_LEN", 1),
+        ("a.c", "char *name_of(struct x *p)\n{\n", "name_of", 1),
+        ("a.c", "  return add(1);\n", "add", 0),
+        ("a.cpp", "Foo::Foo(int a) : x(a) {\n", "Foo", 1),
+        ("a.cpp", "int Foo::bar() const\n{\n", "bar", 1),
+        ("A.java", "  private final Map<String, Integer> counts = new HashMap<>();\n", "counts", 1),
+        (
+            "A.java",
+            "  public List<String> names(\n      String a,\n      int b)\n      throws IOException {\n",
+            "names",
+            1,
+        ),
+        ("A.java", "interface X {\n  String name();\n", "name", 2),
+        ("A.java", "  foo(1);\n  x.foo(2);\n  new foo();\n", "foo", 0),
+        ("a.kt", "fun String.shout(): String = this\n", "shout", 1),
+        ("a.sh", "foo() {\n", "foo", 1),
+    ],
+)
+def test_a_definition_is_found_in_its_language_and_not_in_a_comment(
+    file: str, text: str, symbol: str, line: int
+) -> None:
+    assert find_definition(text, symbol, file) == line
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        '\\"' * 300_000 + "foo(",
+        ("a " * 480 + "foo\n") * 500,
+        "/*" * 300_000 + "foo",
+        ("a*" * 480 + "foo\n") * 500,
+        ("foo(" * 200 + "\n") * 500,
+        ("@a " * 300 + "foo\n") * 500,
+    ],
+    ids=["quotes", "words", "comments", "stars", "calls", "annotations"],
+)
+@pytest.mark.parametrize("file", ["a.c", "a.py", "a.lua", "a.txt"])
+def test_no_text_makes_the_search_for_a_definition_long(file: str, text: str) -> None:
+    started = monotonic()
+    find_definition(text, "foo", file)
+    assert monotonic() - started < 10  # a second at most here; a search that tries again and again takes hours
 
 
 @pytest.mark.parametrize(

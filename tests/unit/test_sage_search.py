@@ -241,6 +241,35 @@ def test_knowledge_is_recalled_with_its_text_and_links(tmp_path: Path) -> None:
     assert call(sage, "sage_recall_knowledge", query="nothing at all").blocks == ("No knowledge found.",)
 
 
+def knowledge(project: Path, **contents: str) -> Path:
+    """Write knowledge items whose keyword is walrus."""
+    items = ""
+    for name, content in contents.items():
+        put(project / f".sage/knowledge/global/{name}.md", f"---\nid: {name}\n---\n{content}\n")
+        items += f"- {{id: {name}, file: global/{name}.md, triggers: {{keywords: [walrus]}}}}\n"
+    put(project / ".sage/knowledge/index.yaml", f"version: 1\nitems:\n{items}")
+    return project
+
+
+def test_recall_passes_over_what_does_not_fit_and_names_it(tmp_path: Path) -> None:
+    project = knowledge(tmp_path, a="first walrus", b="walrus " * 2_000, c="third walrus")
+    [text, *links] = call(open_sage(project), "sage_recall_knowledge", query="walrus", limit=3).blocks
+    assert isinstance(text, str)
+    assert "(2 items" in text
+    assert "first walrus" in text
+    assert "third walrus" in text
+    assert text.endswith("\nNot shown in full: sage://knowledge/b\n")
+    assert len(links) == 3
+
+
+def test_recall_cuts_the_best_where_none_fits_and_says_so(tmp_path: Path) -> None:
+    project = knowledge(tmp_path, a="walrus " * 2_000)
+    [text, _] = call(open_sage(project), "sage_recall_knowledge", query="walrus").blocks
+    assert isinstance(text, str)
+    assert "walrus walrus" in text
+    assert text.endswith("…\n\nNot shown in full: sage://knowledge/a\n")
+
+
 def test_recall_leaves_out_what_is_deprecated_or_of_another_skill(tmp_path: Path) -> None:
     entries = {
         "old": "metadata: {status: deprecated}",

@@ -1,5 +1,6 @@
 """Saving to a Sage folder: exact files, private, atomic, safe against other writers and hostile folders."""
 
+import errno
 import fcntl
 import os
 import re
@@ -17,6 +18,7 @@ from carrel.providers.sage import Sage, ledger, saving
 from carrel.providers.sage.composing import compose_checkpoint
 from carrel.providers.sage.parsing import parse_checkpoint
 from carrel.providers.sage.records import Checkpoint
+from carrel.providers.sage.writing import reason_of
 from tests import sage_folder as folder
 from tests.sage_folder import FILES, git, lay_out, open_sage, put, read
 
@@ -284,6 +286,66 @@ def test_a_system_file_is_replaced_unless_that_is_refused(sage: Sage, tmp_path: 
     again = refusal(sage, "sage_write_system", filename="a.md", content="three", overwrite=False)
     assert again == ("File exists: a.md", "invalid")
     assert (tmp_path / ".sage/system/a.md").read_bytes() == b"two\r\n"
+
+
+@pytest.mark.parametrize(
+    ("number", "reason"), [(errno.ENOSPC, "the disk is full"), (errno.EROFS, "the disk is read-only")]
+)
+def test_a_full_disk_and_a_read_only_one_are_told_apart(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, number: int, reason: str
+) -> None:
+    sage = open_sage(tmp_path, tools="write")
+    told(sage, "sage_write_system", filename="a.md", content="x")
+
+    def refuse(_: int) -> None:
+        raise OSError(number, os.strerror(number))
+
+    monkeypatch.setattr(os, "fsync", refuse)
+    written = sage.called.call("sage_write_system", {"filename": "b.md", "content": "x"})
+    monkeypatch.undo()
+    sage.close()
+
+    assert written.blocks[0] == f"Error writing b.md: {reason}"
+    assert [one.name for one in (tmp_path / ".sage/system").iterdir()] == ["a.md"]
+
+
+@pytest.mark.parametrize(
+    ("number", "reason"),
+    [
+        (errno.ENOSPC, "the disk is full"),
+        (errno.EDQUOT, "the disk quota is used up"),
+        (errno.EROFS, "the disk is read-only"),
+        (errno.EACCES, "permission denied"),
+        (errno.EIO, "I/O error"),
+    ],
+)
+def test_a_refusal_of_the_system_says_what_to_do_about_it(number: int, reason: str) -> None:
+    assert reason_of(OSError(number, "text")) == reason
+
+
+@pytest.mark.parametrize(
+    "asked",
+    ["sage://checkpoint/{}", "@sage://checkpoint/{}", "@carrel:sage://checkpoint/{}", "SAGE://Checkpoint/{}", "{}"],
+)
+def test_a_checkpoint_is_loaded_by_its_uri_too(sage: Sage, asked: str) -> None:
+    saved = told(sage, "sage_save_checkpoint", core_question="q", thesis="Cookies", confidence=0)
+    loaded = told(sage, "sage_load_checkpoint", id=asked.format(saved["id"]))
+    assert loaded["uri"] == saved["uri"]
+
+
+def test_the_format_in_a_uri_counts_unless_another_is_given(sage: Sage) -> None:
+    told(sage, "sage_save_checkpoint", core_question="q", thesis="Cookies", confidence=0)
+    toon = sage.called.call("sage_load_checkpoint", {"id": "sage://checkpoint/cookies?format=toon"}).blocks[0]
+    plain = sage.called.call(
+        "sage_load_checkpoint", {"id": "sage://checkpoint/cookies?format=toon", "format": "markdown"}
+    )
+    assert str(toon).startswith("# Research Context\n")
+    assert str(plain.blocks[0]).startswith("# Research Context (Restored")
+
+
+def test_a_uri_of_another_kind_is_no_checkpoint(sage: Sage) -> None:
+    refused = sage.called.call("sage_load_checkpoint", {"id": "sage://knowledge/a"})
+    assert refused.blocks[0] == "Invalid checkpoint ID: sage://knowledge/a"
 
 
 def test_nothing_is_written_through_a_link_or_a_special_file(sage: Sage, tmp_path: Path) -> None:

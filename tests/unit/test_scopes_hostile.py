@@ -16,15 +16,17 @@ from time import monotonic
 
 import pytest
 
+from carrel.cancellation import Cancellable, Cancelled
 from carrel.cli import main
 from carrel.errors import ProviderError
 from carrel.hurry import Hurrying, TakesAWhile
 from carrel.provider import Place, Project
-from carrel.providers.scopes import Scopes, opening, schema
+from carrel.providers.scopes import Scopes, opening, queries, schema
 from carrel.providers.scopes import store as stores
 from carrel.providers.scopes.faults import ScopeError, StoreFault
 from carrel.providers.scopes.location import DEFAULT, Location
 from carrel.providers.scopes.store import Store
+from tests.owners import give_away
 from tests.scopes_sample import get, plant, planted, provider_in, store_in
 
 SOON_S = 10.0
@@ -127,10 +129,9 @@ def test_a_folder_that_becomes_a_link_is_not_followed(other: Path, tmp_path: Pat
     store.close()
 
 
-@pytest.mark.skipif(os.geteuid() != 0, reason="only the administrator can give files away")
-def test_a_folder_of_another_user_is_refused(tmp_path: Path) -> None:
+def test_a_folder_of_another_user_is_refused(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     planted(tmp_path).close()
-    os.chown(tmp_path / ".carrel", 12_345, 12_345)
+    give_away(tmp_path / ".carrel", monkeypatch)
 
     assert ".carrel belongs to another user" in refusal(tmp_path)
 
@@ -171,7 +172,7 @@ def test_health_says_what_is_refused_and_names_no_path(other: Path, tmp_path: Pa
 
     assert provider_in(here).health() == {
         "store": "unreadable",
-        "problems": ["the store is not read: .carrel leads out of the project, which is not followed"],
+        "problems": ["The store is not read: .carrel leads out of the project, which is not followed"],
     }
 
 
@@ -227,16 +228,37 @@ def test_a_journal_of_another_program_is_not_rolled_back(tmp_path: Path) -> None
     canary = tmp_path / "canary"
     canary.write_text("kept")
     planted(tmp_path).close()
-    name = str(canary).encode()
-    header = b"\xd9\xd5\x05\xf9\x20\xa1\x63\xd7" + struct.pack(">IIIII", 0, 0, 1, 512, 4096)
-    footer = name + struct.pack(">II", len(name), sum(name)) + b"\xd9\xd5\x05\xf9\x20\xa1\x63\xd7"
     journal = tmp_path / ".carrel/scopes.db-journal"
-    journal.write_bytes(header.ljust(512, b"\0") + struct.pack(">I", 0x40000000 // 4096 + 1) + footer)
+    journal.write_bytes(journal_that_deletes(canary))
 
     assert "journal was left by another program" in refusal(tmp_path)
 
     assert canary.read_text() == "kept"
     assert journal.exists()
+
+
+def journal_that_deletes(victim: Path) -> bytes:
+    """Return a journal that names a file of several databases, which SQLite deletes after it rolled one back."""
+    name = str(victim).encode()
+    magic = b"\xd9\xd5\x05\xf9\x20\xa1\x63\xd7"
+    header = magic + struct.pack(">IIIII", 0, 0, 1, 512, 4096)
+    footer = name + struct.pack(">II", len(name), sum(name)) + magic
+    return header.ljust(512, b"\0") + struct.pack(">I", 0x40000000 // 4096 + 1) + footer
+
+
+def test_a_journal_without_its_store_is_removed_when_one_is_made(tmp_path: Path) -> None:
+    canary = tmp_path / "canary"
+    canary.write_text("kept")
+    (tmp_path / ".carrel").mkdir()
+    for name in ("scopes.db-journal", "scopes.db.new-journal"):
+        (tmp_path / ".carrel" / name).write_bytes(journal_that_deletes(canary))
+    store = confined(tmp_path)
+
+    plant(store)
+
+    assert get(store, "task-1").title == "Implement API"
+    store.close()
+    assert canary.read_text() == "kept"
 
 
 # Schemas
@@ -363,6 +385,20 @@ def test_a_text_that_is_far_too_long_is_not_read(tmp_path: Path) -> None:
         get(confined(tmp_path), "task-1")
 
 
+def test_more_aliases_than_anybody_gives_are_not_gathered(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(queries, "MAX_ALIASES", 2)
+    store = planted(tmp_path)
+    with store.writing() as connection:
+        scope = queries.find(connection, "task-1")
+        assert scope is not None
+        for name in ("aa", "bb"):
+            connection.execute("INSERT INTO aliases VALUES (?, ?, 0)", (name, scope.id))
+    store.close()
+
+    with pytest.raises(ProviderError):
+        provider_in(tmp_path).read("scopes://scope/task-1")
+
+
 def test_damaged_pages_are_told_as_a_fault(tmp_path: Path) -> None:
     planted(tmp_path).close()
     path = tmp_path / DEFAULT
@@ -400,6 +436,17 @@ def test_in_a_hurry_a_store_is_first_found_sound_by_a_thread_that_may_wait(tmp_p
         with pytest.raises(TakesAWhile), store.reading() as connection:
             count_for_ever(connection)
         assert get(store, "task-1").title == "Implement API"
+    store.close()
+
+
+def test_a_query_ends_when_nobody_waits_for_it(tmp_path: Path) -> None:
+    planted(tmp_path).close()
+    store = Store(Location(Project(str(tmp_path), {}), DEFAULT, is_named=False), read_s=600.0)
+
+    with Cancellable(lambda: True), pytest.raises(Cancelled), store.reading() as connection:
+        count_for_ever(connection)
+
+    assert get(store, "task-1").title == "Implement API"
     store.close()
 
 
@@ -484,7 +531,7 @@ def test_a_server_answers_and_ends_beside_a_hostile_store(tmp_path: Path, make: 
         server.terminate()
         server.wait(SOON_S)
 
-    assert answer["error"]["message"] == "Internal error"
+    assert answer["error"]["message"].startswith("The store is not read: ")
     assert str(tmp_path) not in json.dumps(answer)
 
 

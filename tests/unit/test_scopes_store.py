@@ -333,7 +333,7 @@ def test_a_store_in_a_read_only_folder_is_read(open_folder: Path) -> None:
         assert provider.read("scopes://scope/task-1").etag
         assert provider.health() == {
             "store": "read-only",
-            "problems": ["the store's folder cannot be written: changes made elsewhere may not be seen"],
+            "problems": ["The store's folder cannot be written: changes made elsewhere may not be seen"],
         }
         with pytest.raises(StoreFault, match="its folder is read-only"), store_in(open_folder).writing():
             pass

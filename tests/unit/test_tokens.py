@@ -5,6 +5,7 @@ import subprocess
 import sys
 import threading
 from concurrent.futures import ThreadPoolExecutor, wait
+from hmac import compare_digest
 from pathlib import Path
 
 import pytest
@@ -127,3 +128,24 @@ def test_who_comes_while_the_tokens_are_read_for_the_first_time_waits_for_them(t
         wait([second], 0.05)
         gate.set()
         assert [one.result(PATIENCE_S) for one in (first, second)] == [Access("local")] * 2
+
+
+@pytest.mark.parametrize("which", ["first", "last", "unknown"])
+def test_every_token_is_compared_in_constant_time_whichever_is_meant(
+    which: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    store = store_in(tmp_path)
+    added = [store.add(f"t{number}", None) for number in range(4)]
+    keyring = Keyring(store, store.local()[0])
+    compared: list[str] = []
+
+    def compare(known: str, given: str) -> bool:
+        compared.append(known)
+        return compare_digest(known, given)
+
+    monkeypatch.setattr("carrel.tokens.compare_digest", compare)
+    found = keyring.find({"first": added[0], "last": added[-1], "unknown": "carrel_none"}[which])
+
+    assert (found is None) == (which == "unknown")
+    assert len(compared) == len(set(compared)) == 5
+    assert not set(compared) & set(added), "tokens themselves are not kept"

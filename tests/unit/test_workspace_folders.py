@@ -141,7 +141,15 @@ def test_the_next_part_begins_after_a_folder_and_repeats_nothing(tmp_path: Path)
         assert served.children("workspace:///?after=a-b.md") == [
             f"workspace:///{name}" for name in ("a.md", "a/", "b.md")
         ]
-        assert served.children("workspace:///?after=b.md") == []
+
+
+def test_a_folder_asked_for_what_comes_after_its_last_child_gives_itself(tmp_path: Path) -> None:
+    fill(tmp_path, {"lib/a.md": "a"})
+    with Served(tmp_path) as served:
+        [item] = served.ask("resources/read", {"uri": "workspace:///lib?after=zzz"})["contents"]
+
+    assert (item["uri"], item["mimeType"], item["text"]) == ("workspace:///lib?after=zzz", "inode/directory", "")
+    assert item["_meta"]["dev.carrel/uri"] == "workspace:///lib"
 
 
 LINKED = {"a": "real", "a-b": "x.md", "a.md": "x.md", "b": "real", "b%": "x.md", "c": "nowhere", "é": "real"}
@@ -369,8 +377,8 @@ def test_a_root_and_the_paths_in_it_are_completed(tmp_path: Path) -> None:
             "workspace:///y.bin",
             [
                 "Preset code, in the main root.",
-                "Not served: not an allowed file type (type).",
-                "Choose another preset, or name it in [workspace] allow.",
+                "Not served: not an allowed file type; `carrel config set workspace.preset all` serves it (type).",
+                "Or name it in [workspace] allow.",
             ],
         ),
         (

@@ -279,7 +279,8 @@ if os.geteuid() == 0:
     os.setuid(65534)
 listed = [entry.name for entry in workspace.entries()]
 problems = workspace.health()["problems"]
-print(json.dumps([listed, problems, workspace.explain("workspace:///shut.md")[1:]]))
+shown = [(item.uri, item.mime_type, item.text.partition(" ")[0]) for item in workspace.read("workspace:///").items]
+print(json.dumps([listed, problems, workspace.explain("workspace:///shut.md")[1:], shown]))
 """
 
 
@@ -298,4 +299,11 @@ def test_a_folder_that_cannot_be_read_is_skipped_and_counted_in_the_health(tmp_p
         ["a.md", "shut.md", "z.md"],
         ["2 folder(s) cannot be read and are left out"],
         ["Not served: no permission (os).", "The system does not let Carrel open it."],
+        [
+            ["workspace:///a.md", "text/markdown", "1"],
+            ["workspace:///pass", "inode/directory", ""],
+            ["workspace:///shut.md", "text/markdown", "1"],
+            ["workspace:///shut", "inode/directory", ""],
+            ["workspace:///z.md", "text/markdown", "1"],
+        ],
     ]

@@ -360,3 +360,32 @@ def test_no_handle_is_left_open(served: Served, tmp_path: Path) -> None:
         "NOTFOUND",
     ]
     assert handles(tmp_path) == before
+
+
+class Rewritten(FileSource):
+    """A file that is emptied while it is read, each time it is."""
+
+    def read(self, start: int, length: int) -> bytes:
+        place = Path(f"/proc/self/fd/{self._opened.fd}").resolve()
+        kept = place.read_bytes()
+        place.write_bytes(kept[:3])
+        data = self._opened.read(start, length)
+        place.write_bytes(kept)
+        return data
+
+
+@pytest.mark.parametrize(
+    ("query", "given"), [("", ("abc", 0, 3, 3)), ("?start=2&length=4", ("c", 2, 1, 3)), ("?start=4", ("", 4, 0, 4))]
+)
+def test_a_file_that_is_rewritten_while_it_is_read_is_told_as_long_as_its_text(
+    served: Served, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, query: str, given: tuple[str, int, int, int]
+) -> None:
+    fill(tmp_path, {"x.md": "abcdefgh"})
+    monkeypatch.setattr("carrel.providers.workspace.provider.FileSource", Rewritten)
+
+    item = served.item(f"workspace:///x.md{query}")
+    meta = {name.removeprefix("dev.carrel/"): value for name, value in (item.meta or {}).items()}
+
+    assert (getattr(item, "text", None), meta["start"], meta["length"], meta["total"]) == given
+    assert meta["changing"] is True
+    assert "next" not in meta

@@ -36,6 +36,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
 
 
 def _run(words: list[str]) -> int:
+    _refuse_other_encodings(words)
     if words[:1] == ["serve"] and "--help" not in words and "-h" not in words:
         from carrel.cli.serve import run  # the fast way
 
@@ -43,6 +44,18 @@ def _run(words: list[str]) -> int:
     from carrel.cli.app import run_app  # click and rich, which serve must not wait for
 
     return run_app(words)
+
+
+def _refuse_other_encodings(words: list[str]) -> None:
+    """Raise for a word that is not UTF-8. A folder may have such a name, and so may what `run` is to start."""
+    names_folder = False
+    for word in words if words[:1] != ["run"] else ():
+        is_utf8 = word.isascii() or not any("\ud800" <= one <= "\udfff" for one in word)
+        if not is_utf8 and not names_folder and not word.startswith("--project="):
+            from carrel.errors import ConfigError  # only on failure
+
+            raise ConfigError(f"this argument is not UTF-8: {os.fsencode(word).decode(errors='backslashreplace')}")
+        names_folder = word == "--project"
 
 
 def _replace_closed_streams() -> None:

@@ -10,7 +10,7 @@ import click
 from carrel.cli import exits
 from carrel.cli.choices import Choices
 from carrel.cli.options import refuse_unused, with_choices, with_server
-from carrel.cli.stderr import say
+from carrel.cli.stderr import say, set_up_logging
 from carrel.version import __version__
 
 _COMPLETION: Final = "_CARREL_COMPLETE"
@@ -196,7 +196,7 @@ def token_revoke(choices: Choices, name: str) -> None:
 
 @app.group()
 def config() -> None:
-    """Look at the configuration."""
+    """Look at the configuration, and change it."""
 
 
 @config.command("show")
@@ -208,6 +208,45 @@ def config_show(choices: Choices, origin: bool) -> None:
     from carrel.cli.configuring import show_config
 
     show_config(choices, with_origin=origin)
+
+
+@config.command("get")
+@click.argument("name", metavar="SECTION.KEY")
+@with_choices
+@click.pass_obj
+def config_get(choices: Choices, name: str) -> None:
+    """Print one setting that is in effect."""
+    from carrel.cli.settings_file import get_value
+
+    get_value(choices, name)
+
+
+@config.command("set")
+@click.argument("name", metavar="SECTION.KEY")
+@click.argument("value")
+@click.option("--user", "is_users", is_flag=True, help="Write your own file instead of the project's.")
+@with_choices
+@click.pass_obj
+def config_set(choices: Choices, name: str, value: str, is_users: bool) -> None:
+    """Write one setting into the project's file; comments and order stay as they are.
+
+    VALUE is checked first. A list is written with commas: carrel config set workspace.allow '*.sql,docs/'
+    """
+    from carrel.cli.settings_file import set_value
+
+    set_value(choices, name, value, is_users=is_users)
+
+
+@config.command("unset")
+@click.argument("name", metavar="SECTION.KEY")
+@click.option("--user", "is_users", is_flag=True, help="Change your own file instead of the project's.")
+@with_choices
+@click.pass_obj
+def config_unset(choices: Choices, name: str, is_users: bool) -> None:
+    """Remove one setting from the project's file."""
+    from carrel.cli.settings_file import unset_value
+
+    unset_value(choices, name, is_users=is_users)
 
 
 @config.command("validate")
@@ -234,6 +273,7 @@ def trust(choices: Choices, is_list: bool, revoke: bool) -> None:
 
 def run_app(words: Sequence[str]) -> int:
     """Run a command line; give the exit code."""
+    set_up_logging(is_debug=False)
     if _COMPLETION in os.environ:
         app.main(list(words), prog_name="carrel")
     try:

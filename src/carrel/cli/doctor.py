@@ -11,7 +11,7 @@ from carrel.cli.choices import Choices
 from carrel.client import Client
 from carrel.desk import Desk
 from carrel.errors import CarrelError
-from carrel.provider import Reporting
+from carrel.provider import Omitting, Reporting
 from carrel.value import Value
 
 
@@ -63,7 +63,7 @@ def _provider_findings(desk: Desk) -> Iterator[Finding]:
     for choice in desk.choices:
         mounted = by_name.get(choice.name)
         if mounted is None:
-            yield Finding(choice.name, "ok", f"{choice.state}: {choice.why}")
+            yield Finding(choice.name, "note", f"{choice.state}: {choice.why}")
             continue
         if choice.state == "left out":
             # It was asked for, and is not what it should be.
@@ -83,8 +83,9 @@ def _provider_findings(desk: Desk) -> Iterator[Finding]:
             continue
         told = "nothing to list yet" if first is None else f"first entry {first.uri}"
         yield Finding(choice.name, "ok", f"{choice.why}; {told}")
-        for problem in noted:
-            yield Finding(choice.name, "note", problem)
+        omitted = mounted.provider.left_out() if isinstance(mounted.provider, Omitting) else ()
+        for note in (*noted, *omitted):
+            yield Finding(choice.name, "note", note)
 
 
 def _handshake(era: Literal["modern", "legacy"], words: list[str]) -> Finding:

@@ -12,6 +12,7 @@ from typing import Final
 from carrel.cli import output
 from carrel.cli.choices import Choices
 from carrel.desk import Desk
+from carrel.provider import Omitting, Reporting
 
 COUNT_AT_MOST: Final = 10_000
 
@@ -25,14 +26,29 @@ def show(choices: Choices) -> None:
             return
         output.print_lines(f"[bold]The desk of {output.escape(desk.config.root)}[/]", "")
         output.print_table(("provider", "entries", "why"), _rows(desk, counts), plain_columns=3)
-        for note in (*desk.notes, *desk.config.elsewhere()):
+        for note in _notes(desk):
             output.print_lines(f"[yellow]![/] {output.escape(note)}")
         program = _program()
         spelled = output.escape(shlex.join(program))
-        output.print_lines("", "[bold]Read it yourself[/]", f"  {spelled} ls", f"  {spelled} cat carrel://guide", "")
+        has_guide = any("carrel" in mounted.provider.schemes for mounted in desk.catalog.mounted)
+        guide = [f"  {spelled} cat carrel://guide"] if has_guide else []
+        output.print_lines("", "[bold]Read it yourself[/]", f"  {spelled} ls", *guide, "")
         output.print_lines("[bold]Give it to an assistant[/]")
         for host, line in connect_lines(program).items():
             output.print_lines(f"  {host + ':':<13}{output.escape(line)}")
+
+
+def _notes(desk: Desk) -> list[str]:
+    """Return what is not as it should be, or is left out: of the configuration, and of each provider."""
+    notes = [*desk.notes, *desk.config.elsewhere()]
+    for mounted in desk.catalog.mounted:
+        if isinstance(mounted.provider, Reporting):
+            problems = mounted.provider.health().get("problems")
+            told = problems if isinstance(problems, list | tuple) else ()
+            notes += [f"{mounted.provider.name}: {problem}" for problem in told if problem not in desk.notes]
+        if isinstance(mounted.provider, Omitting):
+            notes += [f"{mounted.provider.name}: {told}" for told in mounted.provider.left_out()]
+    return notes
 
 
 def connect_lines(program: list[str]) -> dict[str, str]:
@@ -80,6 +96,4 @@ def _print_json(desk: Desk, counts: Mapping[str, int]) -> None:
         told = {"name": choice.name, "state": choice.state, "why": choice.why}
         shown = None if count is None else min(count, COUNT_AT_MOST)
         providers.append({**told, "entries": shown, "hasMore": count is not None and count > COUNT_AT_MOST})
-    output.print_json(
-        {"root": desk.config.root, "providers": providers, "notes": [*desk.notes, *desk.config.elsewhere()]}
-    )
+    output.print_json({"root": desk.config.root, "providers": providers, "notes": _notes(desk)})

@@ -48,6 +48,7 @@ class Parsed:
     def __init__(self) -> None:
         self.project: str | None = None
         self.flags: list[tuple[str, str, str]] = []
+        self.origins: dict[tuple[str, str], str] = {}
         self.is_quiet = False
         self.is_debug = False
         self.http: str | None = None
@@ -64,14 +65,14 @@ def run(words: Sequence[str]) -> int:
     # The streams are taken first: an object that prints while it loads must not be heard by the client.
     if parsed.http is not None:
         with stdio.taken_stdout():
-            return _serve_http(load(parsed.project, os.environ, parsed.flags), parsed.http, parsed)
+            return _serve_http(load(parsed.project, os.environ, parsed.flags, parsed.origins), parsed.http, parsed)
     if sys.__stdin__ is None:  # so it is where it was closed
         raise Disconnected(
             "stdin is closed, and a host speaks to `carrel serve` there; "
             "for an address: carrel serve --http 8000, for a look by eye: carrel ls"
         )
     with stdio.taken_streams() as streams:
-        desk = open_desk(load(parsed.project, os.environ, parsed.flags))
+        desk = open_desk(load(parsed.project, os.environ, parsed.flags, parsed.origins))
         if not parsed.is_quiet:
             say("\n".join(announcement(desk, is_terminal=is_terminal)))
         stdio.serve(desk.server, streams)
@@ -95,8 +96,10 @@ def parse(words: Sequence[str]) -> Parsed:
         option, value = _next_option(rest)
         if option.key:
             parsed.flags.append(("server", option.key, value if option.value else "false"))
+            parsed.origins["server", option.key] = option.flag
         elif option.flag == "--set":
             parsed.flags.append(_assignment(value))
+            parsed.origins.pop(parsed.flags[-1][:2], None)
         elif option.flag == "--object":
             parsed.flags.append(_object(value, {section for section, _, _ in parsed.flags}))
         else:
@@ -160,7 +163,9 @@ def _object(text: str, taken: set[str]) -> tuple[str, str, str]:
 def announcement(desk: Desk, *, is_terminal: bool = False) -> list[str]:
     """Say what is served and why, for the person who reads the log."""
     served = [f"{choice.name} ({choice.why})" for choice in desk.choices if choice.state == "served"]
-    lines = [f"carrel: serving {', '.join(served) or 'nothing but the guide'} from {desk.config.root}"]
+    has_guide = any("carrel" in mounted.provider.schemes for mounted in desk.catalog.mounted)
+    nothing = "nothing but the guide" if has_guide else "nothing"
+    lines = [f"carrel: serving {', '.join(served) or nothing} from {desk.config.root}"]
     lines += [f"carrel: {note}" for note in desk.notes]
     if is_terminal:
         lines.append("carrel: this speaks MCP on stdin and stdout, for a program. For a look by eye: carrel ls")

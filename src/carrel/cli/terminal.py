@@ -31,6 +31,8 @@ STOP_QUIET_S: Final = 0.1
 
 HELD_BYTES: Final = 1 << 22
 """While more comes at once, this much is held before it is copied: a flood is copied in large pieces."""
+HELD_S: Final = 0.2
+"""It is held no longer than this, however slowly it is passed on."""
 
 _PIPE_BYTES: Final = 1 << 20
 _CHUNK: Final = 1 << 18
@@ -182,17 +184,20 @@ class Held:
         self._copy = copy
         self._parts: list[tuple[Stream, list[bytes]]] = []
         self._size = 0
+        self._since = 0.0
 
     def __bool__(self) -> bool:
         return bool(self._parts)
 
     def add(self, stream: Stream, data: bytes) -> None:
-        """Take bytes; copy all that is held when it is much."""
+        """Take bytes; copy all that is held when it is much, or has been held for long."""
+        if not self._parts:
+            self._since = monotonic()
         if not self._parts or self._parts[-1][0] != stream:
             self._parts.append((stream, []))
         self._parts[-1][1].append(data)
         self._size += len(data)
-        if self._size >= HELD_BYTES:
+        if self._size >= HELD_BYTES or monotonic() - self._since >= HELD_S:
             self.release()
 
     def flush(self) -> None:

@@ -13,6 +13,7 @@ import os
 import re
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import contextmanager
+from functools import cached_property
 from typing import Final, TypeVar
 
 from carrel.git.discovery import GitFolder, find, read_config
@@ -113,9 +114,29 @@ class Repository:
     def __init__(self, folder: GitFolder, deadline: Deadline) -> None:
         self.folder = folder
         self._deadline = deadline
-        self._name_bytes = 32 if read_config(folder.shared).get("extensions.objectformat") == "sha256" else 20
-        self.objects = Objects(folder.shared, deadline, self._name_bytes)
-        self.history = History(folder, self.objects)
+        self._objects: Objects | None = None
+
+    def close(self) -> None:
+        """Close every handle."""
+        if self._objects is not None:
+            self._objects.close()
+        self.folder.close()
+
+    @cached_property
+    def _name_bytes(self) -> int:
+        return 32 if read_config(self.folder.shared).get("extensions.objectformat") == "sha256" else 20
+
+    @property
+    def objects(self) -> Objects:
+        """Return the objects; which commit is checked out is known without them."""
+        if self._objects is None:
+            self._objects = Objects(self.folder.shared, self._deadline, self._name_bytes)
+        return self._objects
+
+    @cached_property
+    def history(self) -> History:
+        """Return the commits."""
+        return History(self.folder, self.objects)
 
     @property
     def head(self) -> Id:
@@ -170,14 +191,11 @@ def _opened(root: str, home: str, timeout_s: float) -> Iterator[Repository | Non
     if folder is None:
         yield None
         return
-    repository = None
+    repository = Repository(folder, Deadline(timeout_s))
     try:
-        repository = Repository(folder, Deadline(timeout_s))
         yield repository
     finally:
-        if repository is not None:
-            repository.objects.close()
-        folder.close()
+        repository.close()
 
 
 __all__ = ["Git", "State"]

@@ -17,6 +17,7 @@ from carrel.sandbox import Missing, Root, SandboxError, belongs_here, is_inside
 
 DOT_GIT: Final = ".git"
 _POINTER: Final = "gitdir: "
+_WORKTREES: Final = "worktrees"
 _MAX_POINTER: Final = 4_096
 _MAX_CONFIG: Final = 262_144
 _SECTION: Final = re.compile(r'\[\s*([\w.-]+)(?:\s+"((?:[^"\\]|\\.)*)")?\s*\]\s*(.*)')
@@ -60,7 +61,7 @@ def _open(here: str, prefix: tuple[str, ...]) -> GitFolder | None:
             own = opened.enter_context(top.below((DOT_GIT,)))
             shared = None if has(own.fd, "commondir") else opened.enter_context(own.below(()))
         except Missing:
-            own = opened.enter_context(Root(os.path.join(here, _pointed(top))))
+            own = opened.enter_context(Root(_pointed(top, here)))
             shared = _shared_by(own, here)
         if shared is None:
             return None
@@ -68,12 +69,17 @@ def _open(here: str, prefix: tuple[str, ...]) -> GitFolder | None:
         return GitFolder(top, prefix, own, shared)
 
 
-def _pointed(top: Root) -> str:
-    """Return the folder that a `.git` file names; raise `Missing` if it names none."""
+def _pointed(top: Root, here: str) -> str:
+    """Return the folder that a `.git` file names, if its path is one that git makes; raise `Missing` if not.
+
+    Other folders are not even opened to see whether they name the work tree back.
+    """
     text = read_text(top, (DOT_GIT,), _MAX_POINTER)
-    if not text.startswith(_POINTER):
+    folder = os.path.realpath(os.path.join(here, text.removeprefix(_POINTER).rstrip("\r\n")))
+    *above, _ = folder.split(os.sep)
+    if not text.startswith(_POINTER) or not ("modules" in above or above[-1:] == [_WORKTREES]):
         raise Missing
-    return text.removeprefix(_POINTER).rstrip("\r\n")
+    return folder
 
 
 def _shared_by(own: Root, here: str) -> Root | None:
@@ -87,7 +93,7 @@ def _shared_by(own: Root, here: str) -> Root | None:
     holder = os.path.dirname(own.path)
     above = os.path.dirname(holder)
     is_linked = (
-        os.path.basename(holder) == "worktrees"
+        os.path.basename(holder) == _WORKTREES
         and read_text(own, ("commondir",), _MAX_POINTER).strip() == "../.."
         and os.path.basename(back) == DOT_GIT
         and _is_at(os.path.join(own.path, os.path.dirname(back)), here)

@@ -10,6 +10,7 @@ from carrel.sandbox import SandboxError
 from carrel.value import Value
 
 MAX_SUBJECT: Final = 300
+MAX_COMMIT_BYTES: Final = 1_048_576
 MAX_TREE_BYTES: Final = 4 * 1_048_576
 _KEPT_TREES: Final = 256
 _KEPT_TREE_BYTES: Final = 65_536
@@ -43,8 +44,8 @@ class History:
         known = self._commits.get(name)
         if known is None:
             kind, data = self._objects.read(name)
-            if kind != COMMIT:
-                raise Unknown("not a commit")
+            if kind != COMMIT or len(data) > MAX_COMMIT_BYTES:
+                raise Unknown("not a commit, or too large")
             known = self._commits[name] = _parsed(name, data, has_parents=name not in self._shallow)
         return known
 
@@ -101,6 +102,7 @@ class History:
     def _is_touched(self, since: set[Id], head: Id, way: tuple[bytes, ...]) -> bool:
         name = head
         while name in since:
+            self._objects.deadline.check()  # names are not verified, so a stranger's commits may go in circles
             commit = self.commit(name)
             mine = self.entry(commit, way)
             if not commit.parents:

@@ -69,7 +69,7 @@ class Objects:
 
     def __init__(self, shared: Root, deadline: Deadline, name_bytes: int = 20) -> None:
         self._common = shared
-        self._deadline = deadline
+        self.deadline = deadline
         self._name_bytes = name_bytes
         self._packs: list[Pack] | None = None
         self._kept: dict[tuple[int, int], tuple[int, bytes]] = {}
@@ -83,7 +83,7 @@ class Objects:
 
     def read(self, name: Id) -> tuple[int, bytes]:
         """Return an object's type and content; raise `Unknown` if it is not here."""
-        self._deadline.check()
+        self.deadline.check()
         raw = binascii.unhexlify(name)
         for number, pack in enumerate(self._opened()):
             at = pack.find(raw)
@@ -187,7 +187,7 @@ class Objects:
         room = size + 1  # one more shows what is longer than it says; it never falls to 0, which means no bound
         chunk = _FIRST_CHUNK
         while not engine.eof:
-            self._deadline.check()
+            self.deadline.check()
             read = file.read(at, chunk)
             at, chunk = at + len(read), _CHUNK
             part = engine.decompress(read, room)

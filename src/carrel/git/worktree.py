@@ -8,7 +8,7 @@ Links are not followed; submodules and other repositories are not entered.
 
 import os
 import stat
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from hashlib import sha1, sha256
 from io import BytesIO
 from typing import TYPE_CHECKING, Final, Literal
@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Final, Literal
 from carrel.git.discovery import DOT_GIT, GitFolder, has, read_config, read_text
 from carrel.git.history import History
 from carrel.git.objects import MAX_OBJECT_BYTES, Deadline, Id, Unknown
-from carrel.patterns import Rules, octets
+from carrel.patterns import Rules, TooManyPatterns, octets
 from carrel.sandbox import Root, SandboxError
 from carrel.value import Value
 
@@ -26,6 +26,11 @@ if TYPE_CHECKING:
 MAX_INDEX_BYTES: Final = 64 * 1_048_576
 MAX_RULES_BYTES: Final = 65_536
 MAX_DEPTH: Final = 128
+MAX_NAMES: Final = 100_000
+MAX_PATH: Final = 4_096
+MAX_AHEAD: Final = 20_000
+"""How deep a tree may be, how many names a folder may have, and how many may be still to look at."""
+
 _FILTERING: Final = ("filter", "ident", "working-tree-encoding")
 """Attributes with which the bytes of a file are not those that git keeps."""
 
@@ -102,7 +107,7 @@ class WorkTree:
         self._deadline = deadline
         self._excludes = excludes
         self._minds_mode = read_config(folder.shared).get("core.filemode", "true").lower() != "false"
-        self._inner = {path[:at] for path in index.files for at, one in enumerate(path) if one == "/"}
+        self._inner = _folders_of(index.files)
         self._filtering: dict[Segments, bool] = {}
         self._is_unsure = False
 
@@ -121,7 +126,10 @@ class WorkTree:
         met = 0
         ahead = [("", root)]
         while ahead:
+            self._deadline.check()  # names are not verified, so a stranger's tree may hold itself
             above, tree = ahead.pop()
+            if len(above) > MAX_PATH or len(ahead) > MAX_AHEAD:
+                raise Unknown("too deep, or too many folders")
             for name, (mode, one) in self._history.tree(tree).items():
                 path = above + os.fsdecode(name)
                 is_folder = mode & _KIND == _FOLDER
@@ -147,8 +155,7 @@ class WorkTree:
             place = ahead.pop()
             if len(place.segments) > MAX_DEPTH:
                 raise Unknown("too deep")
-            with self._folder.top.open(place.segments) as opened, os.scandir(opened.fd) as entries:
-                found = {entry.name: entry.stat(follow_symlinks=False) for entry in entries if entry.name != DOT_GIT}
+            found = dict(self._names_in(place.segments))
             chain = self._chain(place) if ".gitignore" in found else place.chain
             for name, state in found.items():
                 inner = self._look(Place((*place.segments, name), chain, place.is_ignored), state, missing)
@@ -157,6 +164,14 @@ class WorkTree:
                 if isinstance(inner, Place):
                     ahead.append(inner)
         return bool(missing)
+
+    def _names_in(self, segments: Segments) -> Iterator[tuple[str, os.stat_result]]:
+        with self._folder.top.open(segments) as opened, os.scandir(opened.fd) as entries:
+            for number, entry in enumerate(entries):
+                if number >= MAX_NAMES:
+                    raise Unknown("too many names")
+                if entry.name != DOT_GIT:
+                    yield entry.name, entry.stat(follow_symlinks=False)
 
     def _look(self, place: Place, state: os.stat_result, missing: set[str]) -> "Place | Literal[True] | None":
         """Return `DIRTY` if a name makes the work tree so, a folder to look into, or None for neither."""
@@ -247,8 +262,22 @@ class WorkTree:
         return _compiled(text)
 
 
+def _folders_of(paths: Iterable[str]) -> set[str]:
+    """Return every folder in which one of the files lies, however deep."""
+    folders: set[str] = set()
+    for path in paths:
+        above = path.rpartition("/")[0]
+        while above and above not in folders:
+            folders.add(above)
+            above = above.rpartition("/")[0]
+    return folders
+
+
 def _compiled(text: str) -> Rules:
-    return Rules.of(octets(line.removesuffix("\r")) for line in text.split("\n"))
+    try:
+        return Rules.of(octets(line.removesuffix("\r")) for line in text.split("\n"))
+    except TooManyPatterns:
+        raise Unknown("too many rules") from None
 
 
 def ignores(chain: Chain, name: str, *, is_folder: bool) -> bool:

@@ -15,8 +15,9 @@ from carrel.catalog import Catalog
 from carrel.errors import CarrelError
 from carrel.hurry import take_a_while
 from carrel.model import Annotations, Resource, Text
-from carrel.provider import Reporting, Route
+from carrel.provider import Omitting, Reporting, Route
 from carrel.routing import Mounted
+from carrel.server_paths import without_paths_within, without_server_paths
 from carrel.value import replace
 
 COUNT_AT_MOST: Final = 10_000
@@ -66,8 +67,13 @@ class Guide:
         title: str = "this project",
         notes: Sequence[str] = (),
         elsewhere: Callable[[], Sequence[str]] = tuple,
+        root: str = "",
     ) -> None:
-        """Make it; `notes` are known now, those of `elsewhere` are looked for when the guide is read."""
+        """Make it; `notes` are known now, those of `elsewhere` are looked for when the guide is read.
+
+        No path of the server's is told, but for those below `root`, relative to it.
+        """
+        self._root = root
         self._catalog = catalog
         self._elsewhere = elsewhere
         self._title = title
@@ -106,9 +112,10 @@ class Guide:
     def read_guide(self) -> Text:
         parts = [f"# The desk of {self._title}\n", f"{_overview(self._others())}\n"]
         parts += [self._section(mounted) for mounted in self._others()]
-        parts += self._left_out()
+        parts += self._not_listed()
         parts.append(_READING_PARTS)
-        problems = [*self._problems(), *self._elsewhere()]
+        elsewhere = [without_server_paths(note, self._root) for note in self._elsewhere()]
+        problems = [*self._problems(), *self._omitted(), *elsewhere]
         if problems:
             parts.append("## Not served\n\n" + "".join(f"- {problem}\n" for problem in problems))
         return Text("\n".join(parts))
@@ -135,11 +142,14 @@ class Guide:
 
     def read_health(self) -> Text:
         problems = self._problems()
-        providers = [{"name": mounted.provider.name, **_health(mounted)} for mounted in self._catalog.visible()]
+        providers = [
+            {"name": mounted.provider.name, **{name: self._told(value) for name, value in _health(mounted).items()}}
+            for mounted in self._catalog.visible()
+        ]
         status = "problems" if problems else "ok"
         return Text(_json({"status": status, "problems": problems, "providers": providers}))
 
-    def _left_out(self) -> list[str]:
+    def _not_listed(self) -> list[str]:
         """Say how many entries the list leaves out, and how to reach them."""
         chosen = self._catalog.chosen()
         if chosen.is_whole:
@@ -168,7 +178,19 @@ class Guide:
                 for problem in found or ()
                 if isinstance(problem, str) and problem not in self._notes
             ]
-        return problems
+        return [without_server_paths(problem, self._root) for problem in problems]
+
+    def _told(self, value: object) -> object:
+        return without_paths_within(value, self._root)
+
+    def _omitted(self) -> list[str]:
+        """Return what providers leave out by a rule, a sentence each."""
+        return [
+            f"{mounted.provider.name}: {told}"
+            for mounted in self._catalog.visible()
+            if isinstance(mounted.provider, Omitting)
+            for told in mounted.provider.left_out()
+        ]
 
     def _section(self, mounted: Mounted) -> str:
         lines = [f"## `{mounted.provider.schemes[0]}://` {mounted.summary}".rstrip(), ""]

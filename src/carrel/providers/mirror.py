@@ -18,6 +18,7 @@ from carrel.errors import BadArgument, NotFound, ProviderError, RequestError
 from carrel.model import Blob, Item, Page, Range, Reading, Resource, ResourceLink, Text, Tool, ToolResult
 from carrel.provider import Call, Route
 from carrel.uri import pairs, split_query, with_query, without
+from carrel.value import replace
 
 ANSWER_LENGTH: Final = 20_000
 """What one answer holds where nothing is known of the host."""
@@ -85,6 +86,21 @@ _READ: Final = Tool(
 )
 
 
+def _without_guide(value: object) -> object:
+    """Return a JSON value whose texts name no guide: with `--only` there may be none."""
+    if isinstance(value, str):
+        return value.replace(" Read carrel://guide first; it explains the URIs.", "").replace(" in the guide", "")
+    if isinstance(value, dict):
+        return {name: _without_guide(one) for name, one in value.items()}
+    return value
+
+
+_WITHOUT_GUIDE: Final = tuple(
+    replace(tool, description=_without_guide(tool.description), input_schema=_without_guide(tool.input_schema))
+    for tool in (_LIST, _READ)
+)
+
+
 class Mirror:
     """Tools over the catalogue; it has no resources of its own."""
 
@@ -104,7 +120,9 @@ class Mirror:
         return iter(())
 
     def tools(self) -> Sequence[Tool]:
-        return (_LIST, _READ)
+        if any("carrel" in mounted.provider.schemes for mounted in self._catalog.mounted):
+            return (_LIST, _READ)
+        return _WITHOUT_GUIDE
 
     def call(self, name: str, arguments: Mapping[str, object], call: Call) -> ToolResult:
         tool = _LIST if name == _LIST.name else _READ

@@ -4,6 +4,7 @@ Plain ASGI, without a framework: a read of a kilobyte is answered in fewer steps
 framework needs to wrap the request (`docs/decisions/0010-http.md` has the measurement).
 """
 
+import re
 from collections.abc import Awaitable, Callable, Iterable, Mapping, MutableMapping
 from typing import Any, Final, NamedTuple
 
@@ -17,6 +18,10 @@ Send = Callable[[Event], Awaitable[None]]
 HeaderList = Iterable[tuple[bytes, bytes]]
 
 MCP_PATH: Final = b"/mcp"
+LET_IN: Final = "carrel.let_in"
+"""What an ASGI server has called when it is known who makes a request."""
+_UNSAFE: Final = re.compile(rb"[^\t -~]")
+_UNQUOTABLE: Final = re.compile(rb"[^!#-\[\]-~ ]")
 JSON: Final = (b"content-type", b"application/json")
 _NOTHING: Final[Mapping[bytes, frozenset[bytes]]] = {}
 
@@ -37,6 +42,24 @@ class TooLong(Exception):
     """The body is longer than one message may be."""
 
 
+def header(name: bytes, value: str | bytes) -> tuple[bytes, bytes]:
+    """Return a header. What its value may not hold, control characters and all but ASCII, is percent-encoded.
+
+    Every header that is sent passes through here.
+    """
+    spelled = value.encode() if isinstance(value, str) else value
+    return name, _UNSAFE.sub(_percent, spelled) if _UNSAFE.search(spelled) else spelled
+
+
+def quoted(value: str) -> str:
+    """Return a quoted string for the value of a header; what that may not hold is percent-encoded."""
+    return '"' + _UNQUOTABLE.sub(_percent, value.encode()).decode("ascii") + '"'
+
+
+def _percent(found: re.Match[bytes]) -> bytes:
+    return b"%%%02X" % found[0][0]
+
+
 class Request:
     """One HTTP request, and who makes it.
 
@@ -51,6 +74,7 @@ class Request:
         "headers",
         "metadata_url",
         "method",
+        "on_let_in",
         "path",
         "query",
         "receive",
@@ -72,12 +96,14 @@ class Request:
         self.access: Access = EVERYTHING
         self.allowance: Allowance | None = None
         self.metadata_url = ""
+        self.on_let_in: Callable[[], None] | None = scope.get(LET_IN)
         self.has_begun = False
 
     async def reply(self, status: int, body: bytes = b"", *headers: tuple[bytes, bytes]) -> None:
         """Answer with a whole body."""
-        length = (b"content-length", b"%d" % len(body))
-        all_headers = [*headers, length] if status not in (204, 304) else [*headers]
+        all_headers = [header(*one) for one in headers]
+        if status not in (204, 304):
+            all_headers.append((b"content-length", b"%d" % len(body)))
         await self.send({"type": "http.response.start", "status": status, "headers": all_headers})
         await self.send({"type": "http.response.body", "body": b"" if self.method == "HEAD" else body})
 
@@ -91,14 +117,13 @@ class Request:
 
     def scope_challenge(self, scope: str) -> tuple[bytes, bytes]:
         """Give the header that says which scope is missing, and where to ask for it."""
-        where = f', resource_metadata="{self.metadata_url}"' if self.metadata_url else ""
-        challenge = f'Bearer error="insufficient_scope", scope="{scope}"{where}'
-        return b"www-authenticate", challenge.encode("ascii", "replace")
+        where = f", resource_metadata={quoted(self.metadata_url)}" if self.metadata_url else ""
+        return header(b"www-authenticate", f'Bearer error="insufficient_scope", scope={quoted(scope)}{where}')
 
     async def begin(self, status: int, headers: HeaderList) -> None:
         """Begin an answer whose body follows in parts."""
         self.has_begun = True
-        await self.send({"type": "http.response.start", "status": status, "headers": list(headers)})
+        await self.send({"type": "http.response.start", "status": status, "headers": [header(*one) for one in headers]})
 
     async def write(self, part: bytes, *, is_last: bool = False) -> None:
         """Send a part of the body; it waits while the reader takes nothing."""

@@ -22,6 +22,7 @@ from carrel.server import Server
 from carrel.transports.asgi import MCP_PATH, Answered, Event, Gone, Receive, Request, Send
 from carrel.transports.ending import Ending
 from carrel.transports.http_guard import Guard, Refusal
+from carrel.transports.http_lobby import Lobby
 from carrel.transports.http_mcp import Endpoint
 from carrel.transports.http_plain import Plain, refuse
 from carrel.transports.http_threads import Threads
@@ -46,6 +47,7 @@ class App:
         self.sessions = self._endpoint.sessions
         self._plain = Plain(server, self.threads)
         self._allowances: dict[str, Allowance] = {}
+        self.lobby: Lobby[object] = Lobby()
 
     async def __call__(self, scope: Event, receive: Receive, send: Send) -> None:
         """Answer one request; a fault of a provider stays in it (`boundary`)."""
@@ -101,6 +103,8 @@ class App:
 
     def _let_in(self, request: Request, access: Access) -> None:
         request.access = access
+        if request.on_let_in is not None:
+            request.on_let_in()
         request.allowance = self._allowance_of(access.name)
         request.metadata_url = self._guard.metadata_url(request)
 

@@ -12,7 +12,7 @@ from urllib.parse import urlsplit
 
 from carrel.addresses import LOOPBACK
 from carrel.permissions import EVERYTHING, Access
-from carrel.transports.asgi import MCP_PATH, Request
+from carrel.transports.asgi import MCP_PATH, Request, header, quoted
 from carrel.transports.http_threads import Threads
 from carrel.value import Value
 
@@ -143,11 +143,11 @@ class Guard:
     def _challenge(self, request: Request, error: str = "") -> tuple[Header, ...]:
         parts = ['realm="carrel"']
         if error:
-            parts.append(f'error="{error}"')
+            parts.append(f"error={quoted(error)}")
         if self._issuer is not None:
-            parts.append(f'resource_metadata="{self.metadata_url(request)}"')
+            parts.append(f"resource_metadata={quoted(self.metadata_url(request))}")
             parts.append('scope="*:read"')
-        return ((b"www-authenticate", f"Bearer {', '.join(parts)}".encode("ascii", "replace")),)
+        return (header(b"www-authenticate", f"Bearer {', '.join(parts)}"),)
 
     def _is_our_name(self, host: bytes) -> bool:
         named = host.decode("latin-1").strip().lower()

@@ -20,9 +20,10 @@ from uvicorn.protocols.http.httptools_impl import STATUS_LINE, HttpToolsProtocol
 
 from carrel.boundary import attempt
 from carrel.errors import ProtocolError, ProviderError, RequestError
-from carrel.limits import HTTP_IDLE_S, HTTP_READ_S, HTTP_STALL_S, MAX_CONNECTIONS, MAX_HEADER_BYTES
+from carrel.limits import HTTP_FIRST_S, HTTP_IDLE_S, HTTP_READ_S, HTTP_STALL_S, MAX_CONNECTIONS, MAX_HEADER_BYTES
 from carrel.protocol import jsonrpc
-from carrel.transports.asgi import MCP_PATH, Answered, Event, Request
+from carrel.transports.asgi import LET_IN, MCP_PATH, Answered, Event, Request, header
+from carrel.transports.http_lobby import Lobby
 
 log = logging.getLogger(__name__)
 
@@ -42,6 +43,8 @@ _BURST_S: Final = 0.01
 class Answering(Protocol):
     """An application that can answer some calls where they arrive."""
 
+    lobby: Lobby[object]
+
     def lets_in(self, request: Request) -> bool:
         """Tell whether it is known, without waiting, that whoever asks may; by the headers alone."""
 
@@ -53,6 +56,7 @@ class Wire(HttpToolsProtocol):
     """One connection. What is counted here is never asked of the application."""
 
     read_s = HTTP_READ_S
+    first_s = HTTP_FIRST_S
     stall_s = HTTP_STALL_S
     idle_s: float = HTTP_IDLE_S
     burst_s = _BURST_S
@@ -79,13 +83,36 @@ class Wire(HttpToolsProtocol):
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
         """Begin, unless there are too many."""
         super().connection_made(cast("asyncio.Transport", transport))
-        if len(self.connections) > self.max_connections:
+        lobby = self._application.lobby
+        if len(self.connections) - len(lobby) > self.max_connections:
             self._is_refused = True
             self.transport.abort()
             return
+        oldest = lobby.enter(self, self.client[0] if self.client else "")
+        if isinstance(oldest, Wire):
+            oldest.make_room()
         self._begun_at = self._rests_since = self.loop.time()
-        self._deadline = self.loop.call_later(self.read_s, self._give_up)
-        self._rest = self.loop.call_later(self.idle_s, self._look_if_idle)
+        self._deadline = self.loop.call_later(self._may_read_s, self._give_up)
+        self._rest = self.loop.call_later(self._may_idle_s, self._look_if_idle)
+
+    def make_room(self) -> None:
+        """End a connection on which nobody was let in, for one that is newer."""
+        self._is_refused = True
+        self.transport.abort()
+
+    def let_in(self) -> None:
+        """Know that somebody was let in here: from now on it is kept as long as any other."""
+        self._application.lobby.leave(self)
+
+    @property
+    def _may_read_s(self) -> float:
+        """What a request may take to arrive."""
+        return min(self.read_s, self.first_s) if self in self._application.lobby else self.read_s
+
+    @property
+    def _may_idle_s(self) -> float:
+        """How long nothing may happen."""
+        return min(self.idle_s, self.first_s) if self in self._application.lobby else self.idle_s
 
     def eof_received(self) -> None:
         """The other end sends no more; what was answered it may still read."""
@@ -97,6 +124,7 @@ class Wire(HttpToolsProtocol):
         for timer in (self._deadline, self._stall, self._rest):
             if timer is not None:
                 timer.cancel()
+        self._application.lobby.leave(self)
         # uvicorn tells only the latest request of a pipeline that nobody waits any more.
         for cycle in self._earlier:
             cycle.disconnected = True
@@ -126,7 +154,7 @@ class Wire(HttpToolsProtocol):
         if self._header_bytes > self.max_header_bytes and (self._is_reading or self._is_in_headers):
             self._refuse(_LARGE)
         elif self._is_reading and self._deadline is None:
-            self._deadline = self.loop.call_later(self.read_s, self._give_up)
+            self._deadline = self.loop.call_later(self._may_read_s, self._give_up)
         elif not self._is_reading and self._deadline is not None:
             self._deadline.cancel()
             self._deadline = None
@@ -235,6 +263,7 @@ class Wire(HttpToolsProtocol):
         if not self.url.startswith(b"/"):
             self._take_authority()
         before = self.cycle
+        cast("Event", self.scope)[LET_IN] = self.let_in
         super().on_headers_complete()
         if self.pipeline:
             self._earlier = (*(cycle for cycle in self._earlier if not cycle.response_complete), before)
@@ -266,7 +295,10 @@ class Wire(HttpToolsProtocol):
         request = Request(_POSTED | {"headers": self.headers}, _never, _nowhere)
         length = request.headers.get(b"content-length", b"")
         is_small = 0 < len(length) <= 5 and int(length) <= _SMALL_BYTES
-        return (request, bytearray()) if is_small and self._application.lets_in(request) else None
+        if not (is_small and self._application.lets_in(request)):
+            return None
+        self.let_in()
+        return request, bytearray()
 
     def _give_over(self) -> None:
         """Let the application have what was held back."""
@@ -325,9 +357,10 @@ class Wire(HttpToolsProtocol):
 
     def _look_if_idle(self) -> None:
         """Close a connection on which nothing happened for long. One timer does for all of its requests."""
-        left = self._rests_since + self.idle_s - self.loop.time()
+        idle_s = self._may_idle_s
+        left = self._rests_since + idle_s - self.loop.time()
         if left > 0 or self._is_reading or not self._is_between:
-            self._rest = self.loop.call_later(max(left, self.idle_s / 16), self._look_if_idle)
+            self._rest = self.loop.call_later(max(left, idle_s / 16), self._look_if_idle)
         elif self.transport.get_write_buffer_size():
             # One that never took our last answer is not waited for.
             self.transport.abort()
@@ -359,7 +392,7 @@ class Wire(HttpToolsProtocol):
 
     def _give_up(self) -> None:
         """End a connection whose request does not arrive. The time is that of the request that is arriving now."""
-        left = self._begun_at + self.read_s - self.loop.time()
+        left = self._begun_at + self._may_read_s - self.loop.time()
         if left > 0:
             self._deadline = self.loop.call_later(left, self._give_up)
             return
@@ -400,7 +433,7 @@ def _refusal(status: int, problem: str) -> bytes:
 
 @lru_cache(maxsize=64)
 def _spelled(headers: tuple[tuple[bytes, bytes], ...]) -> bytes:
-    return b"".join([b"%s: %s\r\n" % header for header in headers])
+    return b"".join([b"%s: %s\r\n" % header(*one) for one in headers])
 
 
 async def _never() -> Event:

@@ -382,12 +382,12 @@ def test_an_alc_toml_of_another_user_is_passed_over_with_a_note(
 
     owned_by_another(monkeypatch, above)
 
-    shown = told(machine)
-    assert SECRET not in shown
-    assert "alc: alc.toml in a folder above is passed over: it belongs to another user" in shown
+    assert SECRET not in told(machine)
     del machine.environment["ALC_HOME"]
     desk = machine.desk()
     assert [choice.state for choice in desk.choices if choice.name == "alc"] == ["not called for"]
+    note = "alc.toml in a folder above is passed over: it belongs to another user"
+    assert read(desk.catalog, "carrel://guide").count(note) == 1
     desk.close()
 
 
@@ -402,7 +402,7 @@ def test_a_file_of_variants_of_another_user_is_passed_over_with_a_note(
 
     shown = told(machine)
     assert SECRET not in shown
-    assert "alc: alc.local.toml is passed over: it belongs to another user" in shown
+    assert "alc.local.toml is passed over: it belongs to another user" in shown
 
 
 def test_a_folder_of_another_user_is_not_served(machine: Machine, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -416,6 +416,20 @@ def test_a_folder_of_another_user_is_not_served(machine: Machine, monkeypatch: p
 
 
 # Files that are none
+
+
+def test_records_of_installs_that_are_a_fifo_hold_nobody_up(machine: Machine) -> None:
+    machine.write(machine.user / ".algocline/packages/x/init.lua", 'M.meta = { name = "x" }')
+    os.mkfifo(machine.user / ".algocline/installed.json")
+
+    assert '"source":{"type":"unknown"}' in told(machine)
+
+
+def test_a_log_of_millions_of_values_is_refused(machine: Machine) -> None:
+    (machine.project / "alc.toml").write_text("")
+    machine.write(machine.project / "algocline-logs/x.json", "[" + "{}," * 4_000_001 + "{}]")
+
+    assert "Failed to parse log: it holds too many values" in told(machine)
 
 
 @pytest.mark.parametrize("name", ["alc.toml", "alc.local.toml"])

@@ -3,6 +3,7 @@
 import json
 import os
 import queue
+import shutil
 import tomllib
 from pathlib import Path
 from typing import Any
@@ -396,6 +397,49 @@ def test_alc_is_served_where_something_calls_for_it(tmp_path: Path) -> None:
     assert desk_choice(project, environment) == "served"
 
 
+def test_a_working_folder_that_was_deleted_fails_neither_detection_nor_the_list(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    project = tmp_path / "project"
+    here = project / "here"
+    here.mkdir(parents=True)
+    environment = {"HOME": str(tmp_path / "user")}
+    desk = open_desk(load(str(project), environment))
+    assert not any(uri.startswith("alc:") for uri in uris(desk.catalog))
+    monkeypatch.chdir(here)
+    here.rmdir()
+
+    assert not any(uri.startswith("alc:") for uri in uris(desk.catalog))
+    assert refusal(desk.catalog, "alc://cards/no") == ("NotFound", "card 'no' not found")
+    (project / "alc.toml").write_text("")
+    assert "alc://hub/index" in uris(desk.catalog)
+    desk.close()
+
+
+def test_a_project_that_is_deleted_and_comes_back_is_served_again(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    project = tmp_path / "project"
+
+    def make() -> None:
+        (project / "algocline-logs").mkdir(parents=True)
+        (project / "algocline-logs/s.json").write_text("1")
+        (project / "alc.toml").write_text("")
+
+    make()
+    monkeypatch.chdir(project)
+    desk = open_desk(load(str(project), {"HOME": str(tmp_path / "user")}))
+    assert "alc://logs/s" in uris(desk.catalog)
+    shutil.rmtree(project)
+
+    assert [uri for uri in uris(desk.catalog) if uri.startswith("alc:")] == [*FIXED, "alc://hub/index"]
+    assert refusal(desk.catalog, "alc://logs/s")[0] == "NotFound"
+    make()
+    assert "alc://logs/s" in uris(desk.catalog)
+    assert read(desk.catalog, "alc://logs/s") == "1"
+    desk.close()
+
+
 def test_reads_are_answered_where_nothing_calls_for_alc(tmp_path: Path) -> None:
     desk = open_desk(load(str(tmp_path), {"HOME": str(tmp_path / "user")}))
 
@@ -498,6 +542,15 @@ def test_a_provider_is_asked_as_often_as_it_wants(full: Home) -> None:
 
     assert told.get(timeout=10) == "notes:///a"
     subscription.close()
+
+
+def test_results_that_only_relaxed_ids_show_are_counted(full: Home) -> None:
+    for name in ("plan_solve_1", "ab_mcts_2", "x", "compare_a_b_1_vs_c_2"):
+        full.write(f"evals/{name}.json", "{}")
+    note = '2 eval results are not served: strategies with _ in their names need eval_ids = "relaxed" in [alc]'
+
+    assert full.provider().health() == {"problems": [note]}
+    assert full.provider(eval_ids="relaxed").health() == {"problems": []}
 
 
 def test_problems_are_told_to_whoever_asks_for_health(full: Home) -> None:

@@ -6,8 +6,8 @@ from typing import Any
 
 import pytest
 
-from carrel.providers.alc.cache import Patience
 from carrel.providers.alc.hub import origin
+from carrel.providers.alc.patience import Patience
 from tests.unit.alc.homes import CARD, SKETCH, Home, read, refusal
 
 META = "alc://packages/sketch/meta"
@@ -127,6 +127,34 @@ def test_a_package_may_be_a_link_to_anywhere_but_its_source_may_not(full: Home) 
             "InvalidParams",
             "Path 'init.lua' escapes base directory",
         )
+
+
+@pytest.mark.parametrize("is_collection", [True, False])
+def test_a_clone_of_a_repository_of_packages_shows_its_packages(home: Home, is_collection: bool) -> None:
+    (home.project / "alc.toml").write_text('[hub]\nname = "mine"\n' if is_collection else "[packages]\n")
+    for name in ("sketch", "cot", ".hidden"):
+        (home.project / name).mkdir()
+        (home.project / name / "init.lua").write_text(SKETCH)
+    (home.project / "docs").mkdir()
+    catalog = home.catalog()
+    listed = [entry.uri for entry in catalog.entries() if "/packages/" in entry.uri]
+
+    assert listed == (
+        [f"alc://packages/{name}/{word}" for name in ("cot", "sketch") for word in ("init.lua", "meta")]
+        if is_collection
+        else []
+    )
+    if is_collection:
+        assert json.loads(read(catalog, META))["scope"] == "global"
+        assert [one["name"] for one in json.loads(read(catalog, "alc://hub/index"))["packages"]] == ["cot", "sketch"]
+
+
+def test_an_installed_package_comes_before_the_one_of_a_clone(full: Home) -> None:
+    (full.project / "alc.toml").write_text("[hub]\n")
+    (full.project / "sketch").mkdir()
+    (full.project / "sketch/init.lua").write_text("-- of the clone")
+
+    assert read(full.catalog(), INIT) == SKETCH
 
 
 # Metadata

@@ -55,7 +55,7 @@ def test_a_page_is_what_reading_the_whole_file_would_give(
     folder.mkdir(exist_ok=True)
     content = around[0] + b"\n".join(lines) + around[1]
     (folder / "file").write_bytes(content)
-    pages = Samples(10_000)
+    pages = Samples(10_000, 10_000)
     with pytest.MonkeyPatch.context() as patch, open_below(Folder(str(folder)), ("file",)) as held:
         patch.setattr(samples, "STEP", data.draw(st.integers(1, 7)))
         patch.setattr(samples, "BLOCK", data.draw(st.integers(1, 40)))

@@ -59,6 +59,26 @@ def test_as_many_rounds_are_kept_as_fit(rounds: list[object], limit: int, max_ch
     assert given_by(log, limit, max_chars) == by_trying(log, limit, max_chars)
 
 
+@given(
+    st.lists(st.text(alphabet='a"\\é記\n', max_size=20), min_size=1, max_size=20),
+    st.integers(0, 22),
+    st.integers(0, 900),
+)
+def test_as_many_rounds_are_kept_as_a_message_holds(rounds: list[str], limit: int, max_wire: int) -> None:
+    log: dict[str, object] = {"transcript": rounds}
+
+    text = window(log, limit, 20_000, max_wire)
+
+    fitting = []
+    for kept in range(min(limit, len(rounds)), -1, -1):
+        cut: dict[str, object] = {"transcript": rounds[len(rounds) - kept :]}
+        if kept < len(rounds):
+            cut |= {"truncated": True, "original_rounds": len(rounds), "returned_rounds": kept}
+        if len(json.dumps(spell(cut), ensure_ascii=False).encode()) - 2 <= max_wire:
+            fitting.append(spell(cut))
+    assert text == (fitting[0] if fitting else window(log, limit, 20_000))
+
+
 @pytest.mark.parametrize("log", [{"transcript": "none", "b": 1}, {"b": 1}, [1, 2], "text", None])
 def test_a_log_without_rounds_is_served_whole_if_it_fits(log: object) -> None:
     text = spell(log)

@@ -76,7 +76,14 @@ REFUSED = (
     ),
     *(
         (f"alc://eval/{bad}", f"invalid eval_id: must be {{strategy}}_{{timestamp}}, got '{bad}'")
-        for bad in ("9e8d7c6b-0001-0000-0000-000000000000", "a_b", "a__1", "_1", "plan_solve_1745000000", "a.b_1")
+        for bad in ("9e8d7c6b-0001-0000-0000-000000000000", "a_b", "a__1", "_1", "a.b_1")
+    ),
+    (
+        "alc://eval/plan_solve_1745000000",
+        (
+            "invalid eval_id: must be {strategy}_{timestamp}, got 'plan_solve_1745000000'; "
+            'strategies with _ in their names need eval_ids = "relaxed" in [alc]'
+        ),
     ),
     (f"alc://eval/{LONG_ID}", f"invalid eval_id: must be {{strategy}}_{{timestamp}}, got '{'a' * 200}…'"),
 )

@@ -2,7 +2,6 @@
 
 from collections import OrderedDict
 from threading import Lock
-from time import monotonic
 from typing import Generic, TypeVar
 
 from carrel.providers.alc.files import Stamp
@@ -40,22 +39,3 @@ class Cache(Generic[T]):
             self._weight += weight
             while self._weight > self._bound:
                 self._weight -= self._kept.popitem(last=False)[1][2]
-
-
-class Patience:
-    """Seconds that may be spent on parsing; `with` it, time is counted."""
-
-    def __init__(self, seconds: float) -> None:
-        self._left = seconds
-        self._began = 0.0
-
-    @property
-    def is_over(self) -> bool:
-        """Whether nothing more should be parsed."""
-        return self._left <= 0
-
-    def __enter__(self) -> None:
-        self._began = monotonic()
-
-    def __exit__(self, *_: object) -> None:
-        self._left -= monotonic() - self._began

@@ -9,6 +9,10 @@ from typing import Final, NoReturn
 _SURROGATE: Final = re.compile("[\ud800-\udfff]")
 TOO_DEEP: Final = "nested too deeply"
 TOO_LONG: Final = "a number has too many digits"
+MAX_COMMAS: Final = 4_000_000
+"""In a JSON text that is parsed: each may stand for a value, which takes some 100 bytes of memory."""
+AROUND: Final = 32 * 1024
+"""Bytes of a message beside its one text: URIs, of which each may have 8,192 characters, and what is told of them."""
 NOT_UTF8: Final = "stream did not contain valid UTF-8"
 
 
@@ -22,6 +26,8 @@ def loads(data: bytes) -> object:
         text = data.decode("utf-8")
     except UnicodeDecodeError:
         raise ValueError(NOT_UTF8) from None
+    if text.count(",") > MAX_COMMAS:
+        raise ValueError("it holds too many values")
     try:
         return json.loads(text, parse_constant=_refuse_constant)
     except (json.JSONDecodeError, NotJson) as error:
@@ -49,6 +55,11 @@ def dumps(value: object) -> str:
 
 
 _ENCODER: Final = json.JSONEncoder(ensure_ascii=False, allow_nan=False, sort_keys=True, separators=(",", ":"))
+
+
+def wire_size(text: str) -> int:
+    """Return how many bytes a compact JSON text takes as a string in a message: its quotes are escaped there."""
+    return (len(text) if text.isascii() else len(text.encode())) + text.count('"') + text.count("\\")
 
 
 def _refuse_constant(name: str) -> NoReturn:

@@ -14,11 +14,11 @@ from typing import Final
 
 from carrel.errors import ProviderError
 from carrel.providers.alc import compact, files
-from carrel.providers.alc.cache import Patience
 from carrel.providers.alc.cards import Cards, Summary
 from carrel.providers.alc.files import FileError, Folder, Stamp, stamp_of
 from carrel.providers.alc.layout import INIT, Layout, Package
 from carrel.providers.alc.packages import Source, Sources, docstring
+from carrel.providers.alc.patience import Patience
 from carrel.providers.alc.uris import is_id
 from carrel.providers.alc.variants import LOCAL_FILE
 from carrel.sandbox import SandboxError
@@ -72,13 +72,17 @@ class Hub:
 
     def index(self, variants: Mapping[str, Folder], patience: Patience) -> Built:
         """Return the index of what is on disk now; raise `ProviderError` if building it takes too long."""
-        with self._lock:
+        if not self._lock.acquire(timeout=patience.left):
+            raise _unfinished()
+        try:
             packages = tuple(self._packages(variants))
             others = tuple(self._others())
             seen = (packages, others)
             if self._built is None or self._built.seen != seen:
                 self._built = self._build(packages, others, seen, patience)
             return self._built
+        finally:
+            self._lock.release()
 
     # Looking
 
@@ -137,7 +141,7 @@ class Hub:
         entries = []
         for one in packages:
             if patience.is_over and not self._is_known(one):
-                raise ProviderError("the index of packages is still being built; ask again", word="busy")
+                raise _unfinished()
             with patience:
                 entry = self._entry(one, installed)
             entries += [] if entry is None else [entry]
@@ -214,6 +218,10 @@ class Hub:
         return packages if isinstance(packages, dict) else {}
 
 
+def _unfinished() -> ProviderError:
+    return ProviderError("the index of packages is still being built; ask again", word="busy")
+
+
 def _names_of(folder: Folder) -> list[str]:
     return [name for name, _ in folder.scan()] if folder.is_confined else os.listdir(folder.path)
 
@@ -221,6 +229,8 @@ def _names_of(folder: Folder) -> list[str]:
 def _find(name: str, variants: Mapping[str, Folder], folders: list[Folder]) -> tuple[Package, Stamp] | None:
     """Look a package up as a read does, and give the state of its source with it."""
     variant = variants.get(name)
+    if variant is not None and not variant.is_there():
+        variant = None
     for place in folders if variant is None else (variant,):
         folder = place.below(name) if variant is None else variant
         try:

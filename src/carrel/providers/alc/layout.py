@@ -157,7 +157,7 @@ class Layout:
     def find_package(self, name: str, variants: Mapping[str, Folder]) -> Package | None:
         """Look a package up: a variant, then the home, then the further folders."""
         folder = variants.get(name)
-        if folder is not None:
+        if folder is not None and folder.is_there():
             return Package(name, folder, "variant") if folder.holds(INIT) else None
         for place in self._package_places():
             folder = place.below(name)

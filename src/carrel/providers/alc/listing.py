@@ -7,10 +7,10 @@ from typing import Final
 from carrel.errors import CarrelError
 from carrel.model import Annotations, Resource
 from carrel.providers.alc import uris
-from carrel.providers.alc.cache import Patience
 from carrel.providers.alc.files import FileError, Folder, etag_of, stamp_of
+from carrel.providers.alc.patience import Patience
 from carrel.providers.alc.reading import MIME_TYPES, Found, Reader
-from carrel.providers.alc.uris import PREFIX, TYPE_STUBS, EvalIds, Kind, Target, is_eval_id, is_id
+from carrel.providers.alc.uris import PREFIX, RELAX, TYPE_STUBS, EvalIds, Kind, Target, is_eval_id, is_id
 from carrel.sandbox import SandboxError
 
 DESCRIPTION_LENGTH: Final = 300
@@ -69,6 +69,14 @@ class Listing:
             if kind not in ("init", "meta") or self._layout.list_package(identity, variants) is not None
         )
         return etag_of(*sorted(names))
+
+    def notes(self) -> list[str]:
+        """Return a sentence about results that are there and not served, if there are any."""
+        if self._eval_ids == "relaxed":
+            return []
+        names = (name for name in self._layout.evals() if not is_eval_id(name, "strict"))
+        count = sum(1 for name in names if is_eval_id(name, "relaxed"))
+        return [f"{count} eval results are not served: {RELAX}"] if count else []
 
     def _names(self, variants: dict[str, Folder]) -> Iterator[tuple[str, Kind, str]]:
         """Give every URI that may be listed; whether a package is one is still to be looked up."""

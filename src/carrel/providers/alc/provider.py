@@ -72,7 +72,7 @@ class Alc:
         self.poll_seconds = poll_seconds
         self._eval_ids: EvalIds = eval_ids
         layout = Layout(project, home, log_dir, packages_path, project_root)
-        self._reader = Reader(layout, max_file_bytes, max_page_bytes)
+        self._reader = Reader(layout, max_file_bytes, max_page_bytes, project.max_message_bytes)
         self._listing = Listing(self._reader, eval_ids, list_items=list_items)
 
     def routes(self) -> Sequence[Route]:
@@ -115,7 +115,7 @@ class Alc:
 
     def health(self) -> Meta:
         """Tell what is passed over, and what keeps packages from being read."""
-        return {"problems": self._reader.layout.notes()}
+        return {"problems": [*self._reader.layout.notes(), *self._listing.notes()]}
 
     # Changes
 

@@ -10,12 +10,12 @@ from typing import Final
 from carrel.errors import ProviderError, echo
 from carrel.model import Reading, Stored
 from carrel.providers.alc import compact, uris
-from carrel.providers.alc.cache import Patience
 from carrel.providers.alc.cards import Cards, NotToml
 from carrel.providers.alc.files import Absent, Escapes, Failed, FileError, Held, Oversized, Rendering, open_below
 from carrel.providers.alc.hub import Hub
 from carrel.providers.alc.layout import INIT, Layout, Package
 from carrel.providers.alc.packages import Sources, meta_text, narrative
+from carrel.providers.alc.patience import Patience
 from carrel.providers.alc.samples import BadRow, NotFoundYet, PageTooLarge, Samples
 from carrel.providers.alc.sessions import DoesNotFit, window
 from carrel.providers.alc.uris import Kind, Target
@@ -62,12 +62,13 @@ class Found(Value, frozen=True):
 class Reader:
     """Reads of one home."""
 
-    def __init__(self, layout: Layout, max_file_bytes: int, max_page_bytes: int) -> None:
+    def __init__(self, layout: Layout, max_file_bytes: int, max_page_bytes: int, max_message_bytes: int) -> None:
         self.layout = layout
         self.sources = Sources(max_file_bytes)
         self.cards = Cards(max_file_bytes)
         self.hub = Hub(layout, self.sources, self.cards, max_file_bytes)
-        self._samples = Samples(max_page_bytes)
+        self._max_wire = max_message_bytes - compact.AROUND
+        self._samples = Samples(max_page_bytes, self._max_wire)
         self._max_file_bytes = max_file_bytes
         self._max_page_bytes = max_page_bytes
         self._finders: dict[Kind, Callable[[Target], Found]] = {
@@ -247,7 +248,7 @@ class Reader:
     def _window(self, target: Target, data: bytes) -> str:
         limit, max_chars = target.values
         try:
-            return window(compact.loads(data), limit, max_chars)
+            return window(compact.loads(data), limit, max_chars, self._max_wire)
         except ValueError as error:
             raise _broken(f"Failed to parse log: {error}", target) from None
         except DoesNotFit as error:

@@ -10,6 +10,7 @@ import re
 from array import array
 from collections import OrderedDict
 from collections.abc import Iterator
+from itertools import accumulate
 from math import inf
 from threading import Lock
 from time import monotonic
@@ -45,7 +46,7 @@ class BadRow(Exception):
 
 
 class PageTooLarge(Exception):
-    """The page does not fit; so many of its rows do."""
+    """The page is too large; `fits` is the number of its first rows that fit, in one message if any do."""
 
     def __init__(self, fits: int) -> None:
         super().__init__(fits)
@@ -255,8 +256,9 @@ class Growing:
 class Samples:
     """Pages of sample files, with an index for each of the files used last."""
 
-    def __init__(self, max_page_bytes: int) -> None:
+    def __init__(self, max_page_bytes: int, max_wire: int) -> None:
         self._max_bytes = max_page_bytes
+        self._max_wire = max_wire
         self._indexes: OrderedDict[str, Index] = OrderedDict()
         self._lock = Lock()
 
@@ -270,9 +272,15 @@ class Samples:
             row = None if text is None else _parse(text, line)
             size += 1 + (self._max_bytes if row is None else len(row) if row.isascii() else len(row.encode()))
             if row is None or size > self._max_bytes:
-                raise PageTooLarge(len(rows))
+                raise PageTooLarge(self._sendable(rows))
             rows.append(row)
         return f"[{','.join(rows)}]"
+
+    def _sendable(self, rows: list[str]) -> int:
+        """Return how many of the rows fit one message; at least one, which is then read in parts."""
+        wires = accumulate((compact.wire_size(row) + 1 for row in rows), initial=1)
+        count = sum(1 for wire in wires if wire <= self._max_wire) - 1
+        return min(len(rows), max(count, 1))
 
     def _rows(self, held: Held, offset: int, limit: int) -> Iterator[tuple[int, bytes | None]]:
         """Give the physical line and the text of each row of a page; None for one that is too long."""

@@ -1,5 +1,6 @@
 """A session's log, cut to the newest rounds that fit: whole rounds only, and never more than was asked for."""
 
+import sys
 from itertools import accumulate
 
 from carrel.providers.alc import compact
@@ -15,39 +16,48 @@ class DoesNotFit(Exception):
         self.needed = needed
 
 
-def window(log: object, limit: int, max_chars: int) -> str:
-    """Spell a log with its newest rounds, at most `limit` of them, in at most `max_chars` characters."""
+def window(log: object, limit: int, max_chars: int, max_wire: int = sys.maxsize) -> str:
+    """Spell a log with its newest rounds, at most `limit` of them, in at most `max_chars` characters.
+
+    Rounds are dropped too until the text fits a message, in which it may take `max_wire` bytes. If dropping all does
+    not help, that bound is ignored: the text can still be read in parts.
+    """
     rounds = log.get(ROUNDS) if isinstance(log, dict) else None
     if not isinstance(log, dict) or not isinstance(rounds, list):
         return _fitting(compact.dumps(log), max_chars)
     total = len(rounds)
     spelled = [compact.dumps(one) for one in rounds[max(0, total - limit) :]]
     rest = {key: compact.dumps(value) for key, value in log.items() if key != ROUNDS}
-    smallest = []
-    if len(spelled) == total:
-        text = _join(rest, spelled)
-        if len(text) <= max_chars:
-            return text
-        smallest.append(len(text))
-    if total:
-        kept = spelled[1:] if len(spelled) == total else spelled
-        text = _longest(rest, kept, total, max_chars)
-        if len(text) <= max_chars:
-            return text
-        smallest.append(len(text))
-    raise DoesNotFit(min(smallest))
+    whole = _join(rest, spelled) if len(spelled) == total else None
+    if whole is not None and len(whole) <= max_chars and compact.wire_size(whole) <= max_wire:
+        return whole
+    if not total:
+        return _fitting(_join(rest, []), max_chars)
+    kept = spelled[1:] if whole is not None else spelled
+    text = _longest(rest, kept, total, max_chars, max_wire)
+    if text is None:
+        text = whole if whole is not None and len(whole) <= max_chars else _longest(rest, kept, total, max_chars)
+    if text is None:
+        least = len(_truncated(rest, [], total))
+        raise DoesNotFit(least if whole is None else min(least, len(whole)))
+    return text
 
 
-def _longest(rest: dict[str, str], kept: list[str], total: int, max_chars: int) -> str:
-    """Give the truncated log with as many of the newest rounds as fit; with none, if not even that fits."""
-    empty = len(_truncated(rest, [], total)) - len("0")
+def _longest(
+    rest: dict[str, str], kept: list[str], total: int, max_chars: int, max_wire: int = sys.maxsize
+) -> str | None:
+    """Return the truncated log with as many of the newest rounds as fit; None if not even none of them do."""
+    empty = _truncated(rest, [], total)
+    chars, wire = len(empty) - len("0"), compact.wire_size(empty) - len("0")
     # The size with the last n rounds: theirs, a comma between two, and the digits of n itself.
     sizes = accumulate((len(one) + 1 for one in reversed(kept)), initial=0)
-    fitting = [
-        number for number, size in enumerate(sizes) if empty + len(str(number)) + size - (number > 0) <= max_chars
-    ]
-    number = fitting[-1] if fitting else 0
-    return _truncated(rest, kept[len(kept) - number :], total)
+    wires = accumulate((compact.wire_size(one) + 1 for one in reversed(kept)), initial=0)
+    found = None
+    for number, (size, on_wire) in enumerate(zip(sizes, wires, strict=True)):
+        more = len(str(number)) - (number > 0)
+        if chars + size + more <= max_chars and wire + on_wire + more <= max_wire:
+            found = number
+    return None if found is None else _truncated(rest, kept[len(kept) - found :], total)
 
 
 def _truncated(rest: dict[str, str], kept: list[str], total: int) -> str:

@@ -20,6 +20,8 @@ INVALID_PARAMS: Final = -32602
 Kind = Literal["types", "init", "meta", "narrative", "card", "samples", "scenario", "eval", "log", "index"]
 EvalIds = Literal["strict", "relaxed"]
 
+RELAX: Final = 'strategies with _ in their names need eval_ids = "relaxed" in [alc]'
+"""What to do about results that the page's strict pattern shuts out, which is about half of the real ones."""
 SERVICES: Final = frozenset({"types", "packages", "cards", "scenarios", "eval", "logs", "hub"})
 TYPE_STUBS: Final = ("alc.d.lua", "alc_shapes.d.lua")
 
@@ -121,7 +123,8 @@ def parse(uri: str, eval_ids: EvalIds = "strict") -> Target:
     if kind == "types" and identity not in TYPE_STUBS:
         raise not_found(target)
     if kind == "eval" and not is_eval_id(identity, eval_ids):
-        refuse(f"invalid eval_id: must be {{strategy}}_{{timestamp}}, got '{echo(identity)}'", uri)
+        advice = f"; {RELAX}" if is_eval_id(identity, "relaxed") else ""
+        refuse(f"invalid eval_id: must be {{strategy}}_{{timestamp}}, got '{echo(identity)}'{advice}", uri)
     return target
 
 

@@ -23,7 +23,6 @@ from carrel.sandbox import (
     Opened,
     Outside,
     Root,
-    SandboxError,
     Special,
     Unreadable,
     belongs_here,
@@ -36,6 +35,8 @@ PROJECT_FILE: Final = "alc.toml"
 MAX_BYTES: Final = 1_048_576
 """The largest `alc.toml` or `alc.local.toml` that is read. Real ones have some hundred bytes."""
 
+UNREAD: Final[Stamp] = (0, 0, 0)
+"""The stamp of a file that was not opened: it is looked at again."""
 _FOREIGN: Final = "it belongs to another user"
 _REFUSED: Final = "its folder is denied, or belongs to another user"
 _ASTRAY: Final = "it is a link that leads out of its folder"
@@ -78,12 +79,14 @@ def find_root(project: Project, setting: str | None, start: str) -> AlcRoot:
     return AlcRoot(mark.folder, is_users=False, passed_over=mark.passed_over)
 
 
-def outside_places(project: Project, settings: Mapping[str, object]) -> PlacesFile | None:
-    """Return the project's `alc.local.toml`, if it names places outside the project."""
+def outside_places(project: Project, settings: Mapping[str, object]) -> tuple[PlacesFile | None, tuple[str, ...]]:
+    """Return the project's `alc.local.toml`, if it names places outside, and notes about what is passed over."""
     setting = settings.get("project_root")
     root = find_root(project, setting if isinstance(setting, str) else None, working_folder(project.root))
     local = None if root.folder is None else read_local(root.folder, None)
-    return None if local is None else _outside(local, root.jail(project).root)
+    if local is None or local.passed_over:
+        return None, (*root.passed_over, *([] if local is None else [local.passed_over]))
+    return _outside(local, root.jail(project).root), root.passed_over
 
 
 def _outside(local: LocalFile, top: str) -> PlacesFile | None:
@@ -99,6 +102,7 @@ class Variants:
         self._setting = setting
         self._start = working_folder(project.root)
         self._known: LocalFile | None = None
+        self._places: tuple[LocalFile, PlacesFile | None] | None = None
         self._folders: tuple[tuple[LocalFile, AlcRoot, bool], dict[str, Folder]] | None = None
 
     def root(self) -> AlcRoot:
@@ -106,26 +110,26 @@ class Variants:
         return find_root(self._project, self._setting, self._start)
 
     def folders(self) -> dict[str, Folder]:
-        """Return the folder of each variant that may be served; raise `ProviderError` if the file is malformed."""
+        """Return the folder of each variant, there or not; raise `ProviderError` if the file is malformed.
+
+        One that may not be opened is as good as absent. They are the same objects as long as nothing changed.
+        """
         root = self.root()
         local = self._read(root)
         if local is None or local.passed_over:
             return {}
         if local.problem:
             raise ProviderError(local.problem, word="unreadable")
-        folders = self._described(local, root)
-        return {name: folder for name, folder in folders.items() if folder.is_there()}
-
-    def _described(self, local: LocalFile, root: AlcRoot) -> dict[str, Folder]:
-        """Return the folders of a file, the same objects as long as nothing changed."""
-        state = (local, root, self._is_trusted(local))
+        state = (local, root, self._is_trusted(local, root))
         if self._folders is None or self._folders[0] != state:
             jail = root.jail(self._project)
-            data = {
-                name: None if state[2] else DataFolder(jail, path, is_named=False)
-                for name, path in local.folders.items()
-            }
-            self._folders = state, {name: Folder(path, data[name]) for name, path in local.folders.items()}
+            self._folders = (
+                state,
+                {
+                    name: Folder(path, None if state[2] else DataFolder(jail, path, is_named=False))
+                    for name, path in local.folders.items()
+                },
+            )
         return self._folders[1]
 
     def notes(self) -> list[str]:
@@ -137,9 +141,9 @@ class Variants:
             return notes
         if local.passed_over or local.problem:
             return [*notes, local.passed_over or local.problem]
-        outside = None if self._is_trusted(local) else _outside(local, root.jail(self._project).root)
+        outside = None if self._is_trusted(local, root) else self._outside(local, root)
         notes += [] if outside is None else outside.notes()
-        for name, folder in self._described(local, root).items():
+        for name, folder in self.folders().items():
             is_told = outside is not None and name in outside.places
             if not is_told and folder.refusal() is not None:
                 notes.append(f"[packages] {echo(name)} in {LOCAL_FILE} is passed over: {_REFUSED}")
@@ -151,9 +155,15 @@ class Variants:
         self._known = read_local(root.folder, self._known)
         return self._known
 
-    def _is_trusted(self, local: LocalFile) -> bool:
+    def _outside(self, local: LocalFile, root: AlcRoot) -> PlacesFile | None:
+        """Return what the file names outside; looked up again only when the file changes."""
+        if self._places is None or self._places[0] is not local:
+            self._places = local, _outside(local, root.jail(self._project).root)
+        return self._places[1]
+
+    def _is_trusted(self, local: LocalFile, root: AlcRoot) -> bool:
         trusts = self._project.trusts
-        return trusts is not None and trusts(local.path, local.digest)
+        return trusts is not None and self._outside(local, root) is not None and trusts(local.path, local.digest)
 
 
 def read_local(folder: str, known: LocalFile | None) -> LocalFile | None:
@@ -162,24 +172,26 @@ def read_local(folder: str, known: LocalFile | None) -> LocalFile | None:
     Whatever is wrong with it is remembered too: a file that takes long to refuse is refused once.
     """
     path = os.path.join(folder, LOCAL_FILE)
-    nothing = LocalFile((0, 0, 0), path, "", {})
+    try:
+        seen = files.stamp_of(os.lstat(path))  # cheaper than to open the folder, and mostly enough
+    except OSError:
+        return None
+    if known is not None and (known.path, known.stamp) == (path, seen):
+        return known
     try:
         with Root(folder, absolute_links=True) as root, root.open((LOCAL_FILE,)) as opened:
-            stamp = files.stamp_of(opened.stat)
-            if known is not None and (known.path, known.stamp) == (path, stamp):
-                return known
-            return _parsed(path, stamp, opened, folder)
+            return _parsed(path, files.stamp_of(opened.stat), opened, folder)
     except (Missing, OSError) as error:
         if isinstance(error, Missing) or error.errno in GONE:
             return None
         reason = error.strerror or "unknown error"
     except Outside:
-        return _passed_over(nothing, _ASTRAY)
+        return _passed_over(LocalFile(UNREAD, path, "", {}), _ASTRAY)
     except Special:
         reason = files.NOT_REGULAR
-    except (Unreadable, SandboxError) as error:
-        reason = os.strerror(error.errno) if isinstance(error, Unreadable) else "unknown error"
-    return LocalFile((0, 0, 0), path, "", {}, problem=f"failed to read {LOCAL_FILE}: {reason}")
+    except Unreadable as error:
+        reason = os.strerror(error.errno)
+    return LocalFile(UNREAD, path, "", {}, problem=f"failed to read {LOCAL_FILE}: {reason}")
 
 
 def _passed_over(local: LocalFile, why: str) -> LocalFile:

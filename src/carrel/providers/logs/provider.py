@@ -166,9 +166,25 @@ class Logs:
         return self._made
 
     def health(self) -> Meta:
-        """Tell how many logs there are and how many children run."""
+        """Tell how many logs there are, how many children run, and what is missing."""
         logs = self._shelf.facts()
-        return {"logs": len(logs), "running": sum(facts.is_running for facts in logs)}
+        fault = self._shelf.fault()
+        problems = [f"the logs on disk are not served: {fault}"] if fault else []
+        missing = self._missing_program()
+        if missing:
+            problems.append(f"the Flutter tools are not offered: {missing}; install it, or set executable in [flutter]")
+        return {"logs": len(logs), "running": sum(facts.is_running for facts in logs), "problems": problems}
+
+    def _missing_program(self) -> str:
+        """Say which program a Flutter project lacks; empty where it is there, or not wanted."""
+        from carrel.providers.logs import flutter  # not before somebody asks
+
+        settings = self._settings[0]
+        if settings.tools == "off" or not _is_flutter(self._project.root):
+            return ""
+        if flutter.find(self._project, settings.executable) is not None:
+            return ""
+        return f"there is no {settings.executable}" + ("" if os.sep in settings.executable else " on PATH")
 
     def close(self) -> None:
         """End every child with its group."""

@@ -14,6 +14,7 @@ MAX_KEY_LINES: Final = 200
 _ASSIGNED: Final = r"(?:=[\"']?|[\"'][ \t]*[:=][ \t]*[\"']))(?!\[redacted\])[^\s\"'&;,]{6,}"
 _SHAPES: Final = (
     ("_", ("ghp_", "gho_", "ghu_", "ghs_", "ghr_", "github_pat_"), r"\b(?:gh[pousr]|github_pat)_[A-Za-z0-9_]{16,}"),
+    ("_", ("carrel_",), r"\bcarrel_[A-Za-z0-9_-]{24,}"),
     ("_", ("npm_", "hf_", "dop_v1_", "shpat_"), r"\b(?:npm_|hf_|dop_v1_|shpat_)[A-Za-z0-9]{16,}"),
     ("_", ("k_live_", "k_test_"), r"\b[srp]k_(?:live|test)_[A-Za-z0-9]{8,}"),
     ("-", ("sk-",), r"\bsk-[A-Za-z0-9_-]{16,}"),

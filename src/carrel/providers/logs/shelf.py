@@ -81,6 +81,10 @@ class Shelf:
         known.update((facts.uri, facts) for facts in (log.facts for log in logs) if kind in (None, facts.kind))
         return [known[uri] for uri in sorted(known)]
 
+    def fault(self) -> str:
+        """Say why logs on disk are not served; empty where they are, or there are none."""
+        return spool.fault(self._root)
+
     def survey(self) -> str:
         """Give a token that changes when a log comes or goes."""
         own = {f"{kind}/{name}" for kind, name in tuple(self._logs)}

@@ -2,10 +2,12 @@
 
 `.carrel/logs/<kind>/<id>.jsonl`: a header, entries, sometimes a count of what was dropped,
 and an end, a JSON object a line. The writer holds a lock on the file: locked means running; neither
-locked nor ended means lost. Torn and foreign lines are passed over. Nothing here follows a link.
+locked nor ended means lost. Torn and foreign lines are passed over. Nothing here follows a link, and folders
+of other users are not used.
 """
 
 import contextlib
+import errno
 import fcntl
 import json
 import os
@@ -18,6 +20,7 @@ from typing import TYPE_CHECKING, Any, Final, TypeGuard, get_args
 from carrel.private import FILE_MODE, FOLDER_MODE, keep_out_of_git
 from carrel.providers.logs.log import KINDS, STREAMS, Bounds, Facts, Kind, State, now_ms, with_ring
 from carrel.providers.logs.ring import Entry, Line, Stream
+from carrel.sandbox import belongs_here
 from carrel.value import replace
 
 if TYPE_CHECKING:
@@ -25,6 +28,7 @@ if TYPE_CHECKING:
 
 FOLDER: Final = (".carrel", "logs")
 SUFFIX: Final = ".jsonl"
+_PLACE: Final = "/".join(FOLDER)
 REWRITE_AT: Final = 4
 """A file this many times larger than what is kept of a log is written anew."""
 
@@ -39,6 +43,7 @@ def opened(root: str, kind: Kind, *, is_made: bool = False) -> Iterator[int]:
     """Open the folder of a kind of logs, by a handle; with `is_made`, make it where it is missing."""
     handle = os.open(root, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
     try:
+        owner = os.fstat(handle).st_uid
         for name in (*FOLDER, kind):
             if is_made:
                 with contextlib.suppress(FileExistsError):
@@ -46,11 +51,27 @@ def opened(root: str, kind: Kind, *, is_made: bool = False) -> Iterator[int]:
             inner = os.open(name, _FOLDER_FLAGS, dir_fd=handle)
             os.close(handle)
             handle = inner
+            if not belongs_here(os.fstat(handle), owner):
+                raise PermissionError(errno.EPERM, f"{_PLACE} belongs to another user")
             if is_made and name == FOLDER[0]:
                 keep_out_of_git(handle)
         yield handle
     finally:
         os.close(handle)
+
+
+def fault(root: str) -> str:
+    """Say why logs on disk are not served; empty where they are, or there are none."""
+    for kind in KINDS:
+        try:
+            with opened(root, kind):
+                pass
+        except FileNotFoundError:
+            continue
+        except OSError as error:
+            in_the_way = f"a part of {_PLACE} is a link, or no folder"
+            return in_the_way if error.errno in (errno.ENOTDIR, errno.ELOOP) else error.strerror or "unreadable"
+    return ""
 
 
 class Writer:

@@ -377,7 +377,12 @@ class ObjectProvider:
 
 def serve_object(made: object, name: str = "object", **settings: Any) -> ObjectProvider:
     """Make a provider of an object that is there already; raise ConfigError where it cannot be one."""
-    provider = ObjectProvider(name, ObjectSettings(import_=f"{type(made).__name__}:itself", **settings), lambda: made)
+    return serve_built(lambda: made, name, import_=f"{type(made).__name__}:itself", **settings)
+
+
+def serve_built(build: Callable[[], object], name: str = "object", **settings: Any) -> ObjectProvider:
+    """Make a provider of an object that is built on its own thread; raise ConfigError where it cannot be one."""
+    provider = ObjectProvider(name, ObjectSettings(**{"import_": f"{name}:itself", **settings}), build)
     provider.load()
     if provider.problem:
         provider.close()

@@ -101,9 +101,9 @@ class Folders:
         return self._roots.get(name) if self._known.get(name) == identity else None
 
     def is_within(self, name: Name) -> bool:
-        """Return whether a sub-folder lies in the Sage folder itself, and is not a link to somewhere else."""
+        """Return whether a sub-folder lies in the Sage folder itself, and is not a link out of it."""
         home, inner = self.root(""), self.root(name)
-        return home is not None and inner is not None and inner.path == os.path.join(home.path, name)
+        return home is not None and inner is not None and inner.path.startswith(f"{home.path}/")
 
     def _open(self, name: str, identity: tuple[int, int]) -> None:
         """Open a folder that is another one than before; called by one thread at a time."""

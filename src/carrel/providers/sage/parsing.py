@@ -1,5 +1,6 @@
 """A file's text to the record it holds, or `Broken` with the reason."""
 
+import re
 from collections.abc import Callable
 from typing import Any, Final
 
@@ -19,6 +20,7 @@ from carrel.providers.sage.notation import (
     texts_of,
 )
 from carrel.providers.sage.records import (
+    RECOVERY,
     TYPES,
     Checkpoint,
     CodeLink,
@@ -40,6 +42,9 @@ def parse_checkpoint(text: str) -> Checkpoint:
     """Read a checkpoint or a recovery file."""
     fields, body = read_front_matter(text)
     question, sections = bodies.split(body)
+    confidence = share_of(fields, "confidence")
+    if text_of(fields, "type") == RECOVERY:
+        question, confidence, sections = _recovered(question, confidence, sections, text_of(fields, "core_question"))
     known: dict[str, str] = {}
     others: list[tuple[str, str]] = []
     for heading, content in sections:
@@ -56,7 +61,7 @@ def parse_checkpoint(text: str) -> Checkpoint:
         id=text_of(fields, "id"),
         type=text_of(fields, "type") or "checkpoint",
         ts=text_of(fields, "ts") or text_of(fields, "extracted_at"),
-        confidence=share_of(fields, "confidence"),
+        confidence=confidence,
         message_count=count_of(fields, "message_count"),
         token_estimate=count_of(fields, "token_estimate"),
         files_explored=texts_of(fields, "files_explored"),
@@ -69,6 +74,34 @@ def parse_checkpoint(text: str) -> Checkpoint:
         **parts,
     )
 
+
+def _recovered(
+    title: str, confidence: float, sections: bodies.Sections, told: str
+) -> tuple[str, float, bodies.Sections]:
+    """Return question, confidence and other sections of a recovery file, whose body has them in places of its own.
+
+    Its title is no question; that stands in a section. The thesis may begin with a line that tells the confidence.
+    """
+    question, rest = "", bodies.Sections()
+    for heading, content in sections:
+        name = _RECOVERED.get(heading, heading)
+        found = _CONFIDENCE.match(content) if name == "Thesis" else None
+        if found is not None:
+            share = float(found[1]) / (100 if found[2] else 1)
+            confidence = share if 0 <= share <= 1 else confidence
+        if name == "Core Question":
+            question = question or bodies.unescape(content)
+        else:
+            rest.append((name, content[found.end() :].strip() if found is not None else content))
+    if not question:
+        question = told if title.casefold().startswith(RECOVERY) else title
+    return question, confidence, rest
+
+
+_RECOVERED: Final = {"Question": "Core Question", "Current Thesis": "Thesis"}
+_CONFIDENCE: Final = re.compile(
+    r"[*_]+confidence[*_]*:?[*_]*\s*(\d{1,3}(?:\.\d+)?)[ \t]*(%?)[^\n]*(?:\n|\Z)", re.IGNORECASE
+)
 
 _PARTS: Final[dict[str, tuple[str, Callable[[str], Any]]]] = {
     "Thesis": ("thesis", bodies.unescape),
@@ -184,7 +217,7 @@ def parse_entry(given: Fields) -> Knowledge | None:
         for one in mappings_of(given, "code_links")
     )
     knowledge_links = (
-        KnowledgeLink(text_of(one, "target_id"), text_of(one, "relation") or "related")
+        KnowledgeLink(text_of(one, "target_id"), text_of(one, "relation") or "related", text_of(one, "note"))
         for one in mappings_of(given, "knowledge_links")
     )
     return Knowledge(

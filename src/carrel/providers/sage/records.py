@@ -8,6 +8,7 @@ MARKS: Final = {"supports": "+", "contradicts": "-", "context": "~", "stale": "!
 """How a code reference's relevance is written; anything else is `?`."""
 
 RELEVANCES: Final = {mark: word for word, mark in MARKS.items()}
+RECOVERY: Final = "recovery"
 HIDDEN_STATUSES: Final = ("deprecated", "archived")
 TYPES: Final = ("knowledge", "preference", "todo", "reference")
 LINK_RELATIONS: Final = ("implements", "example", "related", "deprecated_by")
@@ -105,7 +106,7 @@ class Checkpoint(Value, frozen=True):
     @property
     def is_recovery(self) -> bool:
         """Whether it was salvaged and not saved on purpose."""
-        return self.type == "recovery"
+        return self.type == RECOVERY
 
 
 class CodeLink(Value, frozen=True):
@@ -121,6 +122,7 @@ class KnowledgeLink(Value, frozen=True):
 
     target_id: str
     relation: str = "related"
+    note: str = ""
 
 
 class Knowledge(Value, frozen=True):

@@ -238,7 +238,10 @@ def _toon_links(links: Sequence[Resolved]) -> list[str]:
 
 
 def _knowledge_lines(item: Knowledge) -> list[str]:
-    return [f"- sage://knowledge/{link.target_id} ({link.relation})" for link in item.knowledge_links]
+    return [
+        f"- sage://knowledge/{link.target_id} ({link.relation}){f' — {link.note}' if link.note else ''}"
+        for link in item.knowledge_links
+    ]
 
 
 def render_failure(failure: Failure, stem: str, form: Format = "markdown") -> str:

@@ -69,7 +69,7 @@ READING: Final = (
         "Load a checkpoint",
         "Read a checkpoint by its id or a part of it.",
         ("id",),
-        {"id": _text("The id, or a part of it that only one has."), "format": _FORMAT},
+        {"id": _text("The id, a part of it that only one has, or its URI."), "format": _FORMAT},
         writes=False,
     ),
     _tool(

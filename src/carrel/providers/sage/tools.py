@@ -1,5 +1,6 @@
 """The tools: searching, listing, recalling and, where allowed, saving. A failure is a result that says so."""
 
+import re
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any, Final, Literal
 
@@ -10,11 +11,12 @@ from carrel.providers.sage.arguments import Arguments
 from carrel.providers.sage.code import Resolved
 from carrel.providers.sage.lookup import failure_addresses
 from carrel.providers.sage.memory import Memory, Refused
-from carrel.providers.sage.names import SUBJECTS, checked, shown
+from carrel.providers.sage.names import SUBJECTS, checked, shown, split_uri
 from carrel.providers.sage.notation import Broken
 from carrel.providers.sage.records import RELEVANCES, Checkpoint, Failure, Knowledge
 from carrel.providers.sage.rendering import (
     MIME_TYPES,
+    Format,
     percent,
     render_failure,
     render_knowledge,
@@ -111,7 +113,8 @@ class Tools:
 
     def load_checkpoint(self, given: Arguments) -> ToolResult:
         wanted = arguments.text(given, "format") if given.get("format") is not None else None
-        served = self._memory.read("checkpoint", arguments.item_id(given), wanted)
+        asked, told = _checkpoint_in(arguments.item_id(given))
+        served = self._memory.read("checkpoint", asked, told if wanted is None else wanted)
         record = served.record
         assert isinstance(record, Checkpoint)
         uri = f"sage://checkpoint/{served.address}"
@@ -137,8 +140,10 @@ class Tools:
         structured = {"engine": found.engine, "total": len(wanted), "results": results}
         if not results:
             return ToolResult(("No knowledge found.",), structured)
-        texts, spent = _within_budget([(render_knowledge(*one.parts, form), one.content) for one in recalled])
+        texts, spent, left_out = _within_budget(recalled, form)
         text = f"📚 Recalled Knowledge ({len(texts)} items, ~{spent} tokens):\n\n" + "\n".join(texts)
+        if left_out:
+            text += f"\nNot shown in full: {', '.join(left_out)}\n"
         return self._result(text, structured, results)
 
     def _recall(self, item: Knowledge) -> "Recalled | None":
@@ -215,6 +220,11 @@ class Recalled(Value, frozen=True):
     links: tuple[Resolved, ...]
 
     @property
+    def uri(self) -> str:
+        """Its address."""
+        return f"sage://knowledge/{self.item.id}"
+
+    @property
     def parts(self) -> tuple[Knowledge, str, Sequence[Resolved]]:
         """What its text is made of."""
         return self.item, self.content, self.links
@@ -235,7 +245,7 @@ class Recalled(Value, frozen=True):
         ]
         return {
             "id": item.id,
-            "uri": f"sage://knowledge/{item.id}",
+            "uri": self.uri,
             "score": score,
             "type": item.type,
             "keywords": list(item.keywords),
@@ -247,23 +257,39 @@ class Recalled(Value, frozen=True):
         }
 
 
+_MENTION: Final = re.compile(r"@?(?:[\w-]+:)?(?=sage://)", re.IGNORECASE)
+
+
+def _checkpoint_in(text: str) -> tuple[str, str | None]:
+    """Return the id and the format that a checkpoint's URI names, also as it is mentioned; any other text is an id."""
+    parts = split_uri(_MENTION.sub("", text.strip(), count=1))
+    return (parts[1], parts[2]) if parts is not None and parts[0] == "checkpoint" else (text, None)
+
+
 def _is_recalled(item: Knowledge, skill: str) -> bool:
     return not item.is_hidden and (not skill or not item.skills or skill in item.skills)
 
 
-def _within_budget(texts: Sequence[tuple[str, str]]) -> tuple[list[str], int]:
-    """Give the texts that fit, the first at least in part, and their tokens."""
-    taken: list[str] = []
+def _within_budget(recalled: "Sequence[Recalled]", form: Format) -> tuple[list[str], int, list[str]]:
+    """Return the texts that fit, their tokens, and the URIs of items that are not shown in full.
+
+    An item that does not fit is passed over, so that those after it may; the best is cut if none fits.
+    """
+    texts: list[str] = []
+    left_out: list[str] = []
     left, spent = RECALL_TOKENS, 0
-    for text, content in texts:
+    for one in recalled:
+        text = render_knowledge(*one.parts, form)
         if tokens(text) > left:
-            if not taken:
-                return [text[: RECALL_TOKENS * 4 - 2] + "…\n"], RECALL_TOKENS
-            break
-        taken.append(text)
+            left_out.append(one.uri)
+            continue
+        texts.append(text)
         left -= tokens(text)
-        spent += tokens(content)
-    return taken, spent
+        spent += tokens(one.content)
+    if not texts:
+        best = render_knowledge(*recalled[0].parts, form)
+        return [best[: RECALL_TOKENS * 4 - 2] + "…\n"], RECALL_TOKENS, left_out
+    return texts, spent, left_out
 
 
 def _line(text: str, length: int) -> str:

@@ -14,7 +14,7 @@ from typing import Any, Final
 from carrel.errors import echo
 from carrel.model import ResourceLink, ToolResult
 from carrel.providers.scopes import queries, writing
-from carrel.providers.scopes.faults import INTERNAL_TEXT, Archived, ScopeError, StoreFault, invalid, not_found
+from carrel.providers.scopes.faults import Archived, ScopeError, StoreFault, invalid, not_found
 from carrel.providers.scopes.opening import Connection
 from carrel.providers.scopes.store import Store
 from carrel.providers.scopes.toolbox import DEFAULT_PAGE, KEY, KEY_PATTERN, TOOLS
@@ -73,7 +73,7 @@ def call(store: Store, name: str, arguments: Mapping[str, object], max_children:
         text = error.text
         if isinstance(error, StoreFault):
             log.error("%s: %s", name, error.text)
-            text = INTERNAL_TEXT
+            text = error.shown
         elif isinstance(error, Archived):
             text = error.with_way_back("scopes.update with restore true")
         return ToolResult((to_json({"error": text, "code": error.code, "status": error.status}),), is_error=True)

@@ -76,12 +76,17 @@ class ScopeError(CarrelError):
 class StoreFault(ScopeError):
     """The store cannot be used; the text is the reason, for people at the machine only.
 
-    `note` says it to everybody: it names no path.
+    Where it was refused, `note` says why to everybody; it names no path.
     """
 
-    def __init__(self, reason: str, note: str = "the store cannot be read; `carrel scopes list` says why") -> None:
+    def __init__(self, reason: str, note: str = "") -> None:
         super().__init__("INTERNAL", reason)
         self.note = note
+
+    @property
+    def shown(self) -> str:
+        """What a client is told."""
+        return self.note or INTERNAL_TEXT
 
 
 class Archived(ScopeError):

@@ -73,7 +73,7 @@ class Location:
             journal, log = beside[-1], beside[0]
             if journal is not None and journal.st_size:
                 # SQLite would roll it back first, and delete the file that it names.
-                raise StoreFault(f"{self.path}-journal was left by another program; open the store with that again")
+                raise _fault(f"{self.path}-journal", "was left by another program", "Open the store with that again")
             can_write = os.access(".", os.W_OK, dir_fd=folder.fd, effective_ids=os.access in os.supports_effective_ids)
             is_frozen = not can_write and (log is None or log.st_size == 0)
             # SQLite does not notice changes of a frozen file; size and time make a changed one another store.
@@ -167,7 +167,7 @@ class Location:
 
 
 def _fault(place: str, why: str, advice: str = _NAME_IT) -> StoreFault:
-    return StoreFault(f"{place} {why}. {advice}", f"the store is not read: {os.path.basename(place)} {why}")
+    return StoreFault(f"{place} {why}. {advice}", f"The store is not read: {os.path.basename(place)} {why}")
 
 
 def named(path: str) -> Location:

@@ -13,6 +13,8 @@ from math import inf
 from time import monotonic
 from typing import Any, Final
 
+from carrel.cancellation import check_cancelled
+
 BUSY_MS: Final = 5_000
 HURRIED_BUSY_MS: Final = 20
 """How long to wait for others' locks; the second where everybody waits for the answer."""
@@ -58,7 +60,8 @@ class Deadline:
         self.until = inf
 
     def is_over(self) -> bool:
-        """Return whether it has passed."""
+        """Return whether it has passed; raise `Cancelled` if nobody waits for the answer. Either ends a statement."""
+        check_cancelled()
         return monotonic() > self.until
 
 

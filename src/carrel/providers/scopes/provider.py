@@ -43,7 +43,8 @@ _TREE_TOLD: Final = (
 )
 
 
-_FROZEN: Final = "the store's folder cannot be written: changes made elsewhere may not be seen"
+_FROZEN: Final = "The store's folder cannot be written: changes made elsewhere may not be seen"
+_UNREADABLE: Final = "The store cannot be read; `carrel scopes list` says why"
 
 
 class Scopes:
@@ -51,6 +52,7 @@ class Scopes:
 
     name = "scopes"
     schemes = ("scopes",)
+    quick = True
     summary = "Projects, epics and tasks in one hierarchy. `scopes://tree/<alias>?depth=1` shows what lies beneath one."
 
     def __init__(
@@ -243,7 +245,8 @@ class Scopes:
             return {"store": "ready", "problems": []}
         except ScopeError as error:
             log.warning("%s", error.text)
-            return {"store": "unreadable", "problems": [error.note if isinstance(error, StoreFault) else error.text]}
+            note = error.note if isinstance(error, StoreFault) else error.text
+            return {"store": "unreadable", "problems": [note or _UNREADABLE]}
 
     def close(self) -> None:
         """Close the store."""
@@ -288,7 +291,8 @@ def _refusal(error: ScopeError, uri: str) -> RequestError | ProviderError:
     if error.status == 400:
         return BadArgument(error.text, uri=uri, data={"error": error.text, "status": error.status})
     log.error("%s", error.text)
-    return ProviderError(INTERNAL_TEXT, uri=uri, data={"error": INTERNAL_TEXT, "status": 500})
+    text = error.shown if isinstance(error, StoreFault) else INTERNAL_TEXT
+    return ProviderError(text, uri=uri, data={"error": text, "status": 500})
 
 
 def _check(name: str, value: int, low: int, high: int) -> None:

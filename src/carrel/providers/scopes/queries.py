@@ -8,7 +8,11 @@ from collections.abc import Iterator, Mapping, Sequence
 from sqlite3 import Connection
 from typing import Any, Final
 
+from carrel.providers.scopes.faults import StoreFault
 from carrel.providers.scopes.values import SCOPE_URI, TREE_URI, Scope, hex_sha256, spell_time
+
+MAX_ALIASES: Final = 100_000
+"""Of one scope: more than anybody gives, and what a damaged index without an end may cost in memory."""
 
 _FIELDS: Final = "s.id, s.alias, s.parent_id, s.title, s.description, s.status, s.position, s.created_at, s.updated_at"
 _ORDER: Final = "ORDER BY position, created_at, id"
@@ -60,7 +64,10 @@ def is_beneath(connection: Connection, scope_id: str, ancestor_id: str) -> bool:
 
 def aliases_of(connection: Connection, scope: Scope) -> list[tuple[str, int]]:
     """Give a scope's aliases with their times: the canonical one first, the others by name."""
-    rows = connection.execute("SELECT name, created_at FROM aliases WHERE scope_id = ? ORDER BY name", (scope.id,))
+    statement = "SELECT name, created_at FROM aliases WHERE scope_id = ? ORDER BY name LIMIT ?"
+    rows = connection.execute(statement, (scope.id, MAX_ALIASES + 1)).fetchall()
+    if len(rows) > MAX_ALIASES:
+        raise StoreFault(f"the store is damaged: {scope.alias} has more than {MAX_ALIASES} aliases")
     return sorted(rows, key=lambda row: row[0] != scope.alias)
 
 

@@ -20,18 +20,20 @@ from random import uniform
 from time import monotonic, sleep
 from typing import Final
 
+from carrel.cancellation import check_cancelled
 from carrel.hurry import TakesAWhile, is_hurried, take_a_while
 from carrel.limits import STORE_READ_S, STORE_WRITE_S
 from carrel.private import FILE_MODE
 from carrel.providers.scopes import opening, schema
 from carrel.providers.scopes.faults import ScopeError, StoreFault
-from carrel.providers.scopes.location import Found, Identity, Location, named, open_descriptors
+from carrel.providers.scopes.location import BESIDE, Found, Identity, Location, named, open_descriptors
 from carrel.providers.scopes.opening import Connection, connect
 from carrel.sandbox import Root
 from carrel.value import Value
 
 _PAUSE_S: Final = (0.000_5, 0.004)
 _TRIES: Final = 4
+_NOT_OURS: Final = "The store is not read: its schema is not that of a store of scopes"
 
 
 class Held(Value, frozen=True):
@@ -236,7 +238,7 @@ class Store:
         except sqlite3.OperationalError as error:
             if not opening.is_ended(error):
                 raise
-            raise StoreFault(f"{self.path} is not a store of scopes: its schema has no end") from None
+            raise StoreFault(f"{self.path} is not a store of scopes: its schema has no end", _NOT_OURS) from None
 
     def _checked_version(self, connection: Connection) -> int:
         """Return the store's version, 0 for a file without tables; refuse what is no store of ours."""
@@ -254,10 +256,8 @@ class Store:
             if version < 1:
                 raise StoreFault(f"{self.path} is a SQLite database, but not a store of scopes")
             if not schema.is_ours(connection, version):
-                raise StoreFault(
-                    f"{self.path} is not a store of scopes: its tables, views or triggers differ from those of "
-                    f"version {version}"
-                )
+                reason = f"its tables, views or triggers differ from those of version {version}"
+                raise StoreFault(f"{self.path} is not a store of scopes: {reason}", _NOT_OURS)
             return version
 
     def _drop(self, place: tuple[int, str]) -> None:
@@ -267,8 +267,11 @@ class Store:
             held.connection.close()
 
     def _drop_own(self) -> None:
-        for mode in ("ro", "hurried", "rw"):
-            self._drop((threading.get_ident(), mode))
+        for place in self._own_places():
+            self._drop(place)
+
+    def _own_places(self) -> list[tuple[int, str]]:
+        return [(threading.get_ident(), mode) for mode in ("ro", "hurried", "rw")]
 
     def _tidy(self) -> None:
         """Close the connections of threads that are gone."""
@@ -282,13 +285,14 @@ class Store:
         try:
             yield
         except sqlite3.Error as error:
-            own = [held.connection for (thread, _), held in self._held.items() if thread == threading.get_ident()]
+            own = [self._held[place].connection for place in self._own_places() if place in self._held]
             self._drop_own()
             if is_hurried() and (opening.is_busy(error) or opening.is_ended(error)):
                 raise TakesAWhile from None
             if opening.is_busy(error):
                 raise ScopeError("BUSY", "Store is busy") from error
             if opening.is_ended(error):
+                check_cancelled()
                 if _is_main_thread() and own and not any(one.deadline.is_over() for one in own):
                     raise KeyboardInterrupt from None  # raised while SQLite worked, which does not pass it on
                 raise StoreFault(f"{self.path}: a query took too long; the store may be damaged") from error
@@ -353,7 +357,7 @@ class Store:
 
     def _make(self, folder: Root, handle: int) -> None:
         name = self.location.name
-        for left in (f"{name}.new", f"{name}.new-wal", f"{name}.new-shm", f"{name}-wal", f"{name}-shm"):
+        for left in (f"{name}.new", *(f"{name}{end}{suffix}" for end in ("", ".new") for suffix in BESIDE)):
             # What a crash left, or what belonged to a store that was removed: it would be taken for the new one's.
             with suppress(FileNotFoundError):
                 os.unlink(left, dir_fd=folder.fd)

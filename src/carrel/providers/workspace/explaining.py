@@ -11,7 +11,7 @@ _ADVICE = {
     "deny": "The built-in deny-list and [workspace] deny always win; nothing lifts them but another name.",
     "hidden": 'Set [workspace] hidden = "show" or "unlisted", or name it in allow.',
     "ignored": 'Set [workspace] ignored = "show" or "unlisted", or name it in allow.',
-    "type": "Choose another preset, or name it in [workspace] allow.",
+    "type": "Or name it in [workspace] allow.",
     "special": "Devices, FIFOs and sockets are never read.",
     "os": "The system does not let Carrel open it.",
 }

@@ -1,17 +1,18 @@
 """A folder as a resource: one small item per child, so that a host can build its tree from the URIs."""
 
+import os
 from collections.abc import Iterable, Iterator
 from itertools import islice
 from typing import Final
 
 from carrel.cancellation import check_cancelled
-from carrel.errors import RequestError
+from carrel.errors import Denied, RequestError
 from carrel.hurry import take_a_while
 from carrel.model import FOLDER_TYPE, Reading, Text
 from carrel.providers.workspace import kinds
 from carrel.providers.workspace.listing import Child, Entry, Listing
 from carrel.providers.workspace.paths import Target, canonical, prefix_of
-from carrel.providers.workspace.tree import Found, Tree
+from carrel.providers.workspace.tree import Found, Sniffed, Tree, etag_of
 from carrel.sandbox import SandboxError
 from carrel.times import iso
 from carrel.uri import quote, split_query
@@ -31,12 +32,12 @@ class Folder(Value, frozen=True):
     found: Found
 
     def read(self, target: Target, after: str) -> Reading:
-        """Give one item per child after the place `after`; an empty folder gives itself."""
+        """Give one item per child after the place `after`; where there is none, the folder gives itself."""
         opened, segments = self.found.opened, self.found.segments
         modified = opened.stat.st_mtime_ns // 1_000_000
         children = self.listing.children(opened, segments, after)
         taken = list(islice(self._shown(children), MAX_CHILDREN + 1))
-        if not taken and not after:
+        if not taken:
             itself = Text("", FOLDER_TYPE, meta={"dev.carrel/uri": canonical(self.tree.name, segments)})
             return Reading((itself,), last_modified_ms=modified, ttl_ms=TTL_MS, more=lambda _: None)
         bare = split_query(target.uri)[0]
@@ -71,19 +72,25 @@ class Folder(Value, frozen=True):
                     if opened.is_folder:
                         return None
                     sniffed, state = self.tree.sniff(opened), opened.stat
-            except (RequestError, SandboxError):
-                return None
-        kind = sniffed.kind
-        modified = iso(state.st_mtime_ns // 1_000_000)
-        meta = {
-            "dev.carrel/uri": entry.uri,
-            "dev.carrel/encoding": kind.encoding if kind.is_text else "base64",
-            "dev.carrel/total": state.st_size,
-            "dev.carrel/start": 0,
-            "dev.carrel/length": 0,
-            "dev.carrel/etag": sniffed.etag,
-            "dev.carrel/last-modified": modified,
-            "dev.carrel/entry": True,
-        }
-        mime_type = kinds.type_of(entry.segments[-1], is_text=kind.is_text)
-        return Text(f"{state.st_size} bytes, {modified}", mime_type, uri=entry.uri, meta=meta)
+            except (RequestError, SandboxError) as error:
+                # What the system does not let us open is there, and listed: it is shown by its name.
+                return _item(entry, state, None) if isinstance(error, Denied) and error.reason == "os" else None
+        return _item(entry, state, sniffed)
+
+
+def _item(entry: Entry, state: os.stat_result, sniffed: Sniffed | None) -> Text:
+    """Describe a file in a given state; `sniffed` is what is known of its bytes."""
+    modified = iso(state.st_mtime_ns // 1_000_000)
+    is_text = sniffed is None or sniffed.kind.is_text
+    meta = {
+        "dev.carrel/uri": entry.uri,
+        **({} if sniffed is None else {"dev.carrel/encoding": sniffed.kind.encoding if is_text else "base64"}),
+        "dev.carrel/total": state.st_size,
+        "dev.carrel/start": 0,
+        "dev.carrel/length": 0,
+        "dev.carrel/etag": etag_of(state) if sniffed is None else sniffed.etag,
+        "dev.carrel/last-modified": modified,
+        "dev.carrel/entry": True,
+    }
+    mime_type = kinds.type_of(entry.segments[-1], is_text=is_text)
+    return Text(f"{state.st_size} bytes, {modified}", mime_type, uri=entry.uri, meta=meta)

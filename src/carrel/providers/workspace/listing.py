@@ -41,6 +41,9 @@ QUICK_NAMES: Final = 2_000
 LARGE_FOLDER_BYTES: Final = 131_072
 """Size of a folder itself, not of its files, from which reading its names takes a while: some thousand of them."""
 
+MAX_COUNTED_NAMES: Final = 20_000
+"""Names that are looked at to count what is left out."""
+
 _LOOK_UP_AFTER: Final = 256
 """Names between two looks at whether the walk is still wanted."""
 
@@ -93,6 +96,17 @@ class _Pace:
         check_cancelled()
         if self.looked_at >= QUICK_NAMES:
             take_a_while()
+
+
+class Census(Value, frozen=True):
+    """How many files a tree has where it may be listed, and how many of them their type leaves out.
+
+    With `is_cut` there are more: they were not counted.
+    """
+
+    files: int
+    left_out: int
+    is_cut: bool
 
 
 class Listing:
@@ -204,6 +218,31 @@ class Listing:
                     may_list = self._may_enter(ground, name)
                     if may_list or not below.verdict.reason:
                         waiting.append((below, is_listed and may_list))
+
+    def count(self) -> Census:
+        """Count the files, and those that their type leaves out; hidden and ignored ones are not among them."""
+        policy, pace = self._tree.policy, _Pace()
+        files = left_out = 0
+        waiting = [policy.top()]
+        while waiting:
+            ground = waiting.pop()
+            opened = self._open(ground.segments)
+            if opened is None:
+                continue
+            with opened:
+                names = self._names(opened, ground.segments)
+            for _, name, kind in names:
+                pace.looked_at += 1
+                if pace.looked_at % _LOOK_UP_AFTER == 0:
+                    pace.check()
+                if kind == "folder" and self._may_enter(ground, name):
+                    waiting.append(policy.enter(ground, name))
+                elif kind == "file" and policy.is_ordinary(ground, name):
+                    files += 1
+                    left_out += policy.judge_child(ground, name, is_folder=False).reason == "type"
+            if pace.looked_at > MAX_COUNTED_NAMES:
+                return Census(files, left_out, bool(waiting))
+        return Census(files, left_out, is_cut=False)
 
     def _is_on_the_way(self, folder: Segments) -> bool:
         """Tell whether anything may be listed in a folder."""

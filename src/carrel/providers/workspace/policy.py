@@ -13,11 +13,15 @@ from carrel.denial import Denial, holds_secrets
 from carrel.errors import ConfigError
 from carrel.patterns import Rules, TooManyPatterns, octets
 from carrel.providers.workspace.ignore import Chain, IgnoreFiles, Segments, enter, ignores
+from carrel.providers.workspace.paths import REASONS
+from carrel.providers.workspace.tracked import Tracked
 from carrel.value import Value
 
 Preset = Literal["auto", "flutter", "code", "all", "none"]
 Treatment = Literal["show", "unlisted", "refuse"]
 
+SET_PRESET: Final = "carrel config set workspace.preset"
+"""The command that changes which types are served."""
 FRESH_S: Final = 1.0
 """How long ignore rules hold for reads: as long as an answer may be kept by a client (`ttlMs`)."""
 MAX_GROUNDS: Final = 4_096
@@ -46,7 +50,7 @@ _DENIED: Final = Verdict("deny")
 _DENIED_BY_OWN: Final = Verdict("deny", is_own=True)
 _HIDDEN: Final = Verdict("hidden")
 _IGNORED: Final = Verdict("ignored")
-_TYPE: Final = Verdict("type")
+TYPE: Final = Verdict("type")
 _UNLISTED: Final = Verdict(is_listed=False)
 _TEXT_ONLY: Final = Verdict(needs_text=True)
 _TEXT_UNLISTED: Final = Verdict(is_listed=False, needs_text=True)
@@ -63,6 +67,8 @@ class Ground(Value, frozen=True):
     verdict: Verdict
     is_allowed: bool
     chain: Chain
+    is_hidden: bool = False
+    """Whether it, or a folder above it, is hidden, and only what git tracks is served in it."""
 
     @property
     def own(self) -> "Ground":
@@ -71,7 +77,7 @@ class Ground(Value, frozen=True):
         A folder that is refused, and only leads to what is allowed, shows no more than that.
         """
         is_same = self.verdict is OPEN or bool(self.verdict.reason)
-        return self if is_same else Ground(self.segments, self.way, OPEN, self.is_allowed, self.chain)
+        return self if is_same else Ground(self.segments, self.way, OPEN, self.is_allowed, self.chain, self.is_hidden)
 
 
 Grounds = dict[Segments, tuple[float, Ground]]
@@ -90,8 +96,11 @@ class Policy:
         deny: Sequence[str] = (),
         hidden: Treatment | None = None,
         ignored: Treatment | None = None,
+        tracked: Tracked | None = None,
     ) -> None:
         self.preset = preset
+        # What the user says of hidden files holds for those that git tracks, too.
+        self._tracked = tracked if hidden is None and preset in ("code", "all") else None
         self._ignore = ignore
         ignore.on_full = self.forget
         self._allow = _rules_of(allow)
@@ -164,6 +173,18 @@ class Policy:
         """Look anew at what holds where: an ignore file changed."""
         self._grounds = {}
 
+    def is_ordinary(self, ground: Ground, name: str) -> bool:
+        """Return whether a file is neither hidden, ignored nor denied, so that only its type can leave it out."""
+        if name[0] == "." or (ground.chain and ignores(ground.chain, name, is_folder=False)):
+            return False
+        return not self._deny.covers(ground.segments, ground.way, name, is_folder=False)
+
+    @property
+    def type_told(self) -> str:
+        """Say that a file's type is not served, and the command that changes it."""
+        wider = {"flutter": "code", "none": "code", "code": "all"}.get(self.preset)
+        return REASONS["type"] + (f"; `{SET_PRESET} {wider}` serves it" if wider else "")
+
     def unusable_ignore_files(self) -> dict[Segments, str]:
         """Return the ignore files whose rules cannot be honoured, and why, as far as they were met."""
         return dict(self._ignore.unusable)
@@ -180,7 +201,8 @@ class Policy:
         # Below a refused folder nothing can be ignored any further: its own rules are not even read.
         is_moot = self._ignored == "show" or bool(verdict.reason)
         chain = () if is_moot else self._ignore.enter(above.chain, segments) if exists else enter(above.chain, name)
-        return Ground(segments, f"{above.way}{octets(name)}/", verdict, is_allowed, chain)
+        is_hidden = self._tracked is not None and (above.is_hidden or name[0] == ".")
+        return Ground(segments, f"{above.way}{octets(name)}/", verdict, is_allowed, chain, is_hidden)
 
     def may_list_below(self, ground: Ground, name: str, verdict: Verdict) -> bool:
         """Tell whether anything below a folder may be listed: where it is not, `allow` may still name something."""
@@ -202,10 +224,12 @@ class Policy:
 
     def _judge_name(self, ground: Ground, name: str, *, is_folder: bool) -> Verdict:
         is_listed = True
-        if name[0] == ".":
+        if name[0] == "." or ground.is_hidden:
             if self._hidden == "refuse":
-                return _HIDDEN
-            is_listed = self._hidden == "show"
+                if self._tracked is None or not self._tracked.holds(ground.way, name, is_folder=is_folder):
+                    return _HIDDEN
+            else:
+                is_listed = self._hidden == "show"
         if ground.chain and ignores(ground.chain, name, is_folder=is_folder):
             if self._ignored == "refuse":
                 return _IGNORED
@@ -249,8 +273,8 @@ def _any_text(_: str) -> Verdict:
 
 
 def _flutter(name: str) -> Verdict:
-    return OPEN if name.endswith(_FLUTTER_SUFFIXES) or name in _FLUTTER_NAMES else _TYPE
+    return OPEN if name.endswith(_FLUTTER_SUFFIXES) or name in _FLUTTER_NAMES else TYPE
 
 
 def _nothing(_: str) -> Verdict:
-    return _TYPE
+    return TYPE

@@ -26,10 +26,11 @@ from carrel.providers.workspace.explaining import explain, unusable_told
 from carrel.providers.workspace.folders import Folder
 from carrel.providers.workspace.ignore import IgnoreFiles
 from carrel.providers.workspace.kinds import Kind
-from carrel.providers.workspace.listing import Listing, describe
+from carrel.providers.workspace.listing import Census, Listing, describe
 from carrel.providers.workspace.paths import Target
-from carrel.providers.workspace.policy import FRESH_S, Policy, Preset, Treatment
+from carrel.providers.workspace.policy import FRESH_S, SET_PRESET, Policy, Preset, Treatment
 from carrel.providers.workspace.reading import FileSource, find_lines
+from carrel.providers.workspace.tracked import Tracked
 from carrel.providers.workspace.tree import MAX_KNOWN, Found, Known, Sniffed, Tree, etag_of, is_servable
 from carrel.providers.workspace.watching import watch_trees
 from carrel.sandbox import Opened, Root, SandboxError
@@ -85,6 +86,7 @@ class Workspace:
                     deny=deny or (),
                     hidden=hidden,
                     ignored=ignored,
+                    tracked=Tracked(opened, project.environment.get("HOME", "")),
                 )
                 guarded = Root(opened.path, guard=policy.denies, handle=os.dup(opened.fd))
                 self._until_closed.enter_context(guarded)
@@ -261,6 +263,16 @@ class Workspace:
         presets = {name or "main": tree.policy.preset for name, tree in self._trees.items()}
         return {"presets": presets, "problems": problems}
 
+    def left_out(self) -> list[str]:
+        """Return how many files a preset with a list of types leaves out of each root, and the command to change it."""
+        told = []
+        for name, tree in self._trees.items():
+            if tree.policy.preset in ("flutter", "none"):
+                census = self._listings[name].count()
+                if census.left_out:
+                    told.append(_left_out_told(name, tree.policy.preset, census))
+        return told
+
     def close(self) -> None:
         """Give the roots' handles back."""
         self._until_closed.close()
@@ -301,6 +313,14 @@ def _wanted_part(target: Target, source: FileSource, kind: Kind) -> tuple[Range,
     if not kind.is_text:
         raise paths.invalid("lines", lines, "only text has lines", target.uri)
     return find_lines(source, kind.encoding, first, last, split_query(target.uri)[0])
+
+
+def _left_out_told(root: str, preset: str, census: Census) -> str:
+    counted = f"{census.left_out} of {census.files} files"
+    if census.is_cut:
+        counted = f"{census.left_out} of the first {census.files} files"
+    where = f" in @{root}" if root else ""
+    return f"{counted}{where} are left out by their type: preset {preset}; `{SET_PRESET} code` serves every text file"
 
 
 def _checked_query(target: Target, known: Sequence[str]) -> dict[str, str]:

@@ -15,7 +15,7 @@ from carrel.providers.workspace import kinds
 from carrel.providers.workspace.ignore import SETTLED_NS, Segments
 from carrel.providers.workspace.kinds import Kind
 from carrel.providers.workspace.paths import OWN_DENY, Target, denied
-from carrel.providers.workspace.policy import OPEN, Policy, Verdict, follow
+from carrel.providers.workspace.policy import OPEN, TYPE, Policy, Verdict, follow
 from carrel.sandbox import Forbidden, Missing, Opened, Outside, Root, SandboxError, Special, Walk
 from carrel.value import Value
 
@@ -96,7 +96,7 @@ class Tree:
         verdict = judge(segments, is_folder=True) if is_folder or as_file.reason else as_file
         # A name that is refused as a file may still be a folder's; only the disk can tell.
         if verdict.reason and not self.policy.leads_to_allowed(segments, verdict):
-            raise _refused(uri, verdict if is_folder else as_file)
+            raise self._refused(uri, verdict if is_folder else as_file)
         try:
             opened = self.root.open(segments)
         except (SandboxError, ValueError) as error:
@@ -119,17 +119,21 @@ class Tree:
         else:
             verdict = as_file if as_file.reason else self.policy.judge(segments, is_folder=True)
             if verdict.reason:
-                return _refused(uri, verdict)
+                return self._refused(uri, verdict)
         if isinstance(error, Outside):
             return denied(uri, "outside")
         if isinstance(error, Forbidden):
             return denied(uri, "deny")
         refused = self._refused_behind_links(segments, is_folder=is_folder)
         if refused is not None:
-            return _refused(uri, refused)
+            return self._refused(uri, refused)
         if isinstance(error, Missing):
             return NotFound(uri)
         return denied(uri, "special" if isinstance(error, Special) else "os")
+
+    def _refused(self, uri: str, verdict: Verdict) -> Denied:
+        told = OWN_DENY if verdict.is_own else self.policy.type_told if verdict.reason == "type" else ""
+        return denied(uri, verdict.reason, told)
 
     def _refused_behind_links(self, segments: Segments, *, is_folder: bool) -> Verdict | None:
         """Return why the place that links lead to is refused, though nothing could be opened there.
@@ -155,9 +159,9 @@ class Tree:
                 raise NotFound(uri)
             verdict = follow(verdict, self.policy.judge(opened.real, is_folder=opened.is_folder))
         if verdict.reason:
-            raise _refused(uri, verdict)
+            raise self._refused(uri, verdict)
         if verdict.needs_text and not opened.is_folder and not self.sniff(opened).is_text:
-            raise denied(uri, "type")
+            raise self._refused(uri, TYPE)
         return Found(opened, segments, verdict)
 
     def sniff(self, opened: Opened) -> Sniffed:
@@ -228,10 +232,6 @@ class Known(Value, frozen=True):
             raise
         opened.close()
         return None
-
-
-def _refused(uri: str, verdict: Verdict) -> Denied:
-    return denied(uri, verdict.reason, OWN_DENY if verdict.is_own else "")
 
 
 def is_servable(name: str) -> bool:

@@ -1,0 +1,26 @@
+"""Keeps the server's own paths out of what callers are told: they name its user and the layout of the machine."""
+
+import os
+import re
+from typing import Final
+
+_ABSOLUTE: Final = re.compile(r"(?<![\w/.:~…-])/(?:[^\s/'\"`,;:()<>|]+/)+([^\s/'\"`,;:()<>|]*)")
+"""A path of at least two names. What follows a scheme, as in `workspace:///a/b`, is none."""
+
+
+def without_server_paths(text: str, root: str) -> str:
+    """Return a text whose paths are told relative to the project's root; of others only the last name is left."""
+    for place in {root, os.path.realpath(root)} - {"", "/"}:
+        text = re.sub(re.escape(place) + r"(?:/|(?![\w.-]))", lambda found: "" if found[0].endswith("/") else ".", text)
+    return _ABSOLUTE.sub(lambda found: f"…/{found[1]}", text)
+
+
+def without_paths_within(value: object, root: str) -> object:
+    """Return a JSON value with the same done to every text in it."""
+    if isinstance(value, str):
+        return without_server_paths(value, root)
+    if isinstance(value, dict):
+        return {name: without_paths_within(one, root) for name, one in value.items()}
+    if isinstance(value, list | tuple):
+        return [without_paths_within(one, root) for one in value]
+    return value
