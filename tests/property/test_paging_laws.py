@@ -118,3 +118,36 @@ def test_no_cursor_makes_a_page_raise_anything_else(text: str) -> None:
         except BadCursor:
             continue
         assert text == ""
+
+
+@given(
+    before=st.sets(st.tuples(st.integers(0, 3), PATHS)),
+    after=st.sets(st.tuples(st.integers(0, 3), PATHS)),
+    step=st.integers(1, 9),
+    bound=st.integers(1, 60),
+)
+def test_a_page_of_the_short_list_goes_on_where_the_last_one_ended_whatever_came_and_went(
+    before: set[tuple[int, str]], after: set[tuple[int, str]], step: int, bound: int
+) -> None:
+    catalog, shelves = make_catalog()
+    catalog.max_listed = bound
+    for shelf, path in before:
+        shelves[shelf].put(path)
+    at_first = [entry.uri for entry in catalog.chosen().entries]
+    page = catalog.page(None, step)
+    first = [entry.uri for entry in page.entries]
+    assert first == at_first[:step]
+    for shelf, path in before - after:
+        shelves[shelf].remove(path)
+    for shelf, path in after - before:
+        shelves[shelf].put(path)
+    if page.next_cursor is None:
+        return
+    rest = [entry.uri for entry in catalog.page(page.next_cursor, 1_000).entries]
+    now = [entry.uri for entry in catalog.chosen().entries]
+
+    assert not set(first) & set(rest)
+    assert rest == [uri for uri in now if uri in rest]
+    assert len(now) <= bound
+    stayed = set(at_first[step:]) & set(now)
+    assert stayed <= set(rest)

@@ -1078,6 +1078,29 @@ def test_lists_that_may_wait_are_not_surveyed_by_the_thread_that_reads() -> None
     client.close()
 
 
+def test_a_client_that_listed_early_is_told_nothing_where_nothing_changed() -> None:
+    asked, go_on = threading.Event(), threading.Event()
+
+    class Slow(Counted):
+        def survey(self) -> str:
+            asked.set()
+            assert go_on.wait(PATIENCE_S)
+            return super().survey()
+
+    slow = Slow("slow", {"a": ""})
+    client = talk(slow)
+    client.open()
+    assert asked.wait(PATIENCE_S)
+    client.ask("resources/list", version=LEGACY)
+    go_on.set()
+    until(lambda: client._connection._subscription is not None)
+    slow.put("b")
+
+    assert client.told(LEGACY)["method"] == "notifications/resources/list_changed"
+    client.close()
+    assert client._told.empty()
+
+
 def test_what_runs_at_the_end_is_stopped_before_it_is_over() -> None:
     stopped: list[bool] = []
 
