@@ -126,9 +126,12 @@ class Ending:
         began = monotonic()
         if self._left.is_set():
             return
-        signal.setitimer(signal.ITIMER_REAL, _KERNEL_S)
+        _let_the_kernel_be(self._seen)
         again = next((number for number in _ENDING if number in numbers), None)
+        signal.setitimer(signal.ITIMER_REAL, _KERNEL_S)
         while not self._noticed.wait(_NOTICE_S):
+            # Again: the kernel's own call of `alarm` may have come after the first.
+            signal.setitimer(signal.ITIMER_REAL, began + _KERNEL_S - monotonic())
             if monotonic() - began > _LATEST_NOTICE_S:
                 threading.Thread(target=self._finish, name="carrel-finishing", daemon=True).start()
                 break
@@ -148,6 +151,14 @@ def exit_in_time(code: int) -> None:
         os._exit(code)
 
     threading.Thread(target=end, name="carrel-ending", daemon=True).start()
+
+
+def _let_the_kernel_be(seen: int) -> None:
+    """Have nothing more come of what is written to the pipe: signals that are sent again would ring the alarm early."""
+    with contextlib.suppress(ImportError, OSError):
+        import fcntl  # not on every system
+
+        fcntl.fcntl(seen, fcntl.F_SETFL, fcntl.fcntl(seen, fcntl.F_GETFL) & ~os.O_ASYNC)
 
 
 def _have_the_kernel_end_us(seen: int) -> None:
