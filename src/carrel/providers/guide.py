@@ -15,6 +15,7 @@ from carrel.catalog import Catalog
 from carrel.errors import CarrelError
 from carrel.hurry import take_a_while
 from carrel.model import Annotations, Resource, Text
+from carrel.printable import printable_line
 from carrel.provider import Omitting, Reporting, Route
 from carrel.routing import Mounted
 from carrel.server_paths import without_paths_within, without_server_paths
@@ -116,8 +117,8 @@ class Guide:
         parts.append(_READING_PARTS)
         elsewhere = [without_server_paths(note, self._root) for note in self._elsewhere()]
         problems = [*self._problems(), *self._omitted(), *elsewhere]
-        if problems:
-            parts.append("## Not served\n\n" + "".join(f"- {problem}\n" for problem in problems))
+        if problems:  # they name a stranger's files, and stay on their lines
+            parts.append("## Not served\n\n" + "".join(f"- {printable_line(problem)}\n" for problem in problems))
         return Text("\n".join(parts))
 
     def read_catalog(self) -> Text:
