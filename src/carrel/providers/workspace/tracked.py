@@ -25,7 +25,7 @@ QUICK_BYTES: Final = 2 << 20
 MAX_NAMES: Final = 50_000
 """Hidden files that are remembered; a repository with more of them is no ordinary one."""
 
-_INDEX: Final = (".git", "index")
+INDEX_FILE: Final = (".git", "index")
 _CONFIG: Final = (".git", "config")
 _MAX_CONFIG_BYTES: Final = 262_144
 _HEAD_BYTES: Final = 12
@@ -66,6 +66,11 @@ class Tracked:
         hidden = self._known[1]
         return way + octets(name) in (hidden.folders if is_folder else hidden.files)
 
+    def look(self) -> Hidden:
+        """Return what is tracked now; the index is looked at in any case."""
+        self._look()
+        return self._known[1]
+
     def _look(self) -> None:
         until = monotonic() + FRESH_S
         try:
@@ -76,7 +81,7 @@ class Tracked:
 
     def _look_at_index(self) -> None:
         try:
-            opened = self._root.open(_INDEX)
+            opened = self._root.open(INDEX_FILE)
         except SandboxError:
             self._look_elsewhere()
             return
@@ -94,7 +99,7 @@ class Tracked:
         if found is None:
             raise Unreadable
         try:
-            with found.own.open(_INDEX[1:]) as opened:
+            with found.own.open(INDEX_FILE[1:]) as opened:
                 self._take(opened, found.shared, _CONFIG[1:], found.prefix)
         finally:
             found.close()
@@ -114,7 +119,7 @@ class Tracked:
 
 
 def _lies_in_repository(path: str) -> bool:
-    while not os.path.lexists(os.path.join(path, _INDEX[0])):
+    while not os.path.lexists(os.path.join(path, INDEX_FILE[0])):
         above = os.path.dirname(path)
         if above == path:
             return False
