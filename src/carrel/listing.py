@@ -157,7 +157,7 @@ class Listing:
 
 
 def _entries(mounted: Mounted, after: str, prefix: str) -> Iterator[Resource]:
-    """Return the entries whose URI begins with a prefix; only a provider that can look there directly skips the rest."""
+    """Return the entries whose URI begins with a prefix; a provider that is `Browsing` looks there directly."""
     if not prefix:
         return mounted.provider.entries(after)
     if not isinstance(mounted.provider, Browsing):
