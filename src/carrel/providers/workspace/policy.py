@@ -11,6 +11,7 @@ from typing import Final, Literal
 
 from carrel.denial import Denial, holds_secrets
 from carrel.errors import ConfigError
+from carrel.limits import MAX_REMEMBERED_LENGTH
 from carrel.patterns import Rules, TooManyPatterns, octets
 from carrel.providers.workspace.ignore import Chain, IgnoreFiles, Segments, enter, ignores
 from carrel.providers.workspace.paths import REASONS
@@ -161,9 +162,10 @@ class Policy:
         if known is not None and known[0] > now:
             return known[1]
         ground = self.top() if above is None else self.enter(above, folder[-1])
-        if len(grounds) >= MAX_GROUNDS:
-            grounds.clear()
-        grounds[folder] = (now + FRESH_S, ground)
+        if len(ground.way) <= MAX_REMEMBERED_LENGTH:
+            if len(grounds) >= MAX_GROUNDS:
+                grounds.clear()
+            grounds[folder] = (now + FRESH_S, ground)
         return ground
 
     def forget(self) -> None:

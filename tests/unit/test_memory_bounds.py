@@ -1,0 +1,107 @@
+"""What is remembered to answer sooner has a bound on its size, not only on its number."""
+
+import gc
+import tracemalloc
+from collections.abc import Callable
+from pathlib import Path
+from types import SimpleNamespace
+from typing import Any, cast
+
+import pytest
+
+from carrel.providers.workspace.ignore import IgnoreFiles
+from carrel.providers.workspace.policy import Policy
+from carrel.providers.workspace.tree import Tree
+from carrel.sandbox import Missing, Root
+from carrel.transports.asgi import Request
+from carrel.transports.http_mcp import _headers_of, _problem_with
+from tests.workspaces import Served, fill
+
+LONG = 6_000
+"""Characters: near the bound of a URI."""
+WARM_UP = 400
+"""Askings after which everything that is loaded late is loaded, `openat2` among it."""
+TIMES = 300
+KEPT_BYTES = 100_000
+"""Of 300 askings. To keep one copy of each of 300 long names takes 1.8 million."""
+
+
+def growth(ask: Callable[[int], object]) -> int:
+    """Return how many bytes stay in use after many askings, each with another number."""
+    for number in range(WARM_UP):
+        ask(number)
+    gc.collect()
+    tracemalloc.start()
+    try:
+        for number in range(WARM_UP, WARM_UP + TIMES):
+            ask(number)
+        gc.collect()
+        return tracemalloc.get_traced_memory()[0]
+    finally:
+        tracemalloc.stop()
+
+
+def long_name(number: int) -> str:
+    """Return a name that is unlike those of other numbers."""
+    return f"{number}" + "n" * LONG
+
+
+@pytest.mark.parametrize("path", ["{name}", "{name}/x", "a/b/{name}/x.txt"])
+def test_long_names_that_do_not_exist_leave_nothing_behind(tmp_path: Path, path: str) -> None:
+    with Served(tmp_path, preset="all") as served:
+        assert growth(lambda number: served.error(f"workspace:///{path.format(name=long_name(number))}")) < KEPT_BYTES
+
+
+def test_many_spellings_of_one_long_name_leave_nothing_behind(tmp_path: Path) -> None:
+    folders = "/".join(["d" * 200] * 9)
+    fill(tmp_path, {f"{folders}/f.txt": "x"})
+
+    def spelled(number: int) -> str:
+        """Return the URI with those letters written as octets that the number's bits name."""
+        bits = f"{number:b}".zfill(len(folders))
+        letters = (f"%{ord(one):02X}" if bit == "1" else one for one, bit in zip(folders, bits, strict=True))
+        return f"workspace:///{''.join(letters)}/f.txt"
+
+    with Served(tmp_path, preset="all") as served:
+        assert growth(lambda number: served.text(spelled(number))) < KEPT_BYTES
+
+
+def test_only_the_latest_state_of_a_file_is_remembered(tmp_path: Path) -> None:
+    fill(tmp_path, {"f.txt": "x"})
+    with Root(tmp_path) as root, root.open(["f.txt"]) as opened:
+        tree = Tree("", root, Policy("all", IgnoreFiles(root)), str(tmp_path))
+        names = ("st_dev", "st_ino", "st_size", "st_mode")
+        state = {name: getattr(opened.stat, name) for name in names}
+
+        def change(number: int) -> None:
+            changed = SimpleNamespace(**state, st_mtime_ns=number * 10**15, st_ctime_ns=number * 10**15)
+            opened.stat = cast("Any", changed)
+            tree.sniff(opened)
+            assert tree.sniffed(opened.stat) is not None
+
+        assert growth(change) < 30_000
+
+
+def test_a_guard_that_judges_long_names_leaves_nothing_behind(tmp_path: Path) -> None:
+    def miss(number: int) -> None:
+        with pytest.raises(Missing):
+            root.open(["a", long_name(number)])
+
+    with Root(tmp_path, guard=lambda segments, _: segments[-1] == "secret") as root:
+        assert growth(miss) < KEPT_BYTES
+
+
+@pytest.mark.parametrize("header", [b"mcp-name", b"mcp-method", b"mcp-protocol-version", b"accept", b"content-type"])
+def test_long_headers_leave_nothing_behind(header: bytes) -> None:
+    async def nowhere(*_: object) -> Any:
+        raise AssertionError
+
+    def ask(number: int) -> None:
+        headers = [(b"content-type", b"application/json")] * (header != b"content-type")
+        headers.append((header, long_name(number).encode()))
+        scope = {"headers": headers, "method": "POST", "path": "/mcp", "query_string": b""}
+        request = Request(scope, nowhere, nowhere)
+        _headers_of(request)
+        _problem_with(request)
+
+    assert growth(ask) < KEPT_BYTES
