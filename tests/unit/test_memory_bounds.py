@@ -9,6 +9,10 @@ from typing import Any, cast
 
 import pytest
 
+from carrel.provider import Project
+from carrel.providers.sage import Sage
+from carrel.providers.sage.memory import Memory
+from carrel.providers.sage.shelves import KEPT_BYTES as KEPT_OF_SHELF
 from carrel.providers.workspace.ignore import IgnoreFiles
 from carrel.providers.workspace.policy import Policy
 from carrel.providers.workspace.tree import Tree
@@ -105,3 +109,43 @@ def test_long_headers_leave_nothing_behind(header: bytes) -> None:
         _problem_with(request)
 
     assert growth(ask) < KEPT_BYTES
+
+
+def test_of_many_large_sage_items_only_the_latest_few_megabytes_are_kept(tmp_path: Path) -> None:
+    body = "A long observation. " * 3_000
+    numbers = range(WARM_UP + TIMES)
+    fill(tmp_path, {f".sage/checkpoints/c{number}.md": checkpoint(f"c{number}", body) for number in numbers})
+    memory = Memory(Project(str(tmp_path), {}), ".sage", 10**6)
+    try:
+        assert len(memory.checkpoints.load("c1")[1].data) > len(body)
+        assert growth(lambda number: memory.checkpoints.load(f"c{number}")) < 1.5 * KEPT_OF_SHELF
+    finally:
+        memory.close()
+
+
+def checkpoint(stem: str, body: str) -> str:
+    """Return the text of a checkpoint's file."""
+    return f"---\nid: {stem}\ntype: checkpoint\n---\n\n# Question\n\n## Thesis\n{body}\n"
+
+
+def test_a_sage_list_forgets_the_files_that_are_gone(tmp_path: Path) -> None:
+    index = tmp_path / ".sage/knowledge/index.yaml"
+    name = "k" * 100
+
+    def replace_the_item(number: int) -> None:
+        for old in index.parent.glob("global/*.md"):
+            old.unlink()
+        item = f"{{id: {name}{number}, type: knowledge, file: global/{name}{number}.md}}"
+        fill(tmp_path, {f".sage/knowledge/global/{name}{number}.md": "text"})
+        # Another size each time: the clock of a file system may not tell two writes apart.
+        index.write_text(f"version: 1\nitems:\n- {item}\n#{'.' * number}\n", "utf-8")
+        assert [entry.name for entry in sage.entries()] == [f"knowledge/{name}{number}"]
+
+    fill(tmp_path, {".sage/knowledge/index.yaml": "version: 1\nitems: []\n"})
+    sage = Sage(Project(str(tmp_path), {}))
+    try:
+        for number in range(TIMES):
+            replace_the_item(number)
+        assert len(sage.listing._contents) < 100
+    finally:
+        sage.close()
