@@ -97,7 +97,7 @@ class Unreadable(SandboxError):
 class Handle:
     """Something open, closed on every way out."""
 
-    fd: int
+    fd: int = -1
 
     def close(self) -> None:
         """Give the handle back; a second time does nothing."""
@@ -204,6 +204,10 @@ class Root(Handle):
         self._judge = None
         if guard is not None and not guards_links_only:
             self._judge = _remembering(functools.partial(_judge, guard))
+
+    def __del__(self) -> None:
+        """Close it with its last holder: threads may share a root that nobody gives out any more."""
+        self.close()
 
     def open(self, segments: Sequence[str]) -> Opened:
         """Open a regular file or a folder below the root; without segments, the root itself."""

@@ -11,6 +11,7 @@ import pytest
 
 from carrel.provider import Project
 from carrel.providers.sage import Sage
+from carrel.providers.sage.folders import Folders
 from carrel.providers.sage.memory import Memory
 from carrel.providers.sage.shelves import KEPT_BYTES as KEPT_OF_SHELF
 from carrel.providers.workspace.ignore import IgnoreFiles
@@ -19,7 +20,7 @@ from carrel.providers.workspace.tree import Tree
 from carrel.sandbox import Missing, Root
 from carrel.transports.asgi import Request
 from carrel.transports.http_mcp import _headers_of, _problem_with
-from tests.workspaces import Served, fill
+from tests.workspaces import Served, fill, handles
 
 LONG = 6_000
 """Characters: near the bound of a URI."""
@@ -149,3 +150,18 @@ def test_a_sage_list_forgets_the_files_that_are_gone(tmp_path: Path) -> None:
         assert len(sage.listing._contents) < 100
     finally:
         sage.close()
+
+
+def test_sage_folders_that_were_replaced_do_not_stay_open(tmp_path: Path) -> None:
+    fill(tmp_path, {".sage/system/a.md": "text"})
+    home = Folders(Project(str(tmp_path), {}), ".sage")
+    try:
+        assert home.root("system") is not None
+        before = len(handles(tmp_path))
+        for number in range(20):
+            (tmp_path / ".sage/system").rename(tmp_path / f".sage/old{number}")
+            (tmp_path / ".sage/system").mkdir()
+            assert home.root("system") is not None
+        assert len(handles(tmp_path)) == before
+    finally:
+        home.close()
