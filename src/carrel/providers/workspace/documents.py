@@ -2,6 +2,7 @@
 
 import re
 from collections.abc import Iterator
+from functools import cache
 from typing import Final
 
 from carrel.providers.workspace.ignore import Segments
@@ -18,17 +19,14 @@ _MANIFESTS: Final = (
 ).split()
 _TEXT: Final = r"(\.(md|markdown|rst|txt|adoc|org))?"
 _CODE: Final = r"\.(py|js|mjs|cjs|jsx|ts|mts|tsx|go|rs|rb|java|kt|swift|c|cc|cpp|dart|lua|php|ex)"
-_PLACES: Final = tuple(
-    re.compile(pattern, re.IGNORECASE)
-    for pattern in (
-        rf"readme{_TEXT}",
-        "|".join(map(re.escape, _MANIFESTS)),
-        rf"contributing{_TEXT}",
-        rf"(docs?/)?architecture{_TEXT}",
-        rf"(agents|claude)\.md|docs?/(readme|index){_TEXT}",
-        rf"((src|lib|app|cmd)/)?(main|index|app|server|manage|__main__|mod){_CODE}|src/lib\.rs",
-        rf"(src/|cmd/)?[^/]+/(__main__|main){_CODE}",
-    )
+_PLACES: Final = (
+    rf"readme{_TEXT}",
+    "|".join(map(re.escape, _MANIFESTS)),
+    rf"contributing{_TEXT}",
+    rf"(docs?/)?architecture{_TEXT}",
+    rf"(agents|claude)\.md|docs?/(readme|index){_TEXT}",
+    rf"((src|lib|app|cmd)/)?(main|index|app|server|manage|__main__|mod){_CODE}|src/lib\.rs",
+    rf"(src/|cmd/)?[^/]+/(__main__|main){_CODE}",
 )
 """What their paths look like, the first kind first."""
 _FOLDERS: Final = frozenset({"src", "lib", "app", "cmd", "doc", "docs"})
@@ -36,10 +34,16 @@ _FOLDERS: Final = frozenset({"src", "lib", "app", "cmd", "doc", "docs"})
 
 def place_of(path: str) -> str:
     """Return where a document stands among the others; empty for a file that is none of them."""
-    for number, pattern in enumerate(_PLACES):
+    for number, pattern in enumerate(_patterns()):
         if pattern.fullmatch(path):
             return f"{number}{path}"
     return ""
+
+
+@cache
+def _patterns() -> tuple[re.Pattern[str], ...]:
+    """Compile the patterns when the first list is asked for: a server starts without them."""
+    return tuple(re.compile(pattern, re.IGNORECASE) for pattern in _PLACES)
 
 
 def find(listing: Listing) -> list[Entry]:
