@@ -9,7 +9,7 @@ from carrel.limits import LIST_TTL_MS
 from carrel.model import Page, Range
 from carrel.protocol import jsonrpc, methods, results
 from carrel.protocol.eras import Era
-from carrel.routing import Found
+from carrel.routing import Found, Mounted
 from carrel.value import Value
 from carrel.work import Running
 
@@ -47,6 +47,7 @@ class Answers:
 
     def __init__(self, catalog: Catalog) -> None:
         self.catalog = catalog
+        self._fly: tuple[tuple[Mounted, ...], bool] = (), False
         self._first_pages: dict[Era, tuple[Page, jsonrpc.Spelled]] = {}
         self.by_method: Mapping[str, Callable[[Job], bytes | None]] = {
             "resources/read": self.read,
@@ -152,4 +153,9 @@ class Answers:
         return jsonrpc.answer(job.call.id, results.call_result(result, job.call.era))
 
     def _speaks_fly(self) -> bool:
-        return any(mounted.speaks_fly for mounted in self.catalog.mounted)
+        mounted, speaks = self._fly
+        if mounted is not self.catalog.mounted:  # each read asks, and providers seldom change
+            mounted = self.catalog.mounted
+            speaks = any(one.speaks_fly for one in mounted)
+            self._fly = mounted, speaks
+        return speaks

@@ -157,14 +157,14 @@ class Listing:
 
 
 def _entries(mounted: Mounted, after: str, prefix: str) -> Iterator[Resource]:
-    """Yield the entries whose URI begins with a prefix; only a provider that can look there directly skips the rest."""
+    """Return the entries whose URI begins with a prefix; a provider that is `Browsing` looks there directly."""
     if not prefix:
-        yield from mounted.provider.entries(after)
-    elif isinstance(mounted.provider, Browsing):
-        if any(_may_hold(scheme, prefix) for scheme in mounted.provider.schemes):
-            yield from mounted.provider.browse(None, prefix, after)
-    else:
-        yield from (entry for entry in mounted.provider.entries(after) if entry.uri.startswith(prefix))
+        return mounted.provider.entries(after)
+    if not isinstance(mounted.provider, Browsing):
+        return (entry for entry in mounted.provider.entries(after) if entry.uri.startswith(prefix))
+    if any(_may_hold(scheme, prefix) for scheme in mounted.provider.schemes):
+        return mounted.provider.browse(None, prefix, after)
+    return iter(())
 
 
 def _may_hold(scheme: str, prefix: str) -> bool:

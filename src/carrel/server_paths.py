@@ -4,7 +4,7 @@ import os
 import re
 from typing import Final
 
-_ABSOLUTE: Final = re.compile(r"(?<![\w/.:~…-])/(?:[^\s/'\"`,;:()<>|]+/)+([^\s/'\"`,;:()<>|]*)")
+_ABSOLUTE: Final = r"(?<![\w/.:~…-])/(?:[^\s/'\"`,;:()<>|]+/)+([^\s/'\"`,;:()<>|]*)"
 """A path of at least two names. What follows a scheme, as in `workspace:///a/b`, is none."""
 
 
@@ -12,7 +12,7 @@ def without_server_paths(text: str, root: str) -> str:
     """Return a text whose paths are told relative to the project's root; of others only the last name is left."""
     for place in {root, os.path.realpath(root)} - {"", "/"}:
         text = re.sub(re.escape(place) + r"(?:/|(?![\w.-]))", lambda found: "" if found[0].endswith("/") else ".", text)
-    return _ABSOLUTE.sub(lambda found: f"…/{found[1]}", text)
+    return re.sub(_ABSOLUTE, lambda found: f"…/{found[1]}", text)
 
 
 def without_paths_within(value: object, root: str) -> object:

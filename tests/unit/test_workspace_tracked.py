@@ -2,16 +2,20 @@
 
 import contextlib
 import os
+import queue
 import random
 import subprocess
 import tracemalloc
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
 
 from carrel.hurry import Hurrying, TakesAWhile
-from carrel.providers.workspace import tracked
+from carrel.providers.workspace import tracked, watching
 from carrel.providers.workspace.tracked import Hidden, Unreadable, read_hidden
+from carrel.watch import LIST
+from tests.waiting import PATIENCE_S, until
 from tests.workspaces import Served, fill
 
 FILES = {
@@ -89,6 +93,34 @@ def test_a_file_is_served_a_second_after_it_was_added(tmp_path: Path, monkeypatc
     assert before == SHOWN
     assert added == sorted([*SHOWN, ".notes.md"])
     assert removed == sorted([".notes.md", *(one for one in SHOWN if not one.startswith(".github"))])
+
+
+@pytest.mark.parametrize("way", [watching._follow_folders, watching._follow_tree])
+def test_hidden_files_that_git_tracks_from_now_on_and_no_longer_are_told(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, way: Callable[..., None]
+) -> None:
+    monkeypatch.setattr(watching, "_follow_folders", way)
+    root = commit(tmp_path / "root")
+    heard: queue.SimpleQueue[str] = queue.SimpleQueue()
+    with Served(root, preset="code", list_changed_s=0.0) as served:
+        subscription = served.server.watcher.subscribe(heard.put, ["workspace:///readme.md"], list_changes=True)
+        subscription.start()
+        fill(root, {"readme.md": "now events come"})
+        until(lambda: heard.get(timeout=PATIENCE_S) == "workspace:///readme.md")
+        git(root, "add", ".notes.md")
+        until(lambda: heard.get(timeout=PATIENCE_S) == LIST)
+        added = served.uris()
+        fill(root, {".notes.md": "changed"})
+        git(root, "add", ".notes.md")  # the index is another one, the tracked names are the same
+        fill(root, {"readme.md": "the last change"})
+        told = list(iter(lambda: heard.get(timeout=PATIENCE_S), "workspace:///readme.md"))
+        git(root, "rm", "-q", "--cached", ".notes.md")
+        until(lambda: heard.get(timeout=PATIENCE_S) == LIST)
+        subscription.close()
+        served.server.watcher.close()
+
+        assert (added, served.uris()) == (sorted([*SHOWN, ".notes.md"]), SHOWN)
+        assert LIST not in told
 
 
 def test_a_linked_work_tree_and_a_folder_of_a_repository_have_the_index_of_theirs(tmp_path: Path) -> None:

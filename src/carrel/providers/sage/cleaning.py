@@ -27,14 +27,17 @@ _PARTS: Final = (
 )
 """Words that make a tag look like a host's own: as its whole name, or as a part of a name that has several."""
 
-_MARKERS: Final = re.compile(
+_TAG: Final = (
     rf"{_LEFT}{{1,2}}\s*/?\s*(?:{_TAGS}|(?=[\w:.-]*[-_:.])[\w:.-]*(?:{_PARTS})[\w:.-]*)(?:\s[^<>\n]*)?/?\s*{_RIGHT}{{1,2}}"
     rf"|{_LEFT}\s*{_BAR}[^<>\n]{{0,80}}{_BAR}\s*{_RIGHT}"
-    r"|\[\s*/?\s*(?:INST|SYS|SYSTEM|SYSTEM_PROMPT|USER|ASSISTANT|AVAILABLE_TOOLS|TOOL_CALLS|TOOL_RESULTS)\s*\]"
-    r"|[═=]{3,}[^\n═=]*SYSTEM[^\n═=]*[═=]{3,}|═{3,}",
-    re.IGNORECASE,
 )
-_SPEAKERS: Final = re.compile(rf"^([^\w\n]*)({_ROLES})([*_\s]*)[:\uff1a]", re.IGNORECASE | re.MULTILINE)
+_MARKERS: Final = (
+    ("<\uff1c\u2039\u27e8\u3008", _TAG),
+    ("[", r"\[\s*/?\s*(?:INST|SYS|SYSTEM|SYSTEM_PROMPT|USER|ASSISTANT|AVAILABLE_TOOLS|TOOL_CALLS|TOOL_RESULTS)\s*\]"),
+    ("═=", r"[═=]{3,}[^\n═=]*SYSTEM[^\n═=]*[═=]{3,}|═{3,}"),
+)
+"""What markers look like, by the characters they begin with."""
+_SPEAKERS: Final = rf"^([^\w\n]*)({_ROLES})([*_\s]*)[:\uff1a]"
 
 
 def cleaned(text: str) -> str:
@@ -44,7 +47,13 @@ def cleaned(text: str) -> str:
     `Human:`, keeps its word and loses its colon.
     """
     shown = _visible(text)
-    return _SPEAKERS.sub(r"\1\2\3 –", _MARKERS.sub(REMOVED, shown))
+    for beginnings, pattern in _MARKERS:
+        # Only then: to compile the pattern takes milliseconds, and a session waits for them.
+        if any(one in shown for one in beginnings):
+            shown = re.sub(pattern, REMOVED, shown, flags=re.IGNORECASE)
+    if ":" in shown or "\uff1a" in shown:
+        shown = re.sub(_SPEAKERS, r"\1\2\3 –", shown, flags=re.IGNORECASE | re.MULTILINE)
+    return shown
 
 
 def _visible(text: str) -> str:

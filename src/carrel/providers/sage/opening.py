@@ -11,7 +11,6 @@ import re
 from collections.abc import Iterator
 from typing import Final
 
-from carrel import toml
 from carrel.provider import Injection, Project
 from carrel.providers.sage.cleaning import cleaned
 from carrel.providers.sage.memory import Memory
@@ -235,6 +234,8 @@ def _short(text: str) -> str:
 def _python_name(text: str | None) -> str:
     if not text:
         return ""
+    from carrel import toml  # only where there is such a file and a failure to weigh
+
     try:
         table = toml.loads(text)
     except toml.TomlError:

@@ -29,7 +29,7 @@ MAX_NAME_BYTES: Final = 4_096
 MAX_HELD: Final = 8 << 20
 """Characters of all names that are remembered, folders included: the names of one deep file make up many folders."""
 
-_INDEX: Final = (".git", "index")
+INDEX_FILE: Final = (".git", "index")
 _CONFIG: Final = (".git", "config")
 _MAX_CONFIG_BYTES: Final = 262_144
 _HEAD_BYTES: Final = 12
@@ -70,6 +70,11 @@ class Tracked:
         hidden = self._known[1]
         return way + octets(name) in (hidden.folders if is_folder else hidden.files)
 
+    def look(self) -> Hidden:
+        """Return what is tracked now; the index is looked at in any case."""
+        self._look()
+        return self._known[1]
+
     def _look(self) -> None:
         until = monotonic() + FRESH_S
         try:
@@ -80,7 +85,7 @@ class Tracked:
 
     def _look_at_index(self) -> None:
         try:
-            opened = self._root.open(_INDEX)
+            opened = self._root.open(INDEX_FILE)
         except SandboxError:
             self._look_elsewhere()
             return
@@ -98,7 +103,7 @@ class Tracked:
         if found is None:
             raise Unreadable
         try:
-            with found.own.open(_INDEX[1:]) as opened:
+            with found.own.open(INDEX_FILE[1:]) as opened:
                 self._take(opened, found.shared, _CONFIG[1:], found.prefix)
         finally:
             found.close()
@@ -118,7 +123,7 @@ class Tracked:
 
 
 def _lies_in_repository(path: str) -> bool:
-    while not os.path.lexists(os.path.join(path, _INDEX[0])):
+    while not os.path.lexists(os.path.join(path, INDEX_FILE[0])):
         above = os.path.dirname(path)
         if above == path:
             return False
