@@ -5,6 +5,10 @@ from typing import Final
 MAX_URI_LENGTH: Final = 8_192
 """Characters. What common HTTP servers take in a request line; keeps matching cheap."""
 
+MAX_REMEMBERED_LENGTH: Final = 256
+"""Characters of a URI, a path or a header that is remembered to answer sooner. Nearly all are shorter. Tables of
+thousands of the longest ones would hold tens of megabytes."""
+
 MAX_QUERY_PAIRS: Final = 64
 """More parameters than any template has; bounds the work of one URI."""
 

@@ -12,6 +12,7 @@ from typing import Final
 from carrel.boundary import attempt
 from carrel.errors import BadArgument, NotFound, RequestError, echo
 from carrel.hurry import is_on_event_loop, take_a_while
+from carrel.limits import MAX_REMEMBERED_LENGTH
 from carrel.model import Resource, Template
 from carrel.provider import (
     TRAITS,
@@ -41,8 +42,7 @@ from carrel.value import Value
 
 RANGE_NAMES: Final = frozenset({"start", "length"})
 MAX_RECENT: Final = 1_024
-MAX_RECENT_LENGTH: Final = 256
-"""URIs whose way is remembered, and how long they may be: clients ask for the same few again and again."""
+"""URIs whose way is remembered: clients ask for the same few again and again."""
 
 
 class Mounted(Traits):
@@ -258,7 +258,7 @@ class Routes:
             found = self._match_without_range(scheme, uri)
         if found is None:
             return self._catch(scheme, uri)
-        if len(uri) <= MAX_RECENT_LENGTH:
+        if len(uri) <= MAX_REMEMBERED_LENGTH:
             if len(self._recent) >= MAX_RECENT:
                 self._recent.clear()
             self._recent[uri] = found

@@ -30,6 +30,7 @@ from collections.abc import Callable, Sequence
 from typing import Final, Literal, Self
 
 from carrel import openat2
+from carrel.limits import MAX_REMEMBERED_LENGTH
 
 MAX_LINKS: Final = 40  # as the Linux kernel
 WALKS_FIRST: Final = 300  # loading openat2 takes 2 to 3 ms and saves 3 to 17 µs an open
@@ -96,7 +97,7 @@ class Unreadable(SandboxError):
 class Handle:
     """Something open, closed on every way out."""
 
-    fd: int
+    fd: int = -1
 
     def close(self) -> None:
         """Give the handle back; a second time does nothing."""
@@ -198,11 +199,16 @@ class Root(Handle):
         self._walks_left = WALKS_FIRST if use_openat2 is None else 0
         # Whether other spellings find a name. macOS takes even two spellings of one accent for one.
         self._folds = True if sys.platform == "darwin" else None
+        self._is_below = handle is not None
         self.renewals = 0  # how often the folder was deleted and opened anew
         self._guard = guard
         self._judge = None
         if guard is not None and not guards_links_only:
-            self._judge = functools.lru_cache(maxsize=4_096)(functools.partial(_judge, guard))
+            self._judge = _remembering(functools.partial(_judge, guard))
+
+    def __del__(self) -> None:
+        """Close it with its last holder: threads may share a root that nobody gives out any more."""
+        self.close()
 
     def open(self, segments: Sequence[str]) -> Opened:
         """Open a regular file or a folder below the root; without segments, the root itself."""
@@ -229,7 +235,7 @@ class Root(Handle):
         return self._open_once(segments)
 
     def _open_once(self, segments: Sequence[str]) -> Opened:
-        path = _joined(tuple(segments))
+        path = _checked(segments)
         try:
             opened = self._open_fast(path, segments) or self._walk().open(segments)
             if self._folds is None:
@@ -245,8 +251,11 @@ class Root(Handle):
     def renew(self) -> bool:
         """Take the folder that now has this root's path, if the one that had it was deleted; return whether it was.
 
-        So a folder that goes with one branch of a repository and comes back with another is served again.
+        So a folder that goes with one branch of a repository and comes back with another is served again. A root below
+        another is not looked for by its path, in which a link may stand by now: whoever opened it opens it anew.
         """
+        if self._is_below:
+            return False
         try:
             before = os.fstat(self.fd)
             if before.st_nlink:
@@ -428,6 +437,17 @@ def _judge(guard: Guard, segments: tuple[str, ...]) -> Refused:
     return frozenset(kind for kind in kinds if guard(segments, kind == "folder")) or NEITHER
 
 
+def _remembering(judge: Callable[[tuple[str, ...]], Refused]) -> Callable[[tuple[str, ...]], Refused]:
+    """Return the same with a memory of the latest paths, except long ones."""
+    remembered = functools.lru_cache(maxsize=4_096)(judge)
+
+    def judge_or_recall(segments: tuple[str, ...]) -> Refused:
+        length = sum(map(len, segments)) + len(segments)
+        return (remembered if length <= MAX_REMEMBERED_LENGTH else judge)(segments)
+
+    return judge_or_recall
+
+
 def _admitted(opened: Opened, refused: Refused) -> Opened:
     """Return what was opened, unless its kind is refused: then close it and raise `Forbidden`."""
     if ("folder" if opened.is_folder else "file") not in refused:
@@ -441,17 +461,14 @@ def belongs_here(found: os.stat_result, *others: int) -> bool:
     return not hasattr(os, "getuid") or found.st_uid in (0, os.getuid(), *others)
 
 
-def _checked(segments: tuple[str, ...]) -> str:
+def _checked(segments: Sequence[str]) -> str:
     """Join names to a path; what is no name never reaches the system."""
     path = "/".join(segments)
-    if ".." in segments or "\\" in path or path.count("/") >= max(len(segments), 1):
+    if ".." in segments or "\\" in path or path.count("/") >= (len(segments) or 1):
         raise Outside
     if "" in segments or "." in segments or "\0" in path:
         raise ValueError("A segment is not empty, not `.` and without NUL")
     return path
-
-
-_joined: Final = functools.lru_cache(maxsize=4_096)(_checked)
 
 
 def _failure(error: OSError | UnicodeEncodeError) -> SandboxError:

@@ -5,6 +5,7 @@ import os
 import queue
 import random
 import subprocess
+import tracemalloc
 from collections.abc import Callable
 from pathlib import Path
 
@@ -179,3 +180,30 @@ def test_the_names_that_are_remembered_are_bounded(tmp_path: Path, monkeypatch: 
     monkeypatch.setattr(tracked, "MAX_NAMES", 2)
     with pytest.raises(Unreadable):
         read_hidden((root / ".git/index").read_bytes(), 20)
+
+
+def index(*entries: bytes, version: int = 2) -> bytes:
+    """Return an index whose names are these; of version 4, each is given with what it drops of the one before."""
+    data = b"DIRC" + version.to_bytes(4, "big") + len(entries).to_bytes(4, "big")
+    for name in entries:
+        entry = bytes(60) + min(len(name), 0xFFF).to_bytes(2, "big") + name
+        data += entry + b"\0" * (1 if version == 4 else 8 - len(entry) % 8)
+    return data + bytes(20)
+
+
+@pytest.mark.parametrize(
+    "data",
+    [
+        pytest.param(index(b".a/" + b"a/" * 5_000 + b"x"), id="a name without end"),
+        pytest.param(index(*(b".%d/" % n + b"a/" * 2_000 + b"x" for n in range(20))), id="many deep names"),
+        pytest.param(index(b"\0." + b"a" * 4_000, *(b"\0a" for _ in range(200)), version=4), id="names that grow"),
+    ],
+)
+def test_an_index_costs_no_more_memory_than_honest_ones_do(data: bytes) -> None:
+    tracemalloc.start()
+    try:
+        with pytest.raises(Unreadable):
+            read_hidden(data, 20)
+        assert tracemalloc.get_traced_memory()[1] < 16 << 20
+    finally:
+        tracemalloc.stop()

@@ -18,6 +18,7 @@ from carrel.catalog import Catalog
 from carrel.errors import CarrelError
 from carrel.hurry import take_a_while
 from carrel.model import Annotations, Resource, Text
+from carrel.printable import printable_line
 from carrel.provider import Omitting, Reporting, Route
 from carrel.routing import Mounted
 from carrel.server_paths import without_paths_within, without_server_paths
@@ -140,8 +141,9 @@ class Guide:
         elsewhere = [without_server_paths(note, self._root) for note in self._elsewhere()]
         late = [f"{name}: {_LATE}" for name in self._late_among(others, sections)]
         told = [*self._problems(health), *late, *omitted, *elsewhere]
-        if told:
-            parts.append("## Not served\n\n" + "".join(f"- {problem}\n" for problem in dict.fromkeys(told)))
+        if told:  # they name a stranger's files, and stay on their lines
+            problems = dict.fromkeys(map(printable_line, told))
+            parts.append("## Not served\n\n" + "".join(f"- {problem}\n" for problem in problems))
         return Text("\n".join(parts))
 
     def read_catalog(self) -> Text:

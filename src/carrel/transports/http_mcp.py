@@ -15,6 +15,7 @@ from typing import Final
 
 from carrel.errors import ProtocolError
 from carrel.hurry import Hurrying
+from carrel.limits import MAX_REMEMBERED_LENGTH
 from carrel.protocol import eras, failures, headers, jsonrpc, methods
 from carrel.protocol.eras import Era
 from carrel.protocol.headers import Headers
@@ -83,7 +84,7 @@ class Endpoint:
     # POST: one message
 
     async def _post(self, request: Request) -> None:
-        problem = _problem_with(request.headers.get(b"content-type", b""), request.headers.get(b"accept", b"*/*"))
+        problem = _problem_with(request)
         if problem is not None:
             await request.refuse(*problem)
             return
@@ -162,7 +163,7 @@ class Endpoint:
 
     def at_once(self, request: Request, body: bytes) -> Answered | None:
         """Answer a call that nothing has to be waited or told for; None for any other."""
-        problem = _problem_with(request.headers.get(b"content-type", b""), request.headers.get(b"accept", b"*/*"))
+        problem = _problem_with(request)
         if problem is not None or len(body) > self._server.catalog.max_bytes:
             return None
         try:
@@ -361,10 +362,11 @@ def _headers_of(request: Request) -> Headers:
     repeated = b""
     if request.repeated:
         repeated = next((one for one in (_VERSION, _METHOD, _NAME) if one in request.repeated), b"")
-    return _headers(given(_VERSION), given(_METHOD), given(_NAME), repeated)
+    version, method, name = given(_VERSION), given(_METHOD), given(_NAME)
+    is_short = len(version or b"") + len(method or b"") + len(name or b"") <= MAX_REMEMBERED_LENGTH
+    return (_remembered_headers if is_short else _headers)(version, method, name, repeated)
 
 
-@lru_cache(maxsize=256)
 def _headers(version: bytes | None, method: bytes | None, name: bytes | None, repeated: bytes) -> Headers:
     return Headers(
         None if version is None else version.strip(b" \t").decode("latin-1"),
@@ -374,14 +376,25 @@ def _headers(version: bytes | None, method: bytes | None, name: bytes | None, re
     )
 
 
-@lru_cache(maxsize=64)
-def _problem_with(content_type: bytes, accept: bytes) -> tuple[int, str] | None:
-    """Say what is wrong with the form of a POST, if anything is."""
+_remembered_headers: Final = lru_cache(maxsize=256)(_headers)
+
+
+def _problem_with(request: Request) -> tuple[int, str] | None:
+    """Return what is wrong with the form of a POST: a status and a sentence, or None."""
+    content_type, accept = request.headers.get(b"content-type", b""), request.headers.get(b"accept", b"*/*")
+    is_short = len(content_type) + len(accept) <= MAX_REMEMBERED_LENGTH
+    return (_remembered_problem if is_short else _problem)(content_type, accept)
+
+
+def _problem(content_type: bytes, accept: bytes) -> tuple[int, str] | None:
     if content_type.partition(b";")[0].strip().lower() != b"application/json":
         return 415, "Content-Type must be application/json"
     if not (_takes(accept, b"application/json") and _takes(accept, b"text/event-stream")):
         return 406, "Accept must list application/json and text/event-stream"
     return None
+
+
+_remembered_problem: Final = lru_cache(maxsize=64)(_problem)
 
 
 def _takes(accept: bytes, kind: bytes) -> bool:

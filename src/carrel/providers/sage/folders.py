@@ -75,7 +75,6 @@ class Folders:
         self.data = DataFolder(project, folder, is_named="dir" in project.named, own=_own_names(folder))
         self._roots: dict[str, Root] = {}
         self._known: dict[str, tuple[int, int]] = {}
-        self._retired: list[Root] = []
         self._lock = Lock()
 
     @property
@@ -109,9 +108,7 @@ class Folders:
         """Open a folder that is another one than before; called by one thread at a time."""
         if self._known.get(name) == identity:
             return  # another thread was here first
-        before = self._roots.pop(name, None)
-        if before is not None:
-            self._retired.append(before)  # another thread may be reading through it
+        self._roots.pop(name, None)  # not closed: another thread may be reading through it, and is its last holder
         try:
             opened = self._opened(name)
         except (OSError, SandboxError):
@@ -136,11 +133,10 @@ class Folders:
     def close(self) -> None:
         """Give every handle back."""
         with self._lock:
-            for root in (*self._roots.values(), *self._retired):
+            for root in self._roots.values():
                 root.close()
             self._roots.clear()
             self._known.clear()
-            self._retired.clear()
 
 
 def _own_names(folder: str) -> tuple[str, ...]:

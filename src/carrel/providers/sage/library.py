@@ -12,7 +12,8 @@ from carrel.providers.sage.names import is_plain
 from carrel.providers.sage.notation import Broken, decode
 from carrel.providers.sage.parsing import content_of, parse_content, parse_index
 from carrel.providers.sage.records import Knowledge
-from carrel.providers.sage.shelves import KEPT, KEPT_BYTES, time_of
+from carrel.providers.sage.shelves import KEPT_BYTES, LARGEST_KEPT_BYTES, time_of
+from carrel.remembering import Remembered
 from carrel.sandbox import Root
 from carrel.uri import is_text
 from carrel.value import Value
@@ -22,6 +23,9 @@ log = logging.getLogger(__name__)
 INDEX: Final = "index.yaml"
 MAX_INDEX_BYTES: Final = 64 * 1_048_576
 """The index is one file for all items, so the bound of a single item's file does not hold for it."""
+
+_ENTRY_BYTES: Final = 512
+"""What a kept content takes beside its text."""
 
 OUTSIDE: Final = "content file outside the knowledge folder"
 
@@ -45,7 +49,7 @@ class Library:
         self._signature: Signature | None = None
         self._items: dict[str, Shelved] = {}
         self._problem = ""
-        self._kept: dict[str, tuple[Signature, str]] = {}
+        self._kept: Remembered[str, tuple[Signature, str]] = Remembered(KEPT_BYTES)
 
     @property
     def problem(self) -> str:
@@ -118,10 +122,8 @@ class Library:
         if kept is not None and kept[0] == read.signature:
             return kept[1], read
         content = content_of(decode(read.data))
-        if read.size <= KEPT_BYTES:
-            if len(self._kept) >= KEPT:
-                self._kept.clear()
-            self._kept[item.file] = read.signature, content
+        if read.size <= LARGEST_KEPT_BYTES:
+            self._kept.put(item.file, (read.signature, content), _ENTRY_BYTES + read.size)
         return content, read
 
     def is_good(self, item: Knowledge) -> bool:

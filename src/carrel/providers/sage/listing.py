@@ -24,6 +24,8 @@ from carrel.value import Value
 
 DESCRIPTION_LENGTH: Final = 120
 _LAST_MS: Final = 10**15
+_SPARE_STATES: Final = 64
+"""Content files that are gone are forgotten when there are more of them than of those that are there, and these."""
 _CHECKPOINTS, _KNOWLEDGE, _FAILURES = "4", "5", "6"
 """What the keys of each kind begin with; those of system files come before."""
 
@@ -101,27 +103,38 @@ class Listing:
     def _knowledge(self, after: str) -> Iterator[Resource]:
         library = self._memory.library
         mime_type = MIME_TYPES[self._memory.format(None)]
-        places = {_place(_KNOWLEDGE, library.when(one), f"{one.place:09d}"): one for one in library.items().values()}
+        items = library.items().values()
+        if len(self._contents) > 2 * len(items) + _SPARE_STATES:
+            files = {one.item.file for one in items}
+            self._contents = {file: state for file, state in list(self._contents.items()) if file in files}
+        places = {_place(_KNOWLEDGE, library.when(one), f"{one.place:09d}"): one for one in items}
         for place in sorted(places):
             one = places[place]
-            if place > after and is_plain(one.item.id) and not self.content_reason(one):
-                yield self._knowledge_entry(one, mime_type, place)
+            if place > after and is_plain(one.item.id):
+                signature, reason = self._content_state(one)
+                if signature is not None and not reason:
+                    yield self._knowledge_entry(one, mime_type, place, signature)
 
     def content_reason(self, shelved: Shelved) -> str:
         """Say why an item's content cannot be read; empty if it can. A file that did not change is not read again."""
+        return self._content_state(shelved)[1]
+
+    def _content_state(self, shelved: Shelved) -> tuple[Signature | None, str]:
+        """Return the signature of an item's content file, and why it cannot be read, or an empty text."""
         item = shelved.item
         signature = self._state(item.file)
         known = self._contents.get(item.file)
         if signature is not None and known is not None and known[0] == signature:
-            return known[1]
+            return known
         try:
             _, read = self._memory.library.content(item)
         except Broken as error:
-            if signature is not None:
-                self._contents[item.file] = signature, error.reason
-            return error.reason
-        self._contents[item.file] = read.signature, ""
-        return ""
+            state = signature, error.reason
+        else:
+            state = read.signature, ""
+        if state[0] is not None:
+            self._contents[item.file] = state[0], state[1]
+        return state
 
     def _state(self, file: str) -> Signature | None:
         root = self._memory.home.root("knowledge")
@@ -134,11 +147,10 @@ class Listing:
         except (Broken, Gone):
             return None
 
-    def _knowledge_entry(self, shelved: Shelved, mime_type: str, place: str) -> Resource:
+    def _knowledge_entry(self, shelved: Shelved, mime_type: str, place: str, signature: Signature) -> Resource:
         item = shelved.item
         status = f", {item.status}" if item.status else ""
         keywords = f": {', '.join(item.keywords)}" if item.keywords else ""
-        signature = self._contents[item.file][0]
         priority = 0.2 if item.is_hidden else 0.5
         told = f"{item.type}{status}{keywords}"
         return _entry("knowledge", item.id, item.id, told, mime_type, signature, priority, place)

@@ -19,11 +19,15 @@ from carrel.providers.sage.names import is_plain
 from carrel.providers.sage.notation import Broken, decode, read_fields, split_front_matter, text_of
 from carrel.providers.sage.parsing import parse_checkpoint, parse_failure, parse_legacy
 from carrel.providers.sage.records import Checkpoint, Failure, Record
+from carrel.remembering import Remembered
 
 LEGACY: Final = ".yaml"
-KEPT: Final = 512
-KEPT_BYTES: Final = 65_536
-"""How many items are kept as they were parsed, and how large they may be: who reads one often reads it again."""
+KEPT_BYTES: Final = 4 * 1_048_576
+LARGEST_KEPT_BYTES: Final = 65_536
+"""How much is kept of the items of one kind as they were parsed, and how large one may be: who reads one often reads it
+again."""
+_RECORD_BYTES: Final = 1_024
+"""What a record takes beside its text."""
 
 _TIME: Final = re.compile(r"(\d{4})-(\d\d)-(\d\d)T(\d\d)-(\d\d)-(\d\d)(?!\d)")
 _WORDS: Final = re.compile(r"[-_]|(?<=[0-9])T(?=[0-9])")
@@ -103,7 +107,7 @@ class Shelf(Generic[T]):
         self._parse = parse
         self._suffixes = (".md", LEGACY) if has_legacy else (".md",)
         self._cards: dict[str, Card] = {}
-        self._kept: dict[str, tuple[Signature, T]] = {}
+        self._kept: Remembered[str, tuple[Signature, T]] = Remembered(KEPT_BYTES)
         self._lock = RLock()
 
     def cards(self) -> dict[str, Card]:
@@ -176,10 +180,8 @@ class Shelf(Generic[T]):
             if kept is not None and kept[0] == read.signature:
                 return kept[1], read
             record = self._parse(name, decode(read.data))
-            if read.size <= KEPT_BYTES:
-                if len(self._kept) >= KEPT:
-                    self._kept.clear()
-                self._kept[name] = read.signature, record
+            if read.size <= LARGEST_KEPT_BYTES:
+                self._kept.put(name, (read.signature, record), _RECORD_BYTES + read.size)
             return record, read
         raise Gone
 

@@ -11,6 +11,7 @@ from typing import Final, Literal
 
 from carrel.denial import Denial, holds_secrets
 from carrel.errors import ConfigError
+from carrel.limits import MAX_REMEMBERED_LENGTH
 from carrel.patterns import Rules, TooManyPatterns, octets
 from carrel.providers.workspace.ignore import Chain, IgnoreFiles, Segments, enter, ignores
 from carrel.providers.workspace.paths import REASONS
@@ -80,8 +81,7 @@ class Ground(Value, frozen=True):
         return self if is_same else Ground(self.segments, self.way, OPEN, self.is_allowed, self.chain, self.is_hidden)
 
 
-Grounds = dict[Segments, tuple[float, Ground]]
-"""Folders that were asked about, each with until when it holds."""
+Grounds = dict[Segments, Ground]
 
 
 class Policy:
@@ -111,6 +111,7 @@ class Policy:
             preset, _nothing
         )
         self._grounds: Grounds = {}
+        self._forget_at = 0.0
 
     def judge(self, segments: Segments, *, is_folder: bool) -> Verdict:
         """Decide by the path alone, the same whether or not anything is there."""
@@ -138,13 +139,17 @@ class Policy:
     def ground(self, folder: Segments) -> Ground:
         """Give what holds in a folder, at most a second old."""
         now = monotonic()
+        if now >= self._forget_at:
+            # All at once: folders that nobody asks about again do not stay.
+            self.forget()
+            self._forget_at = now + FRESH_S
         grounds = self._grounds  # what is forgotten meanwhile is not remembered by who looked before
         known = grounds.get(folder)
-        if known is not None and known[0] > now:
-            return known[1]
-        ground = self._remembered(grounds, (), None, now)
+        if known is not None:
+            return known
+        ground = self._remembered(grounds, (), None)
         for depth in range(1, min(len(folder), MAX_REMEMBERED_DEPTH) + 1):
-            ground = self._remembered(grounds, folder[:depth], ground, now)
+            ground = self._remembered(grounds, folder[:depth], ground)
         return self._deeper(ground, folder[MAX_REMEMBERED_DEPTH:]) if len(folder) > MAX_REMEMBERED_DEPTH else ground
 
     def _deeper(self, ground: Ground, names: Segments) -> Ground:
@@ -156,14 +161,15 @@ class Policy:
             ground = self.enter(ground, name, exists=exists)
         return ground
 
-    def _remembered(self, grounds: Grounds, folder: Segments, above: Ground | None, now: float) -> Ground:
+    def _remembered(self, grounds: Grounds, folder: Segments, above: Ground | None) -> Ground:
         known = grounds.get(folder)
-        if known is not None and known[0] > now:
-            return known[1]
+        if known is not None:
+            return known
         ground = self.top() if above is None else self.enter(above, folder[-1])
-        if len(grounds) >= MAX_GROUNDS:
-            grounds.clear()
-        grounds[folder] = (now + FRESH_S, ground)
+        if len(ground.way) <= MAX_REMEMBERED_LENGTH:
+            if len(grounds) >= MAX_GROUNDS:
+                grounds.clear()
+            grounds[folder] = ground
         return ground
 
     def tracked(self) -> Hidden | None:

@@ -17,7 +17,7 @@ from typing import Final, Literal
 from carrel.content import parse_number
 from carrel.digest import blake2b
 from carrel.errors import ConfigError, NotFound, RequestError
-from carrel.limits import MAX_COMPLETIONS
+from carrel.limits import MAX_COMPLETIONS, MAX_REMEMBERED_LENGTH
 from carrel.lines import parse as parse_lines
 from carrel.model import Completion, Meta, Range, Reading, Resource, Stored
 from carrel.provider import Changes, Place, Project, Rank, Route, Share
@@ -178,7 +178,7 @@ class Workspace:
         if target.query:
             part = _wanted_part(target, FileSource(found.opened, sniffed.head), sniffed.kind)
             return _reading(found.opened, sniffed, canonical, mime_types, part)
-        if found.opened.real == found.segments:
+        if found.opened.real == found.segments and len(target.uri) <= MAX_REMEMBERED_LENGTH:
             if len(self._known) >= MAX_KNOWN:
                 self._known.clear()
             self._known[target.uri] = Known(

@@ -24,6 +24,10 @@ QUICK_BYTES: Final = 2 << 20
 """Size of an index that is parsed wherever the caller waits: some ten thousand names."""
 MAX_NAMES: Final = 50_000
 """Hidden files that are remembered; a repository with more of them is no ordinary one."""
+MAX_NAME_BYTES: Final = 4_096
+"""Length of a name in an index: no system opens a longer path."""
+MAX_HELD: Final = 8 << 20
+"""Characters of all names that are remembered, folders included: the names of one deep file make up many folders."""
 
 INDEX_FILE: Final = (".git", "index")
 _CONFIG: Final = (".git", "config")
@@ -139,6 +143,7 @@ def read_hidden(data: bytes, id_bytes: int, above: str = "") -> Hidden:
     files: set[str] = set()
     folders: set[str] = set()
     start = above.encode("latin-1")
+    held = 0
     try:
         for name in _names(data, id_bytes):
             if not name.startswith(start) or name[-1] == _FOLDER_END:
@@ -147,8 +152,13 @@ def read_hidden(data: bytes, id_bytes: int, above: str = "") -> Hidden:
             if inside[0] == _DOT or b"/." in inside:
                 path = inside.decode("latin-1")
                 files.add(path)
-                folders.update(path[:at] for at, one in enumerate(path) if one == "/")
-                if len(files) > MAX_NAMES:
+                held += len(path)
+                above_it = path.rpartition("/")[0]
+                while above_it and above_it not in folders:
+                    folders.add(above_it)
+                    held += len(above_it)
+                    above_it = above_it.rpartition("/")[0]
+                if len(files) > MAX_NAMES or held > MAX_HELD:
                     raise Unreadable
     except (IndexError, ValueError):  # it ends too early
         raise Unreadable from None
@@ -178,7 +188,7 @@ def _names(data: bytes, id_bytes: int) -> Iterator[bytes]:
             end = at + length if length < _NAME_BITS else data.index(b"\0", at)
             name = data[at:end]
             at = start + ((end - start + 8) & ~7)  # with 1 to 8 zeros behind it
-        if not name:
+        if not 0 < len(name) <= MAX_NAME_BYTES:
             raise Unreadable
         yield name
     _refuse_part(data, at, id_bytes)

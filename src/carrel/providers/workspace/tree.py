@@ -22,6 +22,10 @@ from carrel.value import Value
 MAX_SNIFFED: Final = 16_384
 MAX_KNOWN: Final = 4_096
 
+_Identity = tuple[int, int]
+"""A file's number and its device. The latest state of each file is remembered: earlier ones never come back."""
+_State = tuple[int, int, int]
+
 
 class Found(Value, frozen=True):
     """Something open that may be served: the names that led to it, and what holds for it."""
@@ -50,7 +54,7 @@ class Tree:
         self.policy = policy
         places = {_names(configured), _names(root.path)}
         self._places = sorted(places, key=len, reverse=True)
-        self._sniffed: dict[tuple[int, ...], Sniffed] = {}
+        self._sniffed: dict[_Identity, tuple[_State, Sniffed]] = {}
 
     def open(self, target: Target) -> Found:
         """Open what a target means, or raise; an absolute path inside the root is an alias for its rest."""
@@ -177,12 +181,13 @@ class Tree:
         if time_ns() - stat.st_ctime_ns > SETTLED_NS:
             if len(self._sniffed) >= MAX_SNIFFED:
                 self._sniffed.clear()
-            self._sniffed[_state(stat)] = Sniffed(etag, kind, kind.is_text)
+            self._sniffed[_identity(stat)] = _state(stat), Sniffed(etag, kind, kind.is_text)
         return Sniffed(etag, kind, kind.is_text, head)
 
     def sniffed(self, stat: os.stat_result) -> Sniffed | None:
-        """Give what is known of this state of a file."""
-        return self._sniffed.get(_state(stat))
+        """Return what is known of this state of a file, or None."""
+        known = self._sniffed.get(_identity(stat))
+        return known[1] if known is not None and known[0] == _state(stat) else None
 
 
 class Trail(Walk):
@@ -246,8 +251,12 @@ def etag_of(stat: os.stat_result) -> str:
     return digest[:16]
 
 
-def _state(stat: os.stat_result) -> tuple[int, ...]:
-    return (stat.st_ino, stat.st_size, stat.st_mtime_ns, stat.st_ctime_ns, stat.st_dev)
+def _identity(stat: os.stat_result) -> _Identity:
+    return (stat.st_ino, stat.st_dev)
+
+
+def _state(stat: os.stat_result) -> _State:
+    return (stat.st_size, stat.st_mtime_ns, stat.st_ctime_ns)
 
 
 def _names(path: str) -> Segments:
