@@ -1,11 +1,14 @@
 """Files of another user: really given away where the tests run as root, else only said to be so."""
 
+import importlib
 import os
+import pkgutil
 import sys
 from pathlib import Path
 
 import pytest
 
+import carrel
 from carrel import sandbox
 
 STRANGER = 12_345
@@ -16,6 +19,10 @@ def give_away(path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     if os.geteuid() == 0:
         os.chown(path, STRANGER, STRANGER, follow_symlinks=False)
         return
+    # A module that is first imported while the function is replaced would keep the replacement for ever.
+    for found in pkgutil.walk_packages(carrel.__path__, "carrel."):
+        if not found.name.endswith("__main__"):
+            importlib.import_module(found.name)
     given = path.lstat()
     real = sandbox.belongs_here
 

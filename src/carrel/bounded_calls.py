@@ -4,6 +4,7 @@ import threading
 from collections import Counter
 from collections.abc import Callable, Mapping
 from contextvars import copy_context
+from functools import partial
 from time import monotonic
 from typing import Generic, TypeVar
 
@@ -28,7 +29,7 @@ class _Call(Generic[_Given]):
         """Make the call; its long walks end once it is late."""
         try:
             with Cancellable(lambda: self.is_late):
-                self._answer.append(attempt("a bounded call", self._work))
+                self._answer.append(self._work())
         except Cancelled:
             pass
         except CarrelError as error:
@@ -50,7 +51,9 @@ class _Call(Generic[_Given]):
 class BoundedCalls:
     """Asks several owners at once. An owner whose call was late is not asked again until that call has ended."""
 
-    def __init__(self, within_s: float) -> None:
+    def __init__(self, what: str, within_s: float) -> None:
+        """Make it; `what` is for our log."""
+        self._what = what
         self._within_s = within_s
         self._late: Counter[str] = Counter()
         self._lock = threading.Lock()
@@ -66,7 +69,7 @@ class BoundedCalls:
         return answers
 
     def _begin(self, owner: str, work: Callable[[], _Given]) -> _Call[_Given]:
-        call = _Call(work)
+        call = _Call(partial(attempt, f"{self._what} of {owner}", work))
         context = copy_context()
         threading.Thread(target=self._run, args=(owner, call, context.run), name="carrel-bounded", daemon=True).start()
         return call

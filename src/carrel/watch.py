@@ -100,7 +100,7 @@ class Watcher:
         self._subscriptions: set[Subscription] = set()
         self._interests: Interests[Subscription] = Interests()
         self._surveys = Surveys()
-        self._surveying = BoundedCalls(SURVEY_S)
+        self._surveying = BoundedCalls("watching the list", SURVEY_S)
         self._attended: dict[str, _Attended] = {}
         self._listed = Listed(catalog)
         self._comparing: threading.Thread | None = None

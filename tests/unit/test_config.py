@@ -347,10 +347,7 @@ def test_a_file_of_another_user_is_not_found_upwards(
 ) -> None:
     write(project / "carrel.toml", "[server]\npage_size = 1\n")
     (project / "mine").mkdir()
-    if os.getuid() == 0:
-        os.chown(project, 65534, 65534)
-    else:
-        monkeypatch.setattr(os, "getuid", lambda: 65534)
+    give_away(project, monkeypatch)
 
     loaded = load(project / "mine", home)
 

@@ -195,6 +195,7 @@ def test_a_provider_that_hangs_where_its_events_end_holds_up_no_other(desk: Desk
     desk.watch(hung, other)
     desk.listen("a:///1", "b:///1")
     assert hung.watched.acquire(timeout=PATIENCE_S)
+    assert other.watched.acquire(timeout=PATIENCE_S)
     hung.ending.shut()
     desk.leave()
     assert hung.ending.arrived.acquire(timeout=PATIENCE_S)

@@ -96,7 +96,7 @@ class Guide:
         self._elsewhere = elsewhere
         self._title = title
         self._notes = tuple(notes)
-        self._calls = BoundedCalls(ANSWER_S)
+        self._calls = BoundedCalls("the guide", ANSWER_S)
 
     def routes(self) -> Sequence[Route]:
         return (
