@@ -15,13 +15,14 @@ from carrel import detect, finding, settings
 from carrel.errors import ConfigError
 from carrel.limits import MAX_LISTED, MAX_MESSAGE_BYTES, PAGE_SIZE
 from carrel.printable import printable_line
-from carrel.provider import OUTSIDE, PlacesFile, Project
+from carrel.provider import OUTSIDE, FractionalCeiling, PlacesFile, Project
 from carrel.sandbox import is_inside
 from carrel.settings import Schema
 from carrel.trust import TrustStore, config_folder
 from carrel.value import Value
 
 MEGABYTE: Final = 1_048_576
+_MESSAGE_MB: Final = FractionalCeiling(MAX_MESSAGE_BYTES / MEGABYTE)
 
 NAMED: Final = {
     "objects": "carrel.providers.objects.settings:ObjectSettings",
@@ -43,7 +44,7 @@ class ServerSettings:
 
     def __init__(
         self,
-        max_message_mb: float = MAX_MESSAGE_BYTES / MEGABYTE,
+        max_message_mb: FractionalCeiling = _MESSAGE_MB,
         page_size: int = PAGE_SIZE,
         max_listed: int = MAX_LISTED,
         mirror: bool = True,

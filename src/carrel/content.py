@@ -135,11 +135,16 @@ def shorten(item: Item, wanted: Range | None, most: int) -> tuple[Item, Range]:
     asked = wanted or Range()
     left = max(0, source.size - asked.start)
     length = left if asked.length is None else min(left, asked.length)
+    begin = _boundary(source, encoding, asked.start)
     meta = dict(item.meta or {})
     if length > most:
         meta.pop(_NEXT, None)
         length = _whole_lines(source, encoding, asked.start, most)
-    meta.update(lines.told(source, encoding, _boundary(source, encoding, asked.start), asked.start + length))
+        of_all = meta.pop(lines.LINES, None)
+        if isinstance(of_all, str):
+            part = source.read(begin, max(0, asked.start + length - begin))
+            meta.update(lines.told_from(of_all, part, encoding))
+    meta.update(lines.told(source, encoding, begin, asked.start + length))
     return replace(item, meta=meta), Range(asked.start, length)
 
 

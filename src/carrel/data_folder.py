@@ -15,7 +15,7 @@ from typing import Final
 from carrel.denial import Denial
 from carrel.private import FOLDER_MODE
 from carrel.provider import Project
-from carrel.sandbox import Outside, Root
+from carrel.sandbox import Forbidden, Outside, Root
 
 _ABOVE: Final = os.pardir
 
@@ -44,6 +44,8 @@ class DataFolder:
         if self.is_named:
             os.makedirs(self.path, FOLDER_MODE, exist_ok=True)
         way = (*self._way(), *names)
+        if self.is_denied(*names):
+            raise Forbidden
         with contextlib.ExitStack() as passed:
             here = passed.enter_context(self._opened_top())
             for name in way:
@@ -51,6 +53,11 @@ class DataFolder:
                     os.mkdir(name, FOLDER_MODE, dir_fd=here.fd)
                 here = passed.enter_context(here.below((name,)))
             return here.below(())
+
+    def is_denied(self, *names: str) -> bool:
+        """Return whether the deny-list refuses the folder, or one below it, by its names; raise `Outside`."""
+        way = (*self._way(), *names)
+        return bool(way) and self._denies(way, True)
 
     def _opened_top(self) -> Root:
         return Root(self.path if self.is_named else self._top, absolute_links=True, guard=self._denies)

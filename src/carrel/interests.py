@@ -119,13 +119,17 @@ class Interests(Generic[Listener]):
             found |= self._by_place[place]
         return {spelled: self._by_uri[spelled].fingerprint for spelled in found}
 
-    def every(self, due: set[str] | None = None) -> dict[str, str | None]:
-        """Give all that is listened to, or what has no events and is due, each with what was last seen there."""
+    def of(self, owner: str, *, with_evented: bool) -> dict[str, str | None]:
+        """Return what is listened to of a provider, each with what was last seen; without events, or all of it."""
         return {
             uri: interest.fingerprint
             for uri, interest in self._by_uri.items()
-            if due is None or (uri in self._polled and interest.mounted.provider.name in due)
+            if interest.mounted.provider.name == owner and (with_evented or uri in self._polled)
         }
+
+    def polled_owners(self) -> set[str]:
+        """Return the names of the providers of which anything must be looked at again and again."""
+        return {self._by_uri[uri].mounted.provider.name for uri in self._polled}
 
     def look_at_last(self, uri: str) -> bool:
         """Put a URI behind all others; tell whether anybody listens to it."""

@@ -8,6 +8,9 @@ from typing import Final
 from carrel.errors import BadArgument, echo
 from carrel.model import Encoding, Source
 
+LINES: Final = "dev.carrel/lines"
+"""Under which name a part says which lines it holds, as `10-50`."""
+
 MAX_COUNTED: Final = 16 * 1024 * 1024
 """Bytes of a text whose lines are counted to say which of them a part holds."""
 
@@ -42,11 +45,21 @@ def told(source: Source, encoding: Encoding, start: int, end: int) -> dict[str, 
     inside = source.read(start, max(0, end - start))
     after = source.read(start + len(inside), source.size)
     first = 1 + _count(source.read(0, start), encoding)
-    ended = first - 1 + _count(inside, encoding)
-    last = ended if inside and last_end(inside, encoding) == len(inside) else ended + 1
     rest = after or inside
+    ended = first - 1 + _count(inside, encoding)
     total = ended + _count(after, encoding) + (last_end(rest, encoding) != len(rest))
-    return {"dev.carrel/lines": f"{first}-{last}", "dev.carrel/total-lines": total}
+    return {LINES: _named(first, inside, encoding), "dev.carrel/total-lines": total}
+
+
+def told_from(asked: str, part: bytes, encoding: Encoding) -> dict[str, object]:
+    """Say which lines lie in a part of the lines that were asked for, from the first of them on."""
+    return {LINES: _named(parse(asked)[0], part, encoding)}
+
+
+def _named(first: int, part: bytes, encoding: Encoding) -> str:
+    """Name the lines of a part that begins with line `first`; a line that does not end in it counts."""
+    ended = first - 1 + _count(part, encoding)
+    return f"{first}-{ended if part and last_end(part, encoding) == len(part) else ended + 1}"
 
 
 def last_end(data: bytes, encoding: Encoding) -> int:

@@ -15,9 +15,14 @@ MOST_NAMED: Final = 3
 MOST_COMPARED: Final = 5_000
 """URIs that one is compared with, so that a mistake costs no more than a long page of the list."""
 
+MOST_CHARACTERS: Final = 48
+"""Characters of a name that are compared: the price grows with their square, and the names may be a stranger's."""
+
 _SCHEME: Final = re.compile(r"[A-Za-z][A-Za-z0-9+.-]*+:")
 _QUERY_NAMES: Final = frozenset({"start", "length", "lines", "after"})
 _CLOSE: Final = 0.65
+_MOST_ORDERED: Final = 300
+"""Characters of a URI that decide which of those with like names comes first."""
 
 
 def has_scheme(text: str) -> bool:
@@ -62,10 +67,10 @@ def near(uri: str, known: Iterable[str]) -> list[str]:
     wanted = _name(uri)
     names = [wanted] if wanted in named else get_close_matches(wanted, named, MOST_NAMED, _CLOSE)
     found = dict.fromkeys(one for name in names for one in named[name])
-    likeness = SequenceMatcher(b=split_query(uri)[0])
+    likeness = SequenceMatcher(b=split_query(uri)[0][:_MOST_ORDERED])
 
     def order(one: str) -> tuple[int, float]:
-        likeness.set_seq1(one)
+        likeness.set_seq1(one[:_MOST_ORDERED])
         return names.index(_name(one)), -likeness.ratio()
 
     return sorted(islice(found, 20 * MOST_NAMED), key=order)[:MOST_NAMED]
@@ -85,4 +90,4 @@ def _with_folders(uris: Iterable[str], scheme: str) -> Iterable[str]:
 
 def _name(uri: str) -> str:
     """Return the last name in a URI, in lower case, as people write it."""
-    return decode_loosely(split_query(uri)[0].rstrip("/").rpartition("/")[2]).lower()
+    return decode_loosely(split_query(uri)[0].rstrip("/").rpartition("/")[2]).lower()[:MOST_CHARACTERS]

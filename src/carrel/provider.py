@@ -65,6 +65,9 @@ Exposure = NewType("Exposure", bool)
 Ceiling = NewType("Ceiling", int)
 """A setting that is a bound: a project file may lower it, to raise it needs trust."""
 
+FractionalCeiling = NewType("FractionalCeiling", float)
+"""A `Ceiling` that need not be a whole number."""
+
 Injection = bool | Literal["trusted"]
 """Whether a project's text goes into the instructions, or only if the project is trusted; as for a `Ceiling`."""
 

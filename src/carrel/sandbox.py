@@ -199,6 +199,7 @@ class Root(Handle):
         self._walks_left = WALKS_FIRST if use_openat2 is None else 0
         # Whether other spellings find a name. macOS takes even two spellings of one accent for one.
         self._folds = True if sys.platform == "darwin" else None
+        self._is_below = handle is not None
         self.renewals = 0  # how often the folder was deleted and opened anew
         self._guard = guard
         self._judge = None
@@ -250,8 +251,11 @@ class Root(Handle):
     def renew(self) -> bool:
         """Take the folder that now has this root's path, if the one that had it was deleted; return whether it was.
 
-        So a folder that goes with one branch of a repository and comes back with another is served again.
+        So a folder that goes with one branch of a repository and comes back with another is served again. A root below
+        another is not looked for by its path, in which a link may stand by now: whoever opened it opens it anew.
         """
+        if self._is_below:
+            return False
         try:
             before = os.fstat(self.fd)
             if before.st_nlink:

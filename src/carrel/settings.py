@@ -12,7 +12,19 @@ from types import NoneType, UnionType
 from typing import Any, Literal, Union, get_args, get_origin, get_type_hints
 
 from carrel.errors import ConfigError
-from carrel.provider import OUTSIDE, Ceiling, Exposure, Injection, Place, Places, Program, Project, Section, ToolLevel
+from carrel.provider import (
+    OUTSIDE,
+    Ceiling,
+    Exposure,
+    FractionalCeiling,
+    Injection,
+    Place,
+    Places,
+    Program,
+    Project,
+    Section,
+    ToolLevel,
+)
 from carrel.value import Value
 
 
@@ -199,7 +211,8 @@ def _in_words(kind: Any) -> str:
 
 def raises_bound(kind: Any, value: object, standing: object) -> str:
     """Return why a project file's value counts only when the file is trusted, if it raises a bound; else nothing."""
-    if kind is Ceiling and isinstance(value, int) and isinstance(standing, int) and value > standing:
+    is_bound = kind in (Ceiling, FractionalCeiling)
+    if is_bound and isinstance(value, int | float) and isinstance(standing, int | float) and value > standing:
         return f"it raises a bound of {standing}"
     is_more = kind == Injection and _INJECTIONS.index(value) > _INJECTIONS.index(standing)
     return "it puts the project's text into the instructions" if is_more else ""

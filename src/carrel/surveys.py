@@ -4,7 +4,7 @@ What is told in the end is whether the list that clients are sent became another
 """
 
 import threading
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable
 
 from carrel.boundary import attempt
 from carrel.catalog import Catalog
@@ -12,7 +12,7 @@ from carrel.digest import blake2b
 from carrel.errors import CarrelError
 from carrel.model import Resource
 from carrel.permissions import Access, ActingAs
-from carrel.provider import Provider, Surveying, Watching
+from carrel.provider import Surveying
 
 
 def token_of(entries: Iterable[Resource]) -> str:
@@ -62,8 +62,7 @@ class Surveys:
     Providers that tell of their lists themselves are asked only about the time before their events begin.
     """
 
-    def __init__(self, catalog: Catalog) -> None:
-        self._catalog = catalog
+    def __init__(self) -> None:
         self._tokens: dict[str, str] = {}
         self._early: dict[str, str] = {}
 
@@ -71,34 +70,23 @@ class Surveys:
         """Tell whether there is any list to ask about again and again."""
         return bool(self._tokens)
 
-    def changed(self, due: set[str] | None = None) -> Iterator[Provider]:
-        """Ask those whose turn it is, or all; give those whose list is another than last time."""
-        for provider, surveying in self._surveyed():
-            if not isinstance(provider, Watching) and (due is None or provider.name in due):
-                token = surveying.survey()
-                before = self._tokens.get(provider.name, token)
-                self._tokens[provider.name] = token
-                if before != token:
-                    yield provider
+    def has_changed(self, name: str, provider: Surveying) -> bool:
+        """Ask a provider how its list is; return whether that is otherwise than last time."""
+        token = provider.survey()
+        before = self._tokens.get(name, token)
+        self._tokens[name] = token
+        return before != token
 
-    def remember_early(self) -> None:
-        """Note how the lists are of which events are to tell."""
-        for provider, surveying in self._surveyed():
-            if isinstance(provider, Watching) and provider.name not in self._early:
-                self._early[provider.name] = surveying.survey()
+    def remember_early(self, name: str, provider: Surveying) -> None:
+        """Note how a list is of which events are to tell, unless that is noted."""
+        if name not in self._early:
+            self._early[name] = provider.survey()
 
-    def changed_early(self) -> Iterator[Provider]:
-        """Give, once the events have begun, those whose list changed before."""
-        early, self._early = self._early, {}
-        for provider, surveying in self._surveyed():
-            if provider.name in early and surveying.survey() != early[provider.name]:
-                yield provider
+    def has_changed_early(self, name: str, provider: Surveying) -> bool:
+        """Return, once the events have begun, whether a list changed before."""
+        early = self._early.pop(name, None)
+        return early is not None and provider.survey() != early
 
-    def forget_early(self) -> None:
+    def forget_early(self, name: str) -> None:
         """Forget what was noted: the events end."""
-        self._early.clear()
-
-    def _surveyed(self) -> Iterator[tuple[Provider, Surveying]]:
-        for mounted in self._catalog.mounted:
-            if isinstance(mounted.provider, Surveying):
-                yield mounted.provider, mounted.provider
+        self._early.pop(name, None)

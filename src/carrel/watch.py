@@ -1,7 +1,9 @@
 """Which URIs changed, and who is told: one watcher for all faces.
 
 Providers that notice changes themselves report them; the others are asked for
-fingerprints, only while somebody listens. Bursts are folded: a listener hears of one
+fingerprints, only while somebody listens. Each provider is asked on a thread of its own,
+one thing at a time: one that hangs is not asked again until it comes back, and holds up
+no other. Bursts are folded: a listener hears of one
 URI at most a few times a second, and always of the last change. What is pending is a
 set bounded by what was subscribed, so a slow listener never grows anything.
 """
@@ -9,17 +11,19 @@ set bounded by what was subscribed, so a slow listener never grows anything.
 import logging
 import threading
 from collections.abc import Callable, Iterable, Iterator
+from contextlib import suppress
 from functools import partial
 from time import monotonic
 from typing import Final
 
 from carrel import permissions
 from carrel.boundary import attempt
+from carrel.bounded_calls import BoundedCalls
 from carrel.catalog import Catalog
 from carrel.errors import CarrelError, ProviderError
 from carrel.interests import UNSEEN, Interests, places_of
 from carrel.limits import SHUTDOWN_GRACE_S, UPDATES_PER_SECOND
-from carrel.provider import Following, Provider, Traits, Watching
+from carrel.provider import Following, Provider, Surveying, Traits, Watching
 from carrel.routing import Mounted
 from carrel.surveys import Listed, Surveys
 
@@ -29,6 +33,8 @@ POLL_S: Final = 1.0
 _LEAST_S, _MOST_S = 0.01, 86_400.0  # an interval of 0 would spin, an endless one cannot be waited for
 EVENT_S: Final = 0.3
 """How long the event of a change that was already seen may still be on its way."""
+SURVEY_S: Final = 1.0
+"""How long a new listener waits for providers to say how their lists are."""
 LIST: Final = ""
 """What stands for the list where a URI stands for a resource."""
 UNCHANGED_LIST: Final = "\0"
@@ -70,6 +76,20 @@ class Subscription:
         self._watcher.remove(self)
 
 
+class _Attended:
+    """A provider that is watched or polled. One thread at a time asks it; the watcher's lock guards all of this."""
+
+    __slots__ = ("has_begun", "has_events", "is_asked", "is_due", "provider", "stop")
+
+    def __init__(self, provider: Provider) -> None:
+        self.provider = provider
+        self.is_asked = False
+        self.is_due = False
+        self.has_begun = False
+        self.has_events = False
+        self.stop: Callable[[], None] | None = None
+
+
 class Watcher:
     """Tells subscriptions what changed. Its thread lives while there are any."""
 
@@ -79,10 +99,11 @@ class Watcher:
         self._changed = threading.Condition()
         self._subscriptions: set[Subscription] = set()
         self._interests: Interests[Subscription] = Interests()
-        self._surveys = Surveys(catalog)
+        self._surveys = Surveys()
+        self._surveying = BoundedCalls(SURVEY_S)
+        self._attended: dict[str, _Attended] = {}
         self._listed = Listed(catalog)
         self._comparing: threading.Thread | None = None
-        self._has_events = False
         self._asked: dict[str, float] = {}
         self._due: dict[tuple[Subscription, str], float] = {}
         self._thread: threading.Thread | None = None
@@ -96,15 +117,16 @@ class Watcher:
             for uri in uris:
                 self._add_if_served(subscription, uri)
             if list_changes:
-                self._survey()
+                self._survey_all()
                 subscription.listed = self._listed.known(subscription.access)
             with self._changed:
                 subscription.list_changes = list_changes
                 self._subscriptions.add(subscription)
-                self._run()
             # Only now: while nobody listened, the events may just have been ending.
-            if list_changes and not self._has_events:
-                self._surveys.remember_early()
+            if list_changes:
+                self._remember_early()
+            with self._changed:
+                self._run()
         except BaseException:
             self.remove(subscription)
             raise
@@ -158,22 +180,25 @@ class Watcher:
         with self._changed:
             self._subscriptions.discard(subscription)
             self._due.pop((subscription, LIST), None)
-            self._changed.notify()
+            self._changed.notify_all()
 
     def close(self) -> None:
         """Forget all subscriptions, and wait until no provider is asked any more."""
         for subscription in tuple(self._subscriptions):
             self.remove(subscription)
-        thread = self._thread
-        if thread is not None and thread is not threading.current_thread():
-            thread.join(SHUTDOWN_GRACE_S)
+        with self._changed:
+            if self._thread is not threading.current_thread():
+                self._changed.wait_for(self._is_idle, SHUTDOWN_GRACE_S)
+
+    def _is_idle(self) -> bool:
+        return self._thread is None and not any(one.is_asked for one in self._attended.values())
 
     def updated(self, uri: str, fingerprint: str = UNSEEN) -> None:
         """Take note that a URI changed; every subscribed spelling and variant of it is told."""
         with self._changed:
             for subscription, spelled in self._interests.reported(uri, fingerprint):
                 self._schedule(subscription, spelled, 1 / UPDATES_PER_SECOND)
-            self._changed.notify()
+            self._changed.notify_all()
 
     def updated_below(self, uri: str) -> None:
         """Take note that a URI came or went, with all below it: what neither was nor is there is not told."""
@@ -194,7 +219,7 @@ class Watcher:
                 with self._changed:
                     for subscription in self._interests.listeners(spelled):
                         self._schedule(subscription, spelled, 1 / UPDATES_PER_SECOND)
-                    self._changed.notify()
+                    self._changed.notify_all()
 
     def _trace(self, uri: str) -> None:
         """Find out anew where changes of a URI are reported: it may lead elsewhere now."""
@@ -212,12 +237,12 @@ class Watcher:
         with self._changed:
             for subscription in self._listening_for(provider):
                 self._schedule(subscription, LIST, pause_s)
-            self._changed.notify()
+            self._changed.notify_all()
 
     def wake(self) -> None:
         """Look again at what is due."""
         with self._changed:
-            self._changed.notify()
+            self._changed.notify_all()
 
     # The thread
 
@@ -242,35 +267,20 @@ class Watcher:
             self._thread.start()
 
     def _loop(self) -> None:
-        while True:
-            self._tell_all()
-            # Only now that the providers stopped watching may another thread have them begin again.
-            with self._changed:
-                if not self._subscriptions:
-                    self._thread = None
-                    return
-
-    def _tell_all(self) -> None:
-        """Have the providers watched, and tell what changes, while there are subscriptions."""
-        stops: list[Callable[[], None]] = []
-        for mounted in self._catalog.mounted:
-            if isinstance(mounted.provider, Watching):
-                _apart(partial(self._watch, mounted.provider, _Reports(self, mounted.provider), stops)).join()
-        self._has_events = True
-        # What changed before the events began is seen by looking once; from then on they tell.
-        poll = _apart(lambda: self._poll(with_evented=True))
-        poll.join()
+        """Tell what changes, and have the providers asked, while there are subscriptions."""
+        self._attend_all()
         tick_s = min((self._interval(mounted) for mounted in self._catalog.mounted), default=self._poll_s)
         next_poll = monotonic() + tick_s
         while True:
             if monotonic() >= next_poll:
-                poll = poll if poll.is_alive() else _apart(self._poll)
+                self._poll_due()
                 next_poll = monotonic() + tick_s
             with self._changed:
                 if not self._subscriptions:
-                    self._has_events = False
-                    self._surveys.forget_early()
-                    break
+                    self._listed.forget()
+                    self._thread = None
+                    self._attend_all()
+                    return
                 ready = self._take_ready()
                 if not ready:
                     self._changed.wait(self._pause(next_poll))
@@ -278,10 +288,120 @@ class Watcher:
                 if what != LIST:
                     subscription.tell(what)
             self._compare_list([subscription for subscription, what in ready if what == LIST])
-        poll.join(self._poll_s)
-        self._listed.forget()
-        for stop in stops:
-            _apart(stop).join()
+
+    # Asking one provider
+
+    def _attend_all(self) -> None:
+        """Have every provider begin to be watched, or end."""
+        for mounted in self._catalog.mounted:
+            self._attend(self._attended_of(mounted.provider))
+
+    def _attended_of(self, provider: Provider) -> _Attended:
+        with self._changed:
+            one = self._attended.get(provider.name)
+            if one is None or one.provider is not provider:
+                one = self._attended[provider.name] = _Attended(provider)
+            return one
+
+    def _attend(self, one: _Attended) -> None:
+        """Have a provider asked what there is to ask; a thread that does that already will see it."""
+        with self._changed:
+            if not one.is_asked:
+                one.is_asked = True
+                _apart(partial(self._ask, one))
+
+    def _ask(self, one: _Attended) -> None:
+        try:
+            while (step := self._next_step(one)) is not None:
+                with suppress(CarrelError):
+                    attempt(f"watching {one.provider.name}", step)
+        except BaseException:
+            with self._changed:
+                one.is_asked = False
+                self._changed.notify_all()
+            raise
+
+    def _next_step(self, one: _Attended) -> Callable[[], object] | None:
+        """Return what a provider is to be asked next; without anything, its thread ends."""
+        with self._changed:
+            if one.has_begun and not self._subscriptions:
+                stop, one.stop = one.stop, None
+                one.has_begun = one.has_events = False
+                self._surveys.forget_early(one.provider.name)
+                if stop is not None:
+                    return stop
+            if self._subscriptions and not one.has_begun:
+                one.has_begun, one.is_due = True, False
+                return partial(self._begin, one)
+            if self._subscriptions and one.is_due:
+                one.is_due = False
+                return partial(self._poll, one.provider)
+            one.is_asked = False
+            self._changed.notify_all()
+            return None
+
+    def _begin(self, one: _Attended) -> None:
+        """Have a provider watched. What changed before its events began is seen by looking once; then they tell."""
+        began = monotonic()
+        if isinstance(one.provider, Watching):
+            with suppress(CarrelError):
+                one.stop = attempt(f"watching {one.provider.name}", one.provider.watch, _Reports(self, one.provider))
+        with self._changed:
+            one.has_events = True
+            self._asked[one.provider.name] = began
+        self._look_at_all(one.provider, began, with_evented=True)
+        if isinstance(one.provider, Surveying) and self._surveys.has_changed_early(one.provider.name, one.provider):
+            with self._changed:
+                for subscription in self._listening_for(one.provider):
+                    self._schedule_once(subscription, LIST, began)
+                self._changed.notify_all()
+        self._survey(one.provider)
+
+    def _poll(self, provider: Provider) -> None:
+        self._look_at_all(provider, monotonic())
+        self._survey(provider)
+
+    def _look_at_all(self, provider: Provider, began: float, *, with_evented: bool = False) -> None:
+        """Look at what is listened to of a provider, and tell what changed."""
+        with self._changed:
+            known = self._interests.of(provider.name, with_evented=with_evented)
+        changed: list[str] = []
+        try:
+            self._compare(known, changed)
+        finally:
+            with self._changed:
+                self._tell_of(changed, began)
+
+    def _survey(self, provider: Provider) -> None:
+        """Tell if the list of a provider changed that does not report it, where anybody wants to know."""
+        with self._changed:
+            is_wanted = any(subscription.list_changes for subscription in self._subscriptions)
+        surveying = _surveyed(provider)
+        if is_wanted and surveying is not None and self._surveys.has_changed(provider.name, surveying):
+            self.list_changed(provider)
+
+    def _survey_all(self) -> None:
+        """Note how all lists are, and tell of those that changed; a provider that hangs is left out."""
+        asked = {
+            mounted.provider.name: partial(self._surveys.has_changed, mounted.provider.name, surveying)
+            for mounted in self._catalog.mounted
+            if (surveying := _surveyed(mounted.provider)) is not None
+        }
+        changed = self._surveying.ask(asked)
+        for mounted in self._catalog.mounted:
+            if changed.get(mounted.provider.name):
+                self.list_changed(mounted.provider)
+
+    def _remember_early(self) -> None:
+        """Note how the lists are of which events are to tell, once these have begun."""
+        quiet = [one.provider for one in self._catalog.mounted if not self._attended_of(one.provider).has_events]
+        self._surveying.ask(
+            {
+                provider.name: partial(self._surveys.remember_early, provider.name, provider)
+                for provider in quiet
+                if isinstance(provider, Watching) and isinstance(provider, Surveying)
+            }
+        )
 
     def _compare_list(self, subscriptions: list[Subscription]) -> None:
         """Tell those for whom the list became another one. It is looked at aside: a provider may take its time."""
@@ -306,9 +426,6 @@ class Watcher:
             if not subscription.closed:
                 subscription.tell(LIST if is_other else UNCHANGED_LIST)
 
-    def _watch(self, provider: Watching, reports: "_Reports", stops: list[Callable[[], None]]) -> None:
-        stops.append(provider.watch(reports))
-
     def _take_ready(self) -> list[tuple[Subscription, str]]:
         now = monotonic()
         ready = [pair for pair, due in self._due.items() if due <= now and pair[0].started]
@@ -331,33 +448,21 @@ class Watcher:
         said = mounted.poll_seconds
         return self._poll_s if said is None else min(max(_LEAST_S, float(said)), _MOST_S)
 
-    def _take_due(self) -> set[str]:
-        """Give the names of the providers whose turn it is to be asked."""
+    def _poll_due(self) -> None:
+        """Have those providers asked whose turn it is, and of which there is anything to ask."""
         now = monotonic()
-        due = set()
-        for mounted in self._catalog.mounted:
-            name = mounted.provider.name
-            if now - self._asked.get(name, float("-inf")) >= 0.9 * self._interval(mounted):  # ticks are not exact
-                self._asked[name] = now
-                due.add(name)
-        return due
-
-    def _poll(self, *, with_evented: bool = False) -> None:
-        due = self._take_due()
-        began = monotonic()
         with self._changed:
-            known = self._interests.every(None if with_evented else due)
-        changed: list[str] = []
-        try:
-            self._compare(known, changed)
-        finally:
+            polled = self._interests.polled_owners()
+            is_wanted = any(subscription.list_changes for subscription in self._subscriptions)
+        for mounted in self._catalog.mounted:
+            provider, one = mounted.provider, self._attended_of(mounted.provider)
             with self._changed:
-                self._tell_of(changed, began)
-                is_wanted = any(subscription.list_changes for subscription in self._subscriptions)
-            if with_evented:
-                self._compare_early(began)
-        if is_wanted:
-            self._survey(due)
+                is_turn = now - self._asked.get(provider.name, float("-inf")) >= 0.9 * self._interval(mounted)
+                if is_turn:  # ticks are not exact
+                    self._asked[provider.name] = now
+                    one.is_due = provider.name in polled or (is_wanted and _surveyed(provider) is not None)
+                if one.is_due or not one.has_begun:
+                    self._attend(one)
 
     def _tell_of(self, changed: list[str], began: float) -> None:
         """Take note of URIs that were found changed. Variants are looked at each by itself, so each is told alone."""
@@ -367,7 +472,7 @@ class Watcher:
                     self._schedule_once(subscription, uri, began)
                 else:
                     self._schedule(subscription, uri, 1 / UPDATES_PER_SECOND)
-        self._changed.notify()
+        self._changed.notify_all()
 
     def _compare(self, known: dict[str, str | None], changed: list[str]) -> None:
         """Ask for the tokens of URIs, and note those that are others than before."""
@@ -390,18 +495,6 @@ class Watcher:
         with self._changed:
             self._interests.see(uri, before, now)
         return now
-
-    def _compare_early(self, began: float) -> None:
-        """Tell, once the events have begun, that a list changed before."""
-        for provider in self._surveys.changed_early():
-            with self._changed:
-                for subscription in self._listening_for(provider):
-                    self._schedule_once(subscription, LIST, began)
-
-    def _survey(self, due: set[str] | None = None) -> None:
-        """Tell of the lists that changed, of those whose turn it is."""
-        for provider in self._surveys.changed(due):
-            self.list_changed(provider)
 
 
 class _Reports:
@@ -429,3 +522,8 @@ def _apart(work: Callable[[], object]) -> threading.Thread:
     thread = threading.Thread(target=work, name="carrel-watch-one", daemon=True)
     thread.start()
     return thread
+
+
+def _surveyed(provider: Provider) -> Surveying | None:
+    """Return a provider that is asked again and again whether its list changed, or None for any other."""
+    return provider if isinstance(provider, Surveying) and not isinstance(provider, Watching) else None

@@ -118,11 +118,16 @@ def nothing_is_a_bug(evidence: Evidence, place: Place) -> Iterator[str]:
             yield line
     yield from (f"exit code {code}" for code in evidence.exit_codes if code not in (0, 1, 2, -15, 143))
     for answer in evidence.answers:
-        # Scopes says no more than this of a file that is no database, or a damaged one. A bug leaves a traceback too.
-        is_of_scopes = b"scopes://" in answer or answer.endswith(b'"Internal error"}')
-        if b"Internal error" in answer and not is_of_scopes:
+        if b"Internal error" in answer and not _OF_SCOPES.search(answer):
             yield answer[:300].decode(errors="replace")
 
+
+_OF_SCOPES: Final = re.compile(
+    rb'"data":{"error":"Internal error","status":500,"dev.carrel/error":"failed","uri":"scopes://'
+    rb'|\AGET /(?:-/read\?uri=scopes%3A%2F%2F|scopes/)[^\n]*\n500 [^{}]*\{"error":"Internal error"\}\s*\Z',
+)
+"""What scopes says of a file that is no database, or a damaged one, and no more: over MCP, and over plain HTTP, where
+the address says whose answer it is."""
 
 Law = Callable[[Evidence, Place], Iterator[str]]
 LAWS: Final[tuple[Law, ...]] = (

@@ -435,6 +435,28 @@ def sqlite_triggers_and_lies(place: Place) -> None:
     path.write_bytes(data)
 
 
+def git_names_without_end(place: Place) -> None:
+    """Let git's index have names that are longer than any path, and its list of refs no end."""
+    name = b".a/" + b"a/" * 50_000 + b"x"
+    entry = bytes(60) + b"\x0f\xff" + name
+    head = b"DIRC" + (2).to_bytes(4, "big") + (1).to_bytes(4, "big")
+    place.put(".git/index", head + entry + bytes(8 - len(entry) % 8) + bytes(20))
+    place.put(".github/ci.yml", "on: push")
+    place.put(".git/HEAD", b"ref: refs/heads/main\n")
+    place.put(".git/config", b"[core]\n")
+    place.put(".git/packed-refs", "# \U0001faa4".encode() + b"x" * 40_000_000)
+    _knowledge_of_a_missing_commit(place)
+
+
+def logs_without_end(place: Place) -> None:
+    """Spool a thousand logs of a gigabyte each, and raise every bound on what is read of them."""
+    place.put("carrel.toml", "[logs]\nmax_bytes = 1000000000000\nmax_entries = 1000000000000\n")
+    for number in range(1_000):
+        path = f".carrel/logs/run/many_{number}.jsonl"
+        place.put(path, '{"program":"x","ms":1}\n')
+        os.truncate(place.root / path, 1 << 30)
+
+
 def ignore_rules_without_end(place: Place) -> None:
     """Write a megabyte of patterns that take a matcher exponential time."""
     line = "*a*a*a*a*a*a*a*a*a*a*a*a*b\n**/**/**/**/x/**/y\n[[:alpha:][!]]*{1,2}\n"
@@ -469,6 +491,8 @@ REPOSITORIES: Final[Mapping[str, tuple[Malice, ...]]] = {
     "lua_and_toml_bombs": (lua_and_toml_bombs,),
     "sqlite_views_without_end": (sqlite_views_without_end,),
     "sqlite_triggers_and_lies": (sqlite_triggers_and_lies,),
+    "git_names_without_end": (git_names_without_end,),
+    "logs_without_end": (logs_without_end,),
     "ignore_rules_without_end": (ignore_rules_without_end,),
 }
 """A name, and what is done to a usual project to make this one. Add a row for every new way to attack."""

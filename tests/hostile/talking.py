@@ -106,9 +106,9 @@ class Http(Conversation):
         self._headers = {"Authorization": f"Bearer {token}"}
 
     def get(self, path: str) -> None:
-        """Make a plain request; keep the answer with its headers."""
+        """Make a plain request; keep the answer with its headers, after what was asked for."""
         status, headers, body = self._request("GET", path, {}, b"")
-        self.answers.append(f"{status} {headers}\n".encode() + body)
+        self.answers.append(f"GET {path}\n{status} {headers}\n".encode() + body)
 
     def read_plainly(self, uri: str) -> None:
         """Ask for a resource in both ways that plain HTTP has."""

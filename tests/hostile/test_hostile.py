@@ -11,7 +11,7 @@ import pytest
 from carrel import detect
 from tests.hostile import laws
 from tests.hostile.attacks import ATTACKS
-from tests.hostile.faces import FACES, run
+from tests.hostile.faces import FACES, Evidence, run
 from tests.hostile.place import CANARY, ESCAPES, MATERIAL, Place, lay_out
 from tests.hostile.repositories import REPOSITORIES
 from tests.hostile.sentinel import Sentinel
@@ -92,3 +92,20 @@ def test_the_harness_finds_nothing_where_nothing_happens(place: Place) -> None:
 
 def _complaints(place: Place, script: str) -> list[str]:
     return laws.complaints(run(place, [sys.executable, "-P", "-c", script], patience_s(4)), place)
+
+
+@pytest.mark.parametrize(
+    ("answer", "is_told"),
+    [
+        (b'GET /scopes/scope/x\n500 Server: x\n\n{"error":"Internal error"}', False),
+        (b'GET /-/read?uri=scopes%3A%2F%2Fscope%2Fx\n500 Server: x\n\n{"error":"Internal error"}', False),
+        (b'GET /alc/hub/index\n500 Server: x\n\n{"error":"Internal error"}', True),
+        (b'GET /-/read?uri=sage%3A%2F%2Fknowledge%2Fscopes%3A%2F%2F\n500 x\n\n{"error":"Internal error"}', True),
+        (b'{"id":1,"error":{"message":"Internal error","data":{"uri":"alc://hub/scopes://"}}}', True),
+        (b'{"id":1,"error":{"message":"Internal error","data":{"uri":"scopes://scope/x"}}}', True),
+    ],
+)
+def test_the_harness_takes_only_scopes_own_words_for_no_bug(place: Place, answer: bytes, is_told: bool) -> None:
+    found = laws.complaints(Evidence([answer]), place)
+
+    assert [one.partition(":")[0] for one in found] == ["nothing_is_a_bug"] * is_told

@@ -45,6 +45,7 @@ VALUES = frozenset(
 DOMAIN = frozenset(
     {
         "boundary",
+        "bounded_calls",
         "browsing",
         "catalog",
         "content",
@@ -180,7 +181,7 @@ MAY_IMPORT: Mapping[str, frozenset[str]] = {
     "transports.workers": VALUES | {"work"},
     "providers": NOTHING,
     **dict.fromkeys(PROVIDERS, FOR_A_PROVIDER),
-    "providers.guide": FOR_A_PROVIDER | {"catalog", "routing"},
+    "providers.guide": FOR_A_PROVIDER | {"boundary", "bounded_calls", "catalog", "routing"},
     "providers.mirror": FOR_A_PROVIDER | {"catalog", "nearest", "routing"},
     "providers.mounts": FOR_A_PROVIDER
     | {"boundary", "client", "listening", "peer", "transports.child", "transports.http_client"},

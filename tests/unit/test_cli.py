@@ -434,6 +434,27 @@ def test_who_trusts_a_file_that_is_passed_over_is_told_why_it_is(run: Any, proje
     assert run("trust").err.endswith(f"; {link.name} is passed over: it is a link that leads out of its folder\n")
 
 
+def test_a_folder_s_name_makes_no_line_of_its_own(run: Any, project: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    deceiving = project / "x\nTrusted as it was just read: nothing"
+    (deceiving / ".sage").mkdir(parents=True)
+    told = r"x\nTrusted as it was just read: nothing"
+
+    assert f"- {told}/.sage (memory) is not served here" in run("cat", "carrel://guide").out
+    assert f"configuration: {told}/.sage (memory)" in run("doctor").out
+
+    (deceiving / "carrel.toml").write_text("", encoding="utf-8")
+    monkeypatch.chdir(deceiving)
+    assert run("trust").out.splitlines() == [f"Trusted as it was just read: {project}/{told}/carrel.toml"]
+
+
+@pytest.mark.parametrize("text", ["?a=b", "?lines=3", "?"])
+def test_a_query_without_a_path_is_no_fault(run: Any, text: str) -> None:
+    ran = run("cat", text)
+
+    assert ran.code in (0, 1, 2)
+    assert "this is a bug" not in ran.err
+
+
 @pytest.mark.parametrize("words", [("lss",), ("cat",), ("cat", "x:", "--start", "-1"), ("ls", "--limit", "0")])
 def test_wrong_usage_exits_with_2_and_says_how(run: Any, words: tuple[str, ...]) -> None:
     ran = run(*words)

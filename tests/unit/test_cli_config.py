@@ -1,6 +1,7 @@
 """`carrel config set`, `get` and `unset`: one setting changes, and every other byte of the file stays."""
 
 import json
+import os
 import stat
 import tomllib
 from pathlib import Path
@@ -170,3 +171,24 @@ def test_a_home_gets_no_file_of_a_project(run: Any, home: Path, monkeypatch: pyt
 
     assert (ran.code, list(home.glob("*.toml"))) == (2, [])
     assert "--user" in ran.err
+
+
+def test_a_link_out_of_the_project_is_neither_read_nor_replaced(run: Any, project: Path) -> None:
+    outside = project.parent / "secrets.toml"
+    outside.write_text("key = 'secret'\n")
+    (project / "carrel.toml").symlink_to(outside)
+
+    ran = run("config", "set", "workspace.preset", "code")
+
+    assert ran.code == 2
+    assert "carrel.toml is a link that leads out of its folder" in ran.err
+    assert "secret'" not in ran.out + ran.err
+    assert (project / "carrel.toml").is_symlink()
+
+
+def test_a_fifo_in_the_place_of_the_file_holds_nobody_up(run: Any, project: Path) -> None:
+    os.mkfifo(project / "carrel.toml")
+
+    ran = run("config", "set", "workspace.preset", "code")
+
+    assert (ran.code, "carrel.toml is not a regular file" in ran.err) == (2, True)

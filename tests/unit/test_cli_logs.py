@@ -338,13 +338,48 @@ def paged(
     return shown, code, ways
 
 
-@pytest.fixture(name="pager")
-def pager_environment(environment: dict[str, str], project: Path) -> dict[str, str]:
+STAND_IN = f"""\
+#!{sys.executable}
+import os, signal, sys, termios, tty
+
+with open(sys.argv[1]) if sys.argv[1:] else sys.stdin as file:
+    lines = file.read().splitlines(keepends=True)
+keys = os.open("/dev/tty", os.O_RDWR)
+before = termios.tcgetattr(keys)
+
+def show(*_):
+    tty.setcbreak(keys)
+    os.write(keys, b"KEYS")
+
+signal.signal(signal.SIGCONT, show)
+key = b" "
+while key != b"q":
+    if key == b" ":
+        sys.stdout.write("".join(lines[:23]))
+        sys.stdout.flush()
+        del lines[:23]
+    show()
+    key = os.read(keys, 1)
+termios.tcsetattr(keys, termios.TCSANOW, before)
+"""
+"""What stands in for `less` where there is none: pages, a prompt, keys from the terminal, Ctrl-Z."""
+
+
+@pytest.fixture(name="pager", params=["less", "stand-in"])
+def pager_environment(
+    environment: dict[str, str], project: Path, tmp_path: Path, request: pytest.FixtureRequest
+) -> dict[str, str]:
     (project / "long.txt").write_text("".join(f"line {number}\n" for number in range(1_000)), encoding="utf-8")
-    return {**environment, "TERM": "xterm", "LESS": "-PKEYS", "PAGER": "less", "GIT_PAGER": "less"}
+    paged = {**environment, "TERM": "xterm", "LESS": "-PKEYS", "PAGER": "less", "GIT_PAGER": "less"}
+    if request.param == "less" and shutil.which("less") is not None:
+        return paged
+    stand_in = tmp_path / "bin/less"
+    stand_in.parent.mkdir()
+    stand_in.write_text(STAND_IN, encoding="utf-8")
+    stand_in.chmod(0o755)
+    return {**paged, "PATH": f"{stand_in.parent}:{os.environ['PATH']}"}
 
 
-@pytest.mark.skipif(shutil.which("less") is None, reason="there is no less here")
 def test_a_pager_gets_its_keys_and_leaves_the_terminal_as_it_was(
     carrel: Carrel, project: Path, pager: dict[str, str]
 ) -> None:
@@ -358,7 +393,6 @@ def test_a_pager_gets_its_keys_and_leaves_the_terminal_as_it_was(
     assert b"line 30" in carrel("tail", *listed(carrel)).stdout
 
 
-@pytest.mark.skipif(shutil.which("less") is None, reason="there is no less here")
 def test_the_pager_of_git_log_ends_when_q_is_typed(project: Path, pager: dict[str, str]) -> None:
     git = ["git", "-c", "user.name=a", "-c", "user.email=a@example.com"]
     subprocess.run([*git, "init", "-q"], cwd=project, env=pager, check=True)
@@ -370,7 +404,6 @@ def test_the_pager_of_git_log_ends_when_q_is_typed(project: Path, pager: dict[st
     assert b"line 3" in shown
 
 
-@pytest.mark.skipif(shutil.which("less") is None, reason="there is no less here")
 def test_a_pager_whose_input_is_a_pipe_gets_its_keys_too(project: Path, pager: dict[str, str]) -> None:
     script = f"cat long.txt | {' '.join(CARREL)} run -- less"
     shown, code, _ = paged(["sh", "-c", script], project, pager, b"KEYS", iter([b" ", b"q"]))
@@ -379,7 +412,6 @@ def test_a_pager_whose_input_is_a_pipe_gets_its_keys_too(project: Path, pager: d
     assert b"line 30" in shown
 
 
-@pytest.mark.skipif(shutil.which("less") is None, reason="there is no less here")
 def test_a_pager_is_stopped_and_goes_on(project: Path, pager: dict[str, str]) -> None:
     """A shell with job control: Ctrl-Z stops pager and `carrel run` together, `fg` brings both back."""
     script = f"set -m; {' '.join(CARREL)} run -- less long.txt; echo stopped; fg >/dev/null; echo code $?"

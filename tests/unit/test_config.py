@@ -560,6 +560,38 @@ def test_a_home_under_version_control_does_not_become_the_root_of_what_is_in_it(
     assert (loaded.root, loaded.place.is_too_much) == (str(home / "notes"), False)
 
 
+# Bounds
+
+
+@pytest.mark.parametrize(
+    "bound",
+    [
+        "alc.max_file_bytes",
+        "alc.max_page_bytes",
+        "logs.max_bytes",
+        "logs.max_entries",
+        "logs.max_logs",
+        "sage.max_file_bytes",
+        "scopes.max_children_listed",
+        "scopes.max_nodes_ceiling",
+        "server.max_message_mb",
+    ],
+)
+def test_a_project_raises_no_bound_before_it_is_trusted(project: Path, home: Path, bound: str) -> None:
+    section, _, key = bound.partition(".")
+    default = config.schema(section, "")[key].default
+    assert isinstance(default, int | float)
+    higher = int(default) * 2
+    write(project / "carrel.toml", f"[{section}]\n{key} = {higher}\n")
+    untrusted = load(project, home)
+
+    assert key not in untrusted.values(section)
+    assert f"[{section}] {key} in carrel.toml is not in effect: it raises a bound" in untrusted.notes[0]
+
+    write(project / "carrel.toml", f"[{section}]\n{key} = {int(default) // 2}\n")
+    assert load(project, home).values(section)[key] == int(default) // 2
+
+
 # Where a mistake was made
 
 

@@ -184,3 +184,9 @@ def test_every_handle_is_given_back(project: Project, tmp_path: Path) -> None:
         sage(project).open("failures")
 
     assert handles(tmp_path) == []
+
+
+def test_a_denied_folder_is_not_made(project: Project, tmp_path: Path) -> None:
+    with pytest.raises(Forbidden):
+        DataFolder(project, ".aws/data", is_named=False).make()
+    assert not (tmp_path / "project" / ".aws").exists()

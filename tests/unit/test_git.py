@@ -4,6 +4,7 @@ import os
 import random
 import struct
 import subprocess
+import tracemalloc
 import zlib
 from collections.abc import Callable
 from hashlib import sha1
@@ -14,6 +15,7 @@ import pytest
 
 from carrel.git import Git
 from carrel.git import objects as git_objects
+from carrel.sandbox import Root
 from tests.owners import give_away
 from tests.sage_folder import git, put
 
@@ -616,3 +618,54 @@ def test_no_handle_is_left_open_whatever_is_found(project: Path, tmp_path: Path)
         reader.changed_since(first, ["a"])
         reader.changed_since("b" * 40, ["a"])
     assert len(list(Path("/proc/self/fd").iterdir())) == before
+
+
+def test_refs_without_end_are_not_held_in_memory_several_times(project: Path) -> None:
+    commit(project, "a", "1\n")
+    wanted = git(project, "rev-parse", "HEAD")
+    git(project, "pack-refs", "--all")
+    packed = project / ".git/packed-refs"
+    packed.write_bytes("# 🪤".encode() + b"x" * 30_000_000 + b"\n" + packed.read_bytes())
+
+    tracemalloc.start()
+    try:
+        assert ask(project).head() == wanted
+        assert tracemalloc.get_traced_memory()[1] < 80_000_000
+    finally:
+        tracemalloc.stop()
+
+
+def test_deltas_are_applied_only_as_long_as_there_is_time(project: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    base, made, size = "a" * 40, "b" * 40, 100
+    delta = bytes([size, size, 0x90, size])
+    put_pack(
+        project,
+        [
+            (made, entry(7, len(delta), bytes.fromhex(base) + zlib.compress(delta))),
+            (base, entry(1, size, zlib.compress(b"x" * size))),
+        ],
+    )
+    checks: list[None] = []
+    monkeypatch.setattr(git_objects.Deadline, "check", lambda _: checks.append(None))
+    with Root(project / ".git") as shared:
+        objects = git_objects.Objects(shared, git_objects.Deadline(1))
+        objects.read(base.encode())
+        before = len(checks)
+        assert objects.read(made.encode()) == (git_objects.COMMIT, b"x" * size)
+        objects.close()
+    assert len(checks) - before == 3  # the question, one part of the delta, and its application
+
+
+def test_an_index_with_names_that_grow_tells_nothing(project: Path) -> None:
+    commit(project, "a", "1\n")
+    entries = [b"\0" + b"a/" * 3_000, *(b"\0a" for _ in range(2_000))]
+    data = b"DIRC" + (4).to_bytes(4, "big") + len(entries).to_bytes(4, "big")
+    data += b"".join(bytes(40) + bytes(20) + b"\x0f\xff" + name + b"\0" for name in entries)
+    (project / ".git/index").write_bytes(data + sha1(data).digest())
+
+    tracemalloc.start()
+    try:
+        assert is_dirty(project) is None
+        assert tracemalloc.get_traced_memory()[1] < 8_000_000
+    finally:
+        tracemalloc.stop()

@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 
 from carrel.errors import NotFound
-from carrel.providers.logs import spool
+from carrel.providers.logs import shelf, spool
 from tests.logging_project import logs, meta, text, writer
 from tests.owners import give_away
 
@@ -309,3 +309,22 @@ def test_a_line_that_was_shown_unfinished_before_a_flood_is_one_line(tmp_path: P
     log.end(0)
 
     assert meta(logs(tmp_path, max_entries=50), log.uri)["cursor"] == 5_001
+
+
+def test_only_the_newest_of_very_many_logs_are_read(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(shelf, "MAX_SPOOLED", 3)
+    for number in range(10):
+        writer(tmp_path).end(0)
+        made, numbered = _names(tmp_path, number)
+        made.rename(numbered)
+    provider = logs(tmp_path)
+
+    assert [entry.name for entry in provider.entries()] == ["run/web_7", "run/web_8", "run/web_9"]
+    assert text(provider, "logs://run/web_0") == ""  # one that is asked for is read all the same
+
+
+def _names(root: Path, number: int) -> tuple[Path, Path]:
+    """Return the path of the log that was just made, and one with a number of its own."""
+    folder = root / ".carrel/logs/run"
+    made = next(path for path in folder.iterdir() if len(path.name) > 20)
+    return made, folder / f"web_{number}.jsonl"

@@ -158,6 +158,34 @@ def test_the_last_part_says_that_it_is_the_end(tmp_path: Path) -> None:
     assert block == "[lines 4-5 of 5, bytes 15-25 of 25; the end]\nline\nline\n"
 
 
+@pytest.mark.parametrize("encoding", ["utf-8", "utf-16"])
+@pytest.mark.parametrize("most", [10_000, 20_000])
+def test_a_cut_of_lines_names_the_lines_it_really_gives_however_large_the_file(
+    tmp_path: Path, encoding: str, most: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("carrel.lines.MAX_COUNTED", 1_000)  # as for a text of more than 16 MiB
+    (tmp_path / "a.txt").write_text("".join(f"line {number:06}\n" for number in range(1, 5_001)), encoding=encoding)
+    catalog = Catalog([workspace(tmp_path)])
+
+    [part] = catalog.read_part("workspace:///a.txt", None, Part(most, "7-4000")).items
+    assert isinstance(part, Text)
+    given = part.text.splitlines()
+    note, text = shown(read(workspace(tmp_path), "a.txt", lines="7-4000")[1])
+
+    assert (given[0], len(given) < 3_000) == ("line 000007", True)
+    assert (part.meta or {})["dev.carrel/lines"] == f"7-{int(given[-1][5:])}"
+    assert note.startswith(f"[lines 7-{int(text.splitlines()[-1][5:])}, bytes ")
+
+
+def test_a_cut_within_a_line_of_a_large_file_names_that_line(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("carrel.lines.MAX_COUNTED", 1_000)
+    (tmp_path / "a.txt").write_text("short\n" + "x" * 50_000 + "\nend\n", encoding="utf-8")
+
+    [part] = Catalog([workspace(tmp_path)]).read_part("workspace:///a.txt", None, Part(900, "2-3")).items
+
+    assert (part.meta or {})["dev.carrel/lines"] == "2-2"
+
+
 @pytest.mark.parametrize(
     ("lines", "following"),
     [("2-3", "?lines=4-5"), ("2-30000", "?start=20005&length=20000"), ("2-", "?start=20005&length=20000")],

@@ -7,6 +7,8 @@ import pytest
 
 from carrel.provider import Project
 from carrel.providers.sage import Sage, code
+from carrel.providers.sage.folders import Folders
+from carrel.providers.sage.writing import WriteFailed, Writer
 from tests.owners import give_away
 from tests.sage_folder import open_sage, put, read
 
@@ -146,3 +148,14 @@ def test_a_fifo_in_any_place_holds_nobody_up(tmp_path: Path, place: str) -> None
         read(sage, uri)
     sage.called.call("sage_recall_knowledge", {"query": "text"})
     sage.called.call("sage_search_checkpoints", {"query": "text"})
+
+
+@pytest.mark.parametrize("place", [".git", ".git/hooks", ".ssh", "keys.private"])
+def test_nothing_is_written_to_a_denied_folder_that_a_project_names(tmp_path: Path, place: str) -> None:
+    (tmp_path / place).mkdir(parents=True)
+    project = Project(str(tmp_path), {}, deny=("*.private",))
+    writer = Writer(project, Folders(project, place).data)
+
+    with pytest.raises(WriteFailed, match="its name is on the deny-list"):
+        writer.make("system")
+    assert not [*(tmp_path / place).iterdir()]

@@ -693,6 +693,20 @@ def test_a_root_below_is_the_folder_that_was_checked(guarded: Root, folder: Path
         assert content(inner.open(("main.dart",))) == b"void main() {}\n"
 
 
+def test_a_root_below_that_was_deleted_is_not_looked_for_by_its_path(guarded: Root, folder: Path) -> None:
+    (folder / "a" / "data").mkdir(parents=True)
+    outside = folder.parent / "elsewhere"
+    (outside / "data").mkdir(parents=True)
+    (outside / "data" / "notes.txt").write_bytes(b"not below")
+    with guarded.below(("a", "data")) as inner:
+        shutil.rmtree(folder / "a")
+        (folder / "a").symlink_to(outside)
+        with pytest.raises(Missing):
+            inner.open(("notes.txt",))
+        with inner.open(()) as opened:
+            assert opened.scan() == []
+
+
 def test_a_file_is_no_root(guarded: Root) -> None:
     with pytest.raises(Missing):
         guarded.below(("lib", "main.dart"))

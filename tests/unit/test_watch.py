@@ -8,7 +8,7 @@ from time import monotonic
 import pytest
 
 from carrel.catalog import Catalog
-from carrel.errors import BadArgument, NotFound
+from carrel.errors import BadArgument, NotFound, ProviderError
 from carrel.permissions import Access, ActingAs
 from carrel.provider import Changes
 from carrel.watch import LIST, UNCHANGED_LIST, Subscription, Watcher
@@ -560,7 +560,7 @@ def test_a_subscription_whose_list_cannot_be_surveyed_leaves_nothing_behind() ->
 
     shelf = Unknown("a", {"1": "one"})
     watcher = watcher_of(shelf)
-    with pytest.raises(OSError, match="nobody knows"):
+    with pytest.raises(ProviderError, match="Internal error"):
         watcher.subscribe(Ear(), ["a:///1"], list_changes=True)
 
     assert not watcher._subscriptions

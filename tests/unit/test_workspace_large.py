@@ -15,7 +15,8 @@ from carrel.cancellation import Cancellable, Cancelled
 from carrel.errors import TooLarge
 from carrel.hurry import Hurrying, TakesAWhile
 from carrel.model import Range
-from carrel.providers.workspace import kinds, listing, reading
+from carrel.providers.workspace import documents, kinds, listing, reading
+from carrel.sandbox import Opened
 from carrel.work import Work
 from tests.waiting import PATIENCE_S
 from tests.workspaces import Served, fill
@@ -103,8 +104,6 @@ def test_holes_of_a_sparse_file_are_passed_unread(
     mark = b"\xff\xfe" if encoding == "utf-16le" else b""
     head = mark + ("text\n" * 20_000).encode(encoding)
     make_sparse(tmp_path / "big.txt", head, terabyte, "\nlast\n".encode(encoding))
-    if (tmp_path / "big.txt").stat().st_blocks * 512 > MEGABYTE:
-        pytest.skip("this file system has no holes")
     lengths = counted_reads(monkeypatch)
 
     assert served.text(f"{BIG}?lines=20002") == "last\n"
@@ -241,3 +240,63 @@ def read(source, start, length):
 reading.FileSource.read = read
 stdio.serve(Server(Catalog([Workspace(Project({root!r}, {{}}))])))
 """
+
+
+# The bounded list: its documents, then the tree, shallow first
+
+
+def count_opened(monkeypatch: pytest.MonkeyPatch) -> list[int]:
+    """Count the folders that a list opens."""
+    opened = [0]
+    really = listing.Listing._open
+
+    def counting(self: listing.Listing, folder: tuple[str, ...]) -> Opened | None:
+        opened[0] += 1
+        return really(self, folder)
+
+    monkeypatch.setattr(listing.Listing, "_open", counting)
+    return opened
+
+
+@pytest.mark.parametrize("inside", ["", "x.bin"])
+def test_a_tree_of_many_folders_is_walked_shallow_first_where_nobody_waits(
+    tmp_path: Path, inside: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    fill(tmp_path, {f"{number:04}/{inside}": b"\0" for number in range(1_500)})
+    opened = count_opened(monkeypatch)
+    with Served(tmp_path) as served:
+        with Hurrying(), pytest.raises(TakesAWhile):
+            served.catalog.chosen()
+
+        assert opened[0] < 500
+        assert [entry.uri for entry in served.catalog.chosen().entries] == []
+
+
+@pytest.mark.parametrize("walk", ["shallow_first", "files", "count"])
+def test_a_walk_through_many_empty_folders_stops_when_it_is_cancelled(
+    tmp_path: Path, walk: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    fill(tmp_path, {f"{number:04}/": "" for number in range(1_500)})
+    opened = count_opened(monkeypatch)
+    with Served(tmp_path) as served:
+        walks = getattr(served.workspace._listings[""], walk)
+        with pytest.raises(Cancelled), Cancellable(lambda: opened[0] > 20):
+            list(walks() if walk != "count" else [walks()])
+
+    assert opened[0] < 500
+
+
+def test_documents_are_looked_for_among_many_names_where_nobody_waits(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(listing, "LARGE_FOLDER_BYTES", 1 << 60)
+    fill(tmp_path, {f"{number:04}.bin": b"\0" for number in range(2_500)} | {"README.md": "x"})
+    with Served(tmp_path) as served:
+        found = served.workspace._listings[""]
+        with Hurrying(), pytest.raises(TakesAWhile):
+            documents.find(found)
+        given_up = Cancellable(lambda: True)
+        with pytest.raises(Cancelled), given_up:
+            documents.find(found)
+
+        assert [entry.segments for entry in documents.find(found)] == [("README.md",)]

@@ -2,15 +2,20 @@
 
 import contextlib
 import os
+import queue
 import random
 import subprocess
+import tracemalloc
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
 
 from carrel.hurry import Hurrying, TakesAWhile
-from carrel.providers.workspace import tracked
+from carrel.providers.workspace import tracked, watching
 from carrel.providers.workspace.tracked import Hidden, Unreadable, read_hidden
+from carrel.watch import LIST
+from tests.waiting import PATIENCE_S, until
 from tests.workspaces import Served, fill
 
 FILES = {
@@ -90,6 +95,34 @@ def test_a_file_is_served_a_second_after_it_was_added(tmp_path: Path, monkeypatc
     assert removed == sorted([".notes.md", *(one for one in SHOWN if not one.startswith(".github"))])
 
 
+@pytest.mark.parametrize("way", [watching._follow_folders, watching._follow_tree])
+def test_hidden_files_that_git_tracks_from_now_on_and_no_longer_are_told(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, way: Callable[..., None]
+) -> None:
+    monkeypatch.setattr(watching, "_follow_folders", way)
+    root = commit(tmp_path / "root")
+    heard: queue.SimpleQueue[str] = queue.SimpleQueue()
+    with Served(root, preset="code", list_changed_s=0.0) as served:
+        subscription = served.server.watcher.subscribe(heard.put, ["workspace:///readme.md"], list_changes=True)
+        subscription.start()
+        fill(root, {"readme.md": "now events come"})
+        until(lambda: heard.get(timeout=PATIENCE_S) == "workspace:///readme.md")
+        git(root, "add", ".notes.md")
+        until(lambda: heard.get(timeout=PATIENCE_S) == LIST)
+        added = served.uris()
+        fill(root, {".notes.md": "changed"})
+        git(root, "add", ".notes.md")  # the index is another one, the tracked names are the same
+        fill(root, {"readme.md": "the last change"})
+        told = list(iter(lambda: heard.get(timeout=PATIENCE_S), "workspace:///readme.md"))
+        git(root, "rm", "-q", "--cached", ".notes.md")
+        until(lambda: heard.get(timeout=PATIENCE_S) == LIST)
+        subscription.close()
+        served.server.watcher.close()
+
+        assert (added, served.uris()) == (sorted([*SHOWN, ".notes.md"]), SHOWN)
+        assert LIST not in told
+
+
 def test_a_linked_work_tree_and_a_folder_of_a_repository_have_the_index_of_theirs(tmp_path: Path) -> None:
     main = commit(tmp_path / "main")
     git(main, "commit", "-qm", "x")
@@ -147,3 +180,30 @@ def test_the_names_that_are_remembered_are_bounded(tmp_path: Path, monkeypatch: 
     monkeypatch.setattr(tracked, "MAX_NAMES", 2)
     with pytest.raises(Unreadable):
         read_hidden((root / ".git/index").read_bytes(), 20)
+
+
+def index(*entries: bytes, version: int = 2) -> bytes:
+    """Return an index whose names are these; of version 4, each is given with what it drops of the one before."""
+    data = b"DIRC" + version.to_bytes(4, "big") + len(entries).to_bytes(4, "big")
+    for name in entries:
+        entry = bytes(60) + min(len(name), 0xFFF).to_bytes(2, "big") + name
+        data += entry + b"\0" * (1 if version == 4 else 8 - len(entry) % 8)
+    return data + bytes(20)
+
+
+@pytest.mark.parametrize(
+    "data",
+    [
+        pytest.param(index(b".a/" + b"a/" * 5_000 + b"x"), id="a name without end"),
+        pytest.param(index(*(b".%d/" % n + b"a/" * 2_000 + b"x" for n in range(20))), id="many deep names"),
+        pytest.param(index(b"\0." + b"a" * 4_000, *(b"\0a" for _ in range(200)), version=4), id="names that grow"),
+    ],
+)
+def test_an_index_costs_no_more_memory_than_honest_ones_do(data: bytes) -> None:
+    tracemalloc.start()
+    try:
+        with pytest.raises(Unreadable):
+            read_hidden(data, 20)
+        assert tracemalloc.get_traced_memory()[1] < 16 << 20
+    finally:
+        tracemalloc.stop()

@@ -99,7 +99,9 @@ def _as_files(choices: Choices, client: Client, path: str) -> list[str]:
     if choices.server is None:
         bare, query = split_query(path)
         slash = "/" if bare.endswith("/") else ""
-        paths.insert(0, os.path.relpath(bare, choices.config().root) + slash + (f"?{query}" if query else ""))
+        paths.insert(
+            0, os.path.relpath(bare or os.curdir, choices.config().root) + slash + (f"?{query}" if query else "")
+        )
         paths = [one for one in paths if not os.path.normpath(one).startswith(("..", "/"))]
         if not paths:
             raise BadArgument(f"{echo(path)} lies outside the project")

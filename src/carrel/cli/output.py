@@ -118,10 +118,10 @@ def print_lines(*lines: str) -> None:
 
 
 def escape(text: str) -> str:
-    """Make a text safe to stand in a marked line."""
+    """Make a text safe to stand in a marked line, of which it makes no second one."""
     from rich.markup import escape as escape_markup  # only with marked lines
 
-    return escape_markup(text)
+    return escape_markup(printable_line(text))
 
 
 def describe(entry: Resource) -> Row:
@@ -144,4 +144,4 @@ def human_size(size: int) -> str:
 
 
 def _unmarked(cell: str) -> str:
-    return escape(printable_line(cell))
+    return escape(cell)

@@ -1,6 +1,7 @@
 """`config set`, `config get` and `config unset`: change one setting in a file, and leave all else in it as it is."""
 
 import os
+import stat
 import tomllib
 from collections.abc import Callable
 from contextlib import suppress
@@ -109,7 +110,18 @@ def _place(choices: Choices, *, is_users: bool) -> tuple[str, tuple[str, ...]]:
         return os.path.realpath(place.file.path), _OWN_SECTION if is_shared else ()
     if place.is_too_much:
         raise ConfigError("this is a whole home, not a project; use --user for settings of your own, or name --project")
-    return os.path.join(place.root, FILE_NAME), ()
+    path = os.path.join(place.root, FILE_NAME)
+    if os.path.lexists(path):  # and yet it is not the project's file
+        raise ConfigError(_why_not(path, place.passed_over))
+    return path, ()
+
+
+def _why_not(path: str, passed_over: tuple[str, ...]) -> str:
+    """Return why what has the name of the project's file is not changed."""
+    is_regular = stat.S_ISREG(os.lstat(path).st_mode) or os.path.islink(path)
+    told = next((note for note in passed_over if note.startswith(f"{FILE_NAME} ")), "")
+    why = told.replace(" is passed over: it ", " ") if is_regular and told else f"{FILE_NAME} is not a regular file"
+    return f"{why}; move it away, or use --user for settings of your own"
 
 
 def _read(path: str) -> str:

@@ -143,6 +143,7 @@ class Objects:
             deltas.append(data)
             at = at - base if isinstance(base, int) else self._find_in(pack, base)
         for delta in reversed(deltas):
+            self.deadline.check()
             data = _applied(data, delta)
         return kind, data
 

@@ -38,8 +38,9 @@ def _read_ref(folder: GitFolder, name: str) -> str:
 
 
 def _read_packed(folder: GitFolder, name: str) -> str:
-    packed = f"\n{read_text(folder.shared, ('packed-refs',), _MAX_PACKED)}"
-    found = re.search(rf"\n({_NAME.pattern}) {re.escape(name)}\n", packed)
+    line = re.compile(rf"^({_NAME.pattern}) {re.escape(name)}$".encode(errors="surrogateescape"), re.MULTILINE)
+    with folder.shared.open(("packed-refs",)) as opened:
+        found = None if opened.is_folder else line.search(opened.read(0, _MAX_PACKED))
     if found is None:
         raise Unknown("no such ref")
-    return found[1]
+    return found[1].decode()

@@ -66,6 +66,8 @@ class Index:
         for number, entry in enumerate(read_index(stream, SHA1 if name_bytes == SHA1.oid_length else SHA256)):
             if number % 1024 == 0:
                 deadline.check()
+            if len(entry.name) > MAX_PATH or entry.name.count(b"/") > MAX_DEPTH:
+                raise Unknown("a name that is too long, or too deep")
             self.has_conflict |= bool(entry.flags & _STAGE)
             self.files[os.fsdecode(entry.name)] = entry
         extensions = dict(_extensions(stream))

@@ -6,15 +6,19 @@ carrel://health    JSON: what works, and what does not and why
 """
 
 import json
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import suppress
+from functools import partial
 from itertools import islice
-from typing import Any, Final
+from typing import Final, TypeVar
 
+from carrel.boundary import attempt
+from carrel.bounded_calls import BoundedCalls
 from carrel.catalog import Catalog
 from carrel.errors import CarrelError
 from carrel.hurry import take_a_while
 from carrel.model import Annotations, Resource, Text
+from carrel.printable import printable_line
 from carrel.provider import Omitting, Reporting, Route
 from carrel.routing import Mounted
 from carrel.server_paths import without_paths_within, without_server_paths
@@ -22,11 +26,18 @@ from carrel.value import replace
 
 COUNT_AT_MOST: Final = 10_000
 """How far the entries of a provider are counted: a longer walk would hold up who reads the guide."""
+ANSWER_S: Final = 1.0
+"""How long the guide waits for what a provider says of itself; a long list is counted as far as that goes."""
 EXAMPLES: Final = 3
 INSTRUCTIONS: Final = (
     "This server has the project's own knowledge as read-only resources. "
     "Read carrel://guide first: what is here, how the URIs look, how to read parts."
 )
+
+_LATE: Final = "does not answer"
+_FAILED: Final = "cannot tell how it is; the server's log says why"
+_LIST: Final = "the list"
+_Told = TypeVar("_Told")
 
 _READING_PARTS: Final = """\
 ## How to read
@@ -50,6 +61,13 @@ _LEFT_OUT: Final = """\
 {lines}
 Everything can be read all the same. To find it, read a folder (`workspace:///src/`), fill in a template, complete \
 its variable, or call the tool `list_resources` with a `prefix`; for people: `carrel ls PREFIX`.
+"""
+
+_LIST_LATE: Final = """\
+## What the list leaves out
+
+That is not known now: a provider does not answer. Folders, templates and the tool `list_resources` with a `prefix` \
+reach what the others have.
 """
 
 
@@ -78,6 +96,7 @@ class Guide:
         self._elsewhere = elsewhere
         self._title = title
         self._notes = tuple(notes)
+        self._calls = BoundedCalls(ANSWER_S)
 
     def routes(self) -> Sequence[Route]:
         return (
@@ -110,21 +129,30 @@ class Guide:
         return INSTRUCTIONS
 
     def read_guide(self) -> Text:
-        parts = [f"# The desk of {self._title}\n", f"{_overview(self._others())}\n"]
-        parts += [self._section(mounted) for mounted in self._others()]
+        take_a_while()
+        others = self._others()
+        sections = self._ask(others, self._section)
+        health = self._health()
+        omitted = self._omitted()
+        parts = [f"# The desk of {self._title}\n", f"{_overview(others)}\n"]
+        parts += [sections.get(mounted.provider.name) or _heading(mounted) for mounted in others]
         parts += self._not_listed()
         parts.append(_READING_PARTS)
         elsewhere = [without_server_paths(note, self._root) for note in self._elsewhere()]
-        problems = [*self._problems(), *self._omitted(), *elsewhere]
-        if problems:
+        late = [f"{name}: {_LATE}" for name in self._late_among(others, sections)]
+        told = [*self._problems(health), *late, *omitted, *elsewhere]
+        if told:  # they name a stranger's files, and stay on their lines
+            problems = dict.fromkeys(map(printable_line, told))
             parts.append("## Not served\n\n" + "".join(f"- {problem}\n" for problem in problems))
         return Text("\n".join(parts))
 
     def read_catalog(self) -> Text:
         take_a_while()
+        others = self._others()
+        counts = self._counts(others)
         providers = []
-        for mounted in self._others():
-            count, is_more = self._count(mounted)
+        for mounted in others:
+            count, is_more = counts[mounted.provider.name]
             providers.append(
                 {
                     "name": mounted.provider.name,
@@ -141,59 +169,89 @@ class Guide:
         return Text(_json({"title": self._title, "providers": providers}))
 
     def read_health(self) -> Text:
-        problems = self._problems()
+        take_a_while()
+        health = self._health()
+        problems = self._problems(health)
         providers = [
-            {"name": mounted.provider.name, **{name: self._told(value) for name, value in _health(mounted).items()}}
-            for mounted in self._catalog.visible()
+            {"name": name, **{key: without_paths_within(value, self._root) for key, value in told.items()}}
+            for name, told in health.items()
         ]
         status = "problems" if problems else "ok"
         return Text(_json({"status": status, "problems": problems, "providers": providers}))
 
+    # Asking providers: each aside, for a bounded time
+
+    def _ask(self, providers: Sequence[Mounted], ask: Callable[[Mounted], _Told]) -> dict[str, _Told | None]:
+        """Return what providers answer in time, by name; None for one that breaks."""
+        return self._calls.ask({one.provider.name: partial(_unless_broken, ask, one) for one in providers})
+
+    def _late_among(self, providers: Sequence[Mounted], answered: Mapping[str, object]) -> list[str]:
+        return [one.provider.name for one in providers if one.provider.name not in answered]
+
+    def _health(self) -> dict[str, Mapping[str, object]]:
+        """Return what every provider reports of its health, by name."""
+        visible = self._catalog.visible()
+        reporting = [one for one in visible if isinstance(one.provider, Reporting)]
+        answered = self._ask(reporting, _health)
+        health: dict[str, Mapping[str, object]] = {one.provider.name: {} for one in visible}
+        for name in (one.provider.name for one in reporting):
+            told = answered.get(name)
+            if told is not None:
+                health[name] = told
+            else:
+                state, why = ("unknown", _FAILED) if name in answered else ("late", _LATE)
+                health[name] = {"state": state, "problems": [why]}
+        return health
+
+    def _omitted(self) -> list[str]:
+        """Return what providers leave out by a rule, a sentence each."""
+        omitting = [one for one in self._catalog.visible() if isinstance(one.provider, Omitting)]
+        answered = self._ask(omitting, _left_out)
+        told = [f"{name}: {sentence}" for name, sentences in answered.items() for sentence in sentences or ()]
+        return [*told, *(f"{name}: {_LATE}" for name in self._late_among(omitting, answered))]
+
     def _not_listed(self) -> list[str]:
         """Say how many entries the list leaves out, and how to reach them."""
-        chosen = self._catalog.chosen()
+        chosen = self._calls.ask({_LIST: self._catalog.chosen}).get(_LIST)
+        if chosen is None:
+            return [_LIST_LATE]
         if chosen.is_whole:
             return []
-        take_a_while()
         lines = []
-        for mounted in self._others():
+        others = self._others()
+        counts = self._counts(others)
+        for mounted in others:
             schemes = tuple(f"{scheme}:" for scheme in mounted.provider.schemes)
             listed = sum(1 for entry in chosen.entries if entry.uri.startswith(schemes))
-            count, is_more = self._count(mounted)
-            if count > listed:
+            count, is_more = counts[mounted.provider.name]
+            if count > listed or is_more:
                 total = f"more than {count:,}" if is_more else f"{count:,}"
                 lines.append(f"- `{mounted.provider.schemes[0]}://`: {listed:,} of {total} are listed\n")
         return [_LEFT_OUT.format(bound=f"{self._catalog.max_listed:,}", lines="".join(lines))]
+
+    def _counts(self, providers: Sequence[Mounted]) -> dict[str, tuple[int, bool]]:
+        """Count the entries of each provider, as far as that takes little time; say whether there are more."""
+        tallies = {one.provider.name: _Tally(one) for one in providers}
+        self._calls.ask({name: tally.count for name, tally in tallies.items()})
+        return {name: (min(tally.counted, COUNT_AT_MOST), tally.is_more) for name, tally in tallies.items()}
 
     def _others(self) -> list[Mounted]:
         others = (mounted for mounted in self._catalog.visible() if mounted.provider.name != self.name)
         return [mounted for mounted in others if mounted.provider.schemes and (mounted.routes or mounted.claims)]
 
-    def _problems(self) -> list[str]:
+    def _problems(self, health: Mapping[str, Mapping[str, object]]) -> list[str]:
         problems = [*self._notes, *(str(clash) for clash in self._catalog.clashes())]
-        for mounted in self._catalog.visible():
-            found = _health(mounted).get("problems")
+        for name, told in health.items():
+            found = told.get("problems")
             problems += [
-                f"{mounted.provider.name}: {problem}"
-                for problem in found or ()
+                f"{name}: {problem}"
+                for problem in (found if isinstance(found, Sequence) else ())
                 if isinstance(problem, str) and problem not in self._notes
             ]
         return [without_server_paths(problem, self._root) for problem in problems]
 
-    def _told(self, value: object) -> object:
-        return without_paths_within(value, self._root)
-
-    def _omitted(self) -> list[str]:
-        """Return what providers leave out by a rule, a sentence each."""
-        return [
-            f"{mounted.provider.name}: {told}"
-            for mounted in self._catalog.visible()
-            if isinstance(mounted.provider, Omitting)
-            for told in mounted.provider.left_out()
-        ]
-
     def _section(self, mounted: Mounted) -> str:
-        lines = [f"## `{mounted.provider.schemes[0]}://` {mounted.summary}".rstrip(), ""]
+        lines = [_heading(mounted)]
         for template in mounted.templates():
             told = template.description or template.title or template.name
             lines.append(f"- `{template.uri_template}`: {told}")
@@ -211,13 +269,21 @@ class Guide:
                 found += islice(share.entries(), limit - len(found))
         return found
 
-    def _count(self, mounted: Mounted) -> tuple[int, bool]:
-        """Count a provider's entries, as far as that takes little time; say whether there are more."""
-        count = 0
+
+class _Tally:
+    """A count of one provider's entries; it can be read while it goes on."""
+
+    def __init__(self, mounted: Mounted) -> None:
+        self._mounted = mounted
+        self.counted = 0
+        self.is_more = True
+
+    def count(self) -> None:
+        """Count a few more entries than are told; a list that breaks has no more."""
         with suppress(CarrelError):
-            for _ in islice(mounted.listed(), COUNT_AT_MOST + 1):
-                count += 1
-        return min(count, COUNT_AT_MOST), count > COUNT_AT_MOST
+            for _ in islice(self._mounted.listed(), COUNT_AT_MOST + 1):
+                self.counted += 1
+        self.is_more = self.counted > COUNT_AT_MOST
 
 
 def _entry(name: str, title: str, description: str, mime_type: str, priority: float) -> Resource:
@@ -238,8 +304,23 @@ def _bullet(entry: Resource) -> str:
     return f"- `{entry.uri}`: {told}" if told else f"- `{entry.uri}`"
 
 
-def _health(mounted: Mounted) -> dict[str, Any]:
+def _heading(mounted: Mounted) -> str:
+    return f"## `{mounted.provider.schemes[0]}://` {mounted.summary}".rstrip() + "\n"
+
+
+def _health(mounted: Mounted) -> Mapping[str, object]:
     return dict(mounted.provider.health()) if isinstance(mounted.provider, Reporting) else {}
+
+
+def _left_out(mounted: Mounted) -> Sequence[str]:
+    return tuple(mounted.provider.left_out()) if isinstance(mounted.provider, Omitting) else ()
+
+
+def _unless_broken(ask: Callable[[Mounted], _Told], mounted: Mounted) -> _Told | None:
+    try:
+        return attempt(f"asking {mounted.provider.name}", ask, mounted)
+    except CarrelError:
+        return None
 
 
 def _json(value: object) -> str:

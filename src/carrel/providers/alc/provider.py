@@ -20,7 +20,7 @@ from typing import Final, Literal
 from carrel.errors import ConfigError, NotFound
 from carrel.limits import MAX_COMPLETIONS
 from carrel.model import Completion, Meta, Reading, Resource
-from carrel.provider import Place, Places, Project, Rank, Route, Share
+from carrel.provider import Ceiling, Place, Places, Project, Rank, Route, Share
 from carrel.providers.alc import uris
 from carrel.providers.alc.layout import Layout
 from carrel.providers.alc.listing import TOLD, Listing, stub_key
@@ -59,8 +59,8 @@ class Alc:
         list_items: bool = True,
         enabled: Literal["auto"] | bool = "auto",
         poll_seconds: float = 2,
-        max_file_bytes: int = 67_108_864,
-        max_page_bytes: int = 16_777_216,
+        max_file_bytes: Ceiling = Ceiling(67_108_864),
+        max_page_bytes: Ceiling = Ceiling(16_777_216),
     ) -> None:
         """Make it; `enabled` was for whoever decides whether to."""
         del enabled

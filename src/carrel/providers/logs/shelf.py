@@ -17,6 +17,8 @@ from carrel.value import replace
 
 READ_BACK: Final = 8
 """Logs on disk that are kept as they were read, so that a reader who polls is served from what was added."""
+MAX_SPOOLED: Final = 256
+"""Logs on disk of one kind that are listed, the newest: a stranger's folder may hold any number of files."""
 POLL_S: Final = 0.2
 _TRIES: Final = 3
 
@@ -127,7 +129,7 @@ class Shelf:
         except OSError:
             return []
         bare = (name.removesuffix(spool.SUFFIX) for name in names if name.endswith(spool.SUFFIX))
-        return [name for name in bare if ID.fullmatch(name)]
+        return sorted((name for name in bare if ID.fullmatch(name)), key=_started)[-MAX_SPOOLED:]
 
     def _read(self, kind: Kind, name: str) -> spool.Reading | None:
         """Read a log on disk as far as it goes now; a file that was replaced meanwhile is read again."""
@@ -187,3 +189,9 @@ class Shelf:
     def _states(self) -> States:
         """Give a token for each log on disk that changes when it does."""
         return {(kind, name): spool.token(self._root, kind, name) for kind in KINDS for name in self._names(kind)}
+
+
+def _started(name: str) -> tuple[int, str]:
+    """Return when a log began, in microseconds, by its id; 0 where that does not say."""
+    number = name.rpartition("_")[2]
+    return (int(number[:18]) if number.isascii() and number.isdigit() else 0), name

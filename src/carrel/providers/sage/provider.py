@@ -57,7 +57,7 @@ class Sage:
         inject: Injection = True,
         inject_tokens: Ceiling = Ceiling(400),
         inject_failures: int = 3,
-        max_file_bytes: int = 1_048_576,
+        max_file_bytes: Ceiling = Ceiling(1_048_576),
         search: Literal["auto", "bm25"] = "auto",
     ) -> None:
         for key, value in (("inject_tokens", inject_tokens), ("inject_failures", inject_failures)):

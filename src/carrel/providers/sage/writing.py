@@ -14,7 +14,7 @@ from typing import Final
 from carrel.data_folder import DataFolder
 from carrel.private import FILE_MODE, FOLDER_MODE
 from carrel.provider import Project
-from carrel.providers.sage.folders import REFUSED
+from carrel.providers.sage.folders import DENIED, REFUSED
 from carrel.sandbox import belongs_here
 
 MAX_TRIES: Final = 10_000
@@ -59,6 +59,7 @@ class Writer:
     """Writes below one Sage folder, which it makes if need be: never through a link, nor in another user's folder."""
 
     def __init__(self, project: Project, data: DataFolder) -> None:
+        self._data = data
         self._start = data.path if data.is_named else project.root
         self._way = () if data.is_named else tuple(os.path.relpath(data.path, project.root).split(os.sep))
 
@@ -67,6 +68,8 @@ class Writer:
         """Open a folder below the Sage folder, made where it is missing; raise `WriteFailed`."""
         if os.pardir in self._way:
             raise WriteFailed("outside the project")
+        if not self._data.is_named and self._data.is_denied():
+            raise WriteFailed(DENIED)
         try:
             if not self._way:
                 os.makedirs(self._start, FOLDER_MODE, exist_ok=True)

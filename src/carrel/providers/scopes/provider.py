@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Final, Literal
 from carrel.errors import BadArgument, ConfigError, NotFound, ProviderError, RequestError, echo
 from carrel.limits import MAX_COMPLETIONS
 from carrel.model import Annotations, Completion, Meta, Reading, Resource, Text, Tool, ToolResult
-from carrel.provider import Call, Place, Project, Rank, Route, Share, ToolLevel
+from carrel.provider import Call, Ceiling, Place, Project, Rank, Route, Share, ToolLevel
 from carrel.providers.scopes import commands, uris
 from carrel.providers.scopes.faults import INTERNAL_TEXT, ScopeError, StoreFault
 from carrel.providers.scopes.location import DEFAULT, Location
@@ -61,8 +61,8 @@ class Scopes:
         enabled: Literal["auto"] | bool = "auto",
         db: Place = Place(DEFAULT),
         tools: ToolLevel = "read",
-        max_nodes_ceiling: int = DEFAULT_NODES,
-        max_children_listed: int = 10_000,
+        max_nodes_ceiling: Ceiling = Ceiling(DEFAULT_NODES),
+        max_children_listed: Ceiling = Ceiling(10_000),
         list_roots: int = 100,
         ttl_ms: int = 0,
     ) -> None:

@@ -6,7 +6,7 @@ from functools import cache
 from typing import Final
 
 from carrel.providers.workspace.ignore import Segments
-from carrel.providers.workspace.listing import Entry, Listing
+from carrel.providers.workspace.listing import FOLDER_COST, Entry, Listing, Pace
 
 MOST: Final = 20
 """Documents that stand before everything else in the list."""
@@ -49,7 +49,7 @@ def _patterns() -> tuple[re.Pattern[str], ...]:
 def find(listing: Listing) -> list[Entry]:
     """Return the documents of a project that are listed, in their order; only a few folders are looked into."""
     found: dict[str, Entry] = {}
-    for segments in _candidates(listing):
+    for segments in _candidates(listing, Pace()):
         place = place_of("/".join(segments))
         entry = listing.listed(segments) if place else None
         if entry is not None:
@@ -57,21 +57,29 @@ def find(listing: Listing) -> list[Entry]:
     return [found[place] for place in sorted(found)[:MOST]]
 
 
-def _candidates(listing: Listing) -> Iterator[Segments]:
+def _candidates(listing: Listing, pace: Pace) -> Iterator[Segments]:
     """Yield the files in the root, in the folders that usually hold a beginning, and in a few packages."""
     packages: list[Segments] = []
-    for name, is_folder in listing.names():
+    for name, is_folder in _names(listing, (), pace):
         if not is_folder:
             yield (name,)
         elif name.lower() not in _FOLDERS:
             packages.append((name,))
         else:
-            for inner, is_package in listing.names((name,)):
+            for inner, is_package in _names(listing, (name,), pace):
                 if not is_package:
                     yield name, inner
                 elif name.lower() in ("src", "cmd"):
                     packages.append((name, inner))
     for package in sorted(packages, key=len, reverse=True)[:_MOST_PACKAGES]:
-        for inner, is_folder in listing.names(package):
+        for inner, is_folder in _names(listing, package, pace):
             if not is_folder:
                 yield *package, inner
+
+
+def _names(listing: Listing, folder: Segments, pace: Pace) -> Iterator[tuple[str, bool]]:
+    """Yield the names in a folder, each with whether it is a folder."""
+    pace.look(FOLDER_COST)
+    for named in listing.names(folder):
+        pace.look()
+        yield named

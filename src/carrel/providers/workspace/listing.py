@@ -44,6 +44,9 @@ LARGE_FOLDER_BYTES: Final = 131_072
 MAX_COUNTED_NAMES: Final = 20_000
 """Names that are looked at to count what is left out."""
 
+FOLDER_COST: Final = 4
+"""What opening a folder costs, in names."""
+
 _LOOK_UP_AFTER: Final = 256
 """Names between two looks at whether the walk is still wanted."""
 
@@ -83,19 +86,24 @@ class _Step:
         self.names = iter(names)
 
 
-class _Pace:
+class Pace:
     """How far one walk has come; stops it where its caller must not wait so long, or has left."""
 
-    __slots__ = ("looked_at",)
+    __slots__ = ("_check_at", "_looked_at")
 
     def __init__(self) -> None:
-        self.looked_at = 0
+        self._looked_at = 0
+        self._check_at = _LOOK_UP_AFTER
 
-    def check(self) -> None:
-        """Raise if the walk must not go on here."""
-        check_cancelled()
-        if self.looked_at >= QUICK_NAMES:
-            take_a_while()
+    def look(self, names: int = 1) -> int:
+        """Count names that are looked at now, and return how many that makes; raise if the walk must not go on."""
+        self._looked_at += names
+        if self._looked_at >= self._check_at:
+            self._check_at = self._looked_at + _LOOK_UP_AFTER
+            check_cancelled()
+            if self._looked_at >= QUICK_NAMES:
+                take_a_while()
+        return self._looked_at
 
 
 class Census(Value, frozen=True):
@@ -123,7 +131,7 @@ class Listing:
         prefix = prefix_of(self._tree.name, folder)
         first = self._enter(self._ground(folder), prefix, after) if _holds(prefix, after, begins) else None
         steps = [first] if first else []
-        pace = _Pace()
+        pace = Pace()
         try:
             while steps:
                 below = yield from self._files_until_folder(steps[-1], after, begins, pace)
@@ -138,16 +146,14 @@ class Listing:
                 step.opened.close()
 
     def _files_until_folder(
-        self, step: _Step, after: str, begins: str, pace: _Pace
+        self, step: _Step, after: str, begins: str, pace: Pace
     ) -> Generator[Entry, None, _Step | None]:
         """Yield the files of a folder; give the next folder in it to go into, or None at its end."""
         for key, name, kind in step.names:
-            pace.looked_at += 1
-            if pace.looked_at % _LOOK_UP_AFTER == 0:
-                pace.check()
+            pace.look()
             uri = step.prefix + key
             if kind == "folder":
-                below = self._below(step, name, uri, after) if _holds(uri, after, begins) else None
+                below = self._below(step, name, uri, after, pace) if _holds(uri, after, begins) else None
                 if below is not None:
                     return below
             elif uri > after and uri.startswith(begins):
@@ -164,24 +170,22 @@ class Listing:
         prefix = prefix_of(self._tree.name)
         first = self._enter(self._ground(()), prefix, "")
         level: list[tuple[_Step, str, str]] = []
-        pace = _Pace()
+        pace = Pace()
         if first is not None:
             yield from self._files_of(first, level, pace)
         while level:
             below: list[tuple[_Step, str, str]] = []
             for above, name, uri in level:
-                step = self._below(above, name, uri, "")
+                step = self._below(above, name, uri, "", pace)
                 if step is not None:
                     yield from self._files_of(step, below, pace)
             level = below
 
-    def _files_of(self, step: _Step, below: list[tuple[_Step, str, str]], pace: _Pace) -> Iterator[Entry]:
+    def _files_of(self, step: _Step, below: list[tuple[_Step, str, str]], pace: Pace) -> Iterator[Entry]:
         """Yield the files of one folder; add the folders in it to `below`."""
         with step.opened:
             for key, name, kind in step.names:
-                pace.looked_at += 1
-                if pace.looked_at % _LOOK_UP_AFTER == 0:
-                    pace.check()
+                pace.look()
                 if kind == "folder":
                     below.append((step, name, step.prefix + key))
                 else:
@@ -221,26 +225,25 @@ class Listing:
 
     def count(self) -> Census:
         """Count the files, and those that their type leaves out; hidden and ignored ones are not among them."""
-        policy, pace = self._tree.policy, _Pace()
-        files = left_out = 0
+        policy, pace = self._tree.policy, Pace()
+        files = left_out = looked_at = 0
         waiting = [policy.top()]
         while waiting:
             ground = waiting.pop()
+            pace.look(FOLDER_COST)
             opened = self._open(ground.segments)
             if opened is None:
                 continue
             with opened:
                 names = self._names(opened, ground.segments)
             for _, name, kind in names:
-                pace.looked_at += 1
-                if pace.looked_at % _LOOK_UP_AFTER == 0:
-                    pace.check()
+                looked_at = pace.look()
                 if kind == "folder" and self._may_enter(ground, name):
                     waiting.append(policy.enter(ground, name))
                 elif kind == "file" and policy.is_ordinary(ground, name):
                     files += 1
                     left_out += policy.judge_child(ground, name, is_folder=False).reason == "type"
-            if pace.looked_at > MAX_COUNTED_NAMES:
+            if looked_at > MAX_COUNTED_NAMES:
                 return Census(files, left_out, bool(waiting))
         return Census(files, left_out, is_cut=False)
 
@@ -294,10 +297,11 @@ class Listing:
 
     # One folder on the way
 
-    def _below(self, step: _Step, name: str, uri: str, after: str) -> _Step | None:
+    def _below(self, step: _Step, name: str, uri: str, after: str, pace: Pace) -> _Step | None:
         """Go into a folder, if anything in it may be listed."""
         if len(uri) >= MAX_URI_LENGTH or not self._may_enter(step.ground, name):
             return None
+        pace.look(FOLDER_COST)
         return self._enter(self._tree.policy.enter(step.ground, name), uri, after)
 
     def _may_enter(self, ground: Ground, name: str) -> bool:

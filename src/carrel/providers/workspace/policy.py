@@ -15,7 +15,7 @@ from carrel.limits import MAX_REMEMBERED_LENGTH
 from carrel.patterns import Rules, TooManyPatterns, octets
 from carrel.providers.workspace.ignore import Chain, IgnoreFiles, Segments, enter, ignores
 from carrel.providers.workspace.paths import REASONS
-from carrel.providers.workspace.tracked import Tracked
+from carrel.providers.workspace.tracked import Hidden, Tracked
 from carrel.value import Value
 
 Preset = Literal["auto", "flutter", "code", "all", "none"]
@@ -171,6 +171,10 @@ class Policy:
                 grounds.clear()
             grounds[folder] = ground
         return ground
+
+    def tracked(self) -> Hidden | None:
+        """Return which hidden files git tracks now; None where that makes no difference."""
+        return None if self._tracked is None else self._tracked.look()
 
     def forget(self) -> None:
         """Look anew at what holds where: an ignore file changed."""

@@ -24,8 +24,12 @@ QUICK_BYTES: Final = 2 << 20
 """Size of an index that is parsed wherever the caller waits: some ten thousand names."""
 MAX_NAMES: Final = 50_000
 """Hidden files that are remembered; a repository with more of them is no ordinary one."""
+MAX_NAME_BYTES: Final = 4_096
+"""Length of a name in an index: no system opens a longer path."""
+MAX_HELD: Final = 8 << 20
+"""Characters of all names that are remembered, folders included: the names of one deep file make up many folders."""
 
-_INDEX: Final = (".git", "index")
+INDEX_FILE: Final = (".git", "index")
 _CONFIG: Final = (".git", "config")
 _MAX_CONFIG_BYTES: Final = 262_144
 _HEAD_BYTES: Final = 12
@@ -66,6 +70,11 @@ class Tracked:
         hidden = self._known[1]
         return way + octets(name) in (hidden.folders if is_folder else hidden.files)
 
+    def look(self) -> Hidden:
+        """Return what is tracked now; the index is looked at in any case."""
+        self._look()
+        return self._known[1]
+
     def _look(self) -> None:
         until = monotonic() + FRESH_S
         try:
@@ -76,7 +85,7 @@ class Tracked:
 
     def _look_at_index(self) -> None:
         try:
-            opened = self._root.open(_INDEX)
+            opened = self._root.open(INDEX_FILE)
         except SandboxError:
             self._look_elsewhere()
             return
@@ -94,7 +103,7 @@ class Tracked:
         if found is None:
             raise Unreadable
         try:
-            with found.own.open(_INDEX[1:]) as opened:
+            with found.own.open(INDEX_FILE[1:]) as opened:
                 self._take(opened, found.shared, _CONFIG[1:], found.prefix)
         finally:
             found.close()
@@ -114,7 +123,7 @@ class Tracked:
 
 
 def _lies_in_repository(path: str) -> bool:
-    while not os.path.lexists(os.path.join(path, _INDEX[0])):
+    while not os.path.lexists(os.path.join(path, INDEX_FILE[0])):
         above = os.path.dirname(path)
         if above == path:
             return False
@@ -134,6 +143,7 @@ def read_hidden(data: bytes, id_bytes: int, above: str = "") -> Hidden:
     files: set[str] = set()
     folders: set[str] = set()
     start = above.encode("latin-1")
+    held = 0
     try:
         for name in _names(data, id_bytes):
             if not name.startswith(start) or name[-1] == _FOLDER_END:
@@ -142,8 +152,13 @@ def read_hidden(data: bytes, id_bytes: int, above: str = "") -> Hidden:
             if inside[0] == _DOT or b"/." in inside:
                 path = inside.decode("latin-1")
                 files.add(path)
-                folders.update(path[:at] for at, one in enumerate(path) if one == "/")
-                if len(files) > MAX_NAMES:
+                held += len(path)
+                above_it = path.rpartition("/")[0]
+                while above_it and above_it not in folders:
+                    folders.add(above_it)
+                    held += len(above_it)
+                    above_it = above_it.rpartition("/")[0]
+                if len(files) > MAX_NAMES or held > MAX_HELD:
                     raise Unreadable
     except (IndexError, ValueError):  # it ends too early
         raise Unreadable from None
@@ -173,7 +188,7 @@ def _names(data: bytes, id_bytes: int) -> Iterator[bytes]:
             end = at + length if length < _NAME_BITS else data.index(b"\0", at)
             name = data[at:end]
             at = start + ((end - start + 8) & ~7)  # with 1 to 8 zeros behind it
-        if not name:
+        if not 0 < len(name) <= MAX_NAME_BYTES:
             raise Unreadable
         yield name
     _refuse_part(data, at, id_bytes)

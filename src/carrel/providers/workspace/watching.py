@@ -22,6 +22,7 @@ from carrel.providers.workspace.inotify import Inotify, Lost
 from carrel.providers.workspace.listing import Listing
 from carrel.providers.workspace.names import Names
 from carrel.providers.workspace.paths import canonical
+from carrel.providers.workspace.tracked import INDEX_FILE, Hidden
 from carrel.providers.workspace.tree import Tree, etag_of, is_servable
 from carrel.sandbox import Kind, SandboxError
 
@@ -158,6 +159,7 @@ class Report:
         self._by_number: dict[int, Segments] = {}
         self._of_git: list[int] = []
         self._rules: Chain = ()
+        self._tracked: Hidden | None = None
 
     def folder_of(self, number: int) -> Segments | None:
         """Give the folder that is watched by this number."""
@@ -174,6 +176,7 @@ class Report:
         """Learn which folders there are, and have the system watch each; tell if names changed before."""
         self.system = system
         self._has_other_rules()
+        self._tracks_others()
         self._forget(())
         if self._learn(()) >= self._since_ns:
             self._changes.list_changed()
@@ -182,6 +185,7 @@ class Report:
         """Learn anew which folders there are, and tell that anything may have changed."""
         self._renewals = self._tree.root.renewals
         self._has_other_rules()
+        self._tracks_others()
         self._tree.policy.forget()
         self._forget(())
         self._learn(())
@@ -239,6 +243,8 @@ class Report:
         ruled = [segments[:-1] for segments in others if segments[-1] == IGNORE_FILE]
         if any(segments == EXCLUDE_FILE[: len(segments)] for segments in events) and self._has_other_rules():
             ruled.append(())
+        if any(segments == INDEX_FILE[: len(segments)] for segments in events) and self._tracks_others():
+            ruled.append(())
         if ruled:
             self._reconsider(ruled)
         # What came is the most work. What went is before it: it may be the same under another name.
@@ -261,6 +267,11 @@ class Report:
             self._by_number[added] = folder
         before, self._rules = self._rules, self._tree.policy.top().chain
         return before != self._rules
+
+    def _tracks_others(self) -> bool:
+        """Return whether git tracks other hidden files than before: most commands that write its index change none."""
+        before, self._tracked = self._tracked, self._tree.policy.tracked()
+        return before != self._tracked
 
     def _reconsider(self, folders: Sequence[Segments]) -> None:
         """Tell of all in folders where what is ignored changed."""
