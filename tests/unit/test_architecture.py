@@ -178,7 +178,7 @@ MAY_IMPORT: Mapping[str, frozenset[str]] = {
     "transports.ending": VALUES | {"transports.heap"},
     "transports.reading": VALUES | PROTOCOL | {"server", "transports.workers", "work"},
     "transports.stdio": VALUES | PROTOCOL | {"server", "transports.ending", "transports.reading", "transports.workers"},
-    "transports.workers": VALUES | {"transports.heap", "work"},
+    "transports.workers": VALUES | {"work"},
     "providers": NOTHING,
     **dict.fromkeys(PROVIDERS, FOR_A_PROVIDER),
     "providers.guide": FOR_A_PROVIDER | {"boundary", "bounded_calls", "catalog", "routing"},

@@ -62,6 +62,7 @@ class Ending:
         self._told_before = self.claim_signals()
         self._main = threading.get_ident()
         self._may_use_kernel = signal.getsignal(signal.SIGHUP) is signal.SIG_DFL
+        share_heap()  # this is the first thread of a server
         threading.Thread(target=self._watch, name="carrel-ending", daemon=True).start()
         return self
 
@@ -110,10 +111,8 @@ class Ending:
     def _numbers(self) -> Iterator[set[int]]:
         """Yield what comes through the pipe until it is closed; prepare the kernel once the server is idle."""
         ready, _, _ = select.select([self._seen], [], [], _PREPARE_S)
-        if not ready:
-            share_heap()
-            if self._may_use_kernel:
-                _have_the_kernel_end_us(self._seen)
+        if not ready and self._may_use_kernel:
+            _have_the_kernel_end_us(self._seen)
         while numbers := os.read(self._seen, 64):
             yield set(numbers)
 

@@ -20,7 +20,6 @@ from carrel.limits import (
     REQUEST_DEADLINE_S,
     WORKER_THREADS,
 )
-from carrel.transports.heap import share_heap
 from carrel.work import Work
 
 Take = Callable[[bytes | None], None]
@@ -155,7 +154,6 @@ class Workers:
     def _serve(self) -> None:
         """Be one of the threads. Whatever ends it, even what is no mere error, costs nobody a place."""
         try:
-            share_heap()
             self._work()
         finally:
             with self._is_needed:
