@@ -391,3 +391,17 @@ class Rules:
     def leads_through(self, way: str) -> bool:
         """Tell whether a pattern spells out a way that leads through a folder."""
         return any(one.leads_through(way) for one in self._patterns)
+
+
+Chain = tuple[tuple[Rules, str], ...]
+"""The rules that hold in a folder, outermost first, each with the way from its own folder to this one."""
+
+
+def ignores(chain: Chain, name: str, *, is_folder: bool) -> bool:
+    """Return whether the rules of a folder ignore a name in it; the innermost that say anything decide."""
+    spelled = octets(name)
+    for rules, way in reversed(chain):
+        decided = rules.decide(way, spelled, is_folder=is_folder)
+        if decided is not None:
+            return decided
+    return False

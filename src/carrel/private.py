@@ -46,11 +46,11 @@ def replace_private(path: str, text: str) -> None:
 
 
 @contextmanager
-def new_private(path: str) -> Iterator[TextIO]:
+def new_private(path: str, mode: int = FILE_MODE) -> Iterator[TextIO]:
     """Open a new file for writing; at the end it takes the place of `path`, synced to the disk, unless one fails."""
     written = f"{path}.{os.getpid()}.{os.urandom(6).hex()}.tmp"
     try:
-        with open(os.open(written, _NEW, FILE_MODE), "w", encoding="utf-8") as target:
+        with open(os.open(written, _NEW, mode), "w", encoding="utf-8", newline="") as target:
             yield target
             target.flush()
             os.fsync(target.fileno())

@@ -12,9 +12,9 @@ import pytest
 
 from carrel.errors import ConfigError
 from carrel.hurry import Hurrying, TakesAWhile
-from carrel.patterns import Rules
+from carrel.patterns import Rules, ignores
 from carrel.providers.workspace import ignore
-from carrel.providers.workspace.ignore import IgnoreFiles, ignores
+from carrel.providers.workspace.ignore import IgnoreFiles
 from carrel.providers.workspace.paths import canonical
 from carrel.sandbox import Root
 from tests.workspaces import Served, fill, settle

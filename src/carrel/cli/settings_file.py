@@ -4,7 +4,6 @@ import os
 import stat
 import tomllib
 from collections.abc import Callable
-from contextlib import suppress
 from typing import Any, Final
 
 import tomlkit
@@ -18,10 +17,10 @@ from carrel.cli import output
 from carrel.cli.choices import Choices
 from carrel.errors import ConfigError
 from carrel.finding import FILE_NAME, MAX_FILE_BYTES
+from carrel.private import new_private
 from carrel.trust import config_folder
 
 _OWN_SECTION: Final = ("tool", "carrel")
-_NEW: Final = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC
 _MARK: Final = "\ufeff"
 
 Tables = Any
@@ -157,20 +156,10 @@ def _drop_empty(document: TOMLDocument, names: tuple[str, ...]) -> None:
 
 def _replace(path: str, text: str) -> None:
     """Put a text in the place of a file, whole or not at all; it keeps the mode it had."""
-    folder = os.path.dirname(path)
-    os.makedirs(folder, exist_ok=True)
+    os.makedirs(os.path.dirname(path), exist_ok=True)
     mode = os.stat(path).st_mode & 0o777 if os.path.exists(path) else 0o644
-    written = f"{path}.{os.urandom(6).hex()}.tmp"
-    try:
-        with open(os.open(written, _NEW, mode), "w", encoding="utf-8", newline="") as target:
-            target.write(text)
-            target.flush()
-            os.fsync(target.fileno())
-        os.replace(written, path)
-    except BaseException:
-        with suppress(FileNotFoundError):
-            os.unlink(written)
-        raise
+    with new_private(path, mode) as target:
+        target.write(text)
 
 
 def _tell(choices: Choices, section: str, key: str, told: str, path: str) -> None:

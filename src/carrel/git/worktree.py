@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Final, Literal
 from carrel.git.discovery import DOT_GIT, GitFolder, has, read_config, read_text
 from carrel.git.history import History
 from carrel.git.objects import MAX_OBJECT_BYTES, Deadline, Id, Unknown
-from carrel.patterns import Rules, TooManyPatterns, octets
+from carrel.patterns import Chain, Rules, TooManyPatterns, ignores, octets
 from carrel.sandbox import Root, SandboxError
 from carrel.value import Value
 
@@ -45,8 +45,6 @@ _KIND: Final = 0o170000
 DIRTY: Final = True
 
 Segments = tuple[str, ...]
-Chain = tuple[tuple[Rules, str], ...]
-"""Ignore rules that hold in a folder, outermost first, each with the way from its own folder to this one."""
 
 
 class Index:
@@ -280,16 +278,6 @@ def _compiled(text: str) -> Rules:
         return Rules.of(octets(line.removesuffix("\r")) for line in text.split("\n"))
     except TooManyPatterns:
         raise Unknown("too many rules") from None
-
-
-def ignores(chain: Chain, name: str, *, is_folder: bool) -> bool:
-    """Return whether rules ignore a name; the innermost that say anything decide."""
-    spelled = octets(name)
-    for rules, way in reversed(chain):
-        decided = rules.decide(way, spelled, is_folder=is_folder)
-        if decided is not None:
-            return decided
-    return False
 
 
 def _is_skipped(entry: "SerializedIndexEntry") -> bool:

@@ -15,7 +15,7 @@ from time import time_ns
 from typing import Final
 
 from carrel.hurry import take_a_while
-from carrel.patterns import Rules, TooManyPatterns, octets
+from carrel.patterns import Chain, Rules, TooManyPatterns, octets
 from carrel.sandbox import Missing, Opened, Root, SandboxError, Unreadable
 
 IGNORE_FILE: Final = ".gitignore"
@@ -36,10 +36,6 @@ SETTLED_NS: Final = 100_000_000
 """A file changed this long ago shows every further change in its times; a younger one may not."""
 
 Segments = tuple[str, ...]
-
-
-Chain = tuple[tuple[Rules, str], ...]
-"""Rules that hold in a folder, outermost first, each with the way from its own folder to this one."""
 
 
 class _Everything(Rules):
@@ -178,13 +174,3 @@ def enter(chain: Chain, name: str) -> Chain:
     """Give the rules of a folder as they hold in one below it, before that one's own."""
     step = f"{octets(name)}/"
     return tuple([(rules, way + step) for rules, way in chain])
-
-
-def ignores(chain: Chain, name: str, *, is_folder: bool) -> bool:
-    """Tell whether the rules of a folder ignore a name in it; the innermost rules decide first."""
-    spelled = octets(name)
-    for rules, way in reversed(chain):
-        decided = rules.decide(way, spelled, is_folder=is_folder)
-        if decided is not None:
-            return decided
-    return False

@@ -12,8 +12,8 @@ from typing import Final, Literal
 from carrel.denial import Denial, holds_secrets
 from carrel.errors import ConfigError
 from carrel.limits import MAX_REMEMBERED_LENGTH
-from carrel.patterns import Rules, TooManyPatterns, octets
-from carrel.providers.workspace.ignore import Chain, IgnoreFiles, Segments, enter, ignores
+from carrel.patterns import Chain, Rules, TooManyPatterns, ignores, octets
+from carrel.providers.workspace.ignore import IgnoreFiles, Segments, enter
 from carrel.providers.workspace.paths import REASONS
 from carrel.providers.workspace.tracked import Hidden, Tracked
 from carrel.value import Value

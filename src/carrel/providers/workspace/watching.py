@@ -15,9 +15,10 @@ from time import monotonic, time_ns
 from typing import Final
 
 from carrel.errors import NotFound, RequestError
+from carrel.patterns import Chain
 from carrel.provider import Changes
 from carrel.providers.workspace import kinds
-from carrel.providers.workspace.ignore import EXCLUDE_FILE, IGNORE_FILE, Chain, Segments
+from carrel.providers.workspace.ignore import EXCLUDE_FILE, IGNORE_FILE, Segments
 from carrel.providers.workspace.inotify import Inotify, Lost
 from carrel.providers.workspace.listing import Listing
 from carrel.providers.workspace.names import Names
