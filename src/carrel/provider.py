@@ -59,6 +59,9 @@ Places = NewType("Places", str)
 Program = NewType("Program", str)
 """A setting that names something to run; it needs trust."""
 
+Protection = NewType("Protection", bool)
+"""A setting that protects the user; to turn it off needs trust."""
+
 Exposure = NewType("Exposure", bool)
 """A setting that lets callers on other machines do more; it needs trust."""
 

@@ -22,6 +22,7 @@ from carrel.provider import (
     Places,
     Program,
     Project,
+    Protection,
     Section,
     ToolLevel,
 )
@@ -221,12 +222,19 @@ def raises_bound(kind: Any, value: object, standing: object) -> str:
 _INJECTIONS: tuple[object, ...] = (False, "trusted", True)
 
 
+_SWITCHES: Mapping[Any, tuple[object, str]] = {
+    Program: (None, "it names a program"),
+    Protection: (True, "it turns a protection off"),
+    Exposure: (False, "it lets other machines do more"),
+}
+"""Kinds of settings that need trust, each with the one value that never does."""
+
+
 def needs_trust(kind: Any, value: object, is_outside: Callable[[str], bool]) -> str:
     """Say why a project file's value counts only when the file is trusted; empty if it always counts."""
-    if kind is Program:
-        return "it names a program"
-    if kind is Exposure:
-        return "it lets other machines do more" if value else ""
+    if kind in _SWITCHES:
+        harmless, reason = _SWITCHES[kind]
+        return "" if value is harmless else reason
     if _is_section(kind) and isinstance(value, dict):
         keys = schema_of(kind)
         told = (needs_trust(keys[name].kind, part, is_outside) for name, part in value.items())

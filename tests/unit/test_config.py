@@ -589,6 +589,17 @@ def test_a_project_raises_no_bound_before_it_is_trusted(project: Path, home: Pat
     assert load(project, home).values(section)[key] == int(default) // 2
 
 
+def test_a_project_turns_no_protection_off_before_it_is_trusted(project: Path, home: Path) -> None:
+    write(project / "carrel.toml", "[logs]\nredact = false\n")
+    untrusted = load(project, home)
+    write(home / ".config/carrel/config.toml", "[logs]\nredact = false\n")
+    write(project / "carrel.toml", "")
+
+    assert untrusted.values("logs") == {}
+    assert "[logs] redact in carrel.toml is not in effect: it turns a protection off" in untrusted.notes[0]
+    assert load(project, home).values("logs") == {"redact": False}
+
+
 # Where a mistake was made
 
 

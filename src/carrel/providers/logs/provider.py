@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Final, get_args
 from carrel.errors import ConfigError, NotFound
 from carrel.limits import LIST_TTL_MS
 from carrel.model import FOLDER_TYPE, Annotations, Completion, Meta, Range, Reading, Resource, Text, Tool, ToolResult
-from carrel.provider import Call, Ceiling, Changes, Project, Rank, Route, Share
+from carrel.provider import Call, Ceiling, Changes, Project, Protection, Rank, Route, Share
 from carrel.providers.logs import uris
 from carrel.providers.logs.log import KINDS, Bounds, Facts, Kind
 from carrel.providers.logs.rendering import MIME_TYPES, Format, render
@@ -42,7 +42,7 @@ class Logs:
         max_bytes: Ceiling = Ceiling(102_400),
         max_entries: Ceiling = Ceiling(1_000),
         max_logs: Ceiling = Ceiling(64),
-        redact: bool = True,
+        redact: Protection = Protection(True),
         spool_logs: int = 64,
         flutter: FlutterSettings | None = None,
         processes: ProcessSettings | None = None,
