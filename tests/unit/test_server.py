@@ -903,6 +903,7 @@ def test_every_initialised_client_hears_of_the_list_and_nobody_else() -> None:
     server = serve(shelf)
     opened, half, silent = Conversation(server), Conversation(server), Conversation(server)
     opened.open()
+    opened.ask("resources/list", {}, version=LEGACY)  # so what it saw is known, whenever its subscription begins
     half.ask("initialize", {"protocolVersion": LEGACY}, version=LEGACY)
     silent.tell("notifications/initialized")
     shelf.put("2")
