@@ -175,8 +175,7 @@ class Root(Handle):
     `path` is its real path, for logs and aliases only. With `absolute_links` an absolute link whose
     target begins with that path is walked from the root. `use_openat2`: True from the first open,
     False never, None once there were enough opens to pay for loading it. `fast` is that call, where
-    it is in use; else the walk serves. `guard` refuses names; see `Guard`. With `guards_links_only` it is
-    asked only about names that links lead to: the caller has judged those it asks for.
+    it is in use; else the walk serves. `guard` refuses names; see `Guard`.
     """
 
     def __init__(
@@ -186,7 +185,6 @@ class Root(Handle):
         absolute_links: bool = False,
         use_openat2: bool | None = None,
         guard: Guard | None = None,
-        guards_links_only: bool = False,
         handle: int | None = None,
     ) -> None:
         """Open the folder, or take over a handle of it; `folder` is its real path then."""
@@ -203,8 +201,12 @@ class Root(Handle):
         self.renewals = 0  # how often the folder was deleted and opened anew
         self._guard = guard
         self._judge = None
-        if guard is not None and not guards_links_only:
+        if guard is not None:
             self._judge = _remembering(functools.partial(_judge, guard))
+
+    def guard_links(self, guard: Guard) -> None:
+        """Have a guard refuse names that links lead to, from now on. The caller judges those it asks for."""
+        self._guard = guard
 
     def __del__(self) -> None:
         """Close it with its last holder: threads may share a root that nobody gives out any more."""

@@ -88,9 +88,8 @@ class Workspace:
                     ignored=ignored,
                     tracked=Tracked(opened, project.environment.get("HOME", "")),
                 )
-                guarded = Root(opened.path, guard=policy.denies, guards_links_only=True, handle=os.dup(opened.fd))
-                self._until_closed.enter_context(guarded)
-                self._trees[name] = Tree(name, guarded, policy, os.path.abspath(place))
+                opened.guard_links(policy.denies)
+                self._trees[name] = Tree(name, opened, policy, os.path.abspath(place))
             _check_apart(self._trees.values())
         except ConfigError:
             self.close()
