@@ -124,6 +124,13 @@ class Arguments(Generic[_Record_co]):
 
     def check(self, given: Mapping[str, object]) -> _Record_co:
         """Return the arguments of a tool call, or raise `InvalidArguments`."""
+        values, problems = self.examine(given)
+        if problems:
+            raise InvalidArguments(problems)
+        return self._record(**values)
+
+    def examine(self, given: Mapping[str, object]) -> tuple[dict[str, object], list[ArgumentProblem]]:
+        """Return the values that fit, by attribute of the record, and what is wrong with the others."""
         values: dict[str, object] = {}
         problems: list[ArgumentProblem] = []
         for name, value in given.items():
@@ -139,9 +146,7 @@ class Arguments(Generic[_Record_co]):
         for name, field in self._fields.items():
             if field.is_required and name not in given:
                 problems.append(ArgumentProblem(name, "missing", f"Missing argument: {name}"))
-        if problems:
-            raise InvalidArguments(problems)
-        return self._record(**values)
+        return values, problems
 
     def check_query(self, pairs: Iterable[tuple[str, str]], uri: str | None = None) -> _Record_co:
         """Return the parameters of a query, none of which is required, or raise `InvalidArguments`."""
