@@ -21,7 +21,8 @@ from tests.support.waiting import PATIENCE_S
 
 GARDEN = (Path(__file__).parents[1] / "support" / "greenhouse.py").read_text(encoding="utf-8")
 OBJECT = """
-from carrel import Contents, Resource, TextContent
+from carrel import Resource
+from carrel.providers.objects import Contents, TextContent
 class {name}:
     def __init__(self, uri="{uri}"):
         self.uri = uri
@@ -233,10 +234,14 @@ def test_two_claims_on_one_template_or_tool_are_errors_too(project: Path) -> Non
     with pytest.raises(ConfigError, match=r"x://\{y\} is claimed by both one and two"):
         desk_of(project, "--object", "one:One", "--object", "two:Two")
 
-    tool = "\n    def capabilities(self): return ['tools']\n    def tools(self): return [Tool('read_resource', 'go')]\n"
+    tools = "[ToolMethod('read_resource', 'go')]"
+    tool = f"\n    def capabilities(self): return ['tools']\n    def tools(self): return {tools}\n"
     write(
         project / "three.py",
-        "from carrel import Tool\n" + OBJECT.format(name="Three", uri="x://c") + tool + "    def go(self): pass\n",
+        "from carrel.providers.objects import ToolMethod\n"
+        + OBJECT.format(name="Three", uri="x://c")
+        + tool
+        + "    def go(self): pass\n",
     )
     with pytest.raises(ConfigError, match="read_resource is claimed by both three and mirror"):
         desk_of(project, "--object", "three:Three")
