@@ -180,7 +180,7 @@ class _FunctionResource:
         try:
             self.template = UriTemplate(uri_template)
         except TemplateError as error:
-            raise ConfigError(f"{self.label}: {error}") from None
+            raise ConfigError(f"{self.label}: {uri_template}: {str(error).partition(' of the URI')[0]}") from None
         self.variables = Variables(function, self.label, self.template)
         self.told = Template(uri_template, self.label)
         given = dict(complete) if isinstance(complete, Mapping) else self._for_the_one_variable(complete)
