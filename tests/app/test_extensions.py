@@ -343,7 +343,7 @@ def test_objects_may_share_a_scheme(project: Path) -> None:
         ("[objects.x]\nimprt = 'a:b'\n", "[objects.x] has no key 'imprt'; did you mean 'import'?"),
         ("[objects.x]\n", "[objects.x] give either import"),
         ("[objects.x]\ntimeout_s = 5\n", '[objects.x] give either import = "module:attribute" or provider = "NAME"'),
-        ("[objects.x]\nimport = 'a'\n", "[objects.x] import: expected module:attribute, got 'a'"),
+        ("[objects.x]\nimport = 'a'\n", "[objects.x] import: expected module:attribute or a file.py, got 'a'"),
         ("[objects.x]\nimport = 'a:b'\ntimeout_s = 0.01\n", "timeout_s: expected a number from 0.1 to 300, got 0.01"),
         ("[objects.X]\nimport = 'a:b'\n", "[objects.X]: a name is a-z, 0-9 and -"),
         (

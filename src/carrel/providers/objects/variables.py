@@ -12,6 +12,7 @@ from carrel.core.template import UriTemplate
 from carrel.providers.objects.protocol import Pair
 from carrel.providers.objects.tools import choices_of, fit_text, hints_of, in_words, is_text_kind
 
+_MAX_SHOWN: Final = 60
 _SEPARATOR: Final = re.compile(r"[/\\]")
 
 
@@ -50,7 +51,10 @@ class Variables:
         try:
             return fit_text(kind, text)
         except (TypeError, ValueError):
-            raise BadArgument(f"Invalid parameter: {name}={echo(text)} (must be {in_words(kind)})") from None
+            allowed = ", ".join(map(spell, self.choices(name)))
+            expected = f"one of {allowed}" if allowed else in_words(kind)
+            shown = echo(text if len(text) <= _MAX_SHOWN else text[:_MAX_SHOWN] + "…")
+            raise BadArgument(f"Invalid parameter: {name}={shown} (expected {expected})") from None
 
     def choices(self, name: str) -> list[object]:
         """Return the values that the annotation of a variable allows, if it names them."""
