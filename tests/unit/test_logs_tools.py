@@ -14,9 +14,13 @@ from carrel.catalog import Catalog
 from carrel.errors import BadArgument, NotFound
 from carrel.model import Reading, ResourceLink, Text, ToolResult
 from carrel.provider import Exposure, Program, Project
+from carrel.providers.guide import Guide
 from carrel.providers.logs import Logs
 from carrel.providers.logs.settings import Command, FlutterSettings, ProcessSettings
+from carrel.providers.workspace import Workspace
+from carrel.server import Server
 from tests.logging_project import Caller, answer, call, command, ended, logs, meta, text
+from tests.schemas import LEGACY, MODERN, Conversation
 from tests.waiting import PATIENCE_S, until
 
 pytestmark = pytest.mark.slow
@@ -32,6 +36,10 @@ case $1 in
   doctor) echo "problem" >&2 ;;
 esac
 """
+
+
+FILES = ("lib/main.dart", "pubspec.yaml")
+"""What a workspace lists of the project."""
 
 
 @pytest.fixture
@@ -214,6 +222,30 @@ def test_a_long_doctor_is_cut(project: Path) -> None:
     provider.close()
 
     assert (given["stdout"], given["truncated"]) == ("x" * 8_000, True)
+
+
+@pytest.mark.parametrize("version", [MODERN, LEGACY])
+def test_an_assistant_lists_reads_runs_and_reads_the_log(provider: Logs, project: Path, version: str) -> None:
+    catalog = Catalog()
+    catalog.mount(Guide(catalog, "desk"), Workspace(Project(str(project), {})), provider)
+    client = Conversation(Server(catalog))
+
+    listed = client.ask("resources/list", {"pageSize": 20}, version=version)
+    read = client.ask("resources/read", {"uri": "workspace://pubspec.yaml"}, version=version)
+    ran = client.ask("tools/call", {"name": "flutter.run", "arguments": {"debug": True}}, version=version)
+    uri = ran["structuredContent"]["logResourceUri"]
+    until(lambda: meta(provider, uri)["entries"] == 4)
+    log = client.ask("resources/read", {"uri": uri}, version=version)
+    again = client.ask("resources/list", {"pageSize": 20}, version=version)
+    every = client.ask("resources/list", {}, version=version)
+
+    files = [{"uri": f"workspace:///{name}", "size": (project / name).stat().st_size} for name in FILES]
+    assert listed["items"] == files
+    assert read["contents"][0]["text"] == "name: app\n"
+    assert log["contents"][0]["text"] == f"[run]\n[--debug]\n{project.resolve()}\nnone\n"
+    size = len(log["contents"][0]["text"])
+    assert again["items"] == [*files, {"uri": uri, "size": size, "entries": 4}]
+    assert {"carrel://guide", uri, *(file["uri"] for file in files)} <= {one["uri"] for one in every["resources"]}
 
 
 BAD = {
