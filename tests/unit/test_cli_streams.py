@@ -76,6 +76,23 @@ def test_no_message_is_larger_than_the_option_says_in_either_direction(project: 
     assert told[3]["result"]["contents"][0]["text"] == "a line\n"
 
 
+def test_the_protocol_is_utf_8_whatever_the_locale_says(project: Path) -> None:
+    (project / "c.txt").write_text("日本\n", encoding="utf-8")
+    meta = json.loads(DISCOVER)["params"]["_meta"]
+    requests = [
+        {"jsonrpc": "2.0", "id": uri, "method": "resources/read", "params": {"uri": uri, "_meta": meta}}
+        for uri in ("workspace:///c.txt", "workspace:///größe.txt")
+    ]
+    given = "".join(f"{json.dumps(one, ensure_ascii=False)}\n" for one in requests)
+    foreign = {"LC_ALL": "C", "PYTHONIOENCODING": "latin-1", "PYTHONUTF8": "0", "PYTHONCOERCECLOCALE": "0"}
+
+    ran = shell("carrel serve --quiet", given, **foreign)
+    told = {answer["id"]: answer for answer in map(json.loads, ran.stdout.splitlines())}
+
+    assert told["workspace:///c.txt"]["result"]["contents"][0]["text"] == "日本\n"
+    assert told["workspace:///größe.txt"]["error"]["message"] == "Resource not found: workspace:///größe.txt"
+
+
 def test_an_option_before_serve_means_the_same_as_after(project: Path) -> None:
     (project / "other").mkdir()
     ran = shell("carrel --project other serve", "")
