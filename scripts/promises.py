@@ -19,7 +19,7 @@ those documents promise, what the protocol demands of a server, and what [its ow
 This page lists every promise in our words, and under each the tests that prove it. A test's name is a sentence about
 behaviour; the link leads to its file.
 
-Where a document contradicts itself, the protocol or good sense, Carrel decides otherwise. *Differs* says how.
+Where a document contradicts itself or the protocol, or leaves something open, Carrel decides. *Differs* says how.
 
 Generated from `tests/promises.toml` by `make docs`. A test fails when this page is out of date, when a promise has no
 test, and when a test named here does not exist, is skipped or is expected to fail.
