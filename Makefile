@@ -18,6 +18,9 @@ NODE_READY := $(NODE)/.ready-$(subst /,-,$(subst $() ,_,$(NODE_PACKAGES)))
 
 # A longer run: make fuzz LONG=1
 PROFILE := $(if $(LONG),long,ci)
+# The tests of one package each; what starts real servers has folders of its own.
+UNIT := $(addprefix tests/,app architecture catalog cli client core docs files git protocol providers server testing transports)
+FAST := $(UNIT) tests/property
 CONFORMANCE := $(if $(wildcard tests/conformance/test_*.py),tests/conformance)
 
 # What failed beside others on a busy machine is run once more, alone; it must pass then. Anything but failed tests
@@ -42,11 +45,11 @@ check: $(READY) ## The fast loop: format, lint, types, unit and property tests
 	$(BIN)/ruff format --check .
 	$(BIN)/ruff check .
 	$(BIN)/mypy
-	$(call tested,$(BIN)/pytest -q $(SHARED) --hypothesis-profile=dev -m "not slow" tests/unit tests/property)
+	$(call tested,$(BIN)/pytest -q $(SHARED) --hypothesis-profile=dev -m "not slow" $(FAST))
 
 .PHONY: slow
 slow: $(READY) ## The tests that take long by their nature, and the laws with many more examples
-	$(call tested,$(BIN)/pytest -q $(SHARED) --hypothesis-profile=dev -m slow tests/unit)
+	$(call tested,$(BIN)/pytest -q $(SHARED) --hypothesis-profile=dev -m slow $(UNIT))
 	$(call tested,$(BIN)/pytest -q $(SHARED) --hypothesis-profile=ci tests/property)
 
 .PHONY: fuzz

@@ -22,9 +22,9 @@ from functools import partial
 from pathlib import Path
 from time import perf_counter
 
-from carrel.catalog import Catalog
-from carrel.model import Text
-from carrel.provider import Project
+from carrel.catalog.catalog import Catalog
+from carrel.core.model import Text
+from carrel.core.provider import Project
 from carrel.providers.alc import Alc
 
 LUA = """\

@@ -22,7 +22,7 @@ from typing import Any, Final
 
 from bench.load import Peer
 from bench.messages import ENVELOPE, PeerError, message, reads
-from carrel.model import Text
+from carrel.core.model import Text
 from carrel.providers.logs.log import Bounds, Log, now_ms
 from carrel.providers.logs.provider import _reading
 from carrel.providers.logs.uris import Asked

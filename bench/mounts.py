@@ -21,10 +21,10 @@ from typing import Final
 from bench.peers.served import MEMORY
 from bench.pinning import one_core
 from bench.server import ROOT
-from carrel.catalog import Catalog
-from carrel.client import Client
+from carrel.catalog.catalog import Catalog
+from carrel.client.child import Child
+from carrel.client.client import Client
 from carrel.providers.mounts import Mount, MountSettings
-from carrel.transports.child import Child
 
 LIMIT: Final = 1.5
 SMOKE_LIMIT: Final = 4.0

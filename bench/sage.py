@@ -20,8 +20,8 @@ from pathlib import Path
 from time import process_time
 from typing import Final
 
-from carrel.catalog import Catalog
-from carrel.provider import Call, Project
+from carrel.catalog.catalog import Catalog
+from carrel.core.provider import Call, Project
 from carrel.providers.sage import Sage
 from carrel.providers.workspace import Workspace
 

@@ -19,8 +19,8 @@ from pathlib import Path
 from typing import Final
 
 from bench.pinning import one_core
-from carrel.catalog import Catalog
-from carrel.provider import Project
+from carrel.catalog.catalog import Catalog
+from carrel.core.provider import Project
 from carrel.providers.scopes import Scopes
 from carrel.providers.scopes.store import Store
 from carrel.providers.scopes.values import make_id

@@ -12,7 +12,7 @@ from typing import Any, Final, Literal, Protocol
 from bench.messages import POOL, VERSIONS, Era, PeerError, check_answer, request
 from bench.peers.served import CONDITION, ETAG, PAGE, SIZES, STATUS, TEMPLATES
 from bench.spelling import Spelling
-from tests import schemas
+from tests.support import schemas
 
 Setup = Literal["memory", "files", "many"]
 """How a server is started: with a list of 1,000 in memory, with files and no list, with a list of 100,000."""

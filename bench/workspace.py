@@ -27,9 +27,9 @@ from bench.load import Peer
 from bench.messages import ENVELOPE, message, reads
 from bench.peers import served
 from bench.pinning import one_core
-from carrel.catalog import Catalog
-from carrel.patterns import Rules
-from carrel.provider import Project
+from carrel.catalog.catalog import Catalog
+from carrel.core.provider import Project
+from carrel.files.gitignore import Rules
 from carrel.providers.workspace import Workspace
 
 PEERS: Final = Path(__file__).parent / "peers"

@@ -6,7 +6,7 @@ python -m examples.sample FOLDER
 import sys
 from pathlib import Path
 
-from carrel.providers.scopes import queries, writing
+from carrel.providers.scopes import changes, queries
 from carrel.providers.scopes.store import Store
 from carrel.providers.scopes.values import now_ms
 
@@ -212,7 +212,7 @@ def plant_scopes(folder: Path) -> None:
     with store.writing() as connection:
         for alias, title, status, parent in SCOPES:
             above = queries.find(connection, parent)
-            writing.create(connection, now_ms(), title=title, alias=alias, status=status, parent=above)
+            changes.create(connection, now_ms(), title=title, alias=alias, status=status, parent=above)
     store.close()
 
 

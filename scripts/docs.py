@@ -7,15 +7,15 @@ from collections.abc import Callable, Iterable, Iterator
 from pathlib import Path
 from typing import Any
 
-from carrel.catalog import Catalog
-from carrel.model import Tool
-from carrel.provider import Program
+from carrel.catalog.catalog import Catalog
+from carrel.core.model import Tool
+from carrel.core.provider import Program
 from carrel.providers.guide import Guide
-from carrel.providers.logs import offers
+from carrel.providers.logs import tool_schemas
 from carrel.providers.logs.settings import Command
 from carrel.providers.mirror import Mirror
-from carrel.providers.sage import schemas as sage
-from carrel.providers.scopes.toolbox import tools_of
+from carrel.providers.sage import tool_schemas as sage
+from carrel.providers.scopes.tool_schemas import tools_of
 from scripts import promises
 
 DOCS = Path(__file__).resolve().parents[1] / "docs"
@@ -29,13 +29,13 @@ Generated from the tools' own schemas by `make docs`; a test fails when it is ou
 def sections() -> dict[str, Iterable[Tool]]:
     """Give every tool Carrel can have, by what brings it."""
     example = {"web": Command([Program("npm"), Program("start")])}
-    flutter = (offers.FLUTTER_RUN, offers.FLUTTER_BUILD, offers.FLUTTER_DOCTOR)
+    flutter = (tool_schemas.FLUTTER_RUN, tool_schemas.FLUTTER_BUILD, tool_schemas.FLUTTER_DOCTOR)
     return {
         "The mirror: the same resources, for hosts that know only tools": Mirror(Catalog([Guide(Catalog())])).tools(),
         'Sage: an assistant\'s memory (`tools = "write"` for those that write)': (*sage.READING, *sage.WRITING),
         'Scopes; those that write exist with `[scopes] tools = "write"`': tools_of("write"),
         "Logs: Flutter": flutter,
-        "Logs: processes": (offers.process_start(example), offers.PROCESS_STOP, offers.PROCESS_LIST),
+        "Logs: processes": (tool_schemas.process_start(example), tool_schemas.PROCESS_STOP, tool_schemas.PROCESS_LIST),
     }
 
 

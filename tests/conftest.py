@@ -12,8 +12,8 @@ from pathlib import Path
 import pytest
 from hypothesis import HealthCheck, settings
 
-from carrel import renewal
-from tests.waiting import PATIENCE_S
+from carrel.core import refresh
+from tests.support.waiting import PATIENCE_S
 
 SLOW_MACHINES = (HealthCheck.too_slow,)
 
@@ -101,7 +101,7 @@ def impatient() -> None:
 def _patient_lists(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> None:
     """Have lists wait for newer ones however busy the machine is, unless a test is about not waiting."""
     if "impatient" not in request.fixturenames:
-        monkeypatch.setattr(renewal, "PATIENCE_S", PATIENCE_S)
+        monkeypatch.setattr(refresh, "PATIENCE_S", PATIENCE_S)
 
 
 def pytest_collection_finish() -> None:

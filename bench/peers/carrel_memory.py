@@ -7,10 +7,10 @@ from bisect import bisect_right
 from collections.abc import Iterator
 
 from bench.peers.served import BLOB_TYPE, MEMORY, TEMPLATES, TEXT_TYPE, Folder, Options, entries, options
-from carrel.catalog import Catalog
-from carrel.model import Blob, Resource, Text
-from carrel.provider import Route
-from carrel.server import Server
+from carrel.catalog.catalog import Catalog
+from carrel.core.model import Blob, Resource, Text
+from carrel.core.provider import Route
+from carrel.server.server import Server
 
 
 class Memory:
@@ -52,8 +52,8 @@ def main() -> None:
 
         stdio.serve(server)
         return
-    from carrel.transports.http import App, bind, serve
-    from carrel.transports.http_guard import Doors, Guard
+    from carrel.transports.http.app import App, bind, serve
+    from carrel.transports.http.guard import Doors, Guard
 
     serve(App(server, Guard(Doors(is_loopback=True))), bind("127.0.0.1", given.port))
 

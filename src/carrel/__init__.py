@@ -2,8 +2,8 @@
 
 from typing import TYPE_CHECKING
 
-from carrel.errors import BadArgument, Denied, NotFound, ProviderError, TooLarge
-from carrel.model import (
+from carrel.core.errors import BadArgument, Denied, NotFound, ProviderError, TooLarge
+from carrel.core.model import (
     Annotations,
     Blob,
     Completion,
@@ -14,11 +14,11 @@ from carrel.model import (
     Text,
     ToolResult,
 )
-from carrel.provider import Project, Provider, Route
-from carrel.version import __version__
+from carrel.core.provider import Project, Provider, Route
+from carrel.core.version import __version__
 
 if TYPE_CHECKING:
-    from carrel.facets import (
+    from carrel.providers.objects.protocol import (
         BlobContent,
         CallsTools,
         Capable,
@@ -80,7 +80,7 @@ __all__ = [
 def __getattr__(name: str) -> object:
     """Give what objects need only when somebody asks for it: a server without objects starts without it."""
     if name in __all__:
-        from carrel import facets
+        from carrel.providers.objects import protocol
 
-        return getattr(facets, name)
+        return getattr(protocol, name)
     raise AttributeError(f"module 'carrel' has no attribute {name!r}")

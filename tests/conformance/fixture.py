@@ -12,17 +12,17 @@ from typing import Any
 
 import msgspec
 
-from carrel.answering import Answers, Job
-from carrel.catalog import Catalog
-from carrel.errors import BadArgument, NotFound, ProtocolError
-from carrel.model import Blob, Completion, Resource, Text, Tool, ToolResult
+from carrel.catalog.catalog import Catalog
+from carrel.core.errors import BadArgument, NotFound, ProtocolError
+from carrel.core.model import Blob, Completion, Resource, Text, Tool, ToolResult
+from carrel.core.provider import Call, Changes, Route
 from carrel.protocol import eras, jsonrpc, methods, results
 from carrel.protocol.eras import Era
 from carrel.protocol.headers import MISSING_CAPABILITY
-from carrel.provider import Call, Changes, Route
-from carrel.server import Server
-from carrel.transports.http import App, bind, serve
-from carrel.transports.http_guard import Doors, Guard
+from carrel.server.dispatch import Answers, Job
+from carrel.server.server import Server
+from carrel.transports.http.app import App, bind, serve
+from carrel.transports.http.guard import Doors, Guard
 
 PNG = "iVBORw0KGgoAAAANSUhEUgAAAAEAAAABCAYAAAAfFcSJAAAADUlEQVR42mP8z8BQDwAEhQGAhKmMIQAAAABJRU5ErkJggg=="
 WAV = "UklGRiYAAABXQVZFZm10IBAAAAABAAEAQB8AAAB9AAACABAAZGF0YQIAAAA="

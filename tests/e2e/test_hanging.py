@@ -21,8 +21,8 @@ from typing import Any
 
 import pytest
 
-from tests.http_asking import JSON, META, legacy
-from tests.waiting import PATIENCE_S, until
+from tests.support.http_asking import JSON, META, legacy
+from tests.support.waiting import PATIENCE_S, until
 
 pytestmark = pytest.mark.slow
 
@@ -34,12 +34,15 @@ DEADLINE_S = 1.0
 
 SCRIPT = """
 import os, re, sqlite3, sys, tempfile, threading, time
-from carrel import limits
-from carrel.transports import http, http_threads, stdio, workers
-from carrel.catalog import Catalog
-from carrel.model import Text, Tool, ToolResult
-from carrel.provider import Route
-from carrel.server import Server
+from carrel.core import limits
+from carrel.server import workers
+from carrel.transports import stdio
+from carrel.transports.http import app as http
+from carrel.transports.http import threads as http_threads
+from carrel.catalog.catalog import Catalog
+from carrel.core.model import Text, Tool, ToolResult
+from carrel.core.provider import Route
+from carrel.server.server import Server
 
 way, place, transport, deadline_s = sys.argv[1], sys.argv[2], sys.argv[3], float(sys.argv[4])
 arrived = threading.Event()
@@ -125,11 +128,11 @@ server = Server(Catalog([Hanging(), Steady()]))
 if transport == "stdio":
     stdio.serve(server)
 else:
-    from carrel.transports.http_guard import Doors, Guard
+    from carrel.transports.http.guard import Doors, Guard
     listening = http.bind("127.0.0.1", 0)
     print(listening.getsockname()[1], flush=True)
     http.serve(http.App(server, Guard(Doors(is_loopback=True)), deadline_s), listening, server.close)
-from carrel.transports.ending import exit_in_time
+from carrel.transports.shutdown import exit_in_time
 exit_in_time(0)
 """
 

@@ -17,7 +17,7 @@ from mcp.client.streamable_http import streamable_http_client
 from mcp.client.subscriptions import ResourceUpdated
 from mcp.types import ResourceTemplateReference
 
-from carrel import client as carrel_client
+from carrel.client import client as carrel_client
 from tests.e2e.http_desk import HttpDesk, serving
 
 NODE_BIN = Path(__file__).resolve().parents[2] / ".node/node_modules/.bin"

@@ -11,11 +11,11 @@ import socket
 from collections.abc import Awaitable, Callable
 from pathlib import Path
 
-from carrel.limits import MAX_WORKER_THREADS, WORKER_THREADS
+from carrel.core.limits import MAX_WORKER_THREADS, WORKER_THREADS
 from tests.e2e.http_desk import serving
-from tests.flatness import Flatness, State, state_of
-from tests.http_asking import INITIALIZE, JSON, legacy, modern, modern_headers
-from tests.waiting import PATIENCE_S
+from tests.support.flatness import Flatness, State, state_of
+from tests.support.http_asking import INITIALIZE, JSON, legacy, modern, modern_headers
+from tests.support.waiting import PATIENCE_S
 
 MANY = 4 * MAX_WORKER_THREADS
 """Handles that providers open with the first reads, and keep: some of them on each worker thread."""

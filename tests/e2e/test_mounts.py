@@ -17,11 +17,11 @@ from time import monotonic
 
 import pytest
 
-from carrel.client import Client
-from carrel.errors import RemoteError
-from carrel.model import Blob, Text
+from carrel.client.client import Client
+from carrel.core.errors import RemoteError
+from carrel.core.model import Blob, Text
 from tests.e2e.http_desk import serving as serving_http
-from tests.waiting import until
+from tests.support.waiting import until
 
 EVERYTHING = Path(__file__).resolve().parents[2] / ".node/node_modules/.bin/mcp-server-everything"
 SDK = [sys.executable, str(Path(__file__).with_name("sdk_server.py"))]

@@ -6,8 +6,8 @@ import subprocess
 import sys
 from pathlib import Path
 
-from carrel.client import Client
-from carrel.model import Text
+from carrel.client.client import Client
+from carrel.core.model import Text
 
 ROOT = Path(__file__).resolve().parents[2]
 FILE = re.compile(r"^`(?P<name>[a-z_]+\.(?:py|toml))`:\n\n```\w+\n(?P<text>.*?)^```", re.MULTILINE | re.DOTALL)

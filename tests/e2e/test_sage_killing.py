@@ -16,7 +16,7 @@ KILLING_S = 600
 
 @pytest.mark.parametrize("how", [("steps",), ("random", KILLS, "1")], ids=["every-step", "random"])
 def test_a_killed_writer_leaves_everything_whole(how: tuple[str, ...]) -> None:
-    command = (sys.executable, "-m", "tests.sage_killing", *how)
+    command = (sys.executable, "-m", "tests.support.sage_killing", *how)
     done = subprocess.run(
         command, cwd=Path(__file__).parents[2], capture_output=True, text=True, timeout=KILLING_S, check=False
     )

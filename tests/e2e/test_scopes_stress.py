@@ -7,7 +7,7 @@ import sys
 from pathlib import Path
 
 from carrel.providers.scopes import queries
-from tests.scopes_sample import check_invariants, plant, store_in
+from tests.support.scopes_sample import check_invariants, plant, store_in
 
 PROCESSES = 8
 SECONDS = 10
@@ -15,11 +15,11 @@ COUNTER = "counter"
 
 WORKER = """
 import json, random, sys, time
-from carrel.providers.scopes import queries, writing
-from carrel.providers.scopes.faults import ScopeError
+from carrel.providers.scopes import changes, queries
+from carrel.providers.scopes.scope_errors import ScopeError
 from carrel.providers.scopes.store import Store
 from carrel.providers.scopes.values import now_ms
-from carrel.providers.scopes.writing import Change, Move
+from carrel.providers.scopes.changes import Change, Move
 
 path, number, seconds = sys.argv[1], int(sys.argv[2]), float(sys.argv[3])
 store, chance = Store(path), random.Random(number)
@@ -36,36 +36,36 @@ def any_scope(connection):
 
 def count(connection):
     scope = queries.find(connection, "counter")
-    writing.update(connection, now_ms(), scope, Change(description=str(int(scope.description or 0) + 1)))
+    changes.update(connection, now_ms(), scope, Change(description=str(int(scope.description or 0) + 1)))
 
 
 def create(connection):
     parent = any_scope(connection)
     goal = parent if chance.random() < 0.8 else None
-    return writing.create(connection, now_ms(), title=f"{number} {chance.random()}", parent=goal).alias
+    return changes.create(connection, now_ms(), title=f"{number} {chance.random()}", parent=goal).alias
 
 
 def move(connection):
     goal = any_scope(connection) if chance.random() < 0.8 else None
-    writing.move(connection, now_ms(), any_scope(connection), Move(parent=goal))
+    changes.move(connection, now_ms(), any_scope(connection), Move(parent=goal))
 
 
 def reorder(connection):
     scope = any_scope(connection)
     siblings = queries.children(connection, scope.parent_id, 0, 5)
-    writing.move(connection, now_ms(), scope, Move(leaves=False, before=chance.choice(siblings)))
+    changes.move(connection, now_ms(), scope, Move(leaves=False, before=chance.choice(siblings)))
 
 
 def rename(connection):
     scope = any_scope(connection)
     if scope.alias != "counter":
-        writing.add_alias(connection, now_ms(), scope, writing.free_alias(connection), is_canonical=True)
+        changes.add_alias(connection, now_ms(), scope, changes.free_alias(connection), is_canonical=True)
 
 
 def delete(connection):
     scope = any_scope(connection)
     if not queries.is_beneath(connection, queries.find(connection, "counter").id, scope.id):
-        writing.delete(connection, now_ms(), scope, cascade=chance.random() < 0.3)
+        changes.delete(connection, now_ms(), scope, cascade=chance.random() < 0.3)
 
 
 while time.monotonic() < end:

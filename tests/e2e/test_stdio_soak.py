@@ -19,9 +19,9 @@ from typing import Any
 
 import pytest
 
-from tests.flatness import Flatness, state_of
-from tests.http_asking import META
-from tests.waiting import PATIENCE_S
+from tests.support.flatness import Flatness, state_of
+from tests.support.http_asking import META
+from tests.support.waiting import PATIENCE_S
 
 SECONDS = float(os.environ.get("CARREL_SOAK_S", "0"))
 WARM_UP = 12_000

@@ -9,13 +9,13 @@ import random
 from collections.abc import Mapping
 from typing import Any
 
-from carrel.catalog import Catalog
-from carrel.model import ToolResult
-from carrel.provider import Call
-from carrel.server import Server
-from carrel.watch import Watcher
-from tests.memory_provider import Counted, Eventful, Gated, Memory, Shelf
-from tests.schemas import LEGACY, MODERN, with_meta
+from carrel.catalog.catalog import Catalog
+from carrel.catalog.watcher import Watcher
+from carrel.core.model import ToolResult
+from carrel.core.provider import Call
+from carrel.server.server import Server
+from tests.support.memory_provider import Counted, Eventful, Gated, Memory, Shelf
+from tests.support.schemas import LEGACY, MODERN, with_meta
 
 VERSIONS = ("2025-11-25", "2025-06-18", "2025-03-26", "2024-11-05", "2026-07-28", "v9")
 CHARACTERS = 'abz09/:?&=%#+{}[]"\\ \t\n\r\0\x7fé€😀\u2028\ufeff\uffff'

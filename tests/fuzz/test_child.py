@@ -13,7 +13,7 @@ from collections import Counter
 from pathlib import Path
 
 from tests.fuzz.generation import Source, encode
-from tests.schemas import MODERN, check, with_meta
+from tests.support.schemas import MODERN, check, with_meta
 
 ROOT = Path(__file__).parents[2]
 LINES = 30_000

@@ -9,9 +9,9 @@ from hypothesis import strategies as st
 
 from carrel.protocol.events import Events
 from carrel.protocol.framing import OverLong
-from carrel.transports.http import App
-from tests.http_asking import JSON, application, modern, modern_headers
-from tests.memory_provider import Memory
+from carrel.transports.http.app import App
+from tests.support.http_asking import JSON, application, modern, modern_headers
+from tests.support.memory_provider import Memory
 
 APP = application(Memory())
 HEADER_NAMES = (

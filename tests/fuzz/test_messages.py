@@ -9,10 +9,10 @@ import json
 from collections import Counter
 from typing import Any
 
-from carrel.server import Connection, Server
-from carrel.work import Work
+from carrel.server.requests import Work
+from carrel.server.server import Connection, Server
 from tests.fuzz.generation import Source, encode, make_server
-from tests.schemas import LEGACY, MODERN, check
+from tests.support.schemas import LEGACY, MODERN, check
 
 MESSAGES = 72_000
 PER_CONNECTION = 300

@@ -9,9 +9,9 @@ from collections import Counter
 
 from carrel.protocol.framing import Lines, OverLong
 from carrel.protocol.jsonrpc import find_id
-from carrel.work import Work
+from carrel.server.requests import Work
 from tests.fuzz.generation import Source, encode, make_server
-from tests.schemas import LEGACY, MODERN, check, parse, with_meta
+from tests.support.schemas import LEGACY, MODERN, check, parse, with_meta
 
 STREAMS = 450
 LINES = 60

@@ -15,7 +15,7 @@ from typing import Final, NamedTuple
 
 from tests.hostile.place import Place
 from tests.hostile.sentinel import Sentinel
-from tests.waiting import until
+from tests.support.waiting import until
 
 _OPTIONS: Final = (
     *("-D", "-f", "-q", "--seccomp-bpf", "-y", "-s", "4096"),

@@ -6,10 +6,10 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, precondition, rule
 
-from carrel.catalog import Catalog
-from carrel.errors import BadCursor
-from carrel.model import Resource
-from tests.memory_provider import Newest, Shelf
+from carrel.catalog.catalog import Catalog
+from carrel.core.errors import BadCursor
+from carrel.core.model import Resource
+from tests.support.memory_provider import Newest, Shelf
 
 PATHS = st.integers(0, 30).map(str)
 

@@ -9,15 +9,15 @@ from hypothesis import assume, example, given
 from hypothesis import strategies as st
 from msgspec import Raw
 
-from carrel.catalog import Catalog
-from carrel.cursor import seal, unseal
-from carrel.errors import BadCursor, ProtocolError
+from carrel.catalog.catalog import Catalog
+from carrel.catalog.cursor import seal, unseal
+from carrel.core.errors import BadCursor, ProtocolError
 from carrel.protocol import jsonrpc
 from carrel.protocol.framing import Lines, OverLong
 from carrel.protocol.jsonrpc import Message
-from carrel.server import Server
-from tests.memory_provider import Memory
-from tests.schemas import LEGACY, MODERN, RESULTS, Conversation, check, meta_of
+from carrel.server.server import Server
+from tests.support.memory_provider import Memory
+from tests.support.schemas import LEGACY, MODERN, RESULTS, Conversation, check, meta_of
 
 SERVER = Server(Catalog([Memory()]))
 

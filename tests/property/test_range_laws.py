@@ -3,12 +3,12 @@
 from hypothesis import example, given
 from hypothesis import strategies as st
 
-from carrel import content
-from carrel.catalog import Catalog
-from carrel.errors import TooLarge
-from carrel.model import Blob, Encoding, Item, Range, Stored, Text
-from carrel.uri import pairs
-from tests.memory_provider import Kept, Shelf
+from carrel.catalog.catalog import Catalog
+from carrel.core import content
+from carrel.core.errors import TooLarge
+from carrel.core.model import Blob, Encoding, Item, Range, Stored, Text
+from carrel.core.uri import pairs
+from tests.support.memory_provider import Kept, Shelf
 
 URI = "x:///y"
 LIMIT = 1 << 20

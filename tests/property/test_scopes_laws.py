@@ -11,16 +11,16 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, invariant, precondition, rule
 
-from carrel.catalog import Catalog
-from carrel.errors import BadArgument, NotFound, RequestError
-from carrel.model import Reading
-from carrel.providers.scopes import intake, queries, transfer, tree, values, writing
-from carrel.providers.scopes.faults import ScopeError
-from carrel.providers.scopes.parameters import Wanted, parse_wanted, read_integer
+from carrel.catalog.catalog import Catalog
+from carrel.core.errors import BadArgument, NotFound, RequestError
+from carrel.core.model import Reading
+from carrel.providers.scopes import changes, importer, json_lines, queries, tree, values
+from carrel.providers.scopes.changes import Change, Move
+from carrel.providers.scopes.scope_errors import ScopeError
 from carrel.providers.scopes.store import Store, blank
+from carrel.providers.scopes.tree_parameters import Wanted, parse_wanted, read_integer
 from carrel.providers.scopes.values import Scope
-from carrel.providers.scopes.writing import Change, Move
-from tests.scopes_sample import check_invariants, provider_in
+from tests.support.scopes_sample import check_invariants, provider_in
 
 NAMES = st.sampled_from([f"n{number}" for number in range(12)])
 TITLES = st.sampled_from(["A", "B", "C", "a", "Zwei Wörter"])
@@ -110,7 +110,7 @@ class Scopes(RuleBasedStateMachine):
 
         def work(connection: Connection) -> Scope:
             goal = None if parent is None else self.find(connection, parent)
-            return writing.create(connection, self.now, title=title, alias=name, parent=goal, status=status)
+            return changes.create(connection, self.now, title=title, alias=name, parent=goal, status=status)
 
         made = self.attempt(work)
         if title in self.titles(above) or name in self.plain.names:
@@ -131,7 +131,7 @@ class Scopes(RuleBasedStateMachine):
         name = data.draw(st.sampled_from(sorted(self.plain.names)))
         row = self.plain.rows[self.plain.names[name]]
         change = Change(title=title, status=status, is_restored=restore)
-        done = self.attempt(lambda c: writing.update(c, self.now, self.find(c, name), change))
+        done = self.attempt(lambda c: changes.update(c, self.now, self.find(c, name), change))
         begun = "TODO" if restore and row["status"] == "ARCHIVED" else row["status"]
         if begun == "ARCHIVED" and status not in (None, "ARCHIVED"):
             assert done == "ARCHIVED"
@@ -157,7 +157,7 @@ class Scopes(RuleBasedStateMachine):
                 before=sibling if place == "before" else None,
                 after=sibling if place == "after" else None,
             )
-            return writing.move(connection, self.now, self.find(connection, name), where)
+            return changes.move(connection, self.now, self.find(connection, name), where)
 
         done = self.attempt(work)
         row = self.plain.rows[key]
@@ -181,7 +181,7 @@ class Scopes(RuleBasedStateMachine):
         name = data.draw(st.sampled_from(sorted(self.plain.names)))
         key = self.plain.names[name]
         gone = self.plain.subtree(key)
-        done = self.attempt(lambda c: writing.delete(c, self.now, self.find(c, name), cascade=cascade))
+        done = self.attempt(lambda c: changes.delete(c, self.now, self.find(c, name), cascade=cascade))
         if len(gone) > 1 and not cascade:
             assert done == "HAS_CHILDREN"
             return
@@ -199,11 +199,11 @@ class Scopes(RuleBasedStateMachine):
         key = self.plain.names[name]
         row = self.plain.rows[key]
         ways: dict[str, Any] = {
-            "add": lambda c: writing.add_alias(c, self.now, self.find(c, name), other),
-            "canonical": lambda c: writing.add_alias(c, self.now, self.find(c, name), other, is_canonical=True),
-            "rename": lambda c: writing.rename_alias(c, self.now, name, other),
-            "remove": lambda c: writing.remove_alias(c, self.now, self.find(c, name), other),
-            "set": lambda c: writing.set_canonical(c, self.now, self.find(c, name), other),
+            "add": lambda c: changes.add_alias(c, self.now, self.find(c, name), other),
+            "canonical": lambda c: changes.add_alias(c, self.now, self.find(c, name), other, is_canonical=True),
+            "rename": lambda c: changes.rename_alias(c, self.now, name, other),
+            "remove": lambda c: changes.remove_alias(c, self.now, self.find(c, name), other),
+            "set": lambda c: changes.set_canonical(c, self.now, self.find(c, name), other),
         }
         done = self.attempt(ways[way])
         owner = self.plain.names.get(other)
@@ -253,10 +253,10 @@ class Scopes(RuleBasedStateMachine):
     def go_out_and_in(self) -> None:
         with self.store.reading() as connection, blank() as other:
             assert connection is not None
-            lines = list(transfer.export(connection, None))
+            lines = list(json_lines.export(connection, None))
             other.execute("BEGIN")
-            intake.take_in(other, self.now, transfer.parse(lines), "fail")
-            assert list(transfer.export(other, None)) == lines
+            importer.take_in(other, self.now, json_lines.parse(lines), "fail")
+            assert list(json_lines.export(other, None)) == lines
 
     @invariant()
     def the_store_agrees_with_the_model(self) -> None:

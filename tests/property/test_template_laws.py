@@ -7,8 +7,8 @@ import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
 
-from carrel.errors import BadArgument, TemplateError
-from carrel.template import UriTemplate
+from carrel.core.errors import BadArgument, TemplateError
+from carrel.core.template import UriTemplate
 
 LITERAL = st.text(
     st.one_of(st.sampled_from("aab./%+*()[]\\^$|-~ö"), st.characters(codec="utf-8", exclude_categories=["Cc"]))

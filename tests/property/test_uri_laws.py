@@ -1,4 +1,4 @@
-"""Laws of `carrel.uri`: what holds for every text."""
+"""Laws of `carrel.core.uri`: what holds for every text."""
 
 import contextlib
 from collections.abc import Callable
@@ -7,8 +7,8 @@ import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
 
-from carrel import uri
-from carrel.errors import BadArgument
+from carrel.core import uri
+from carrel.core.errors import BadArgument
 
 TEXT = st.text()
 """Anything that can be encoded; `ANYTHING` also has lone surrogates, and more of what URIs are made of."""

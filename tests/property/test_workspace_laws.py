@@ -11,11 +11,11 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, precondition, rule
 
-from carrel.errors import RequestError
-from carrel.model import Blob, Range, Text
-from carrel.providers.workspace import kinds
+from carrel.core.errors import RequestError
+from carrel.core.model import Blob, Range, Text
+from carrel.providers.workspace import file_types
 from carrel.providers.workspace.paths import canonical, parse
-from tests.workspaces import SECRET, Served, fill
+from tests.support.workspaces import SECRET, Served, fill
 
 LETTERS = st.characters(codec="utf-8", exclude_characters="/\\\0")
 NAMES = st.text(LETTERS, min_size=1, max_size=12).filter(lambda name: name not in (".", ".."))
@@ -146,7 +146,7 @@ ENCODED = st.one_of(
     TEXTS.map(lambda text: text.encode("latin-1", "ignore")),
     st.binary(max_size=60),
     st.binary(max_size=12).map(lambda rest: b"\xef\xbb\xbf" + rest),
-    st.binary(max_size=12).map(lambda rest: b"a" * kinds.WINDOW + rest),
+    st.binary(max_size=12).map(lambda rest: b"a" * file_types.WINDOW + rest),
 )
 
 
@@ -155,7 +155,7 @@ ENCODED = st.one_of(
 def test_parts_of_any_step_join_to_the_file(data: bytes, step: int) -> None:
     with folder() as root, Served(root, preset="all") as served:
         fill(root, {"x.md": data})
-        start = kinds.WINDOW if len(data) > kinds.WINDOW else 0
+        start = file_types.WINDOW if len(data) > file_types.WINDOW else 0
         whole = served.item("workspace:///x.md", Range(start))
         parts = [served.item("workspace:///x.md", Range(at, step)) for at in range(start, len(data), step)]
         places = [(meta["dev.carrel/start"], meta["dev.carrel/length"]) for part in parts if (meta := part.meta or {})]

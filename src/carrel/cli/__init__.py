@@ -5,7 +5,7 @@ import sys
 from collections.abc import Sequence
 from typing import Literal, TextIO
 
-from carrel.cli import exits
+from carrel.cli import exit_codes
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
@@ -16,18 +16,18 @@ def main(arguments: Sequence[str] | None = None) -> int:
         code = _run(words)
         sys.stdout.flush()
         if arguments is None and "serve" in words:
-            from carrel.transports.ending import exit_in_time  # only where this is the process of a server
+            from carrel.transports.shutdown import exit_in_time  # only where this is the process of a server
 
             exit_in_time(code)
         return code
     except KeyboardInterrupt:
-        return exits.INTERRUPTED
+        return exit_codes.INTERRUPTED
     except BrokenPipeError:
         # Whoever read our output has seen enough.
         _drop_output()
-        return exits.DONE
+        return exit_codes.DONE
     except Exception as error:
-        from carrel.cli.failing import report  # only on failure
+        from carrel.cli.failures import report  # only on failure
 
         code = report(error, is_debug="--debug" in words or bool(os.environ.get("CARREL_DEBUG")))
         if isinstance(error, OSError):
@@ -52,7 +52,7 @@ def _refuse_other_encodings(words: list[str]) -> None:
     for word in words if words[:1] != ["run"] else ():
         is_utf8 = word.isascii() or not any("\ud800" <= one <= "\udfff" for one in word)
         if not is_utf8 and not names_folder and not word.startswith("--project="):
-            from carrel.errors import ConfigError  # only on failure
+            from carrel.core.errors import ConfigError  # only on failure
 
             raise ConfigError(f"this argument is not UTF-8: {os.fsencode(word).decode(errors='backslashreplace')}")
         names_folder = word == "--project"

@@ -7,11 +7,11 @@ from typing import ClassVar, Final
 
 import click
 
-from carrel.cli import exits
-from carrel.cli.choices import Choices
+from carrel.cli import exit_codes
+from carrel.cli.context import Choices
 from carrel.cli.options import refuse_unused, with_choices, with_server
 from carrel.cli.stderr import say, set_up_logging
-from carrel.version import __version__
+from carrel.core.version import __version__
 
 _COMPLETION: Final = "_CARREL_COMPLETE"
 """Set by a shell that asks how a command line may go on."""
@@ -72,7 +72,7 @@ def serve(context: click.Context) -> int:
     width = max(len(f"{option.flag} {option.value}") for option in OPTIONS)
     for option in OPTIONS:
         click.echo(f"  {f'{option.flag} {option.value}'.ljust(width)}  {option.told}")
-    return exits.DONE
+    return exit_codes.DONE
 
 
 @app.command()
@@ -83,7 +83,7 @@ def serve(context: click.Context) -> int:
 @click.pass_obj
 def ls(choices: Choices, prefix: str, limit: int | None) -> None:
     """List the resources, all or those whose URI begins with PREFIX."""
-    from carrel.cli.reading import list_resources
+    from carrel.cli.read import list_resources
 
     list_resources(choices, prefix, limit)
 
@@ -97,7 +97,7 @@ def ls(choices: Choices, prefix: str, limit: int | None) -> None:
 @click.pass_obj
 def cat(choices: Choices, uri: str, start: int | None, length: int | None) -> None:
     """Read a resource and print what it holds."""
-    from carrel.cli.reading import read_resource
+    from carrel.cli.read import read_resource
 
     read_resource(choices, uri, start, length)
 
@@ -108,7 +108,7 @@ def cat(choices: Choices, uri: str, start: int | None, length: int | None) -> No
 @click.pass_obj
 def templates(choices: Choices) -> None:
     """Show how the URIs look that are not all listed."""
-    from carrel.cli.reading import list_templates
+    from carrel.cli.read import list_templates
 
     list_templates(choices)
 
@@ -123,7 +123,7 @@ def templates(choices: Choices) -> None:
 @click.pass_obj
 def complete(choices: Choices, template: str, variable: str, value: str, context: tuple[str, ...]) -> None:
     """Offer values for a template's VARIABLE that begin with VALUE."""
-    from carrel.cli.reading import complete_variable
+    from carrel.cli.read import complete_variable
 
     complete_variable(choices, template, variable, value, dict(_pair(one) for one in context))
 
@@ -141,7 +141,7 @@ def _pair(text: str) -> tuple[str, str]:
 @click.pass_obj
 def explain(choices: Choices, uri: str) -> None:
     """Say why a URI is, or is not, served."""
-    from carrel.cli.reading import explain_uri
+    from carrel.cli.read import explain_uri
 
     explain_uri(choices, uri)
 
@@ -205,7 +205,7 @@ def config() -> None:
 @click.pass_obj
 def config_show(choices: Choices, origin: bool) -> None:
     """Print every setting in effect."""
-    from carrel.cli.configuring import show_config
+    from carrel.cli.config import show_config
 
     show_config(choices, with_origin=origin)
 
@@ -216,7 +216,7 @@ def config_show(choices: Choices, origin: bool) -> None:
 @click.pass_obj
 def config_get(choices: Choices, name: str) -> None:
     """Print one setting that is in effect."""
-    from carrel.cli.settings_file import get_value
+    from carrel.cli.config_edit import get_value
 
     get_value(choices, name)
 
@@ -232,7 +232,7 @@ def config_set(choices: Choices, name: str, value: str, is_users: bool) -> None:
 
     VALUE is checked first. A list is written with commas: carrel config set workspace.allow '*.sql,docs/'
     """
-    from carrel.cli.settings_file import set_value
+    from carrel.cli.config_edit import set_value
 
     set_value(choices, name, value, is_users=is_users)
 
@@ -244,7 +244,7 @@ def config_set(choices: Choices, name: str, value: str, is_users: bool) -> None:
 @click.pass_obj
 def config_unset(choices: Choices, name: str, is_users: bool) -> None:
     """Remove one setting from the project's file."""
-    from carrel.cli.settings_file import unset_value
+    from carrel.cli.config_edit import unset_value
 
     unset_value(choices, name, is_users=is_users)
 
@@ -254,7 +254,7 @@ def config_unset(choices: Choices, name: str, is_users: bool) -> None:
 @click.pass_obj
 def config_validate(choices: Choices) -> None:
     """Check the configuration and say what is not in effect."""
-    from carrel.cli.configuring import validate_config
+    from carrel.cli.config import validate_config
 
     validate_config(choices)
 
@@ -266,7 +266,7 @@ def config_validate(choices: Choices) -> None:
 @click.pass_obj
 def trust(choices: Choices, is_list: bool, revoke: bool) -> None:
     """Allow this project's configuration to start programs and reach outside the project."""
-    from carrel.cli.configuring import change_trust
+    from carrel.cli.config import change_trust
 
     change_trust(choices, is_list=is_list, is_revoked=revoke)
 
@@ -284,10 +284,10 @@ def run_app(words: Sequence[str]) -> int:
         return int(stopped.exit_code)
     except click.ClickException as error:
         _tell(error)
-        return exits.USAGE
+        return exit_codes.USAGE
     except click.Abort:
-        return exits.INTERRUPTED
-    return code if isinstance(code, int) else exits.DONE
+        return exit_codes.INTERRUPTED
+    return code if isinstance(code, int) else exit_codes.DONE
 
 
 def _tell(error: click.ClickException) -> None:

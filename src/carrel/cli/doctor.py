@@ -6,13 +6,13 @@ from collections.abc import Iterator
 from time import perf_counter
 from typing import Literal
 
-from carrel.cli import exits, output
-from carrel.cli.choices import Choices
-from carrel.client import Client
-from carrel.desk import Desk
-from carrel.errors import CarrelError
-from carrel.provider import Omitting, Reporting
-from carrel.value import Value
+from carrel.app.app import Desk
+from carrel.cli import exit_codes, output
+from carrel.cli.context import Choices
+from carrel.client.client import Client
+from carrel.core.errors import CarrelError
+from carrel.core.provider import Omitting, Reporting
+from carrel.core.record import Value
 
 
 class Finding(Value, frozen=True):
@@ -33,7 +33,7 @@ def examine(choices: Choices) -> int:
         marks = {"ok": f"[green]{good}[/]", "note": "[yellow]![/]", "problem": f"[red]{bad}[/]"}
         for one in findings:
             output.print_lines(f"{marks[one.state]} [bold]{one.what}[/]: {output.escape(one.told)}")
-    return exits.FAILED if any(one.state == "problem" for one in findings) else exits.DONE
+    return exit_codes.FAILED if any(one.state == "problem" for one in findings) else exit_codes.DONE
 
 
 def _findings(choices: Choices) -> Iterator[Finding]:

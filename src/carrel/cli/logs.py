@@ -9,16 +9,16 @@ from typing import TYPE_CHECKING, Final
 
 import click
 
-from carrel.cli import exits, guessing, output
-from carrel.cli.choices import Choices
+from carrel.cli import exit_codes, output, suggestions
+from carrel.cli.context import Choices
 from carrel.cli.options import with_project, with_server
 from carrel.cli.stderr import say
-from carrel.errors import BadArgument, CarrelError, ConfigError
-from carrel.model import Reading, Text
+from carrel.core.errors import BadArgument, CarrelError, ConfigError
+from carrel.core.model import Reading, Text
+from carrel.core.uri import with_query
 from carrel.providers.logs.log import Bounds, Kind, State
 from carrel.providers.logs.ring import Stream
 from carrel.providers.logs.uris import ID
-from carrel.uri import with_query
 
 if TYPE_CHECKING:
     from carrel.providers.logs.spool import Writer
@@ -123,7 +123,7 @@ def _as_name(program: str) -> str:
 def tail(choices: Choices, uri: str, follow: bool) -> int:
     """Print a log; with -f, go on printing until its process ends."""
     with choices.client() as client:
-        uri, reading = guessing.read(choices, client, uri)
+        uri, reading = suggestions.read(choices, client, uri)
         meta = _meta(reading)
         if "dev.carrel/cursor" not in meta:
             raise BadArgument(f"{uri} is no log; read it with carrel cat")
@@ -133,7 +133,7 @@ def tail(choices: Choices, uri: str, follow: bool) -> int:
             reading = client.read(with_query(uri, since=int(str(meta["dev.carrel/cursor"]))))
             meta = _meta(reading)
             _print(reading, missed=int(str(meta.get("dev.carrel/missed", 0))))
-    return exits.DONE
+    return exit_codes.DONE
 
 
 def _print(reading: Reading, *, missed: int) -> None:

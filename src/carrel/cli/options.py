@@ -5,7 +5,7 @@ from typing import Any
 
 import click
 
-from carrel.cli.choices import Choices
+from carrel.cli.context import Choices
 
 Command = Callable[..., Any]
 

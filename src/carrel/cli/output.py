@@ -7,8 +7,8 @@ from collections.abc import Iterable, Sequence
 from time import gmtime, strftime
 from typing import Final
 
-from carrel.model import Resource
-from carrel.printable import printable, printable_line
+from carrel.core.model import Resource
+from carrel.core.printable import printable, printable_line
 
 Row = Sequence[str]
 

@@ -9,10 +9,10 @@ from collections.abc import Mapping
 from itertools import islice
 from typing import Final
 
+from carrel.app.app import Desk
 from carrel.cli import output
-from carrel.cli.choices import Choices
-from carrel.desk import Desk
-from carrel.provider import Omitting, Reporting
+from carrel.cli.context import Choices
+from carrel.core.provider import Omitting, Reporting
 
 COUNT_AT_MOST: Final = 10_000
 

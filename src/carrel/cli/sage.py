@@ -9,22 +9,22 @@ from typing import Any
 
 import click
 
-from carrel import detect
-from carrel.cli import exits, output
-from carrel.cli.choices import Choices
+from carrel.app import builtin_providers
+from carrel.cli import exit_codes, output
+from carrel.cli.context import Choices
 from carrel.cli.options import with_choices
 from carrel.cli.stderr import say
-from carrel.errors import ConfigError, echo
-from carrel.model import Resource, ToolResult
-from carrel.provider import Project
+from carrel.core.errors import ConfigError, echo
+from carrel.core.model import Resource, ToolResult
+from carrel.core.provider import Project
+from carrel.core.record import Value
 from carrel.providers.sage.arguments import needed
+from carrel.providers.sage.item_names import KINDS, split_uri
 from carrel.providers.sage.lookup import failure_addresses
 from carrel.providers.sage.memory import Refused
-from carrel.providers.sage.names import KINDS, split_uri
 from carrel.providers.sage.provider import Sage
-from carrel.providers.sage.schemas import BY_NAME
+from carrel.providers.sage.tool_schemas import BY_NAME
 from carrel.providers.sage.tools import Tools
-from carrel.value import Value
 
 _SEARCHED = ("checkpoint", "knowledge", "failure")
 _FOLDERS = (("system", "pinned"), ("checkpoints",), ("knowledge", "global"), ("knowledge", "skills"), ("failures",))
@@ -46,7 +46,7 @@ def opened(choices: Choices) -> Iterator[Desk]:
     named = config.named("sage")
     given = frozenset(values)
     project = Project(config.root, config.environment, given, named, is_trusted=config.is_trusted, deny=denied)
-    built = detect.load("carrel.providers.sage:Sage")(project, **values)
+    built = builtin_providers.load("carrel.providers.sage:Sage")(project, **values)
     assert isinstance(built, Sage)
     tools = Tools(project, built.memory, "write", values.get("search", "auto"))
     try:
@@ -65,7 +65,7 @@ class Refusals(click.Group):
             return super().invoke(ctx)
         except Refused as refused:
             say(refused.message)
-            raise click.exceptions.Exit(exits.USAGE if refused.kind == "invalid" else exits.FAILED) from None
+            raise click.exceptions.Exit(exit_codes.USAGE if refused.kind == "invalid" else exit_codes.FAILED) from None
 
 
 @click.group(cls=Refusals)
@@ -91,7 +91,7 @@ def list_items(choices: Choices, kind: str | None, check: bool) -> int:
         output.print_entries(
             entries, "Nothing is kept yet; the first: carrel sage save-knowledge ID --keyword K --content TEXT"
         )
-    return exits.DONE
+    return exit_codes.DONE
 
 
 def _check(choices: Choices, desk: Desk, kind: str | None) -> int:
@@ -103,7 +103,7 @@ def _check(choices: Choices, desk: Desk, kind: str | None) -> int:
     else:
         rows = [(one.path, one.reason) for one in found]
         output.print_table(("not listed", "reason"), rows, plain_columns=2, empty="Everything is listed.")
-    return exits.FAILED if found else exits.DONE
+    return exit_codes.FAILED if found else exit_codes.DONE
 
 
 def _entry(entry: Resource) -> dict[str, object]:

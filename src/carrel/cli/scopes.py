@@ -12,19 +12,19 @@ from typing import Any, Final
 
 import click
 
-from carrel.cli import exits
-from carrel.cli.choices import Choices
+from carrel.app.config import Config
+from carrel.cli import exit_codes
+from carrel.cli.context import Choices
 from carrel.cli.scopes_session import Session
 from carrel.cli.scopes_work import WORK
 from carrel.cli.stderr import say
-from carrel.config import Config
-from carrel.errors import ConfigError
-from carrel.limits import STORE_COMMAND_S, STORE_IMPORT_S
-from carrel.provider import Project
+from carrel.core.errors import ConfigError
+from carrel.core.limits import STORE_COMMAND_S, STORE_IMPORT_S
+from carrel.core.provider import Project
 from carrel.providers.scopes import commands, location
-from carrel.providers.scopes.faults import Archived, ScopeError
-from carrel.providers.scopes.parameters import DEFAULT_NODES
+from carrel.providers.scopes.scope_errors import Archived, ScopeError
 from carrel.providers.scopes.store import Store
+from carrel.providers.scopes.tree_parameters import DEFAULT_NODES
 
 _DB: Final = "carrel.scopes.db"
 _WORDS: Final = "carrel.scopes.words"
@@ -63,7 +63,7 @@ class ScopesGroup(click.Group):
                 say(_ADVICE[error.code])
             return code
         except ConfigError as error:
-            return _tell(str(error), "INVALID_ARGUMENT", 400, exits.USAGE, is_json=is_json)
+            return _tell(str(error), "INVALID_ARGUMENT", 400, exit_codes.USAGE, is_json=is_json)
         except click.UsageError as error:
             return _tell_usage(error, is_json=is_json)
 
@@ -76,8 +76,8 @@ def _wants_json(words: Sequence[str], parent: click.Context | None) -> bool:
 def _tell_usage(error: click.UsageError, *, is_json: bool) -> int:
     if not is_json:
         error.show()
-        return exits.USAGE
-    return _tell(error.format_message(), "INVALID_ARGUMENT", 400, exits.USAGE, is_json=True)
+        return exit_codes.USAGE
+    return _tell(error.format_message(), "INVALID_ARGUMENT", 400, exit_codes.USAGE, is_json=True)
 
 
 def _tell(text: str, code: str, status: int, exit_code: int, *, is_json: bool) -> int:

@@ -7,8 +7,8 @@ from typing import Any
 
 from carrel.cli import output
 from carrel.providers.scopes import queries
-from carrel.providers.scopes.faults import not_found
-from carrel.providers.scopes.opening import Connection
+from carrel.providers.scopes.scope_errors import not_found
+from carrel.providers.scopes.sqlite import Connection
 from carrel.providers.scopes.store import Store, blank
 from carrel.providers.scopes.values import Scope, check_alias, is_alias, is_id, normalise_alias
 

@@ -8,19 +8,19 @@ import click
 from carrel.cli import output
 from carrel.cli.scopes_session import Given, Session, find
 from carrel.cli.stderr import say
-from carrel.private import new_private
-from carrel.providers.scopes import intake, transfer
-from carrel.providers.scopes.faults import invalid
-from carrel.providers.scopes.intake import OnConflict, Outcome
-from carrel.providers.scopes.original import Original
-from carrel.providers.scopes.transfer import Record
+from carrel.files.atomic import new_private
+from carrel.providers.scopes import importer, json_lines
+from carrel.providers.scopes.importer import OnConflict, Outcome
+from carrel.providers.scopes.json_lines import Record
+from carrel.providers.scopes.original_database import Original
+from carrel.providers.scopes.scope_errors import invalid
 from carrel.providers.scopes.values import now_ms
 
 
 def export(session: Session, given: Given) -> None:
     with session.reading() as connection:
         top = None if given["scope"] is None else find(connection, given["scope"])
-        lines = transfer.export(connection, top)
+        lines = json_lines.export(connection, top)
         if given["out"] is None:
             for line in lines:
                 output.print_text(line)
@@ -42,7 +42,7 @@ def import_(session: Session, given: Given) -> None:
     is_rehearsal = bool(given["dry_run"])
     with session.store.writing(is_rehearsal=is_rehearsal, is_long=True) as connection:
         on_conflict: OnConflict = "exact" if given["exact"] else given["on_conflict"]
-        outcome = intake.take_in(connection, now_ms(), records, on_conflict)
+        outcome = importer.take_in(connection, now_ms(), records, on_conflict)
     warnings = [] if database is None else database.warnings(outcome.taken)
     counts = {"imported": outcome.imported, "skipped": outcome.skipped, "replaced": outcome.replaced}
     if given["exact"]:
@@ -72,9 +72,9 @@ def _original(path: str) -> Original:
 def _read(source: str) -> list[Record]:
     """Read all that an export wrote."""
     if source == "-":
-        return list(transfer.parse(sys.stdin.buffer))
+        return list(json_lines.parse(sys.stdin.buffer))
     try:
         with open(source, "rb") as file:
-            return list(transfer.parse(file))
+            return list(json_lines.parse(file))
     except OSError as error:
         raise invalid(f"{source} cannot be read: {error.strerror}") from None

@@ -9,8 +9,9 @@ import click
 from carrel.cli import output
 from carrel.cli.scopes_session import Given, Session, find
 from carrel.cli.scopes_transfer import export, import_
-from carrel.providers.scopes import queries, tree, writing
-from carrel.providers.scopes.parameters import parse_wanted, read_integer
+from carrel.providers.scopes import changes, queries, tree
+from carrel.providers.scopes.changes import Change, Move
+from carrel.providers.scopes.tree_parameters import parse_wanted, read_integer
 from carrel.providers.scopes.values import (
     TREE_URI,
     Scope,
@@ -23,7 +24,6 @@ from carrel.providers.scopes.values import (
     parse_time,
     spell_time,
 )
-from carrel.providers.scopes.writing import Change, Move
 
 _COLOURS: Final = {
     "PLANNING": "magenta",
@@ -48,7 +48,7 @@ def create(session: Session, given: Given) -> None:
             find(connection, given["parent"])
     with session.store.writing() as connection:
         parent = None if given["parent"] is None else find(connection, given["parent"])
-        scope = writing.create(
+        scope = changes.create(
             connection, now_ms(), title=title, description=description, parent=parent, alias=alias, status=status
         )
         told = queries.describe(connection, scope, session.max_children)
@@ -103,7 +103,7 @@ def status(session: Session, given: Given) -> None:
 def _change(session: Session, text: str, change: Change, line: Callable[[Scope, Scope], str]) -> None:
     with session.writing(text) as connection:
         old = find(connection, text)
-        new = writing.update(connection, now_ms(), old, change)
+        new = changes.update(connection, now_ms(), old, change)
         told = queries.describe(connection, new, session.max_children)
     session.tell(told, line(old, new))
 
@@ -122,7 +122,7 @@ def move(session: Session, given: Given) -> None:
             for name in ("parent", "before", "after")
         }
         leaves = given["parent"] is not None or bool(given["root"])
-        moved = writing.move(connection, now_ms(), scope, Move(leaves=leaves, **named))
+        moved = changes.move(connection, now_ms(), scope, Move(leaves=leaves, **named))
         told = queries.describe(connection, moved, session.max_children)
     session.tell(told, f"Moved {moved.alias} to {told['parent'] or 'the root'}")
 
@@ -131,7 +131,7 @@ def delete(session: Session, given: Given) -> None:
     is_rehearsal = bool(given["dry_run"])
     with session.writing(given["scope"], is_rehearsal=is_rehearsal) as connection:
         scope = find(connection, given["scope"])
-        count = writing.delete(connection, now_ms(), scope, cascade=bool(given["cascade"]))
+        count = changes.delete(connection, now_ms(), scope, cascade=bool(given["cascade"]))
     others = f" and {count - 1} descendants" if count > 1 else ""
     line = f"{'Would delete' if is_rehearsal else 'Deleted'} {scope.alias}{others}"
     session.tell({"alias": scope.alias, "deleted": not is_rehearsal, "count": count}, line)
@@ -208,7 +208,7 @@ def add_alias(session: Session, given: Given) -> None:
     name = check_alias(given["name"])
     with session.writing(given["scope"]) as connection:
         before = find(connection, given["scope"])
-        scope = writing.add_alias(connection, now_ms(), before, name, is_canonical=bool(given["canonical"]))
+        scope = changes.add_alias(connection, now_ms(), before, name, is_canonical=bool(given["canonical"]))
         told = _aliases(connection, scope)
     session.tell(told, f"Added {name} to {before.alias}")
 
@@ -216,7 +216,7 @@ def add_alias(session: Session, given: Given) -> None:
 def remove_alias(session: Session, given: Given) -> None:
     name = check_alias(given["name"])
     with session.writing(given["scope"]) as connection:
-        scope = writing.remove_alias(connection, now_ms(), find(connection, given["scope"]), name)
+        scope = changes.remove_alias(connection, now_ms(), find(connection, given["scope"]), name)
         told = _aliases(connection, scope)
     session.tell(told, f"Removed {name} from {scope.alias}")
 
@@ -224,7 +224,7 @@ def remove_alias(session: Session, given: Given) -> None:
 def rename_alias(session: Session, given: Given) -> None:
     old, new = check_alias(given["old"]), check_alias(given["new"])
     with session.store.writing(is_rehearsal=session.store.identity() is None) as connection:
-        scope = writing.rename_alias(connection, now_ms(), old, new)
+        scope = changes.rename_alias(connection, now_ms(), old, new)
         told = _aliases(connection, scope)
     session.tell(told, f"Renamed {old} to {new}")
 
@@ -232,7 +232,7 @@ def rename_alias(session: Session, given: Given) -> None:
 def set_canonical(session: Session, given: Given) -> None:
     name = check_alias(given["name"])
     with session.writing(given["scope"]) as connection:
-        scope = writing.set_canonical(connection, now_ms(), find(connection, given["scope"]), name)
+        scope = changes.set_canonical(connection, now_ms(), find(connection, given["scope"]), name)
         told = _aliases(connection, scope)
     session.tell(told, f"Canonical alias: {name}")
 

@@ -10,11 +10,11 @@ import sys
 from collections.abc import Sequence
 from typing import Final
 
+from carrel.app.app import Desk, open_desk
+from carrel.app.config import Config, load
 from carrel.cli.stderr import say, set_up_logging
-from carrel.config import Config, load
-from carrel.desk import Desk, open_desk
-from carrel.errors import ConfigError, Disconnected
-from carrel.value import Value
+from carrel.core.errors import ConfigError, Disconnected
+from carrel.core.record import Value
 
 
 class Option(Value, frozen=True):

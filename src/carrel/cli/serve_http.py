@@ -6,13 +6,13 @@ import threading
 from collections.abc import Callable
 from urllib.parse import urlsplit
 
-from carrel.addresses import is_loopback
+from carrel.app.app import Desk
+from carrel.app.config import Config, HttpSettings
 from carrel.cli.stderr import say
-from carrel.config import Config, HttpSettings
-from carrel.desk import Desk
-from carrel.errors import ConfigError
-from carrel.transports.http import App, bind, serve
-from carrel.transports.http_guard import Doors, Guard
+from carrel.core.errors import ConfigError
+from carrel.core.loopback import is_loopback
+from carrel.transports.http.app import App, bind, serve
+from carrel.transports.http.guard import Doors, Guard
 
 DEFAULT_HOST = "127.0.0.1"
 
@@ -100,12 +100,12 @@ def admit(desk: Desk, settings: HttpSettings, host: str, *, has_token: bool) -> 
             )
     if not has_token:
         return ["carrel: no token is asked for: every program on this machine can read what is served"], Guard(doors)
-    from carrel.tokens import Keyring, TokenStore  # not without tokens
+    from carrel.transports.http.tokens import Keyring, TokenStore  # not without tokens
 
     store = TokenStore(desk.config.environment)
     issuer = None
     if settings.issuer:
-        from carrel.jwts import Issuer  # only with an issuer
+        from carrel.transports.http.jwt import Issuer  # only with an issuer
 
         issuer = Issuer(settings.issuer, settings.audience, settings.jwks)
     if not address.is_loopback:

@@ -7,7 +7,7 @@ import logging
 import sys
 import traceback
 
-from carrel.printable import printable
+from carrel.core.printable import printable
 
 
 def say(text: str) -> None:

@@ -20,7 +20,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from time import monotonic
 from typing import Any, Final, Literal, Protocol
 
-from carrel.processes import SILENCE_S, SURVIVORS_S
+from carrel.providers.logs.process import SILENCE_S, SURVIVORS_S
 
 Stream = Literal["out", "err"]
 

@@ -3,14 +3,14 @@
 import os
 from typing import TYPE_CHECKING
 
+from carrel.catalog.access import parse_scopes
 from carrel.cli import output
-from carrel.errors import ConfigError
-from carrel.permissions import parse_scopes
-from carrel.times import iso
-from carrel.tokens import TokenStore
+from carrel.core.errors import ConfigError
+from carrel.core.isotime import iso
+from carrel.transports.http.tokens import TokenStore
 
 if TYPE_CHECKING:
-    from carrel.cli.choices import Choices
+    from carrel.cli.context import Choices
 
 
 def add_token(choices: "Choices", name: str, scopes: tuple[str, ...]) -> None:

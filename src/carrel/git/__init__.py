@@ -16,11 +16,11 @@ from contextlib import contextmanager
 from functools import cached_property
 from typing import Final, TypeVar
 
+from carrel.core.record import Value
 from carrel.git.discovery import GitFolder, find, read_config
 from carrel.git.history import History
 from carrel.git.objects import COMMIT, Deadline, Id, Objects, Unknown
 from carrel.git.refs import read_head
-from carrel.value import Value
 
 log = logging.getLogger(__name__)
 

@@ -13,7 +13,7 @@ from collections.abc import Mapping
 from contextlib import ExitStack
 from typing import Final
 
-from carrel.sandbox import Missing, Root, SandboxError, belongs_here, is_inside
+from carrel.files.sandbox import Missing, Root, SandboxError, belongs_here, is_inside
 
 DOT_GIT: Final = ".git"
 _POINTER: Final = "gitdir: "

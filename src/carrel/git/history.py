@@ -4,10 +4,10 @@ import heapq
 from collections.abc import Iterable
 from typing import Final
 
+from carrel.core.record import Value
+from carrel.files.sandbox import SandboxError
 from carrel.git.discovery import GitFolder, read_text
 from carrel.git.objects import COMMIT, TREE, Id, Objects, Unknown
-from carrel.sandbox import SandboxError
-from carrel.value import Value
 
 MAX_SUBJECT: Final = 300
 MAX_COMMIT_BYTES: Final = 1_048_576

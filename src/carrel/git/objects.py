@@ -13,7 +13,7 @@ from collections.abc import Callable, Iterator
 from time import monotonic
 from typing import Final
 
-from carrel.sandbox import Opened, Root, SandboxError
+from carrel.files.sandbox import Opened, Root, SandboxError
 
 MAX_OBJECT_BYTES: Final = 16 * 1_048_576
 MAX_DELTAS: Final = 512

@@ -3,9 +3,9 @@
 import re
 from typing import Final
 
+from carrel.files.sandbox import SandboxError
 from carrel.git.discovery import GitFolder, read_text
 from carrel.git.objects import Id, Unknown
-from carrel.sandbox import SandboxError
 
 _MAX_REF: Final = 4_096
 _MAX_PACKED: Final = 32 * 1_048_576

@@ -13,12 +13,12 @@ from hashlib import sha1, sha256
 from io import BytesIO
 from typing import TYPE_CHECKING, Final, Literal
 
+from carrel.core.record import Value
+from carrel.files.gitignore import Chain, Rules, TooManyPatterns, ignores, octets
+from carrel.files.sandbox import Root, SandboxError
 from carrel.git.discovery import DOT_GIT, GitFolder, has, read_config, read_text
 from carrel.git.history import History
 from carrel.git.objects import MAX_OBJECT_BYTES, Deadline, Id, Unknown
-from carrel.patterns import Chain, Rules, TooManyPatterns, ignores, octets
-from carrel.sandbox import Root, SandboxError
-from carrel.value import Value
 
 if TYPE_CHECKING:
     from dulwich.index import SerializedIndexEntry

@@ -6,7 +6,7 @@ Only the data of events matters here; names, ids, comments and retry times are b
 import re
 from typing import Final
 
-from carrel.limits import ID_WINDOW_BYTES
+from carrel.core.limits import ID_WINDOW_BYTES
 from carrel.protocol.framing import OverLong
 
 _LINE_END: Final = re.compile(rb"\r\n|\n|\r(?!$)")

@@ -4,8 +4,8 @@ Blank lines and `\\r\\n` are borne. A line over the limit is thrown away as it c
 reported once with its first bytes, so that it can be answered and the stream goes on.
 """
 
-from carrel.limits import ID_WINDOW_BYTES
-from carrel.value import Value
+from carrel.core.limits import ID_WINDOW_BYTES
+from carrel.core.record import Value
 
 
 class OverLong(Value, frozen=True):

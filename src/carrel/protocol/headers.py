@@ -11,7 +11,7 @@ from typing import Any, Final
 import msgspec
 from msgspec import Struct
 
-from carrel.errors import ProtocolError
+from carrel.core.errors import ProtocolError
 from carrel.protocol import eras
 from carrel.protocol.eras import Era
 from carrel.protocol.jsonrpc import INVALID_PARAMS, INVALID_REQUEST, METHOD_NOT_FOUND, PARSE_ERROR

@@ -9,7 +9,7 @@ from typing import Any, Final, Literal
 import msgspec
 from msgspec import UNSET, DecodeError, Raw, Struct, UnsetType, ValidationError
 
-from carrel.errors import ProtocolError
+from carrel.core.errors import ProtocolError
 
 PARSE_ERROR: Final = -32700
 INVALID_REQUEST: Final = -32600

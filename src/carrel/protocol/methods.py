@@ -9,8 +9,8 @@ from typing import Annotated, Any, Final
 import msgspec
 from msgspec import UNSET, DecodeError, Raw, Struct, UnsetType, ValidationError
 
-from carrel.errors import ProtocolError, echo
-from carrel.limits import MAX_SUBSCRIBED_URIS, MAX_URI_LENGTH
+from carrel.core.errors import ProtocolError, echo
+from carrel.core.limits import MAX_SUBSCRIBED_URIS, MAX_URI_LENGTH
 from carrel.protocol import eras, headers
 from carrel.protocol.eras import Era
 from carrel.protocol.headers import Headers

@@ -10,8 +10,9 @@ from typing import Any, Final
 import msgspec
 from msgspec import UNSET, Raw, Struct, UnsetType
 
-from carrel.limits import DISCOVER_TTL_MS
-from carrel.model import (
+from carrel.core.isotime import iso
+from carrel.core.limits import DISCOVER_TTL_MS
+from carrel.core.model import (
     Annotations,
     Blob,
     Completion,
@@ -25,12 +26,11 @@ from carrel.model import (
     Tool,
     ToolResult,
 )
+from carrel.core.version import __version__
 from carrel.protocol import eras
 from carrel.protocol.eras import Era
 from carrel.protocol.jsonrpc import Key, notification
 from carrel.protocol.methods import Filter
-from carrel.times import iso
-from carrel.version import __version__
 
 SERVER_INFO: Final = {"name": "carrel", "title": "Carrel", "version": __version__}
 _META: Final = {eras.SERVER_INFO_KEY: SERVER_INFO}

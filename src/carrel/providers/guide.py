@@ -12,17 +12,17 @@ from functools import partial
 from itertools import islice
 from typing import Final, TypeVar
 
-from carrel.boundary import attempt
-from carrel.bounded_calls import BoundedCalls
-from carrel.catalog import Catalog
-from carrel.errors import CarrelError
-from carrel.hurry import take_a_while
-from carrel.model import Annotations, Resource, Text
-from carrel.printable import printable_line
-from carrel.provider import Omitting, Reporting, Route
-from carrel.routing import Mounted
-from carrel.server_paths import without_paths_within, without_server_paths
-from carrel.value import replace
+from carrel.catalog.catalog import Catalog
+from carrel.catalog.routes import Mounted
+from carrel.core.blocking import take_a_while
+from carrel.core.bounded_calls import BoundedCalls
+from carrel.core.errors import CarrelError
+from carrel.core.faults import attempt
+from carrel.core.model import Annotations, Resource, Text
+from carrel.core.printable import printable_line
+from carrel.core.provider import Omitting, Reporting, Route
+from carrel.core.record import replace
+from carrel.core.server_paths import without_paths_within, without_server_paths
 
 COUNT_AT_MOST: Final = 10_000
 """How far the entries of a provider are counted: a longer walk would hold up who reads the guide."""

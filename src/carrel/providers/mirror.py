@@ -11,14 +11,14 @@ import json
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Final
 
-from carrel import nearest
-from carrel.catalog import Catalog, Part
-from carrel.content import OPEN_ENDED, OTHER_PARTS
-from carrel.errors import BadArgument, NotFound, ProviderError, RequestError
-from carrel.model import Blob, Item, Page, Range, Reading, Resource, ResourceLink, Text, Tool, ToolResult
-from carrel.provider import Call, Route
-from carrel.uri import pairs, split_query, with_query, without
-from carrel.value import replace
+from carrel.catalog import suggestions
+from carrel.catalog.catalog import Catalog, Part
+from carrel.core.content import OPEN_ENDED, OTHER_PARTS
+from carrel.core.errors import BadArgument, NotFound, ProviderError, RequestError
+from carrel.core.model import Blob, Item, Page, Range, Reading, Resource, ResourceLink, Text, Tool, ToolResult
+from carrel.core.provider import Call, Route
+from carrel.core.record import replace
+from carrel.core.uri import pairs, split_query, with_query, without
 
 ANSWER_LENGTH: Final = 20_000
 """What one answer holds where nothing is known of the host."""
@@ -149,8 +149,8 @@ class Mirror:
     def _list(self, arguments: Mapping[str, object], room: int) -> ToolResult:
         cursor = str(arguments.get("cursor", "")) or None
         prefix = str(arguments.get("prefix", ""))
-        if prefix and not nearest.has_scheme(prefix):
-            prefix = nearest.as_uri(prefix)
+        if prefix and not suggestions.has_scheme(prefix):
+            prefix = suggestions.as_uri(prefix)
         note = "" if cursor or prefix or self._catalog.chosen().is_whole else _NOT_ALL
         page, lines = self._list_page(cursor, prefix, LIST_LENGTH), [""]
         while page.entries:
@@ -171,7 +171,7 @@ class Mirror:
     # Reading
 
     def _read(self, arguments: Mapping[str, object], room: int) -> ToolResult:
-        uri = nearest.as_uri(str(arguments["uri"]))
+        uri = suggestions.as_uri(str(arguments["uri"]))
         lines = str(arguments.get("lines", ""))
         wanted = None
         if "start" in arguments or "length" in arguments:
@@ -211,7 +211,7 @@ class Mirror:
     def _nearest(self, uri: str) -> str:
         """Name what exists and is spelled much like a URI that does not."""
         scheme = uri.partition(":")[0].lower()
-        found = nearest.near(uri, (entry.uri for entry in self._catalog.entries(scheme)))
+        found = suggestions.near(uri, (entry.uri for entry in self._catalog.entries(scheme)))
         return f"did you mean {' or '.join(found)}?" if found else ""
 
 

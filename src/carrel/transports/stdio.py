@@ -13,12 +13,12 @@ import threading
 from collections.abc import Iterator, Sequence
 from typing import Final
 
-from carrel.limits import SHUTDOWN_GRACE_S
+from carrel.core.limits import SHUTDOWN_GRACE_S
 from carrel.protocol.framing import Lines
-from carrel.server import Server
-from carrel.transports.ending import Ending, Stopped
-from carrel.transports.reading import CHUNK, Reading
-from carrel.transports.workers import Workers
+from carrel.server.server import Server
+from carrel.server.workers import Workers
+from carrel.transports.reader import CHUNK, Reading
+from carrel.transports.shutdown import Ending, Stopped
 
 _PIPE_BYTES: Final = 1 << 20
 _PARTS: Final = 512

@@ -4,11 +4,11 @@ import math
 from collections.abc import Callable
 from typing import Final
 
-from carrel import toml
-from carrel.providers.alc import compact
+from carrel.core import toml
+from carrel.core.record import Value
+from carrel.providers.alc import compact_json
 from carrel.providers.alc.cache import Cache
 from carrel.providers.alc.files import Failed, FileError, Folder, Held, Stamp, open_below
-from carrel.value import Value
 
 MAX_KEPT: Final = 20_000
 MAX_TOML_BYTES: Final = 4 * 1024 * 1024
@@ -98,7 +98,7 @@ class Cards:
         try:
             return toml.loads(held.read_all(self._max_bytes).decode("utf-8"))
         except UnicodeDecodeError:
-            raise Failed(compact.NOT_UTF8) from None
+            raise Failed(compact_json.NOT_UTF8) from None
         except toml.TomlError as error:
             raise NotToml(str(error)) from None
 
@@ -119,6 +119,6 @@ def _rate(value: object) -> int | float | None:
 
 def _spell(value: object) -> str:
     try:
-        return compact.dumps(value)
+        return compact_json.dumps(value)
     except ValueError as error:
         raise NotToml(str(error)) from None

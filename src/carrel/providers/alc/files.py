@@ -1,7 +1,7 @@
 """Folders and files of alc, opened by handle, and what is made of a file when it is asked for.
 
 A folder is the user's own or it is confined to the project. In the user's own, links to folders may lead anywhere,
-as `alc pkg link` makes them. A confined one is opened by the rules of `carrel.data_folder`. In both, a file must lie
+as `alc pkg link` makes them. A confined one is opened by the rules of `files.data_folder`. In both, a file must lie
 below its folder, links followed.
 
 Absent, Escapes and Failed say why a file was not opened; which message a client gets is decided
@@ -12,11 +12,11 @@ import os
 from collections.abc import Callable, Sequence
 from typing import Final
 
-from carrel.data_folder import DataFolder
-from carrel.digest import sha256
-from carrel.providers.alc.compact import NOT_UTF8
-from carrel.sandbox import GONE, Kind, Missing, Opened, Outside, Root, SandboxError, Special, Unreadable
-from carrel.value import Value
+from carrel.core.hashing import sha256
+from carrel.core.record import Value
+from carrel.files.data_folder import DataFolder
+from carrel.files.sandbox import GONE, Kind, Missing, Opened, Outside, Root, SandboxError, Special, Unreadable
+from carrel.providers.alc.compact_json import NOT_UTF8
 
 NOT_REGULAR: Final = "not a regular file"
 ETAG_DIGITS: Final = 16

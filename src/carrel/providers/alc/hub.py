@@ -12,18 +12,18 @@ from threading import Lock
 from time import time_ns
 from typing import Final
 
-from carrel.errors import ProviderError
-from carrel.providers.alc import compact, files
+from carrel.core.errors import ProviderError
+from carrel.core.isotime import iso
+from carrel.core.record import Value
+from carrel.files.sandbox import SandboxError
+from carrel.providers.alc import compact_json, files
 from carrel.providers.alc.cards import Cards, Summary
 from carrel.providers.alc.files import FileError, Folder, Stamp, stamp_of
 from carrel.providers.alc.layout import INIT, Layout, Package
+from carrel.providers.alc.local_packages import LOCAL_FILE
 from carrel.providers.alc.packages import Source, Sources, docstring
-from carrel.providers.alc.patience import Patience
+from carrel.providers.alc.parse_deadline import Patience
 from carrel.providers.alc.uris import is_id
-from carrel.providers.alc.variants import LOCAL_FILE
-from carrel.sandbox import SandboxError
-from carrel.times import iso
-from carrel.value import Value
 
 SETTLED_NS: Final = 2_000_000_000
 """A folder changed this lately may change again without its time telling: clocks of file systems are coarse."""
@@ -150,7 +150,7 @@ class Hub:
             times += [one.stamp[1], *(stamp[1] for _, stamp in one.cards)]
         modified_ms = max(times, default=0) // 1_000_000
         told = {"packages": entries, "schema_version": SCHEMA, "updated_at": iso(modified_ms)}
-        text = compact.dumps(told)
+        text = compact_json.dumps(told)
         return Built(seen, text, files.etag_of(text), len(text.encode()), modified_ms)
 
     def _entry(self, seen: Seen, installed: Mapping[str, object]) -> dict[str, object] | None:
@@ -211,7 +211,7 @@ class Hub:
     def _installed(self) -> Mapping[str, object]:
         """Give the install records; what cannot be read has none."""
         try:
-            records = compact.loads(files.read_whole(self._layout.home, INSTALLED, self._max_file_bytes))
+            records = compact_json.loads(files.read_whole(self._layout.home, INSTALLED, self._max_file_bytes))
         except (FileError, ValueError):
             return {}
         packages = records.get("packages") if isinstance(records, dict) else None

@@ -12,15 +12,15 @@ import os
 from collections.abc import Iterator, Mapping
 from typing import Final, Literal
 
-from carrel import toml
-from carrel.data_folder import DataFolder
-from carrel.errors import ProviderError
-from carrel.marks import working_folder
-from carrel.provider import Project
+from carrel.core import toml
+from carrel.core.errors import ProviderError
+from carrel.core.provider import Project
+from carrel.core.record import Value
+from carrel.files.data_folder import DataFolder
+from carrel.files.marks import working_folder
 from carrel.providers.alc import files
 from carrel.providers.alc.files import Absent, Failed, FileError, Folder, Stamp, list_files
-from carrel.providers.alc.variants import MAX_BYTES, PROJECT_FILE, AlcRoot, Variants
-from carrel.value import Value
+from carrel.providers.alc.local_packages import MAX_BYTES, PROJECT_FILE, AlcRoot, Variants
 
 log = logging.getLogger(__name__)
 

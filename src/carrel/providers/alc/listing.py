@@ -4,14 +4,14 @@ import os
 from collections.abc import Callable, Iterable, Iterator
 from typing import Final
 
-from carrel.errors import CarrelError
-from carrel.model import Annotations, Resource
+from carrel.core.errors import CarrelError
+from carrel.core.model import Annotations, Resource
+from carrel.files.sandbox import SandboxError
 from carrel.providers.alc import uris
 from carrel.providers.alc.files import FileError, Folder, etag_of, stamp_of
-from carrel.providers.alc.patience import Patience
-from carrel.providers.alc.reading import MIME_TYPES, Found, Reader
+from carrel.providers.alc.parse_deadline import Patience
+from carrel.providers.alc.reads import MIME_TYPES, Found, Reader
 from carrel.providers.alc.uris import PREFIX, RELAX, TYPE_STUBS, EvalIds, Kind, Target, is_eval_id, is_id
-from carrel.sandbox import SandboxError
 
 DESCRIPTION_LENGTH: Final = 300
 PARSING_S: Final = 3.0

@@ -4,13 +4,13 @@ import re
 from collections.abc import Iterator, Mapping
 from typing import Final
 
-from carrel.providers.alc import compact
+from carrel.core.record import Value
+from carrel.providers.alc import compact_json
 from carrel.providers.alc.cache import Cache
 from carrel.providers.alc.files import Held, Stamp
 from carrel.providers.alc.layout import Package
-from carrel.providers.alc.lua import MAX_PARSED_BYTES, Facts, give_up, read_facts, read_spec
-from carrel.providers.alc.shapes import Field, Spec
-from carrel.value import Value
+from carrel.providers.alc.lua_source import MAX_PARSED_BYTES, Facts, give_up, read_facts, read_spec
+from carrel.providers.alc.lua_spec import Field, Spec
 
 MAX_KEPT: Final = 32 * 1024 * 1024
 """How much source the facts kept may come from: they are smaller than it."""
@@ -110,7 +110,7 @@ def meta_text(package: Package, facts: Facts) -> str:
     meta = {key: value for key, value in facts.meta.items() if key not in declared}
     if declared:
         host["_declared"] = declared
-    return compact.dumps({**meta, **host})
+    return compact_json.dumps({**meta, **host})
 
 
 def _same(declared: object, told: object) -> bool:
@@ -174,7 +174,7 @@ def _shape_table(fields: tuple[Field, ...], heading: str, prefix: str, words: tu
 
 
 def _spelled(value: object) -> str:
-    return value if isinstance(value, str) else compact.dumps(value)
+    return value if isinstance(value, str) else compact_json.dumps(value)
 
 
 def _cell(text: str) -> str:

@@ -17,14 +17,14 @@ Nothing is ever written, created or locked, and no Lua is run.
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Final, Literal
 
-from carrel.errors import ConfigError, NotFound
-from carrel.limits import MAX_COMPLETIONS
-from carrel.model import Completion, Meta, Reading, Resource
-from carrel.provider import Ceiling, Place, Places, Project, Rank, Route, Share
+from carrel.core.errors import ConfigError, NotFound
+from carrel.core.limits import MAX_COMPLETIONS
+from carrel.core.model import Completion, Meta, Reading, Resource
+from carrel.core.provider import Ceiling, Place, Places, Project, Rank, Route, Share
 from carrel.providers.alc import uris
 from carrel.providers.alc.layout import Layout
 from carrel.providers.alc.listing import TOLD, Listing, stub_key
-from carrel.providers.alc.reading import MIME_TYPES, Reader
+from carrel.providers.alc.reads import MIME_TYPES, Reader
 from carrel.providers.alc.uris import PREFIX, SCHEME, TYPE_STUBS, EvalIds, Kind
 
 TEMPLATES: Final[Mapping[str, tuple[Kind, str]]] = {

@@ -16,9 +16,9 @@ from threading import Lock
 from time import monotonic
 from typing import Final
 
-from carrel.providers.alc import compact
+from carrel.core.record import Value
+from carrel.providers.alc import compact_json
 from carrel.providers.alc.files import Held, Stamp
-from carrel.value import Value
 
 STEP: Final = 1_000
 BLOCK: Final = 1 << 20
@@ -278,7 +278,7 @@ class Samples:
 
     def _sendable(self, rows: list[str]) -> int:
         """Return how many of the rows fit one message; at least one, which is then read in parts."""
-        wires = accumulate((compact.wire_size(row) + 1 for row in rows), initial=1)
+        wires = accumulate((compact_json.wire_size(row) + 1 for row in rows), initial=1)
         count = sum(1 for wire in wires if wire <= self._max_wire) - 1
         return min(len(rows), max(count, 1))
 
@@ -312,6 +312,6 @@ class Samples:
 
 def _parse(text: bytes, line: int) -> str:
     try:
-        return compact.dumps(compact.loads(text))
+        return compact_json.dumps(compact_json.loads(text))
     except ValueError as error:
         raise BadRow(line, str(error)) from None

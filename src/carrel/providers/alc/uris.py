@@ -8,9 +8,9 @@ import re
 from collections.abc import Mapping
 from typing import Final, Literal, NoReturn
 
-from carrel.errors import BadArgument, NotFound, TooLarge, echo
-from carrel.limits import MAX_URI_LENGTH
-from carrel.value import Value
+from carrel.core.errors import BadArgument, NotFound, TooLarge, echo
+from carrel.core.limits import MAX_URI_LENGTH
+from carrel.core.record import Value
 
 SCHEME: Final = "alc"
 PREFIX: Final = "alc://"

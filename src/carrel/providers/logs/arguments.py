@@ -4,12 +4,12 @@ import re
 from collections.abc import Callable, Mapping
 from typing import Any, Final
 
-from carrel.errors import CarrelError, echo
-from carrel.model import Reading, Tool
-from carrel.provider import Project
+from carrel.core.errors import CarrelError, echo
+from carrel.core.model import Reading, Tool
+from carrel.core.provider import Project
+from carrel.core.uri import decode, quote
+from carrel.files.sandbox import Root, SandboxError
 from carrel.providers.logs.flutter import MODES, Options
-from carrel.sandbox import Root, SandboxError
-from carrel.uri import decode, quote
 
 DEVICE: Final = re.compile(r"[A-Za-z0-9][A-Za-z0-9._:-]{0,127}")
 DEFINE: Final = re.compile(r"[A-Za-z_][A-Za-z0-9_.]{0,63}")

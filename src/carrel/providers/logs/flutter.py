@@ -4,8 +4,8 @@ import os
 from collections.abc import Mapping
 from typing import Final
 
-from carrel.provider import Project
-from carrel.value import Value
+from carrel.core.provider import Project
+from carrel.core.record import Value
 
 MODES: Final = ("debug", "profile", "release")
 PLATFORMS: Final = {

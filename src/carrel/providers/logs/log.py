@@ -5,10 +5,10 @@ from collections.abc import Mapping
 from time import time
 from typing import TYPE_CHECKING, Final, Literal
 
-from carrel.errors import ConfigError
+from carrel.core.errors import ConfigError
+from carrel.core.isotime import iso
+from carrel.core.record import Value, replace
 from carrel.providers.logs.ring import Entry, Line, Ring, Stream
-from carrel.times import iso
-from carrel.value import Value, replace
 
 if TYPE_CHECKING:
     from carrel.providers.logs.lines import Assembler

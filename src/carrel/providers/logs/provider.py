@@ -8,18 +8,29 @@ import os
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Final, get_args
 
-from carrel.errors import ConfigError, NotFound
-from carrel.limits import LIST_TTL_MS
-from carrel.model import FOLDER_TYPE, Annotations, Completion, Meta, Range, Reading, Resource, Text, Tool, ToolResult
-from carrel.provider import Call, Ceiling, Changes, Project, Protection, Rank, Route, Share
+from carrel.core.errors import ConfigError, NotFound
+from carrel.core.isotime import iso
+from carrel.core.limits import LIST_TTL_MS
+from carrel.core.model import (
+    FOLDER_TYPE,
+    Annotations,
+    Completion,
+    Meta,
+    Range,
+    Reading,
+    Resource,
+    Text,
+    Tool,
+    ToolResult,
+)
+from carrel.core.provider import Call, Ceiling, Changes, Project, Protection, Rank, Route, Share
 from carrel.providers.logs import uris
 from carrel.providers.logs.log import KINDS, Bounds, Facts, Kind
+from carrel.providers.logs.log_index import Shelf
 from carrel.providers.logs.rendering import MIME_TYPES, Format, render
 from carrel.providers.logs.ring import Entry, Stream
 from carrel.providers.logs.settings import Command, FlutterSettings, ProcessSettings, check_commands
-from carrel.providers.logs.shelf import Shelf
 from carrel.providers.logs.uris import Asked, Target
-from carrel.times import iso
 
 if TYPE_CHECKING:
     from carrel.providers.logs.tools import Tools

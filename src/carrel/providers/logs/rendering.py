@@ -4,9 +4,9 @@ from collections.abc import Iterable
 from json.encoder import encode_basestring
 from typing import Final, Literal
 
+from carrel.core.isotime import iso
 from carrel.providers.logs.log import Facts
 from carrel.providers.logs.ring import Entry, Line
-from carrel.times import iso
 
 Format = Literal["text", "full", "json"]
 

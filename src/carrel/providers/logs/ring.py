@@ -4,7 +4,7 @@ from collections import deque
 from collections.abc import Sequence
 from typing import Literal
 
-from carrel.value import Value
+from carrel.core.record import Value
 
 Stream = Literal["out", "err"]
 

@@ -5,11 +5,11 @@ from collections.abc import Mapping
 from math import inf
 from typing import Final, Literal
 
-from carrel.errors import ConfigError
-from carrel.provider import Exposure, Program, Section
+from carrel.core.errors import ConfigError
+from carrel.core.provider import Exposure, Program, Section
+from carrel.files.sandbox import is_inside
 from carrel.providers.logs.log import Kind
 from carrel.providers.logs.uris import ID
-from carrel.sandbox import is_inside
 
 _NAME_LENGTH: Final = 64
 

@@ -17,11 +17,11 @@ from json.encoder import encode_basestring
 from time import time_ns
 from typing import TYPE_CHECKING, Any, Final, TypeGuard, get_args
 
-from carrel.private import FILE_MODE, FOLDER_MODE, keep_out_of_git
+from carrel.core.record import replace
+from carrel.files.atomic import FILE_MODE, FOLDER_MODE, keep_out_of_git
+from carrel.files.sandbox import belongs_here
 from carrel.providers.logs.log import KINDS, STREAMS, Bounds, Facts, Kind, State, now_ms, with_ring
 from carrel.providers.logs.ring import Entry, Line, Stream
-from carrel.sandbox import belongs_here
-from carrel.value import replace
 
 if TYPE_CHECKING:
     from carrel.providers.logs.lines import Assembler

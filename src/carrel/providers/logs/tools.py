@@ -10,17 +10,17 @@ from collections.abc import Callable, Mapping, Sequence
 from time import monotonic
 from typing import Any, Final
 
-from carrel.errors import echo
-from carrel.model import ResourceLink, Tool, ToolResult
-from carrel.processes import Processes, Program
-from carrel.provider import Call, Project
-from carrel.providers.logs import arguments, flutter, offers
+from carrel.core.errors import echo
+from carrel.core.isotime import iso
+from carrel.core.model import ResourceLink, Tool, ToolResult
+from carrel.core.provider import Call, Project
+from carrel.core.record import Value, replace
+from carrel.providers.logs import arguments, flutter, tool_schemas
 from carrel.providers.logs.flutter import Options
-from carrel.providers.logs.running import Limit, Run, Running
+from carrel.providers.logs.log_index import Shelf
+from carrel.providers.logs.process import Processes, Program
+from carrel.providers.logs.process_table import Limit, Run, Running
 from carrel.providers.logs.settings import Command, FlutterSettings, ProcessSettings
-from carrel.providers.logs.shelf import Shelf
-from carrel.times import iso
-from carrel.value import Value, replace
 
 DOCTOR_CHARACTERS: Final = 8_000
 MESSAGE_CHARACTERS: Final = 120
@@ -67,11 +67,11 @@ class Tools:
         """Give the tools that can be used here and now."""
         tools: list[Tool] = []
         if self._executable() is not None:
-            tools += (offers.FLUTTER_RUN, offers.FLUTTER_BUILD, offers.FLUTTER_DOCTOR)
+            tools += (tool_schemas.FLUTTER_RUN, tool_schemas.FLUTTER_BUILD, tool_schemas.FLUTTER_DOCTOR)
         if self._commands:
-            tools.append(offers.process_start(self._commands))
+            tools.append(tool_schemas.process_start(self._commands))
         if tools:
-            tools += (offers.PROCESS_STOP, offers.PROCESS_LIST)
+            tools += (tool_schemas.PROCESS_STOP, tool_schemas.PROCESS_LIST)
         return tuple(tools if self._settings.remote else [replace(tool, local=True) for tool in tools])
 
     def call(self, name: str, given: Mapping[str, object], call: Call) -> ToolResult:

@@ -3,14 +3,14 @@
 import re
 from typing import Any, Final, Literal, get_args
 
-from carrel.content import parse_number
-from carrel.errors import BadArgument, Denied, NotFound, echo
-from carrel.model import Range
+from carrel.core.content import parse_number
+from carrel.core.errors import BadArgument, Denied, NotFound, echo
+from carrel.core.model import Range
+from carrel.core.record import Value
+from carrel.core.uri import decode, pairs, scheme_of, split_query
 from carrel.providers.logs.log import KINDS, Kind
 from carrel.providers.logs.rendering import Format
 from carrel.providers.logs.ring import Stream
-from carrel.uri import decode, pairs, scheme_of, split_query
-from carrel.value import Value
 
 SCHEME: Final = "logs"
 ID: Final = re.compile(r"[A-Za-z0-9_][A-Za-z0-9._-]{0,95}")

@@ -12,11 +12,11 @@ from queue import Empty, SimpleQueue
 from time import monotonic
 from typing import Final, Protocol
 
-from carrel.boundary import attempt
-from carrel.client import Client
-from carrel.errors import CarrelError, Disconnected, ProviderError, Unreachable
-from carrel.listening import LIST, Listening
-from carrel.peer import Transport
+from carrel.client.client import Client
+from carrel.client.rpc import Transport
+from carrel.client.subscription import LIST, Listening
+from carrel.core.errors import CarrelError, Disconnected, ProviderError, Unreachable
+from carrel.core.faults import attempt
 from carrel.providers.mounts.settings import MountSettings
 
 log = logging.getLogger(__name__)

@@ -13,23 +13,23 @@ from functools import partial
 from time import monotonic
 from typing import Final
 
-from carrel.client import Client
-from carrel.content import etag_of
-from carrel.errors import BadArgument, CarrelError, Disconnected, NotFound, Unreachable, echo
-from carrel.model import Completion, Meta, Reading, Resource, Template
-from carrel.peer import Transport
-from carrel.provider import Changes, Route
-from carrel.providers.mounts.copies import Copies
-from carrel.providers.mounts.faults import translated
+from carrel.client.client import Client
+from carrel.client.rpc import Transport
+from carrel.core.content import etag_of
+from carrel.core.errors import BadArgument, CarrelError, Disconnected, NotFound, Unreachable, echo
+from carrel.core.model import Completion, Meta, Reading, Resource, Template
+from carrel.core.provider import Changes, Route
+from carrel.core.record import replace
+from carrel.core.refresh import Renewal
+from carrel.core.uri import is_within, scheme_of
+from carrel.providers.mounts.error_mapping import translated
+from carrel.providers.mounts.fetched_lists import Circular, take_lists
 from carrel.providers.mounts.link import Link, Refused, unavailable
-from carrel.providers.mounts.listed import ListedHere, TakenSchemes, only_ours
-from carrel.providers.mounts.lists import Circular, take_lists
-from carrel.providers.mounts.memory import ListMemory
-from carrel.providers.mounts.naming import Snapshot, can_be_matched
+from carrel.providers.mounts.read_cache import Copies
+from carrel.providers.mounts.saved_lists import ListMemory
+from carrel.providers.mounts.served_lists import ListedHere, TakenSchemes, only_ours
 from carrel.providers.mounts.settings import MountSettings
-from carrel.renewal import Renewal
-from carrel.uri import is_within, scheme_of
-from carrel.value import replace
+from carrel.providers.mounts.uri_mapping import Snapshot, can_be_matched
 
 log = logging.getLogger(__name__)
 

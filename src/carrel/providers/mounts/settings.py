@@ -5,9 +5,9 @@ from collections.abc import Mapping
 from typing import Final, Literal
 from urllib.parse import urlsplit
 
-from carrel.addresses import is_in_clear
-from carrel.errors import ConfigError
-from carrel.provider import Section
+from carrel.core.errors import ConfigError
+from carrel.core.loopback import is_in_clear
+from carrel.core.provider import Section
 
 _VARIABLE: Final = re.compile(r"\$\{([A-Za-z_][A-Za-z0-9_]*)\}")
 _PASSED_ON: Final = frozenset({"PATH", "HOME", "USER", "TMPDIR", "LANG"})

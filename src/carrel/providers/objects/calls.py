@@ -15,7 +15,7 @@ from queue import SimpleQueue
 from time import monotonic
 from typing import Any, Final, TypeVar
 
-from carrel.providers.objects.printing import diverting
+from carrel.providers.objects.stdout_redirect import diverting
 
 MAX_GIVEN_UP: Final = 8
 """Threads that never came back; a ninth would say that all of them are lost."""

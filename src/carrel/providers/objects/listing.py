@@ -6,12 +6,12 @@ from collections.abc import Callable, Mapping
 from time import monotonic
 from typing import Any
 
-from carrel.model import Resource, Template
-from carrel.providers.objects.shapes import Listed, sorted_schemes
+from carrel.core.model import Resource, Template
+from carrel.core.record import Value
+from carrel.core.template import UriTemplate
+from carrel.core.uri import normalise, pairs, split_query
+from carrel.providers.objects.conversion import Listed, sorted_schemes
 from carrel.providers.objects.tools import Method
-from carrel.template import UriTemplate
-from carrel.uri import normalise, pairs, split_query
-from carrel.value import Value
 
 log = logging.getLogger(__name__)
 

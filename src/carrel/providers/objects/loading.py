@@ -10,8 +10,8 @@ from importlib import import_module
 from operator import attrgetter
 from typing import Any
 
-from carrel.errors import CarrelError
-from carrel.provider import Project
+from carrel.core.errors import CarrelError
+from carrel.core.provider import Project
 from carrel.providers.objects.calls import attempt
 
 GROUP = "carrel.providers"

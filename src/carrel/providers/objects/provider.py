@@ -14,20 +14,20 @@ from functools import partial
 from time import monotonic
 from typing import Any, Final
 
-from carrel.content import etag_of
-from carrel.errors import BadArgument, ConfigError, NotFound, ProviderError, echo
-from carrel.facets import Failure
-from carrel.model import Completion, Meta, Reading, Resource, Template, Tool, ToolResult
-from carrel.provider import Call, Provider, Route
-from carrel.providers.objects import shapes, tools
+from carrel.core.content import etag_of
+from carrel.core.errors import BadArgument, ConfigError, NotFound, ProviderError, echo
+from carrel.core.model import Completion, Meta, Reading, Resource, Template, Tool, ToolResult
+from carrel.core.provider import Call, Provider, Route
+from carrel.core.refresh import Renewal
+from carrel.core.uri import decode, pairs, split_query
+from carrel.providers.objects import conversion, tools
 from carrel.providers.objects.calls import Broke, Busy, Late
-from carrel.providers.objects.declaring import FACETS, Declared, ask
+from carrel.providers.objects.capabilities import FACETS, Declared, ask
 from carrel.providers.objects.instance import Instance, left
 from carrel.providers.objects.listing import Lists, Way
 from carrel.providers.objects.loading import Unloadable, has_method, is_native
+from carrel.providers.objects.protocol import Failure
 from carrel.providers.objects.settings import ObjectSettings
-from carrel.renewal import Renewal
-from carrel.uri import decode, pairs, split_query
 
 log = logging.getLogger(__name__)
 
@@ -197,11 +197,11 @@ class ObjectProvider:
 
     def _refresh(self, left: Callable[[], float] | None = None) -> None:
         """Ask for every list that is offered."""
-        wanted: dict[str, tuple[str, Callable[[Any], shapes.Listed]]] = {}
+        wanted: dict[str, tuple[str, Callable[[Any], conversion.Listed]]] = {}
         if "resources" in self._facets:
-            wanted["resources"] = "resources", shapes.resources
+            wanted["resources"] = "resources", conversion.resources
             if has_method(self._instance.object, "resource_templates"):
-                wanted["templates"] = "resource_templates", shapes.templates
+                wanted["templates"] = "resource_templates", conversion.templates
         if "tools" in self._facets:
             wanted["tools"] = "tools", partial(tools.methods, owner=self._instance.object)
         self._lists.refresh(
@@ -211,16 +211,18 @@ class ObjectProvider:
     def _time(self) -> float:
         return self._options.timeout_s
 
-    def _ask_list(self, method: str, read: Callable[[Any], shapes.Listed], left: Callable[[], float]) -> shapes.Listed:
+    def _ask_list(
+        self, method: str, read: Callable[[Any], conversion.Listed], left: Callable[[], float]
+    ) -> conversion.Listed:
         try:
             return self._instance.call(lambda made: getattr(made, method)(), left(), read)
         except (Late, Busy):
-            return shapes.Listed((), (f"{method}() gave no answer in time; the last list is served",), "late")
+            return conversion.Listed((), (f"{method}() gave no answer in time; the last list is served",), "late")
         except Broke as broke:
             log.debug("object %s", self.name, exc_info=broke.cause)
-            is_ours = isinstance(broke.cause, shapes.Rubbish)
+            is_ours = isinstance(broke.cause, conversion.Rubbish)
             told = str(broke.cause) if is_ours else f"{method}() raised an exception"
-            return shapes.Listed((), (told,), "failed")
+            return conversion.Listed((), (told,), "failed")
 
     # Reading
 
@@ -246,7 +248,9 @@ class ObjectProvider:
         return self._lists.find(uri)
 
     def _read(self, way: Way, uri: str) -> Reading:
-        take = partial(shapes.contents, handed=way.handed, is_ours=lambda other: self._lists.find(other) is not None)
+        take = partial(
+            conversion.contents, handed=way.handed, is_ours=lambda other: self._lists.find(other) is not None
+        )
         try:
             given = self._instance.call(
                 lambda made: made.resource_read(way.handed, list(way.arguments)), self._options.timeout_s, take
@@ -271,7 +275,7 @@ class ObjectProvider:
             return NotFound(uri)
         if isinstance(cause, BadArgument):
             return BadArgument(_line(cause.message) or "Invalid argument", uri=uri)
-        word = "bad_result" if isinstance(cause, shapes.Rubbish) else "failed"
+        word = "bad_result" if isinstance(cause, conversion.Rubbish) else "failed"
         return self._failed("Resource read failed", word, uri, cause)
 
     def _failed(self, message: str, word: str, uri: str, cause: BaseException | None = None) -> ProviderError:
@@ -314,7 +318,7 @@ class ObjectProvider:
             return self._instance.call(
                 lambda made: made.completion(template, (variable, value), chosen),
                 self._options.timeout_s,
-                shapes.completion,
+                conversion.completion,
             )
         except (Late, Busy, Broke) as error:
             cause = error.cause if isinstance(error, Broke) else None
@@ -346,7 +350,7 @@ class ObjectProvider:
         except Busy:
             return self._tool_failed("Provider is busy", "busy", name)
         except Broke as broke:
-            word = "bad_result" if isinstance(broke.cause, shapes.Rubbish) else "failed"
+            word = "bad_result" if isinstance(broke.cause, conversion.Rubbish) else "failed"
             return self._tool_failed("Tool execution failed", word, name, broke.cause)
 
     def _tool_failed(self, message: str, word: str, name: str, cause: BaseException | None = None) -> ToolResult:

@@ -2,9 +2,9 @@
 
 from typing import Any
 
-from carrel.errors import ConfigError
-from carrel.facets import Facet
-from carrel.provider import Section
+from carrel.core.errors import ConfigError
+from carrel.core.provider import Section
+from carrel.providers.objects.protocol import Facet
 
 
 class ObjectSettings(Section, frozen=True):

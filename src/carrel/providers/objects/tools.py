@@ -10,10 +10,10 @@ from datetime import date, datetime
 from types import NoneType, UnionType
 from typing import Any, Final, Literal, Union, get_args, get_origin, get_type_hints
 
-from carrel.errors import echo
-from carrel.model import ResourceLink, Tool, ToolResult
-from carrel.providers.objects.shapes import Listed, Rubbish, as_failure, as_json, as_list, is_encodable
-from carrel.value import Value
+from carrel.core.errors import echo
+from carrel.core.model import ResourceLink, Tool, ToolResult
+from carrel.core.record import Value
+from carrel.providers.objects.conversion import Listed, Rubbish, as_failure, as_json, as_list, is_encodable
 
 _NAME: Final = re.compile(r"[A-Za-z0-9_.-]{1,128}")
 _KINDS: Final[Mapping[Any, str]] = {str: "string", int: "integer", float: "number", bool: "boolean"}

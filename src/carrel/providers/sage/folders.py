@@ -11,12 +11,12 @@ from collections.abc import Iterator
 from threading import Lock
 from typing import Final, Literal
 
-from carrel.data_folder import DataFolder
-from carrel.denial import Denial
-from carrel.provider import Project
-from carrel.providers.sage.notation import Broken
-from carrel.sandbox import Forbidden, Looping, Missing, Opened, Outside, Root, SandboxError, Special, Unreadable
-from carrel.value import Value
+from carrel.core.provider import Project
+from carrel.core.record import Value
+from carrel.files.data_folder import DataFolder
+from carrel.files.sandbox import Forbidden, Looping, Missing, Opened, Outside, Root, SandboxError, Special, Unreadable
+from carrel.files.secrets import Denial
+from carrel.providers.sage.file_format import Broken
 
 Name = Literal["system", "checkpoints", "knowledge", "failures"]
 NAMES: Final[tuple[Name, ...]] = ("system", "checkpoints", "knowledge", "failures")

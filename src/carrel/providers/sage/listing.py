@@ -8,19 +8,19 @@ from collections.abc import Callable, Iterator, Sequence
 from functools import partial
 from typing import Final
 
-from carrel.model import Annotations, Resource
+from carrel.core.model import Annotations, Resource
+from carrel.core.record import Value
 from carrel.providers.sage import folders
+from carrel.providers.sage.file_format import Broken
 from carrel.providers.sage.folders import Gone, Name, Signature
-from carrel.providers.sage.library import Shelved
+from carrel.providers.sage.item_names import HIDDEN, ODD_NAME, is_plain, shown
+from carrel.providers.sage.knowledge import Shelved
 from carrel.providers.sage.lookup import failure_addresses
 from carrel.providers.sage.memory import Memory
-from carrel.providers.sage.names import HIDDEN, ODD_NAME, is_plain, shown
-from carrel.providers.sage.notation import Broken
+from carrel.providers.sage.record_folders import Card, Shelf
 from carrel.providers.sage.records import Checkpoint, Failure
 from carrel.providers.sage.rendering import MIME_TYPES, percent, saved
-from carrel.providers.sage.shelves import Card, Shelf
-from carrel.providers.sage.system import FRONT, SystemFile, SystemFiles
-from carrel.value import Value
+from carrel.providers.sage.system_files import FRONT, SystemFile, SystemFiles
 
 DESCRIPTION_LENGTH: Final = 120
 _LAST_MS: Final = 10**15

@@ -3,9 +3,9 @@
 from collections.abc import Callable, Mapping, Sequence
 from typing import Final, TypeVar
 
-from carrel.providers.sage.names import is_plain
+from carrel.providers.sage.item_names import is_plain
+from carrel.providers.sage.record_folders import Card, Shelf, words_of
 from carrel.providers.sage.records import Checkpoint, Failure
-from carrel.providers.sage.shelves import Card, Shelf, words_of
 
 NAMED: Final = 5
 

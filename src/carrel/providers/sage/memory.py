@@ -6,15 +6,17 @@ A read that fails raises `Refused`, with the message and the kind that every fac
 from collections.abc import Callable
 from typing import Final, Literal
 
+from carrel.core.provider import Project
+from carrel.core.record import Value
 from carrel.git import Git
-from carrel.provider import Project
-from carrel.providers.sage import folders, lookup, shelves
-from carrel.providers.sage.code import Code
+from carrel.providers.sage import folders, lookup, record_folders
+from carrel.providers.sage.code_links import Code
+from carrel.providers.sage.file_format import Broken, decode
 from carrel.providers.sage.folders import Folders, Gone, Left, Read
-from carrel.providers.sage.library import Library
+from carrel.providers.sage.item_names import SUBJECTS, checked, shown
+from carrel.providers.sage.knowledge import Library
 from carrel.providers.sage.lookup import Ambiguous, Unmatched
-from carrel.providers.sage.names import SUBJECTS, checked, shown
-from carrel.providers.sage.notation import Broken, decode
+from carrel.providers.sage.record_folders import Card, Shelf, T
 from carrel.providers.sage.records import Checkpoint, Failure, Knowledge
 from carrel.providers.sage.rendering import (
     FORMATS,
@@ -24,10 +26,8 @@ from carrel.providers.sage.rendering import (
     render_failure,
     render_knowledge,
 )
-from carrel.providers.sage.shelves import Card, Shelf, T
-from carrel.providers.sage.system import mime_type_of
+from carrel.providers.sage.system_files import mime_type_of
 from carrel.providers.sage.tuning import TuningFile
-from carrel.value import Value
 
 ErrorKind = Literal["invalid", "not_found", "unreadable"]
 WORDS: Final = {"checkpoint": "Checkpoint", "knowledge": "Knowledge", "failure": "Failure"}
@@ -61,8 +61,8 @@ class Memory:
         self.home = Folders(project, folder)
         self.git = Git(project.root, project.environment)
         self.code = Code(project, self.git, max_file_bytes)
-        self.checkpoints = shelves.checkpoints(self.home, max_file_bytes)
-        self.failures = shelves.failures(self.home, max_file_bytes)
+        self.checkpoints = record_folders.checkpoints(self.home, max_file_bytes)
+        self.failures = record_folders.failures(self.home, max_file_bytes)
         self.library = Library(self.home, max_file_bytes)
         self.tuning = TuningFile(self.home)
 

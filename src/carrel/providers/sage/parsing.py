@@ -4,8 +4,8 @@ import re
 from collections.abc import Callable
 from typing import Any, Final
 
-from carrel.providers.sage import bodies
-from carrel.providers.sage.notation import (
+from carrel.providers.sage import checkpoint_body
+from carrel.providers.sage.file_format import (
     Broken,
     Fields,
     count_of,
@@ -41,7 +41,7 @@ _TEXTS: Final = "trigger skill project parent_checkpoint action_goal action_type
 def parse_checkpoint(text: str) -> Checkpoint:
     """Read a checkpoint or a recovery file."""
     fields, body = read_front_matter(text)
-    question, sections = bodies.split(body)
+    question, sections = checkpoint_body.split(body)
     confidence = share_of(fields, "confidence")
     if text_of(fields, "type") == RECOVERY:
         question, confidence, sections = _recovered(question, confidence, sections, text_of(fields, "core_question"))
@@ -76,13 +76,13 @@ def parse_checkpoint(text: str) -> Checkpoint:
 
 
 def _recovered(
-    title: str, confidence: float, sections: bodies.Sections, told: str
-) -> tuple[str, float, bodies.Sections]:
+    title: str, confidence: float, sections: checkpoint_body.Sections, told: str
+) -> tuple[str, float, checkpoint_body.Sections]:
     """Return question, confidence and other sections of a recovery file, whose body has them in places of its own.
 
     Its title is no question; that stands in a section. The thesis may begin with a line that tells the confidence.
     """
-    question, rest = "", bodies.Sections()
+    question, rest = "", checkpoint_body.Sections()
     for heading, content in sections:
         name = _RECOVERED.get(heading, heading)
         found = _CONFIDENCE.match(content) if name == "Thesis" else None
@@ -90,7 +90,7 @@ def _recovered(
             share = float(found[1]) / (100 if found[2] else 1)
             confidence = share if 0 <= share <= 1 else confidence
         if name == "Core Question":
-            question = question or bodies.unescape(content)
+            question = question or checkpoint_body.unescape(content)
         else:
             rest.append((name, content[found.end() :].strip() if found is not None else content))
     if not question:
@@ -104,14 +104,14 @@ _CONFIDENCE: Final = re.compile(
 )
 
 _PARTS: Final[dict[str, tuple[str, Callable[[str], Any]]]] = {
-    "Thesis": ("thesis", bodies.unescape),
-    "Key Evidence": ("key_evidence", bodies.entries),
-    "Reasoning Trace": ("reasoning_trace", bodies.unescape),
-    "Open Questions": ("open_questions", bodies.entries),
-    "Sources": ("sources", bodies.sources),
-    "Tensions": ("tensions", bodies.tensions),
-    "Unique Contributions": ("contributions", bodies.contributions),
-    "Code References": ("code_refs", bodies.code_refs),
+    "Thesis": ("thesis", checkpoint_body.unescape),
+    "Key Evidence": ("key_evidence", checkpoint_body.entries),
+    "Reasoning Trace": ("reasoning_trace", checkpoint_body.unescape),
+    "Open Questions": ("open_questions", checkpoint_body.entries),
+    "Sources": ("sources", checkpoint_body.sources),
+    "Tensions": ("tensions", checkpoint_body.tensions),
+    "Unique Contributions": ("contributions", checkpoint_body.contributions),
+    "Code References": ("code_refs", checkpoint_body.code_refs),
 }
 
 
@@ -178,12 +178,12 @@ def _tension(given: Fields) -> Tension:
 def parse_failure(text: str) -> Failure:
     """Read a failure record."""
     fields, body = read_front_matter(text)
-    sections = dict(reversed(bodies.split(body)[1]))
+    sections = dict(reversed(checkpoint_body.split(body)[1]))
     return Failure(
         id=text_of(fields, "id"),
         approach=text_of(fields, "approach"),
-        why_failed=bodies.unescape(sections.get("Why it failed", "")),
-        learned=bodies.unescape(sections.get("Learned", "")),
+        why_failed=checkpoint_body.unescape(sections.get("Why it failed", "")),
+        learned=checkpoint_body.unescape(sections.get("Learned", "")),
         keywords=texts_of(fields, "keywords"),
         related_to=texts_of(fields, "related_to"),
         added=text_of(fields, "added"),

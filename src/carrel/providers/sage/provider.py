@@ -12,18 +12,18 @@ from threading import Lock
 from time import monotonic
 from typing import TYPE_CHECKING, Final, Literal
 
-from carrel.errors import BadArgument, ConfigError, NotFound, ProviderError
-from carrel.limits import MAX_COMPLETIONS
-from carrel.model import Completion, Meta, Reading, Resource, Text, Tool, ToolResult
-from carrel.provider import Call, Ceiling, Injection, Place, Project, Rank, Route, Share, ToolLevel
-from carrel.providers.sage import names
+from carrel.core.errors import BadArgument, ConfigError, NotFound, ProviderError
+from carrel.core.limits import MAX_COMPLETIONS
+from carrel.core.model import Completion, Meta, Reading, Resource, Text, Tool, ToolResult
+from carrel.core.provider import Call, Ceiling, Injection, Place, Project, Rank, Route, Share, ToolLevel
+from carrel.providers.sage import item_names
+from carrel.providers.sage.file_format import Broken
 from carrel.providers.sage.folders import NAMES
+from carrel.providers.sage.item_names import is_plain
 from carrel.providers.sage.listing import Entry, Listing
 from carrel.providers.sage.lookup import Ambiguous, Unmatched, failure_addresses
 from carrel.providers.sage.memory import Memory, Refused
-from carrel.providers.sage.names import is_plain
-from carrel.providers.sage.notation import Broken
-from carrel.providers.sage.system import SystemFiles, walk
+from carrel.providers.sage.system_files import SystemFiles, walk
 
 if TYPE_CHECKING:
     from carrel.providers.sage.tools import Tools
@@ -42,7 +42,7 @@ class Sage:
     """The memory in a Sage folder."""
 
     name = "sage"
-    schemes = (names.SCHEME,)
+    schemes = (item_names.SCHEME,)
     summary = (
         "What was learned about this project: objective, checkpoints, knowledge, failures. A part of an id is enough."
     )
@@ -106,7 +106,7 @@ class Sage:
 
     def survey(self) -> str:
         """Give a token of every file's state."""
-        from carrel.digest import blake2b
+        from carrel.core.hashing import blake2b
 
         state = blake2b(digest_size=8)
         for name in NAMES:
@@ -120,7 +120,7 @@ class Sage:
 
     def read(self, uri: str) -> Reading:
         """Read a URI as it was sent; a failure is content, or an error where that is configured."""
-        parts = names.split_uri(uri)
+        parts = item_names.split_uri(uri)
         if parts is None:
             raise NotFound(uri)
         try:
@@ -144,13 +144,13 @@ class Sage:
 
     def fingerprint(self, uri: str) -> str | None:
         """Give a token that changes when what is read does, without asking git; raise for what can never be read."""
-        parts = names.split_uri(uri)
+        parts = item_names.split_uri(uri)
         if parts is None:
             raise NotFound(uri)
         kind, asked, wanted = parts
         try:
             if kind == "knowledge":
-                name = names.checked(asked)
+                name = item_names.checked(asked)
                 form = self.memory.format(wanted)
                 item = None if name is None else self.memory.library.find(name)
                 if item is not None and item.code_links:
@@ -222,7 +222,7 @@ class Sage:
 
     def instructions(self) -> str:
         """Give the system files and the failures that matter here, within the budget."""
-        from carrel.providers.sage.opening import Opening  # only at the start of a conversation
+        from carrel.providers.sage.session_start import Opening  # only at the start of a conversation
 
         return Opening(self._project, self.memory, self.system, *self._inject).text()
 

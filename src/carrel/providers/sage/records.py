@@ -2,7 +2,7 @@
 
 from typing import Final
 
-from carrel.value import Value
+from carrel.core.record import Value
 
 MARKS: Final = {"supports": "+", "contradicts": "-", "context": "~", "stale": "!"}
 """How a code reference's relevance is written; anything else is `?`."""

@@ -3,7 +3,7 @@
 from collections.abc import Iterator, Sequence
 from typing import Final, Literal
 
-from carrel.providers.sage.code import Resolved
+from carrel.providers.sage.code_links import Resolved
 from carrel.providers.sage.records import Checkpoint, Failure, Knowledge, Tension
 
 Format = Literal["markdown", "toon"]

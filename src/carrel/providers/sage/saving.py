@@ -12,20 +12,20 @@ from datetime import UTC, datetime
 from time import monotonic, sleep
 from typing import Any, Final
 
-from carrel.denial import Denial
-from carrel.private import FILE_MODE
-from carrel.provider import Project
-from carrel.providers.sage import folders, ledger, writing
-from carrel.providers.sage.composing import compose_checkpoint, compose_content, compose_failure
+from carrel.core.provider import Project
+from carrel.core.record import Value, replace
+from carrel.files.atomic import FILE_MODE
+from carrel.files.secrets import Denial
+from carrel.providers.sage import file_writes, folders, knowledge_index
+from carrel.providers.sage.file_format import MAX_FRONT_MATTER, Broken, decode, split_front_matter
+from carrel.providers.sage.file_writes import Taken, WriteFailed, Writer
 from carrel.providers.sage.folders import Signature
-from carrel.providers.sage.library import INDEX, MAX_INDEX_BYTES
+from carrel.providers.sage.item_names import checked, clean_id, shown, slug_of
+from carrel.providers.sage.knowledge import INDEX, MAX_INDEX_BYTES
 from carrel.providers.sage.memory import Memory, Refused
-from carrel.providers.sage.names import checked, clean_id, shown, slug_of
-from carrel.providers.sage.notation import MAX_FRONT_MATTER, Broken, decode, split_front_matter
 from carrel.providers.sage.records import Checkpoint, Failure, GitContext
 from carrel.providers.sage.rendering import tokens
-from carrel.providers.sage.writing import Taken, WriteFailed, Writer
-from carrel.value import Value, replace
+from carrel.providers.sage.serialization import compose_checkpoint, compose_content, compose_failure
 
 LOCK: Final = ".index.lock"
 LOCK_S: Final = 10.0
@@ -119,7 +119,7 @@ class Saving:
 
     def _create(self, folder: str, stem: str, compose: Callable[[str], bytes]) -> str:
         with self._told(stem), self._writer.folder(folder) as handle:
-            return writing.create_numbered(handle, stem, ".md", compose)
+            return file_writes.create_numbered(handle, stem, ".md", compose)
 
     # System files
 
@@ -135,10 +135,10 @@ class Saving:
         path = "/".join(segments)
         with self._told(filename), self._writer.folder("system", *segments[:-1]) as handle:
             if overwrite:
-                writing.replace(handle, segments[-1], data)
+                file_writes.replace(handle, segments[-1], data)
             else:
                 try:
-                    writing.create(handle, segments[-1], data)
+                    file_writes.create(handle, segments[-1], data)
                 except Taken:
                     raise Refused(f"File exists: {shown(filename)}", "invalid") from None
         return Saved(path, f"sage://system/{path}", self._path("system", *segments))
@@ -157,8 +157,8 @@ class Saving:
                 before, text = read_index(folder)
                 new = self._put(text, entry)
                 with self._writer.folder("knowledge", *way) as handle:
-                    writing.replace(handle, f"{item_id}.md", data)
-                if writing.replace(folder, INDEX, new, lambda: _signature(folder) == before):  # noqa: B023 at once
+                    file_writes.replace(handle, f"{item_id}.md", data)
+                if file_writes.replace(folder, INDEX, new, lambda: _signature(folder) == before):  # noqa: B023 at once
                     break
         return Saved(item_id, f"sage://knowledge/{item_id}", self._path("knowledge", *way, f"{item_id}.md"))
 
@@ -200,7 +200,7 @@ class Saving:
     def _put(self, text: str, entry: dict[str, Any]) -> bytes:
         others = [] if text.strip() else self._orphans(entry["id"])
         try:
-            return ledger.put(text, entry, others).encode()
+            return knowledge_index.put(text, entry, others).encode()
         except Broken as error:
             raise WriteFailed(f"index.yaml is {error.reason}") from None
 
@@ -227,7 +227,7 @@ def read_index(folder: int) -> tuple[Signature | None, str]:
     except FileNotFoundError:
         return None, ""
     except OSError as error:
-        raise WriteFailed(writing.reason_of(error)) from None
+        raise WriteFailed(file_writes.reason_of(error)) from None
     with open(handle, "rb") as file:
         found = os.fstat(handle)
         if not stat.S_ISREG(found.st_mode):
@@ -239,7 +239,7 @@ def read_index(folder: int) -> tuple[Signature | None, str]:
         except Broken as error:
             raise WriteFailed(f"index.yaml is {error.reason}") from None
         except OSError as error:
-            raise WriteFailed(writing.reason_of(error)) from None
+            raise WriteFailed(file_writes.reason_of(error)) from None
 
 
 def _signature(folder: int) -> Signature | None:
@@ -256,7 +256,7 @@ def locked(folder: int) -> Iterator[None]:
     try:
         handle = os.open(LOCK, flags, FILE_MODE, dir_fd=folder)
     except OSError as error:
-        raise WriteFailed(writing.reason_of(error)) from None
+        raise WriteFailed(file_writes.reason_of(error)) from None
     try:
         deadline = monotonic() + LOCK_S
         while True:

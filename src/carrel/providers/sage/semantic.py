@@ -11,7 +11,7 @@ from importlib.util import find_spec
 from threading import Lock
 from typing import Any, Final
 
-from carrel.providers.sage.index import Hit, Index
+from carrel.providers.sage.search_index import Hit, Index
 
 log = logging.getLogger(__name__)
 

@@ -4,15 +4,16 @@ import re
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any, Final, Literal
 
-from carrel.model import ResourceLink, Tool, ToolResult
-from carrel.provider import Project, ToolLevel
-from carrel.providers.sage import arguments, schemas
+from carrel.core.model import ResourceLink, Tool, ToolResult
+from carrel.core.provider import Project, ToolLevel
+from carrel.core.record import Value
+from carrel.providers.sage import arguments, tool_schemas
 from carrel.providers.sage.arguments import Arguments
-from carrel.providers.sage.code import Resolved
+from carrel.providers.sage.code_links import Resolved
+from carrel.providers.sage.file_format import Broken
+from carrel.providers.sage.item_names import SUBJECTS, checked, shown, split_uri
 from carrel.providers.sage.lookup import failure_addresses
 from carrel.providers.sage.memory import Memory, Refused
-from carrel.providers.sage.names import SUBJECTS, checked, shown, split_uri
-from carrel.providers.sage.notation import Broken
 from carrel.providers.sage.records import RELEVANCES, Checkpoint, Failure, Knowledge
 from carrel.providers.sage.rendering import (
     MIME_TYPES,
@@ -24,8 +25,7 @@ from carrel.providers.sage.rendering import (
     tokens,
 )
 from carrel.providers.sage.saving import Saved, Saving
-from carrel.providers.sage.searching import Searching
-from carrel.value import Value
+from carrel.providers.sage.search import Searching
 
 RECALL_TOKENS: Final = 2_000
 
@@ -56,7 +56,7 @@ class Tools:
 
     def tools(self) -> Sequence[Tool]:
         """Give the tools there are at this level."""
-        return [schemas.BY_NAME[name] for name in self._calls]
+        return [tool_schemas.BY_NAME[name] for name in self._calls]
 
     def call(self, name: str, given: Arguments) -> ToolResult:
         """Run one of them."""

@@ -4,11 +4,11 @@ import logging
 import os
 from typing import Final
 
+from carrel.core.record import Value
 from carrel.providers.sage import folders
+from carrel.providers.sage.file_format import Broken, Fields, decode, flag_of, number_of, read_mapping, text_of
 from carrel.providers.sage.folders import Folders, Gone, Signature
-from carrel.providers.sage.notation import Broken, Fields, decode, flag_of, number_of, read_mapping, text_of
 from carrel.providers.sage.rendering import Format
-from carrel.value import Value
 
 log = logging.getLogger(__name__)
 

@@ -7,8 +7,8 @@ option that is not here does not exist, and one that is here is documented.
 from collections.abc import Iterable
 from typing import Final
 
+from carrel.core.record import Value
 from carrel.providers.scopes.values import STATUSES
-from carrel.value import Value
 
 
 class Argument(Value, frozen=True):

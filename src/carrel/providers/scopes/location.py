@@ -1,6 +1,6 @@
 """Where a store lies, and which file lies there now.
 
-The folder is opened by the rules for providers' data (`carrel.data_folder`). Nothing here opens the store's files:
+The folder is opened by the rules for providers' data (`files.data_folder`). Nothing here opens the store's files:
 to close a handle of a file takes away the locks that SQLite holds on it, in the whole process. They are described
 through the handle of their folder instead, links not followed.
 """
@@ -12,13 +12,13 @@ from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from typing import Final
 
-from carrel.data_folder import DataFolder
-from carrel.denial import Denial
-from carrel.private import keep_out_of_git
-from carrel.provider import Project
-from carrel.providers.scopes.faults import StoreFault
-from carrel.sandbox import Forbidden, Foreign, Missing, Outside, Root, SandboxError, Unreadable
-from carrel.value import Value
+from carrel.core.provider import Project
+from carrel.core.record import Value
+from carrel.files.atomic import keep_out_of_git
+from carrel.files.data_folder import DataFolder
+from carrel.files.sandbox import Forbidden, Foreign, Missing, Outside, Root, SandboxError, Unreadable
+from carrel.files.secrets import Denial
+from carrel.providers.scopes.scope_errors import StoreFault
 
 OWN_FOLDER: Final = ".carrel"
 DEFAULT: Final = f"{OWN_FOLDER}/scopes.db"

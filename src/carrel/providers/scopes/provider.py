@@ -10,19 +10,19 @@ import os
 from collections.abc import Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Final, Literal
 
-from carrel.errors import BadArgument, ConfigError, NotFound, ProviderError, RequestError, echo
-from carrel.limits import MAX_COMPLETIONS
-from carrel.model import Annotations, Completion, Meta, Reading, Resource, Text, Tool, ToolResult
-from carrel.provider import Call, Ceiling, Place, Project, Rank, Route, Share, ToolLevel
+from carrel.core.errors import BadArgument, ConfigError, NotFound, ProviderError, RequestError, echo
+from carrel.core.limits import MAX_COMPLETIONS
+from carrel.core.model import Annotations, Completion, Meta, Reading, Resource, Text, Tool, ToolResult
+from carrel.core.provider import Call, Ceiling, Place, Project, Rank, Route, Share, ToolLevel
 from carrel.providers.scopes import commands, uris
-from carrel.providers.scopes.faults import INTERNAL_TEXT, ScopeError, StoreFault
 from carrel.providers.scopes.location import DEFAULT, Location
-from carrel.providers.scopes.parameters import DEFAULT_NODES, MAX_DEPTH
-from carrel.providers.scopes.toolbox import tools_of
+from carrel.providers.scopes.scope_errors import INTERNAL_TEXT, ScopeError, StoreFault
+from carrel.providers.scopes.tool_schemas import tools_of
+from carrel.providers.scopes.tree_parameters import DEFAULT_NODES, MAX_DEPTH
 from carrel.providers.scopes.values import SCOPE_URI, hex_sha256, normalise_alias
 
 if TYPE_CHECKING:
-    from carrel.providers.scopes.ledger import Ledger
+    from carrel.providers.scopes.session import Ledger
 
 log = logging.getLogger(__name__)
 
@@ -260,7 +260,7 @@ class Scopes:
     def _ask(self) -> "Ledger":
         """Give what works with the store; SQLite is loaded now."""
         if self._ledger is None:
-            from carrel.providers.scopes.ledger import Ledger  # most servers never come here
+            from carrel.providers.scopes.session import Ledger  # most servers never come here
 
             self._ledger = Ledger(self._location)
         return self._ledger

@@ -8,7 +8,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from sqlite3 import Connection
 from typing import Any, Final
 
-from carrel.providers.scopes.faults import StoreFault
+from carrel.providers.scopes.scope_errors import StoreFault
 from carrel.providers.scopes.values import SCOPE_URI, TREE_URI, Scope, hex_sha256, spell_time
 
 MAX_ALIASES: Final = 100_000

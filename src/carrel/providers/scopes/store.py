@@ -20,16 +20,16 @@ from random import uniform
 from time import monotonic, sleep
 from typing import Final
 
-from carrel.cancellation import check_cancelled
-from carrel.hurry import TakesAWhile, is_hurried, take_a_while
-from carrel.limits import STORE_READ_S, STORE_WRITE_S
-from carrel.private import FILE_MODE
-from carrel.providers.scopes import opening, schema
-from carrel.providers.scopes.faults import ScopeError, StoreFault
+from carrel.core.blocking import TakesAWhile, is_hurried, take_a_while
+from carrel.core.cancellation import check_cancelled
+from carrel.core.limits import STORE_READ_S, STORE_WRITE_S
+from carrel.core.record import Value
+from carrel.files.atomic import FILE_MODE
+from carrel.files.sandbox import Root
+from carrel.providers.scopes import schema, sqlite
 from carrel.providers.scopes.location import BESIDE, Found, Identity, Location, named, open_descriptors
-from carrel.providers.scopes.opening import Connection, connect
-from carrel.sandbox import Root
-from carrel.value import Value
+from carrel.providers.scopes.scope_errors import ScopeError, StoreFault
+from carrel.providers.scopes.sqlite import Connection, connect
 
 _PAUSE_S: Final = (0.000_5, 0.004)
 _TRIES: Final = 4
@@ -211,7 +211,7 @@ class Store:
             connection.close()
             return None
         if mode == "hurried":
-            connection.allow_steps(opening.HURRIED_STEPS)
+            connection.allow_steps(sqlite.HURRIED_STEPS)
         else:
             connection.watch_time()
         self._sound = found.identity
@@ -221,7 +221,7 @@ class Store:
         """Connect to the file that was found, which still has its name afterwards."""
         if mode == "rw" and found.is_frozen:
             raise StoreFault(f"{self.path} cannot be written: its folder is read-only")
-        busy_ms = opening.HURRIED_BUSY_MS if mode == "hurried" else opening.BUSY_MS
+        busy_ms = sqlite.HURRIED_BUSY_MS if mode == "hurried" else sqlite.BUSY_MS
         way = "rw" if mode == "rw" else "ro"
         with self._ending_soon():
             connection = _connect_to(found.identity[:2], found.path, way, busy_ms, is_frozen=found.is_frozen)
@@ -236,13 +236,13 @@ class Store:
         try:
             yield
         except sqlite3.OperationalError as error:
-            if not opening.is_ended(error):
+            if not sqlite.is_ended(error):
                 raise
             raise StoreFault(f"{self.path} is not a store of scopes: its schema has no end", _NOT_OURS) from None
 
     def _checked_version(self, connection: Connection) -> int:
         """Return the store's version, 0 for a file without tables; refuse what is no store of ours."""
-        connection.allow_steps(opening.OPENING_STEPS)
+        connection.allow_steps(sqlite.OPENING_STEPS)
         with self._ending_soon(), _snapshot(connection):
             connection.checked = int(connection.execute("PRAGMA schema_version").fetchone()[0])
             version = int(connection.execute("PRAGMA user_version").fetchone()[0])
@@ -287,11 +287,11 @@ class Store:
         except sqlite3.Error as error:
             own = [self._held[place].connection for place in self._own_places() if place in self._held]
             self._drop_own()
-            if is_hurried() and (opening.is_busy(error) or opening.is_ended(error)):
+            if is_hurried() and (sqlite.is_busy(error) or sqlite.is_ended(error)):
                 raise TakesAWhile from None
-            if opening.is_busy(error):
+            if sqlite.is_busy(error):
                 raise ScopeError("BUSY", "Store is busy") from error
-            if opening.is_ended(error):
+            if sqlite.is_ended(error):
                 check_cancelled()
                 if _is_main_thread() and own and not any(one.deadline.is_over() for one in own):
                     raise KeyboardInterrupt from None  # raised while SQLite worked, which does not pass it on
@@ -322,7 +322,7 @@ class Store:
             try:
                 take_lock(connection)
             except sqlite3.OperationalError as error:
-                if not opening.is_busy(error) or monotonic() >= until or not self._is_announced():
+                if not sqlite.is_busy(error) or monotonic() >= until or not self._is_announced():
                     raise
             else:
                 return
@@ -453,20 +453,20 @@ def take_lock(connection: sqlite3.Connection) -> None:
     SQLite itself would ask again at ever longer intervals, so that under load some wait for
     seconds while others pass them. Short and uneven ones give everybody their turn.
     """
-    deadline = monotonic() + opening.BUSY_MS / 1000
+    deadline = monotonic() + sqlite.BUSY_MS / 1000
     connection.execute("PRAGMA busy_timeout = 0").close()
     try:
         while True:
             try:
                 connection.execute("BEGIN IMMEDIATE")
             except sqlite3.OperationalError as error:
-                if not opening.is_busy(error) or monotonic() >= deadline:
+                if not sqlite.is_busy(error) or monotonic() >= deadline:
                     raise
                 sleep(uniform(*_PAUSE_S))
             else:
                 return
     finally:
-        connection.execute(f"PRAGMA busy_timeout = {opening.BUSY_MS}").close()
+        connection.execute(f"PRAGMA busy_timeout = {sqlite.BUSY_MS}").close()
 
 
 def run_script(connection: sqlite3.Connection, script: str) -> None:

@@ -6,10 +6,10 @@ be shown. Then the levels are walked depth first and written down until the boun
 
 from sqlite3 import Connection
 
+from carrel.core.record import Value
 from carrel.providers.scopes import queries
-from carrel.providers.scopes.parameters import DEFAULT_NODES, Wanted
+from carrel.providers.scopes.tree_parameters import DEFAULT_NODES, Wanted
 from carrel.providers.scopes.values import TREE_URI, Scope, hex_sha256, node_line
-from carrel.value import Value
 
 
 class Rendered(Value, frozen=True, gc=False):

@@ -3,13 +3,13 @@
 import re
 from typing import Final, Literal
 
-from carrel.errors import BadArgument, echo
-from carrel.limits import MAX_URI_LENGTH
-from carrel.providers.scopes.faults import ScopeError, invalid
-from carrel.providers.scopes.parameters import PARAMETERS, Wanted, parse_wanted
+from carrel.core.errors import BadArgument, echo
+from carrel.core.limits import MAX_URI_LENGTH
+from carrel.core.record import Value
+from carrel.core.uri import decode
+from carrel.providers.scopes.scope_errors import ScopeError, invalid
+from carrel.providers.scopes.tree_parameters import PARAMETERS, Wanted, parse_wanted
 from carrel.providers.scopes.values import is_alias, normalise_alias
-from carrel.uri import decode
-from carrel.value import Value
 
 QUICK_REFERENCE: Final = "scopes://cli-quick-ref"
 SCOPE: Final = "scopes://scope/{alias}"

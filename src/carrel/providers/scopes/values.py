@@ -9,11 +9,11 @@ from os import urandom
 from time import gmtime, time_ns
 from typing import Final
 
-from carrel.digest import sha256
-from carrel.errors import echo
-from carrel.providers.scopes.faults import ScopeError, invalid
-from carrel.providers.scopes.words import ADJECTIVES, NOUNS
-from carrel.value import Value
+from carrel.core.errors import echo
+from carrel.core.hashing import sha256
+from carrel.core.record import Value
+from carrel.providers.scopes.alias_words import ADJECTIVES, NOUNS
+from carrel.providers.scopes.scope_errors import ScopeError, invalid
 
 STATUSES: Final = ("PLANNING", "TODO", "IN_PROGRESS", "BLOCKED", "DONE", "ARCHIVED")
 MAX_TITLE: Final = 200

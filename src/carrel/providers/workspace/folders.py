@@ -5,18 +5,18 @@ from collections.abc import Iterable, Iterator
 from itertools import islice
 from typing import Final
 
-from carrel.cancellation import check_cancelled
-from carrel.errors import Denied, RequestError
-from carrel.hurry import take_a_while
-from carrel.model import FOLDER_TYPE, Reading, Text
-from carrel.providers.workspace import kinds
+from carrel.core.blocking import take_a_while
+from carrel.core.cancellation import check_cancelled
+from carrel.core.errors import Denied, RequestError
+from carrel.core.isotime import iso
+from carrel.core.model import FOLDER_TYPE, Reading, Text
+from carrel.core.record import Value
+from carrel.core.uri import quote, split_query
+from carrel.files.sandbox import SandboxError
+from carrel.providers.workspace import file_types
 from carrel.providers.workspace.listing import Child, Entry, Listing
 from carrel.providers.workspace.paths import Target, canonical, prefix_of
 from carrel.providers.workspace.tree import Found, Sniffed, Tree, etag_of
-from carrel.sandbox import SandboxError
-from carrel.times import iso
-from carrel.uri import quote, split_query
-from carrel.value import Value
 
 MAX_CHILDREN: Final = 1_000
 QUICK_CHILDREN: Final = 64
@@ -92,5 +92,5 @@ def _item(entry: Entry, state: os.stat_result, sniffed: Sniffed | None) -> Text:
         "dev.carrel/last-modified": modified,
         "dev.carrel/entry": True,
     }
-    mime_type = kinds.type_of(entry.segments[-1], is_text=is_text)
+    mime_type = file_types.type_of(entry.segments[-1], is_text=is_text)
     return Text(f"{state.st_size} bytes, {modified}", mime_type, uri=entry.uri, meta=meta)

@@ -15,19 +15,19 @@ from operator import itemgetter
 from time import time_ns
 from typing import Final
 
-from carrel.cancellation import check_cancelled
-from carrel.errors import RequestError
-from carrel.hurry import take_a_while
-from carrel.limits import MAX_URI_LENGTH
-from carrel.model import Annotations, Resource
-from carrel.providers.workspace import kinds
-from carrel.providers.workspace.ignore import SETTLED_NS, Segments
+from carrel.core.blocking import take_a_while
+from carrel.core.cancellation import check_cancelled
+from carrel.core.errors import RequestError
+from carrel.core.limits import MAX_URI_LENGTH
+from carrel.core.model import Annotations, Resource
+from carrel.core.record import Value
+from carrel.core.uri import quote
+from carrel.files.sandbox import Kind, Opened, SandboxError, Unreadable
+from carrel.providers.workspace import file_types
+from carrel.providers.workspace.ignore_rules import SETTLED_NS, Segments
 from carrel.providers.workspace.paths import prefix_of
 from carrel.providers.workspace.policy import Ground, Verdict
 from carrel.providers.workspace.tree import Found, Tree, is_servable
-from carrel.sandbox import Kind, Opened, SandboxError, Unreadable
-from carrel.uri import quote
-from carrel.value import Value
 
 MAX_OPEN: Final = 64
 """Handles held on the way down; folders above are opened again when their turn comes."""
@@ -407,7 +407,7 @@ class Listing:
         if not stat.S_ISREG(state.st_mode) or state.st_size > self._max_listed_bytes:
             return None
         segments = (*step.ground.segments, name)
-        known = kinds.known_type(name)
+        known = file_types.known_type(name)
         if known is None:
             return self._of_unknown(segments, uri, verdict, state)
         if verdict.needs_text and not known[1]:
@@ -427,7 +427,7 @@ class Listing:
                 return None
         if verdict.needs_text and not sniffed.is_text:
             return None
-        return Entry(uri, segments, kinds.type_of(segments[-1], is_text=sniffed.is_text), state)
+        return Entry(uri, segments, file_types.type_of(segments[-1], is_text=sniffed.is_text), state)
 
     def _follow(self, step: _Step, name: str, uri: str) -> Found | None:
         """Open what a link leads to, if that may be read and the link is to be shown."""
@@ -447,7 +447,7 @@ class Listing:
         if opened.is_folder or opened.stat.st_size > self._max_listed_bytes:
             return None
         is_text = self._tree.sniff(opened).kind.is_text
-        return Entry(uri, found.segments, kinds.type_of(found.segments[-1], is_text=is_text), opened.stat)
+        return Entry(uri, found.segments, file_types.type_of(found.segments[-1], is_text=is_text), opened.stat)
 
 
 def describe(entry: Entry) -> Resource:

@@ -8,10 +8,10 @@ import re
 from collections.abc import Collection
 from typing import Final
 
-from carrel.errors import BadArgument, Denied, echo
-from carrel.limits import MAX_URI_LENGTH
-from carrel.uri import SEGMENT_SAFE, decode, is_text, pairs, quote, scheme_of, split_query
-from carrel.value import Value
+from carrel.core.errors import BadArgument, Denied, echo
+from carrel.core.limits import MAX_URI_LENGTH
+from carrel.core.record import Value
+from carrel.core.uri import SEGMENT_SAFE, decode, is_text, pairs, quote, scheme_of, split_query
 
 SCHEME: Final = "workspace"
 _OF_URI: Final = {"parameter": "uri"}

@@ -9,14 +9,14 @@ from collections.abc import Callable, Sequence
 from time import monotonic
 from typing import Final, Literal
 
-from carrel.denial import Denial, holds_secrets
-from carrel.errors import ConfigError
-from carrel.limits import MAX_REMEMBERED_LENGTH
-from carrel.patterns import Chain, Rules, TooManyPatterns, ignores, octets
-from carrel.providers.workspace.ignore import IgnoreFiles, Segments, enter
+from carrel.core.errors import ConfigError
+from carrel.core.limits import MAX_REMEMBERED_LENGTH
+from carrel.core.record import Value
+from carrel.files.gitignore import Chain, Rules, TooManyPatterns, ignores, octets
+from carrel.files.secrets import Denial, holds_secrets
+from carrel.providers.workspace.ignore_rules import IgnoreFiles, Segments, enter
 from carrel.providers.workspace.paths import REASONS
-from carrel.providers.workspace.tracked import Hidden, Tracked
-from carrel.value import Value
+from carrel.providers.workspace.tracked_files import Hidden, Tracked
 
 Preset = Literal["auto", "flutter", "code", "all", "none"]
 Treatment = Literal["show", "unlisted", "refuse"]

@@ -14,27 +14,27 @@ from itertools import islice, pairwise
 from time import monotonic
 from typing import Final, Literal
 
-from carrel.content import parse_number
-from carrel.digest import blake2b
-from carrel.errors import ConfigError, NotFound, RequestError
-from carrel.limits import MAX_COMPLETIONS, MAX_REMEMBERED_LENGTH
-from carrel.lines import parse as parse_lines
-from carrel.model import Completion, Meta, Range, Reading, Resource, Stored
-from carrel.provider import Changes, Place, Project, Rank, Route, Share
-from carrel.providers.workspace import asking, documents, kinds, paths
-from carrel.providers.workspace.explaining import explain, unusable_told
+from carrel.core.content import parse_number
+from carrel.core.errors import ConfigError, NotFound, RequestError
+from carrel.core.hashing import blake2b
+from carrel.core.limits import MAX_COMPLETIONS, MAX_REMEMBERED_LENGTH
+from carrel.core.line_ranges import parse as parse_lines
+from carrel.core.model import Completion, Meta, Range, Reading, Resource, Stored
+from carrel.core.provider import Changes, Place, Project, Rank, Route, Share
+from carrel.core.uri import quote, split_query
+from carrel.files.sandbox import Opened, Root, SandboxError
+from carrel.providers.workspace import file_types, front_documents, list_filters, paths
+from carrel.providers.workspace.explain import explain, unusable_told
+from carrel.providers.workspace.file_events import watch_trees
+from carrel.providers.workspace.file_source import FileSource, find_lines
+from carrel.providers.workspace.file_types import Kind
 from carrel.providers.workspace.folders import Folder
-from carrel.providers.workspace.ignore import IgnoreFiles
-from carrel.providers.workspace.kinds import Kind
+from carrel.providers.workspace.ignore_rules import IgnoreFiles
 from carrel.providers.workspace.listing import Census, Listing, describe
 from carrel.providers.workspace.paths import Target
 from carrel.providers.workspace.policy import FRESH_S, SET_PRESET, Policy, Preset, Treatment
-from carrel.providers.workspace.reading import FileSource, find_lines
-from carrel.providers.workspace.tracked import Tracked
+from carrel.providers.workspace.tracked_files import Tracked
 from carrel.providers.workspace.tree import MAX_KNOWN, Found, Known, Sniffed, Tree, etag_of, is_servable
-from carrel.providers.workspace.watching import watch_trees
-from carrel.sandbox import Opened, Root, SandboxError
-from carrel.uri import quote, split_query
 
 TTL_MS: Final = 1_000
 _FILE_KEYS: Final = ("start", "length", "lines")
@@ -124,9 +124,11 @@ class Workspace:
 
     def shares(self) -> Sequence[Share]:
         """Return the project's front documents, then all other files, shallow before deep."""
-        found = documents.find(self._listings[""])
+        found = front_documents.find(self._listings[""])
         front = [describe(entry) for entry in found]
-        first = Share(Rank.DOCUMENTS, lambda: iter(front), lambda entry: documents.place_of(entry.name), len(front))
+        first = Share(
+            Rank.DOCUMENTS, lambda: iter(front), lambda entry: front_documents.place_of(entry.name), len(front)
+        )
         rest = partial(self._shallow_first, frozenset(entry.uri for entry in found))
         return first, Share(Rank.FILES, rest, _depth_and_uri)
 
@@ -138,8 +140,8 @@ class Workspace:
     def browse(self, directory: str | None, prefix: str, after: str = "") -> Iterator[Resource]:
         """Give the files below a folder, or those whose URI begins with the prefix."""
         if directory is None:
-            return self._files(after, asking.canonical_prefix(prefix, self._trees))
-        root, folder = asking.open_folder(directory, self._trees)
+            return self._files(after, list_filters.canonical_prefix(prefix, self._trees))
+        root, folder = list_filters.open_folder(directory, self._trees)
         return map(describe, self._listings[root].files(after, folder))
 
     def _files(self, after: str, begins: str) -> Iterator[Resource]:
@@ -173,7 +175,7 @@ class Workspace:
         sniffed = tree.sniff(found.opened)
         canonical = paths.canonical(target.root, found.segments)
         name = found.segments[-1]
-        mime_types = (kinds.type_of(name, is_text=False), kinds.type_of(name, is_text=True))
+        mime_types = (file_types.type_of(name, is_text=False), file_types.type_of(name, is_text=True))
         if target.query:
             part = _wanted_part(target, FileSource(found.opened, sniffed.head), sniffed.kind)
             return _reading(found.opened, sniffed, canonical, mime_types, part)

@@ -9,15 +9,15 @@ import os
 from time import monotonic, time_ns
 from typing import Final
 
-from carrel.digest import sha256
-from carrel.errors import Denied, NotFound, RequestError
-from carrel.providers.workspace import kinds
-from carrel.providers.workspace.ignore import SETTLED_NS, Segments
-from carrel.providers.workspace.kinds import Kind
+from carrel.core.errors import Denied, NotFound, RequestError
+from carrel.core.hashing import sha256
+from carrel.core.record import Value
+from carrel.files.sandbox import Forbidden, Missing, Opened, Outside, Root, SandboxError, Special, Walk
+from carrel.providers.workspace import file_types
+from carrel.providers.workspace.file_types import Kind
+from carrel.providers.workspace.ignore_rules import SETTLED_NS, Segments
 from carrel.providers.workspace.paths import OWN_DENY, Target, denied
 from carrel.providers.workspace.policy import OPEN, TYPE, Policy, Verdict, follow
-from carrel.sandbox import Forbidden, Missing, Opened, Outside, Root, SandboxError, Special, Walk
-from carrel.value import Value
 
 MAX_SNIFFED: Final = 16_384
 MAX_KNOWN: Final = 4_096
@@ -174,8 +174,8 @@ class Tree:
         known = self.sniffed(stat)
         if known is not None:
             return known
-        head = opened.read(0, kinds.WINDOW)
-        kind = kinds.sniff(head, is_whole=stat.st_size <= len(head))
+        head = opened.read(0, file_types.WINDOW)
+        kind = file_types.sniff(head, is_whole=stat.st_size <= len(head))
         etag = etag_of(stat)
         # What changed a moment ago may change once more and not show it.
         if time_ns() - stat.st_ctime_ns > SETTLED_NS:

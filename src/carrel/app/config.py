@@ -1,0 +1,308 @@
+"""Files, environment and flags to settings: layered, checked, each with its origin.
+
+user file < project file < environment < flags. The project file is `carrel.toml`, or
+`[tool.carrel]` in `pyproject.toml`, in the project's root; `finding` says which folder that is.
+A stranger's project file may not start programs, nor reach outside: that needs trust.
+"""
+
+import os
+import re
+from collections.abc import Mapping, Sequence
+from functools import partial
+from typing import Any, Final, Literal
+
+from carrel.app import builtin_providers, project, schema
+from carrel.app.schema import Schema
+from carrel.app.trust import TrustStore
+from carrel.core.errors import ConfigError
+from carrel.core.limits import MAX_LISTED, MAX_MESSAGE_BYTES, PAGE_SIZE
+from carrel.core.printable import printable_line
+from carrel.core.provider import OUTSIDE, FractionalCeiling, PlacesFile, Project
+from carrel.core.record import Value
+from carrel.files.sandbox import is_inside
+from carrel.files.userdirs import config_folder
+
+MEGABYTE: Final = 1_048_576
+_MESSAGE_MB: Final = FractionalCeiling(MAX_MESSAGE_BYTES / MEGABYTE)
+
+NAMED: Final = {
+    "objects": "carrel.providers.objects.settings:ObjectSettings",
+    "mounts": "carrel.providers.mounts.settings:MountSettings",
+}
+"""Sections of sections, as `[objects.NAME]`: what each may hold. From a project file they count only with trust."""
+
+_TOO_MUCH: Final = (
+    "the files here are not served: this is a whole home, or the whole machine; "
+    "start Carrel in a project, or name the folder with --project"
+)
+_AT_FAULT: Final = re.compile(r"\[([\w.-]+)\] ?(\w*)")
+
+Layer = Literal["user", "project", "environment", "flag"]
+
+
+class ServerSettings:
+    """The section `[server]`."""
+
+    def __init__(
+        self,
+        max_message_mb: FractionalCeiling = _MESSAGE_MB,
+        page_size: int = PAGE_SIZE,
+        max_listed: int = MAX_LISTED,
+        mirror: bool = True,
+        only: list[str] | None = None,
+        without: list[str] | None = None,
+    ) -> None:
+        if not 0.1 <= max_message_mb <= 1024:
+            raise ConfigError(f"[server] max_message_mb: expected a number from 0.1 to 1024, got {max_message_mb}")
+        if not 1 <= page_size <= 100_000:
+            raise ConfigError(f"[server] page_size: expected a whole number from 1 to 100000, got {page_size}")
+        if not 0 <= max_listed <= 1_000_000:
+            raise ConfigError(f"[server] max_listed: expected a whole number from 0 to 1000000, got {max_listed}")
+        self.max_bytes = int(max_message_mb * MEGABYTE)
+        self.max_listed = max_listed
+        self.page_size = page_size
+        self.mirror = mirror
+        self.only = None if only is None else tuple(only)
+        self.without = tuple(without or ())
+
+
+class HttpSettings:
+    """The section `[http]`: who may connect. From a project file it needs trust."""
+
+    def __init__(
+        self,
+        hosts: list[str] | None = None,
+        origins: list[str] | None = None,
+        issuer: str = "",
+        audience: str = "",
+        jwks: str = "",
+    ) -> None:
+        if any((issuer, audience, jwks)) and not all((issuer, audience, jwks)):
+            raise ConfigError("[http] issuer, audience and jwks: give all three, or none of them")
+        self.hosts = frozenset(host.lower() for host in hosts or ())
+        self.origins = frozenset(origin.lower().rstrip("/") for origin in origins or ())
+        self.issuer = issuer
+        self.audience = audience
+        self.jwks = jwks
+
+
+class Setting(Value, frozen=True):
+    """A value, and where it comes from."""
+
+    value: object
+    layer: Layer
+    origin: str
+
+
+class Withheld(Value, frozen=True):
+    """A setting of a project file that counts only when the file is trusted."""
+
+    section: str
+    settings: Mapping[str, object]
+    why: str
+    file: str
+
+    @property
+    def key(self) -> str:
+        """The key, where it is one; a section that runs code is withheld as a whole."""
+        return "" if "." in self.section else next(iter(self.settings))
+
+    def __str__(self) -> str:
+        name = f"[{printable_line(self.section)}] {self.key}".rstrip()
+        return f"{name} in {os.path.basename(self.file)} is not in effect: {self.why}; run `carrel trust` to allow it"
+
+
+class Config:
+    """Everything that was set for one project."""
+
+    def __init__(self, place: project.Place, environment: Mapping[str, str]) -> None:
+        self.place = place
+        self.root = place.root
+        self.environment = environment
+        self.is_trusted = False
+        self.files: list[str] = []
+        self.sections: dict[str, dict[str, Setting]] = {}
+        self.withheld: list[Withheld] = []
+        self.places_files: list[PlacesFile] = []
+        self.passed_over: list[str] = []
+
+    @property
+    def notes(self) -> tuple[str, ...]:
+        """Everything that is not in effect, and why."""
+        return (
+            *((_TOO_MUCH,) if self.place.is_too_much else ()),
+            *self.place.passed_over,
+            *self.passed_over,
+            *map(str, self.withheld),
+        )
+
+    def elsewhere(self) -> list[str]:
+        """Return a note for each place near the project whose data is not served here; looked for now."""
+        return project.elsewhere(self.root, self.environment)
+
+    def http(self) -> HttpSettings:
+        """Give who may connect."""
+        try:
+            return HttpSettings(**self.values("http"))
+        except ConfigError as error:
+            raise self.located(error) from None
+
+    def values(self, section: str) -> dict[str, Any]:
+        """Give a section's keys and values."""
+        return {key: setting.value for key, setting in self.sections.get(section, {}).items()}
+
+    def named(self, section: str) -> frozenset[str]:
+        """Return the keys of a section that the user set, or a project file that the user trusts."""
+        keys = self.sections.get(section, {}).items()
+        return frozenset(key for key, setting in keys if self.is_trusted or setting.layer != "project")
+
+    def located(self, error: ConfigError) -> ConfigError:
+        """Say of a mistake in a section, as `[section] key: …`, where that was set."""
+        found = _AT_FAULT.match(str(error))
+        if found is None:
+            return error
+        section, key = found.groups()
+        if section not in self.sections:  # a table in a section, as [commands.test]
+            section, _, key = section.partition(".")
+        keys = self.sections.get(section, {})
+        origins = {keys[key].origin} if key in keys else {one.origin for one in keys.values()}
+        return ConfigError(f"{origins.pop()}: {error}") if len(origins) == 1 else error
+
+    def put(self, section: str, key: str, setting: Setting) -> None:
+        """Set a key; a later layer covers an earlier one."""
+        self.sections.setdefault(section, {})[key] = setting
+
+
+def section_names() -> tuple[str, ...]:
+    """Give the sections there are."""
+    return ("server", "http", *(name for known in builtin_providers.BUILT_IN for name in (known.name, *known.sections)))
+
+
+def sections_in_use(config: Config) -> tuple[str, ...]:
+    """Give the sections there are, and those that were named."""
+    return (*section_names(), *(section for section in config.sections if "." in section))
+
+
+def section_schema(section: str, where: str) -> Schema:
+    """Give what may be set in a section; imports the provider it belongs to."""
+    if section == "server":
+        return schema.schema_of(ServerSettings)
+    if section == "http":
+        return schema.schema_of(HttpSettings)
+    for known in builtin_providers.BUILT_IN:
+        if known.name == section:
+            keys = schema.schema_of(known.load())
+            return {name: key for name, key in keys.items() if name not in known.sections}
+        if section in known.sections:
+            return schema.section_schema(schema.schema_of(known.load())[section].kind)
+    table, _, name = section.partition(".")
+    if table in NAMED and name:
+        return schema.schema_of(builtin_providers.load(NAMED[table]))
+    known_names = (*section_names(), *NAMED)
+    raise ConfigError(f"{where}: there is no section [{section}]{schema.nearest(section, known_names)}")
+
+
+def load(
+    named: str | None,
+    environment: Mapping[str, str],
+    flags: Sequence[tuple[str, str, str]] = (),
+    origins: Mapping[tuple[str, str], str] | None = None,
+) -> Config:
+    """Gather the settings for a project: the folder that was named, or the project around the working folder.
+
+    `flags` are (section, key, text); `origins` says of a section and key which option it was, where that is not --set.
+    """
+    config = Config(project.find(named, environment), environment)
+    user_file = os.path.join(config_folder(environment), "config.toml")
+    if os.path.isfile(user_file):
+        _take_file(config, "user", user_file, project.read_table(user_file))
+    file = config.place.file
+    if file is not None:
+        config.is_trusted = TrustStore(environment).is_trusted(file.path, file.digest)
+        _take_file(config, "project", file.path, file.table)
+    _take_environment(config)
+    for section, key, text in flags:
+        origin = (origins or {}).get((section, key), f"--set {section}.{key}")
+        _take_text(config, "flag", section, key, text, origin)
+    _take_places_files(config)
+    return config
+
+
+def _take_places_files(config: Config) -> None:
+    """Look for other files of the project that name places outside it; what they name counts only with trust."""
+    store = TrustStore(config.environment)
+    for known in builtin_providers.BUILT_IN:
+        values, server = config.values(known.name), config.values("server")
+        is_left_out = known.name in (server.get("without") or ()) or known.name not in (
+            server.get("only") or [known.name]
+        )
+        if is_left_out or values.get("enabled") is False:
+            continue
+        project = Project(config.root, config.environment, named=config.named(known.name))
+        file, notes = known.places_file(project, values)
+        config.passed_over.extend(notes)
+        if file is None:
+            continue
+        config.places_files.append(file)
+        if not store.is_trusted(file.path, file.digest):
+            outside = (Withheld(file.section, {name: place}, OUTSIDE, file.path) for name, place in file.places.items())
+            config.withheld.extend(outside)
+
+
+def _take_file(config: Config, layer: Layer, path: str, table: Mapping[str, object]) -> None:
+    config.files.append(path)
+    for section, keys in table.items():
+        if section in NAMED and isinstance(keys, dict):
+            for name, inner in keys.items():
+                _take_named(config, layer, path, f"{section}.{name}", inner)
+        else:
+            _take_section(config, layer, path, section, keys)
+
+
+def _take_named(config: Config, layer: Layer, path: str, section: str, keys: object) -> None:
+    """Take a section that runs code: all of it, or nothing."""
+    checked = Config(config.place, config.environment)
+    checked.is_trusted = True
+    _take_section(checked, layer, path, section, keys)
+    if layer == "project" and not config.is_trusted:
+        config.withheld.append(Withheld(section, checked.values(section), "it runs code", path))
+        return
+    config.sections.setdefault(section, {}).update(checked.sections.get(section, {}))
+
+
+def _take_section(config: Config, layer: Layer, path: str, section: str, keys: object) -> None:
+    known = section_schema(section, path)
+    if not isinstance(keys, dict):
+        raise ConfigError(f"{path}: {section} must be a section, as [{section}]")
+    config.sections.setdefault(section, {})  # an empty section names its provider too
+    for name, value in keys.items():
+        key = schema.find(known, section, name, path)
+        setting = Setting(schema.check(key.kind, value, f"{path}: [{section}] {name}"), layer, path)
+        is_free = layer == "user" or config.is_trusted
+        why = schema.needs_trust(key.kind, setting.value, partial(_is_outside, config.root))
+        why = why or schema.raises_bound(key.kind, setting.value, config.values(section).get(name, key.default))
+        if section == "http":
+            why = "it says who may connect"
+        if why and not is_free:
+            config.withheld.append(Withheld(section, {name: setting.value}, why, path))
+        else:
+            config.put(section, name, setting)
+
+
+def _is_outside(root: str, value: str) -> bool:
+    """Tell whether a place lies outside the project; links count as what they point to."""
+    return not is_inside(os.path.join(root, os.path.expanduser(value)), root)
+
+
+def _take_environment(config: Config) -> None:
+    """Take `CARREL_<SECTION>_<KEY>`; other variables that begin so are not ours to judge."""
+    sections = {section.upper().replace("-", "_"): section for section in section_names()}
+    for name in sorted(name for name in config.environment if name.startswith("CARREL_")):
+        prefix, _, key = name.removeprefix("CARREL_").partition("_")
+        if prefix in sections and key:
+            _take_text(config, "environment", sections[prefix], key.lower(), config.environment[name], name)
+
+
+def _take_text(config: Config, layer: Layer, section: str, key: str, text: str, origin: str) -> None:
+    kind = schema.find(section_schema(section, origin), section, key, origin).kind
+    config.put(section, key, Setting(schema.from_text(kind, text, origin), layer, origin))

@@ -1,0 +1,242 @@
+"""Where a project is, and its settings file.
+
+The root is the nearest folder, from the working folder upwards, that bears a mark of a project: a settings file, or
+one of `MARKS`. A folder that was named is the root as it is. Marks of other users are passed over, since anybody may
+put a file into a folder such as `/tmp`. A home, or `/`, is a root only if its settings file or the user says so.
+"""
+
+import os
+import stat
+from collections.abc import Mapping
+from itertools import islice
+from typing import Final
+
+from carrel.core.errors import ConfigError
+from carrel.core.hashing import sha256
+from carrel.core.record import Value
+from carrel.files.marks import upwards
+from carrel.files.sandbox import belongs_here
+
+FILE_NAME: Final = "carrel.toml"
+MAX_FILE_BYTES: Final = 1_048_576
+MARKS: Final = (".carrel", ".sage", "pubspec.yaml", "alc.toml", ".git")
+"""What makes a folder the root of a project, beside a settings file."""
+NAMED_BY_HOST: Final = "CLAUDE_PROJECT_DIR"
+"""The variable in which Claude Code names the folder it works in."""
+MAX_SUBFOLDERS: Final = 200
+MAX_NOTES: Final = 5
+
+_DATA: Final = {
+    ".sage": "memory",
+    os.path.join(".carrel", "scopes.db"): "tasks",
+    "pubspec.yaml": "a Flutter project",
+    FILE_NAME: "settings",
+}
+"""What a user may miss when it lies in a folder above the root or in one below it."""
+_FOREIGN: Final = "it belongs to another user"
+_ABROAD: Final = "its folder belongs to another user"
+_ASTRAY: Final = "it is a link that leads out of its folder"
+
+
+Table = dict[str, object]
+
+
+class ProjectFile(Value, frozen=True):
+    """A project's file as it was read: what it says, and the hash of the very same bytes."""
+
+    path: str
+    table: Table
+    digest: str
+
+
+class Place(Value, frozen=True):
+    """The root of a project, its file, and what is to be said of files that were passed over.
+
+    A root that `is_too_much` is a whole home, or the whole machine, that nobody asked for.
+    """
+
+    root: str
+    file: ProjectFile | None
+    passed_over: tuple[str, ...]
+    is_too_much: bool
+
+
+def find(named: str | None, environment: Mapping[str, str]) -> Place:
+    """Find the project: the folder that was named, or else the one around the working folder."""
+    home = _home(environment)
+    folders = _candidates(named, environment)
+    passed_over: list[tuple[str, str]] = []
+    for folder in folders:
+        file = _project_file(folder, passed_over)
+        if file is not None or (not _is_all(folder, home) and _bears_mark(folder)):
+            return Place(folder, file, _relative(passed_over, folder), is_too_much=False)
+    root = folders[0]
+    return Place(root, None, _relative(passed_over, root), is_too_much=named is None and _is_all(root, home))
+
+
+def _relative(passed_over: list[tuple[str, str]], root: str) -> tuple[str, ...]:
+    """Return a note for each file that was passed over; clients see them too, so no whole path is named."""
+    return tuple(f"{os.path.relpath(path, root)} is passed over: {why}" for path, why in passed_over)
+
+
+def elsewhere(root: str, environment: Mapping[str, str]) -> list[str]:
+    """Return a note for each place near the root, above it or in a subfolder, whose data is not served here."""
+    home = _home(environment)
+    missing = {name: what for name, what in _DATA.items() if not os.path.lexists(os.path.join(root, name))}
+    notes = []
+    for folder in (*list(upwards(root))[1:], *_subfolders(root)):
+        way = os.path.relpath(folder, root)
+        command = f"carrel serve --project {way}"
+        wanted = missing
+        if _is_all(folder, home):  # its files are not to be served along with its memory
+            command = "carrel serve --set sage.dir=~/.sage"
+            wanted = {name: what for name, what in missing.items() if name == ".sage" and folder == home}
+        found = [f"{os.path.join(way, name)} ({what})" for name, what in wanted.items() if _is_own_at(folder, name)]
+        if found:
+            verb, pronoun = ("is", "it") if len(found) == 1 else ("are", "them")
+            notes.append(f"{' and '.join(found)} {verb} not served here; to serve {pronoun}: {command}")
+    return notes[:MAX_NOTES]
+
+
+def _home(environment: Mapping[str, str]) -> str:
+    return os.path.realpath(environment.get("HOME") or os.path.expanduser("~"))
+
+
+def _candidates(named: str | None, environment: Mapping[str, str]) -> tuple[str, ...]:
+    """Return the folders that may be the root, the likeliest first."""
+    by_host = environment.get(NAMED_BY_HOST, "")
+    if named is not None:
+        return (os.path.realpath(named),)
+    if by_host and os.path.isdir(by_host):
+        return (os.path.realpath(by_host),)
+    try:
+        return tuple(upwards(os.path.realpath(os.getcwd())))
+    except FileNotFoundError:
+        raise ConfigError("the working folder no longer exists; go to another, or name one with --project") from None
+
+
+def _bears_mark(folder: str) -> bool:
+    return _is_own(folder) and any(_is_own_at(folder, mark) for mark in MARKS)
+
+
+def _is_own_at(folder: str, name: str) -> bool:
+    return _is_own(os.path.join(folder, name))
+
+
+def _subfolders(root: str) -> list[str]:
+    try:
+        with os.scandir(root) as entries:
+            seen = islice((one for one in entries if one.name[0] != "."), MAX_SUBFOLDERS)
+            return sorted(one.path for one in seen if one.is_dir(follow_symlinks=False))
+    except OSError:
+        return []
+
+
+def read_table(path: str) -> Table:
+    """Read a file of settings that is the user's own."""
+    try:
+        with open(path, "rb") as file:
+            return _parse(path, file.read())
+    except OSError as error:
+        raise ConfigError(f"{path}: cannot be read: {error.strerror}") from None
+
+
+def _is_all(folder: str, home: str) -> bool:
+    return folder in (home, os.path.dirname(folder))
+
+
+def _project_file(folder: str, passed_over: list[tuple[str, str]]) -> ProjectFile | None:
+    """Read the settings file in a folder, if there is one."""
+    own, shared = os.path.join(folder, FILE_NAME), os.path.join(folder, "pyproject.toml")
+    content, table = _read_own(own, passed_over), None
+    part = _read_own(shared, passed_over, only_with=b"tool.carrel")
+    if part is not None:
+        table = _tool_table(shared, part)
+    if content is not None and table is not None:
+        raise ConfigError(f"{own}: pyproject.toml beside it has [tool.carrel] too; keep one of them")
+    if content is not None:
+        return ProjectFile(own, _parse(own, content), sha256(content).hexdigest())
+    if table is not None and part is not None:
+        return ProjectFile(shared, table, sha256(part).hexdigest())
+    return None
+
+
+def _is_own(path: str) -> bool:
+    try:
+        return belongs_here(os.lstat(path))
+    except OSError:
+        return False
+
+
+def _read_own(path: str, passed_over: list[tuple[str, str]], only_with: bytes = b"") -> bytes | None:
+    """Read a file, if there is one that holds this and is the user's own; a link out of its folder is not opened."""
+    why_not = ""
+    try:
+        target, why_not = _look(path)
+        if why_not == _ASTRAY:
+            if not only_with and os.path.exists(target):  # whether our table is in it cannot be known unopened
+                passed_over.append((path, why_not))
+            return None
+        content, is_own = _read(target)
+    except FileNotFoundError:
+        return None
+    except OSError as error:
+        if why_not and not only_with:
+            passed_over.append((path, why_not))
+        elif not only_with and _is_own(os.path.dirname(path)):
+            raise ConfigError(f"{path}: cannot be read: {error.strerror}") from None
+        return None
+    if content is None or only_with not in content:
+        return None
+    if why_not or not is_own:
+        passed_over.append((path, why_not or _FOREIGN))
+        return None
+    if len(content) > MAX_FILE_BYTES:
+        raise ConfigError(f"{path}: is larger than {MAX_FILE_BYTES} bytes, which no settings need")
+    return content
+
+
+def _look(path: str) -> tuple[str, str]:
+    """Give where a file is, and why it is to be passed over, if it is."""
+    found = os.lstat(path)
+    target = os.path.realpath(path) if stat.S_ISLNK(found.st_mode) else path
+    if not belongs_here(found):
+        return target, _FOREIGN
+    folder = os.path.dirname(path)
+    if not _is_own(folder):
+        return target, _ABROAD
+    return target, "" if os.path.dirname(target) == folder else _ASTRAY
+
+
+def _read(path: str) -> tuple[bytes | None, bool]:
+    """Give what is in a file, None if it is no regular one, and whether it is the user's own."""
+    descriptor = os.open(path, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC)
+    try:
+        found = os.fstat(descriptor)
+        return (_whole(descriptor) if stat.S_ISREG(found.st_mode) else None), belongs_here(found)
+    finally:
+        os.close(descriptor)
+
+
+def _whole(descriptor: int) -> bytes:
+    content = b""
+    while len(content) <= MAX_FILE_BYTES and (part := os.read(descriptor, MAX_FILE_BYTES + 1)):
+        content += part
+    return content
+
+
+def _tool_table(path: str, content: bytes) -> Table | None:
+    tool = _parse(path, content).get("tool")
+    table = tool.get("carrel") if isinstance(tool, dict) else None
+    return table if isinstance(table, dict) else None
+
+
+def _parse(path: str, content: bytes) -> Table:
+    from carrel.core import toml  # only where there is a file to read
+
+    try:
+        return toml.loads(content.decode("utf-8-sig"))
+    except toml.TomlError as error:
+        raise ConfigError(f"{path}: not valid TOML: {error}") from None
+    except UnicodeDecodeError as error:
+        raise ConfigError(f"{path}: not UTF-8 at byte {error.start}; save it as UTF-8") from None

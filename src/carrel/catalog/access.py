@@ -1,0 +1,122 @@
+"""Who may list, read, watch or call what: one question, asked by every face through the catalogue.
+
+A scope is `<scheme>:<right>`, such as `workspace:read`; `*` stands for every scheme.
+
+    read    list, read, watch and complete what the scheme has
+    tools   call its tools that only read
+    write   call its tools that write or start something
+
+Who asks is known for the time of a request, wherever that leads: what a guide or a tool
+shows of other providers is asked for too. Permission comes before existence, so that a
+refusal says nothing of what is there. On stdio, and where nothing else was said, everything
+is allowed.
+"""
+
+from collections.abc import Iterable
+from contextvars import ContextVar, Token
+from typing import Final
+
+from carrel.core.errors import ConfigError, Denied, echo
+from carrel.core.model import Tool
+from carrel.core.record import Value
+
+RIGHTS: Final = ("read", "tools", "write")
+SCOPE_REASON: Final = "scope"
+"""The `reason` of a refusal that another token could avoid."""
+
+
+class Access(Value, frozen=True):
+    """Who asks, and for what they may ask. Without `scopes`: for everything."""
+
+    name: str
+    scopes: frozenset[str] | None = None
+    expires_at: float | None = None
+    """Seconds since 1970; None where it does not end by itself."""
+
+    def allows(self, scheme: str, right: str) -> bool:
+        """Tell whether a right is given for a scheme."""
+        return self.scopes is None or f"{scheme}:{right}" in self.scopes or f"*:{right}" in self.scopes
+
+    def is_like(self, other: "Access") -> bool:
+        """Tell whether it is the same one's, with the same rights; it may end at another time."""
+        return (self.name, self.scopes) == (other.name, other.scopes)
+
+    def concerns(self, schemes: Iterable[str]) -> bool:
+        """Tell whether any right is given for one of these schemes."""
+        named = {"*", *schemes}
+        return self.scopes is None or any(scope.rpartition(":")[0] in named for scope in self.scopes)
+
+
+EVERYTHING: Final = Access("local")
+
+_current: ContextVar[Access] = ContextVar("access", default=EVERYTHING)
+
+
+class ActingAs:
+    """For the time of a `with`, whoever asks the catalogue is this one."""
+
+    __slots__ = ("_access", "_before")
+
+    def __init__(self, access: Access) -> None:
+        self._access = access
+        self._before: Token[Access] | None = None
+
+    def __enter__(self) -> None:
+        """Begin."""
+        self._before = _current.set(self._access)
+
+    def __exit__(self, *_: object) -> None:
+        """End."""
+        if self._before is not None:
+            _current.reset(self._before)
+
+
+def whoever_asks() -> Access:
+    """Give who asks now, for what is answered later."""
+    return _current.get()
+
+
+def is_unlimited() -> bool:
+    """Tell whether whoever asks may ask for everything."""
+    return _current.get().scopes is None
+
+
+def may_read(uri: str) -> bool:
+    """Tell whether whoever asks may list, read and watch this URI, or one of this template."""
+    access = _current.get()
+    return access.scopes is None or access.allows(_scheme(uri), "read")
+
+
+def check_read(uri: str) -> None:
+    """Refuse a URI, or a template, that whoever asks may not read, whether it exists or not."""
+    if not may_read(uri):
+        scope = f"{_scheme(uri)}:read"
+        message = f"Access denied: {echo(uri)} (needs the scope {echo(scope)})"
+        raise Denied(message, reason=SCOPE_REASON, uri=uri, data={"scope": scope})
+
+
+def may_see(schemes: Iterable[str]) -> bool:
+    """Tell whether whoever asks may read anything of these schemes."""
+    access = _current.get()
+    return access.scopes is None or any(access.allows(scheme, "read") for scheme in schemes)
+
+
+def may_call(tool: Tool, schemes: Iterable[str]) -> bool:
+    """Tell whether whoever asks may call a tool of a provider with these schemes."""
+    access = _current.get()
+    right = "tools" if tool.read_only else "write"
+    return access.scopes is None or any(access.allows(scheme, right) for scheme in schemes)
+
+
+def parse_scopes(words: Iterable[str]) -> frozenset[str]:
+    """Read scopes an operator wrote, or say which is none."""
+    scopes = frozenset(words)
+    for scope in sorted(scopes):
+        scheme, _, right = scope.rpartition(":")
+        if not scheme or right not in RIGHTS:
+            raise ConfigError(f"{scope!r} is no scope: write it as workspace:read; the rights are {', '.join(RIGHTS)}")
+    return scopes
+
+
+def _scheme(uri: str) -> str:
+    return uri.partition(":")[0].lower()

@@ -1,0 +1,419 @@
+"""All providers as one: an ordered list, and reads that find their route.
+
+What holds for every resource is applied here, once: ETag and condition, byte ranges,
+the size of one message. `listing` has the list, `routing` the way to a URI.
+"""
+
+import os
+import sys
+import threading
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from functools import partial
+from time import sleep
+
+from carrel.catalog import access, fly, shortlist
+from carrel.catalog.cursor import unseal
+from carrel.catalog.pages import Listing
+from carrel.catalog.routes import RANGE_NAMES, Clash, Found, Mounted, Routes
+from carrel.catalog.shortlist import Chosen, Shortlist
+from carrel.core import content
+from carrel.core.blocking import take_a_while
+from carrel.core.errors import BadArgument, ConfigError, echo
+from carrel.core.limits import MAX_COMPLETIONS, MAX_MESSAGE_BYTES, PAGE_SIZE
+from carrel.core.model import (
+    FOLDER_TYPE,
+    Completion,
+    Item,
+    Page,
+    Range,
+    Reading,
+    Resource,
+    Stored,
+    Template,
+    Text,
+    Tool,
+    ToolResult,
+)
+from carrel.core.provider import Call, Closing, Fingerprinting, Given, Instructing, Provider, Rerouting
+from carrel.core.record import Value, replace
+from carrel.core.template import UriTemplate
+from carrel.core.uri import with_query
+
+_TRIES = 3
+"""How often a source that changes while it is read is read, before that is told instead."""
+_PAUSE_S = 0.005
+"""Time for a writer to finish, before the last try."""
+
+
+class Part(Value, frozen=True):
+    """How much of a text is wanted at most, in bytes, and which lines of it, as `10-50`; without `lines`, all."""
+
+    most: int
+    lines: str = ""
+
+
+class Catalog:
+    """What is served. Safe to use from several threads."""
+
+    def __init__(
+        self,
+        providers: Sequence[Provider] = (),
+        *,
+        page_size: int = PAGE_SIZE,
+        max_bytes: int = MAX_MESSAGE_BYTES,
+        max_listed: int = 0,
+    ) -> None:
+        """Make it. `max_listed` bounds the list that clients are sent; 0 is no bound."""
+        self.page_size = page_size
+        self.max_listed = max_listed
+        self.max_bytes = max_bytes
+        self.mounted: tuple[Mounted, ...] = ()
+        self.is_remote = False
+        """Whether callers come over a network address, who get no tools that are `local`."""
+        self.instance = os.urandom(8).hex()
+        """Which catalogue this is, among those that are mounted in one another."""
+        self.generation = 0
+        self._putting = threading.RLock()
+        self.mount(*providers)
+
+    def mount(self, *providers: Provider) -> None:
+        """Add providers, after those already there; their names must be free."""
+        taken = {mounted.provider.name for mounted in self.mounted}
+        for provider in providers:
+            if provider.name in taken:
+                raise ConfigError(f"two providers are named {provider.name!r}; give one another name")
+            taken.add(provider.name)
+        with self._putting:
+            self._put((*self.mounted, *(Mounted(provider) for provider in providers)))
+        for provider in providers:
+            if isinstance(provider, Rerouting):
+                # Looked at once more, in case it changed before it could say so.
+                provider.on_reroute(partial(self.swap, provider, provider))
+                self.swap(provider, provider)
+
+    def swap(self, waiting: Provider, ready: Provider) -> None:
+        """Put a provider in the place of another, as when one that waited for its data found it."""
+        with self._putting:
+            self._put(tuple(Mounted(ready) if one.provider is waiting else one for one in self.mounted))
+
+    def _put(self, mounted: tuple[Mounted, ...]) -> None:
+        """Take a new table into use; `generation` tells others to look at it anew."""
+        self._routes = Routes(mounted)
+        self._list = Listing(mounted, self._routes)
+        self.mounted = mounted
+        self.generation += 1
+
+    def clashes(self) -> list[Clash]:
+        """Give what two providers have, be it a URI, a template or a tool's name."""
+        keepers: dict[str, str] = {}
+        clashes = list(self._routes.clashes)
+        for mounted in self.mounted:
+            for tool in mounted.calling.tools() if mounted.calling else ():
+                keeper = keepers.setdefault(tool.name, mounted.provider.name)
+                if keeper != mounted.provider.name:
+                    clashes.append(Clash(tool.name, keeper, mounted.provider.name))
+        return clashes
+
+    def close(self) -> None:
+        """Close every provider; those that may wait, all at once."""
+        closing = [(mounted.blocking, mounted.provider) for mounted in self.mounted]
+        waiting = [
+            threading.Thread(target=provider.close, name="carrel-closing", daemon=True)
+            for is_blocking, provider in closing
+            if is_blocking and isinstance(provider, Closing)
+        ]
+        for thread in waiting:
+            thread.start()
+        for is_blocking, provider in closing:
+            if not is_blocking and isinstance(provider, Closing):
+                provider.close()
+        for thread in waiting:
+            thread.join()
+
+    # Listing
+
+    def page(self, cursor: str | None = None, limit: int | None = None) -> Page:
+        """Return one page of the list that clients are sent: the most useful entries, where there is a bound.
+
+        A cursor goes on in the list that it was made for.
+        """
+        if self.max_listed and not cursor:
+            return self._shortlist().page((), self.page_size if limit is None else limit)
+        return self.whole_page(cursor, limit)
+
+    def whole_page(self, cursor: str | None = None, limit: int | None = None, prefix: str = "") -> Page:
+        """Return one page of everything whose URI begins with `prefix`, whatever the bound."""
+        wanted = self.page_size if limit is None else limit
+        parts = unseal(cursor) if cursor else ()
+        if parts and parts[0] == fly.SECTION:
+            return fly.go_on(self.visible(), parts, wanted)
+        if parts and parts[0] == shortlist.KIND:
+            return self._shortlist().page(parts, wanted)
+        return self._list.page(parts, wanted, prefix)
+
+    def chosen(self) -> Chosen:
+        """Return the list that clients are sent, and whether it is everything."""
+        return self._shortlist().chosen() if self.max_listed else Chosen(tuple(self.entries()), is_whole=True)
+
+    def _shortlist(self) -> Shortlist:
+        return Shortlist(self._list, self.max_listed or sys.maxsize)
+
+    def browse(self, asked: fly.Asked) -> fly.Browsed:
+        """Give a page in Fly's way: files and logs only, numbered, with a total."""
+        return fly.browse(self.visible(), asked)
+
+    def entries(self, scheme: str | None = None) -> Iterator[Resource]:
+        """Yield the whole list, or one provider's part of it, in order."""
+        return self._list.entries(scheme)
+
+    def templates(self, cursor: str | None = None) -> tuple[tuple[Template, ...], str | None]:
+        """Give one page of the templates and the cursor of the next."""
+        return self._list.templates(unseal(cursor) if cursor else (), self.page_size)
+
+    def visible(self) -> tuple[Mounted, ...]:
+        """Give the providers of which whoever asks may read anything."""
+        return self._list.visible()
+
+    # Reading
+
+    def find(self, uri: str) -> Found:
+        """Give the way to a URI, or raise the reason why there is none, or why it is not for whoever asks."""
+        access.check_read(uri)
+        return self._routes.find(uri)
+
+    def read(self, uri: str, wanted: Range | None = None, condition: str | None = None) -> Reading:
+        """Read a URI: whole or the range asked for; `unchanged` if the condition names its ETag."""
+        return self.read_found(self.find(uri), uri, wanted, condition)
+
+    def read_part(self, uri: str, wanted: Range | None, part: Part) -> Reading:
+        """Read a URI; of one item at most a part, which ends at a line if it can and says which lines it holds."""
+        found = self.find(uri)
+        if not part.lines or found.route is None:
+            return self.read_found(found, uri, wanted, part=part)
+        if "lines" not in UriTemplate(found.route.template).query_variables:
+            return self.read_found(found, uri, wanted, part=part)
+        asked = with_query(uri, lines=part.lines)
+        return self.read_found(self.find(asked), asked, wanted, part=replace(part, lines=""))
+
+    def read_found(
+        self,
+        found: Found,
+        uri: str,
+        wanted: Range | None = None,
+        condition: str | None = None,
+        *,
+        part: Part | None = None,
+    ) -> Reading:
+        """Read what `find` found."""
+        if found.query_range:
+            wanted = _one_of(wanted, _query_range(found), uri)
+        elif wanted is not None and not RANGE_NAMES.isdisjoint(found.variables):
+            raise content.cut_twice(uri)
+        given = found.read(condition)
+        if type(given) is Text and wanted is None and condition is None and part is None:
+            # What most reads are: nothing to close, nothing that can move.
+            item = content.whole(given, uri, self.max_bytes)
+            return Reading((item,), mime_type=_mime_type(found), etag=content.etag_of((given,)))
+        reading, has_moved = self._read_once(found, given, uri, wanted, condition, part=part)
+        tries = 1
+        while has_moved and tries < _TRIES:
+            if tries > 1:  # somebody is writing it
+                take_a_while()
+                sleep(_PAUSE_S)
+            reading, has_moved = self._read_once(found, found.read(condition), uri, wanted, condition, part=part)
+            tries += 1
+        if not has_moved:
+            return reading
+        items = tuple(replace(item, meta={**(item.meta or {}), "dev.carrel/changing": True}) for item in reading.items)
+        return replace(reading, items=items)
+
+    def open(self, found: Found, condition: str | None = None) -> Reading:
+        """Read what `find` found without making anything of it: one item is `Stored`, and whoever asked closes it.
+
+        A folder, or several items, are as any read gives them.
+        """
+        asked = _query_range(found) if found.query_range else None
+        given = found.read()
+        reading = given if isinstance(given, Reading) else Reading((given,))
+        try:
+            wanted = _one_of(asked, reading.range, found.uri)
+            if reading.is_folder or len(reading.items) != 1:
+                finished = self._finish(reading, found.uri, wanted, condition, found)
+                close_sources(reading.items)
+                return finished
+            item = content.stored(reading.items[0])
+            if wanted is not None and reading.error is None:
+                item = content.part(item, wanted)
+            etag = reading.etag or content.etag_of(reading.items)
+        except BaseException:
+            close_sources(reading.items)
+            raise
+        mime_type = reading.mime_type or _mime_type(found)
+        is_same = condition is not None and reading.error is None and content.matches(condition, etag)
+        return replace(reading, items=(item,), mime_type=mime_type, etag=etag, range=None, unchanged=is_same)
+
+    def _read_once(
+        self,
+        found: Found,
+        given: Given,
+        uri: str,
+        wanted: Range | None,
+        condition: str | None,
+        *,
+        part: Part | None,
+    ) -> tuple[Reading, bool]:
+        """Finish what was given, and tell whether its source moved meanwhile."""
+        is_whole = wanted is None and condition is None and part is None
+        if is_whole and type(given) is Reading and given.range is None and given.etag:
+            items = given.items
+            if len(items) == 1 and type(items[0]) is Stored:
+                return self._read_whole(found, given, items[0], uri)
+        reading = given if isinstance(given, Reading) else Reading((given,))
+        sources = [item.source for item in reading.items if isinstance(item, Stored)]
+        try:
+            wanted = _one_of(wanted, reading.range, uri)
+            if part is not None and len(reading.items) == 1 and not reading.is_folder:
+                if part.lines and reading.error is None:
+                    asked = content.range_of_lines(reading.items[0], part.lines, uri, self.max_bytes)
+                    wanted = _one_of(wanted, asked, uri)
+                item, wanted = content.shorten(reading.items[0], wanted, part.most)
+                reading = replace(reading, items=(item,))
+            finished = self._finish(reading, uri, wanted, condition, found)
+            has_moved = False
+            for source in sources:
+                has_moved = has_moved or source.has_moved()
+            return finished, has_moved
+        finally:
+            close_sources(reading.items)
+
+    def _read_whole(self, found: Found, given: Reading, item: Stored, uri: str) -> tuple[Reading, bool]:
+        """Finish what most reads of files are: the whole of one source, in as few steps as can be."""
+        source = item.source
+        try:
+            items = (content.whole(item, uri, self.max_bytes),)
+            mime_type = given.mime_type or _mime_type(found)
+            made = (mime_type, given.etag, given.last_modified_ms, given.ttl_ms, given.cache_scope)
+            return Reading(items, *made, None, given.error, False, given.meta), source.has_moved()
+        finally:
+            source.close()
+
+    def _finish(self, reading: Reading, uri: str, wanted: Range | None, condition: str | None, found: Found) -> Reading:
+        """Apply what holds for every resource: the ETag and its condition, the range, the bound."""
+        etag = reading.etag or content.etag_of(reading.items)
+        mime_type = reading.mime_type or _mime_type(found)
+        if reading.unchanged or (condition is not None and reading.error is None and content.matches(condition, etag)):
+            empty = Text("", FOLDER_TYPE if reading.is_folder else reading.items[0].mime_type if reading.items else "")
+            modified = reading.last_modified_ms
+            return Reading((empty,), mime_type=mime_type, etag=etag, last_modified_ms=modified, unchanged=True)
+        if wanted is None or reading.error is not None:
+            items = tuple([content.whole(item, uri, self.max_bytes) for item in reading.items])
+            if reading.more is not None:
+                items = content.fitting(items, reading.more, self.max_bytes)
+        elif len(reading.items) == 1 and not reading.is_folder:
+            items = (content.cut(reading.items[0], wanted, uri, self.max_bytes),)
+        else:
+            message = "Invalid parameter: start, length (not for a folder or several items)"
+            raise BadArgument(message, data={"parameter": "start"})
+        return replace(reading, items=items, mime_type=mime_type, etag=etag, range=None)
+
+    def fingerprint(self, uri: str) -> str | None:
+        """Give a token that changes when the URI's content does; raise as a read would."""
+        found = self.find(uri)
+        if isinstance(found.mounted.provider, Fingerprinting):
+            return found.mounted.provider.fingerprint(found.uri)
+        # The condition that everything meets spares the content: a range of it, or a folder, is watched as a whole.
+        return self.read_found(replace(found, query_range=()), uri, condition="*").etag
+
+    # Completion, tools, instructions
+
+    @property
+    def completes(self) -> bool:
+        """Whether any provider offers completions."""
+        return any(mounted.completing is not None for mounted in self.mounted)
+
+    @property
+    def calls(self) -> bool:
+        """Whether any provider may have tools."""
+        return any(mounted.calling is not None for mounted in self.mounted)
+
+    def complete(self, reference: str, variable: str, value: str, context: Mapping[str, str]) -> Completion:
+        """Give values for a template's variable, at most a hundred, with an honest `has_more`."""
+        access.check_read(reference)
+        found = self._routes.reference(reference)
+        if found is None:
+            raise BadArgument(f"Unknown reference: {echo(reference)}", data={"parameter": "ref"})
+        meant, variables, mounted = found
+        if variables is not None and variable not in variables:
+            message = f"Unknown argument: {echo(variable)} (known: {', '.join(variables)})"
+            raise BadArgument(message, data={"parameter": "argument"})
+        if mounted.completing is None:
+            return Completion((), total=0, has_more=False)
+        offered = mounted.completing.complete(meant, variable, value, context)
+        if isinstance(offered, Completion):
+            values, total, has_more = offered.values, offered.total, offered.has_more
+        else:
+            values, total, has_more = tuple(offered), len(offered), False
+        if len(values) > MAX_COMPLETIONS:
+            return Completion(values[:MAX_COMPLETIONS], total=total, has_more=True)
+        return Completion(values, total=total, has_more=has_more)
+
+    def tools(self) -> tuple[Tool, ...]:
+        """Give every provider's tools that whoever asks may call, in order; of two with one name, the first."""
+        named: dict[str, Tool] = {}
+        for mounted in self.mounted:
+            for tool in self._tools_of(mounted):
+                named.setdefault(tool.name, tool)
+        return tuple(named.values())
+
+    def call(self, name: str, arguments: Mapping[str, object], call: Call) -> ToolResult:
+        """Run a tool by its name; one that whoever asks may not call is not known."""
+        for mounted in self.mounted:
+            if mounted.calling and any(tool.name == name for tool in self._tools_of(mounted)):
+                return mounted.calling.call(name, arguments, call)
+        raise BadArgument(f"Unknown tool: {echo(name)}", data={"parameter": "name"})
+
+    def _tools_of(self, mounted: Mounted) -> Iterator[Tool]:
+        """Give the tools whoever asks may call. Those of a mirror show no more than the catalogue lets through."""
+        if mounted.calling is not None:
+            for tool in mounted.calling.tools():
+                is_allowed = mounted.mirrors or access.may_call(tool, mounted.provider.schemes)
+                if is_allowed and not (self.is_remote and tool.local):
+                    yield tool
+
+    def is_patient(self, name: str) -> bool:
+        """Tell whether a tool may take long, and bounds that itself."""
+        patient = (mounted.calling for mounted in self.mounted if mounted.patient and mounted.calling)
+        return any(tool.name == name for calling in patient for tool in calling.tools())
+
+    def instructions(self) -> str:
+        """Give what the providers that whoever asks may read want an assistant to know from the start."""
+        parts = (m.provider.instructions() for m in self.visible() if isinstance(m.provider, Instructing))
+        return "\n\n".join(part for part in parts if part)
+
+
+def close_sources(items: Iterable[Item]) -> None:
+    """Let go of what the items of a reading hold."""
+    for item in items:
+        if isinstance(item, Stored):
+            item.source.close()
+
+
+def _mime_type(found: Found) -> str:
+    return "" if found.route is None else found.route.mime_type
+
+
+def _one_of(asked: Range | None, other: Range | None, uri: str) -> Range | None:
+    """Give the one range that was asked for, if one was."""
+    if asked is not None and other is not None:
+        raise content.cut_twice(uri)
+    return other if asked is None else asked
+
+
+def _query_range(found: Found) -> Range:
+    """Make a range of the `start` and `length` that stood in the query."""
+    values: dict[str, int] = {}
+    for name, value in found.query_range:
+        if name in values:
+            raise BadArgument(f"Invalid parameter: {name} (given twice)", data={"parameter": name})
+        values[name] = content.parse_number(name, value)
+    return Range(values.get("start", 0), values.get("length"))

@@ -1,0 +1,86 @@
+"""Fly's way to list: files and logs only, by folder or prefix, in numbered pages with a total.
+
+Fly's documents page by number; Carrel's cursors go on from there, so that a client that
+began in Fly's way can follow `nextCursor` in the standard one.
+"""
+
+from collections.abc import Iterable, Iterator
+from itertools import islice
+from typing import Final
+
+from carrel.catalog.cursor import seal
+from carrel.catalog.routes import Mounted
+from carrel.core.errors import BadArgument, BadCursor
+from carrel.core.limits import LIST_TTL_MS
+from carrel.core.model import Page, Resource
+from carrel.core.provider import Browsing
+from carrel.core.record import Value
+
+SECTION: Final = "b"
+PAGE_SIZE: Final = 100
+
+
+class Asked(Value, frozen=True):
+    """What is listed: what lies below a folder, or what begins with a prefix."""
+
+    directory: str | None = None
+    prefix: str | None = None
+    page: int = 0
+    page_size: int = PAGE_SIZE
+
+
+class Browsed(Value, frozen=True):
+    """A numbered page, and how many entries there are in all."""
+
+    page: Page
+    total: int
+
+
+def browse(mounted: Iterable[Mounted], asked: Asked) -> Browsed:
+    """Give a numbered page; the whole is walked once, for the total, and never held."""
+    if asked.directory is not None and asked.prefix is not None:
+        raise BadArgument("Invalid parameter: directory (not together with uri)", data={"parameter": "directory"})
+    first, last = asked.page * asked.page_size, (asked.page + 1) * asked.page_size
+    shown: list[tuple[Mounted, Resource]] = []
+    total = 0
+    for pair in _walk(mounted, asked, "", ""):
+        if first <= total < last:
+            shown.append(pair)
+        total += 1
+    next_cursor = _seal(asked, *shown[-1]) if shown and total > last else None
+    page = Page(tuple(entry for _, entry in shown), next_cursor, ttl_ms=LIST_TTL_MS)
+    return Browsed(page, total)
+
+
+def go_on(mounted: Iterable[Mounted], parts: tuple[str, ...], limit: int) -> Page:
+    """Give the page that a cursor of `browse` points to, in standard form."""
+    match parts:
+        case (_, ("d" | "p") as kind, folder_or_prefix, size, name, key) if size.isascii() and size.isdigit():
+            is_folder = kind == "d"
+            asked = Asked(
+                directory=folder_or_prefix if is_folder else None,
+                prefix=None if is_folder else folder_or_prefix,
+                page_size=min(int(size[:9]), limit),
+            )
+        case _:
+            raise BadCursor
+    taken = list(islice(_walk(mounted, asked, name, key), asked.page_size + 1))
+    shown = taken[: asked.page_size]
+    next_cursor = _seal(asked, *shown[-1]) if shown and len(taken) > len(shown) else None
+    return Page(tuple(entry for _, entry in shown), next_cursor, ttl_ms=LIST_TTL_MS)
+
+
+def _walk(mounted: Iterable[Mounted], asked: Asked, name: str, key: str) -> Iterator[tuple[Mounted, Resource]]:
+    """Walk what is asked for, from after a provider's entry on."""
+    is_reached = not name
+    for one in mounted:
+        after = key if one.provider.name == name else ""
+        is_reached = is_reached or one.provider.name == name
+        if is_reached and isinstance(one.provider, Browsing):
+            yield from ((one, entry) for entry in one.provider.browse(asked.directory, asked.prefix or "", after))
+
+
+def _seal(asked: Asked, mounted: Mounted, last: Resource) -> str:
+    kind = "p" if asked.directory is None else "d"
+    place = asked.prefix or "" if asked.directory is None else asked.directory
+    return seal(SECTION, kind, place, str(asked.page_size), mounted.provider.name, mounted.key(last))

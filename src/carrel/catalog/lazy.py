@@ -1,0 +1,85 @@
+"""A provider whose data is not there yet: its URIs are answered, its list is empty.
+
+It costs a name look-up, not an import. When its data appears, the next list finds it
+and the real provider takes its place.
+"""
+
+import logging
+from collections.abc import Callable, Iterator, Sequence
+from threading import Lock
+
+from carrel.catalog.catalog import Catalog
+from carrel.core.errors import RequestError
+from carrel.core.model import Resource
+from carrel.core.provider import Given, Provider, Refusing, Route
+
+log = logging.getLogger(__name__)
+
+
+class Waiting:
+    """Stands for a provider that nothing called for when the desk was opened."""
+
+    def __init__(
+        self,
+        name: str,
+        schemes: tuple[str, ...],
+        build: Callable[[], Provider],
+        is_called_for: Callable[[], bool],
+        catalog: Catalog,
+    ) -> None:
+        self.name = name
+        self.schemes = schemes
+        self._build = build
+        self._looks_called_for = is_called_for
+        self._catalog = catalog
+        self._lock = Lock()
+        self._inner: Catalog | None = None
+
+    def routes(self) -> Sequence[Route]:
+        return ()
+
+    def entries(self, after: str = "") -> Iterator[Resource]:
+        """Yield nothing, until the data is there; then give way to the provider itself."""
+        if self._is_called_for():
+            [real] = self._awake().mounted
+            self._catalog.swap(self, real.provider)
+            yield from real.provider.entries(after)
+
+    def survey(self) -> str:
+        """Tell when the data has appeared."""
+        return str(self._is_called_for())
+
+    def unmatched(self, uri: str) -> Given:
+        """Answer a URI as the provider itself would."""
+        return self._awake().find(uri).read()
+
+    def refused(self, uri: str, error: RequestError) -> RequestError:
+        """Refuse a malformed URI as the provider itself would."""
+        [real] = self._awake().mounted
+        return real.provider.refused(uri, error) if isinstance(real.provider, Refusing) else error
+
+    def fingerprint(self, uri: str) -> str | None:
+        """Tell whether a URI changed as the provider itself would."""
+        return self._awake().fingerprint(uri)
+
+    def close(self) -> None:
+        """Close the provider, if it was ever built and has not taken over."""
+        if self._inner is not None:
+            [real] = self._inner.mounted
+            if all(one.provider is not real.provider for one in self._catalog.mounted):
+                self._inner.close()
+
+    def _is_called_for(self) -> bool:
+        """Return whether the data is there; a folder that cannot be looked at now holds none."""
+        try:
+            return self._looks_called_for()
+        except OSError as error:
+            log.debug("whether %s has data here cannot be told: %s", self.name, error)
+            return False
+
+    def _awake(self) -> Catalog:
+        """Give a catalogue of the provider alone; it is built when it is first asked."""
+        with self._lock:
+            if self._inner is None:
+                self._inner = Catalog((self._build(),))
+            return self._inner

@@ -1,0 +1,414 @@
+"""Which route reads a URI: the table that is listed is the one that dispatches.
+
+A route without variables goes before templates; then the longer literal start; then
+the order of configuration. Single URIs that a provider claims go before all of these,
+unless somebody who claims none serves them already: then they stay his.
+What no route matches goes, as sent, to the `unmatched` of the provider that owns the scheme.
+"""
+
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from typing import Final
+
+from carrel.core.blocking import is_on_event_loop, take_a_while
+from carrel.core.errors import BadArgument, NotFound, RequestError, echo
+from carrel.core.faults import attempt
+from carrel.core.limits import MAX_REMEMBERED_LENGTH
+from carrel.core.model import Resource, Template
+from carrel.core.provider import (
+    TRAITS,
+    Adopting,
+    Calling,
+    Catching,
+    Claiming,
+    Completing,
+    Conditioning,
+    Describing,
+    Fronting,
+    Given,
+    Ordering,
+    Provider,
+    Rank,
+    Ranking,
+    Referring,
+    Refusing,
+    Route,
+    Share,
+    Starting,
+    Traits,
+)
+from carrel.core.record import Value
+from carrel.core.template import UriTemplate
+from carrel.core.uri import decode, normalise, pairs, scheme_of, split_query, without
+
+RANGE_NAMES: Final = frozenset({"start", "length"})
+MAX_RECENT: Final = 1_024
+"""URIs whose way is remembered: clients ask for the same few again and again."""
+
+
+class Mounted(Traits):
+    """A provider, its traits, and the facets it was found to have."""
+
+    __slots__ = (
+        *TRAITS,
+        "_templates",
+        "calling",
+        "catching",
+        "claims",
+        "completing",
+        "conditioning",
+        "describing",
+        "fronting",
+        "ordering",
+        "provider",
+        "ranking",
+        "routes",
+        "starting",
+    )
+
+    def __init__(self, provider: Provider) -> None:
+        self.provider = provider
+        self.routes = tuple((route, UriTemplate(route.template)) for route in provider.routes())
+        self._templates = tuple(
+            Template(route.template, route.name, route.description, route.mime_type, title=route.title)
+            for route, template in self.routes
+            if not template.is_fixed
+        )
+        self.claims = tuple(provider.claims()) if isinstance(provider, Claiming) else None
+        for name in TRAITS:
+            setattr(self, name, getattr(provider, name, getattr(Traits, name)))
+        self.starting = provider if isinstance(provider, Starting) else None
+        self.fronting = provider if isinstance(provider, Fronting) else None
+        self.ordering = provider if isinstance(provider, Ordering) else None
+        self.ranking = provider if isinstance(provider, Ranking) else None
+        self.describing = provider if isinstance(provider, Describing) else None
+        self.catching = provider if isinstance(provider, Catching) else None
+        self.conditioning = provider if isinstance(provider, Conditioning) else None
+        self.completing = provider if self.completes and isinstance(provider, Completing) else None
+        self.calling = provider if self.calls and isinstance(provider, Calling) else None
+
+    def key(self, entry: Resource) -> str:
+        """Give an entry's place among this provider's entries."""
+        return entry.uri if self.ordering is None else self.ordering.key(entry)
+
+    def listed(self) -> Iterator[Resource]:
+        """Yield everything of this provider that is listed: what stands at the front first."""
+        if self.fronting is not None:
+            yield from self.fronting.front()
+        yield from self.provider.entries()
+
+    def shares(self) -> Sequence[Share]:
+        """Return the entries in shares, for a list that cannot hold all of them."""
+        if self.ranking is not None:
+            return self.ranking.shares()
+        rest = Share(Rank.OTHERS, self.provider.entries, self.key)
+        if self.fronting is None:
+            return (rest,)
+        front = self.fronting.front()
+        return Share(Rank.FRONT, lambda: iter(front), self.key, promised=len(front)), rest
+
+    def templates(self) -> Iterable[Template]:
+        """Give what clients are told of the routes that have variables."""
+        return self._templates if self.describing is None else self.describing.templates()
+
+
+class Found(Value, frozen=True):
+    """The way to what a URI holds."""
+
+    mounted: Mounted
+    route: Route | None
+    uri: str
+    variables: Mapping[str, str]
+    query_range: tuple[tuple[str, str], ...] = ()
+    others: tuple[Mounted, ...] = ()
+
+    def read(self, condition: str | None = None) -> Given:
+        """Ask the provider; on a condition, if it has a use for one."""
+        if condition is not None and self.mounted.conditioning is not None:
+            return self.mounted.conditioning.read_if(self.uri, condition)
+        if self.route is None:
+            return self._catch()
+        if self.route.whole:
+            return self.route.reader(self.uri)
+        return self.route.reader(**self.variables)
+
+    def _catch(self) -> Given:
+        """Ask those who own the scheme, one after another."""
+        for mounted in (self.mounted, *self.others):
+            try:
+                if mounted.catching is not None:
+                    return mounted.catching.unmatched(self.uri)
+            except NotFound:
+                if mounted is (self.mounted, *self.others)[-1]:
+                    raise
+        raise NotFound(self.uri)
+
+
+class Clash(Value, frozen=True):
+    """What two providers have: the first keeps it."""
+
+    what: str
+    keeper: str
+    other: str
+
+    def __str__(self) -> str:
+        return f"{echo(self.what)} is claimed by {self.keeper} and by {self.other}; {self.keeper} keeps it"
+
+
+class Routes:
+    """The route tables of all providers as one."""
+
+    def __init__(self, providers: Iterable[Mounted]) -> None:
+        self._fixed: dict[str, Found] = {}
+        self._recent: dict[str, Found] = {}
+        self._normal: dict[str, Found] = {}
+        self._fixed_schemes: set[str] = set()
+        self._templates: dict[str, list[tuple[UriTemplate, Route, Mounted]]] = {}
+        self._keepers: dict[str, Mounted] = {}
+        self._owners: dict[str, tuple[Mounted, ...]] = {}
+        self._claims: dict[str, Found] = {}
+        self._adopting: list[Mounted] = []
+        self._referring: list[Mounted] = []
+        self.clashes: list[Clash] = []
+        # Those who claim single URIs come after those whose scheme it is.
+        for mounted in sorted(providers, key=lambda one: one.claims is not None):
+            self._take_routes(mounted)
+            self._take_schemes(mounted)
+            if isinstance(mounted.provider, Adopting):
+                self._adopting.append(mounted)
+            if isinstance(mounted.provider, Referring):
+                self._referring.append(mounted)
+        self._lost = frozenset((clash.other, clash.what) for clash in self.clashes)
+        for table in self._templates.values():
+            table.sort(key=lambda row: -len(row[0].literal_start))
+        self._literal = {scheme: owners[0] for scheme, owners in self._owners.items() if owners[0].literal}
+        owners = {id(owner) for every in self._owners.values() for owner in every}
+        self._sole = next(iter(self._literal.values()), None) if len(owners) == 1 else None
+
+    def _take_routes(self, mounted: Mounted) -> None:
+        for route, template in mounted.routes:
+            if template.is_fixed:
+                found = Found(mounted, route, template.text, {})
+                kept = self._normal.setdefault(normalise(template.text), found)
+                if kept.mounted is not mounted:
+                    self.clashes.append(Clash(template.text, kept.mounted.provider.name, mounted.provider.name))
+                    continue
+                self._fixed.setdefault(template.text, found)
+                self._fixed_schemes.add(scheme_of(template.text))
+            else:
+                keeper = self._keepers.setdefault(template.text, mounted)
+                if keeper is mounted:
+                    table = self._templates.setdefault(scheme_of(template.literal_start), [])
+                    table.append((template, route, mounted))
+                else:
+                    self.clashes.append(Clash(template.text, keeper.provider.name, mounted.provider.name))
+
+    def _take_schemes(self, mounted: Mounted) -> None:
+        """Note whose a scheme is, and single URIs: one that has an owner stays his."""
+        for scheme in mounted.provider.schemes:
+            owners = self._owners.get(scheme, ())
+            if not owners or (mounted.claims is not None and owners[0].claims is not None):
+                self._owners[scheme] = (*owners, mounted)
+        for route in mounted.claims or ():
+            normal = normalise(route.template)
+            same = self._normal.get(normal) or self._claims.get(normal)
+            keeper = self._server_of(route.template) if same is None else same.mounted
+            if keeper is None:
+                self._claims[normal] = Found(mounted, route, route.template, {})
+            elif keeper is not mounted:
+                self.clashes.append(Clash(route.template, keeper.provider.name, mounted.provider.name))
+
+    def _server_of(self, uri: str) -> Mounted | None:
+        """Give who serves a URI by a template or takes its whole scheme, of those who claim no single URIs."""
+        scheme = scheme_of(uri)
+        owner = next(iter(self._owners.get(scheme, ())), None)
+        if owner is not None and owner.literal:
+            return owner
+        for template, route, mounted in self._templates.get(scheme, ()):
+            asked = split_query(uri)[0] if route.open_query else uri
+            if mounted.claims is None and template.match(asked) is not None:
+                return mounted
+        return None
+
+    @property
+    def has_clashes(self) -> bool:
+        """Tell whether any provider has what is another's."""
+        return bool(self._lost)
+
+    def has_lost(self, mounted: Mounted, what: str) -> bool:
+        """Tell whether a URI or template that a provider has is another's."""
+        return (mounted.provider.name, what) in self._lost
+
+    def find(self, uri: str) -> Found:
+        """Give the way to a URI, or raise the reason why there is none."""
+        found = self._fixed.get(uri) or self._recent.get(uri)
+        if found is not None:
+            return found
+        taker = self._literal.get(uri.partition(":")[0].lower(), self._sole)
+        if taker is not None:
+            bare, taken = _without_range(uri)
+            return Found(taker, None, bare, {}, taken)
+        try:
+            scheme = scheme_of(uri)
+        except BadArgument as error:
+            raise self._refusal(uri, error) from None
+        found = self._find_claim(uri) if self._claims else None
+        if found is None:
+            found = self._match(scheme, uri)
+        if found is None:
+            found = self._match_without_range(scheme, uri)
+        if found is None:
+            return self._catch(scheme, uri)
+        if len(uri) <= MAX_REMEMBERED_LENGTH:
+            if len(self._recent) >= MAX_RECENT:
+                self._recent.clear()
+            self._recent[uri] = found
+        return found
+
+    def reference(self, reference: str) -> tuple[str, tuple[str, ...] | None, Mounted] | None:
+        """Give what a completion reference means, its variables (None: the provider knows), and whose it is.
+
+        It may be a template's own text, what a provider has beside its routes, a URI that a
+        template matches, or one begun like it.
+        """
+        found = self._template(reference)
+        if found is None or found[0].text != reference:
+            for mounted in self._referring:
+                meant = mounted.provider.refers(reference) if isinstance(mounted.provider, Referring) else None
+                if meant is not None:
+                    return meant, None, mounted
+        return None if found is None else (found[0].text, found[0].variables, found[1])
+
+    def _template(self, reference: str) -> tuple[UriTemplate, Mounted] | None:
+        for table in self._templates.values():
+            for template, _, mounted in table:
+                if template.text == reference:
+                    return template, mounted
+        try:
+            rows = self._templates.get(scheme_of(reference), [])
+        except BadArgument:
+            return None
+        matching = [(template, mounted) for template, _, mounted in rows if template.match(reference) is not None]
+        alike = (
+            (one, mounted) for one, _, mounted in rows if _is_named(one) and reference.startswith(one.literal_start)
+        )
+        return matching[0] if matching else next(alike, None)
+
+    def _refusal(self, uri: str, error: BadArgument) -> RequestError:
+        """Give the words of the provider that a malformed URI would belong to, if it has any."""
+        owners = self._owners.get(uri.partition(":")[0].lower())
+        refusing = owners[0].provider if owners else None
+        if isinstance(refusing, Refusing):
+            _ask_aside(owners[0])
+            return attempt("a refusal", refusing.refused, uri, error)
+        return error
+
+    def _find_claim(self, uri: str) -> Found | None:
+        """Look among the single URIs: for the whole, then for what stands before the query."""
+        claim = self._claims.get(normalise(uri))
+        if claim is not None:
+            return Found(claim.mounted, claim.route, uri, {})
+        bare, query = split_query(uri)
+        claim = None if query is None else self._claims.get(normalise(bare))
+        return None if claim is None else _with_open_query(claim.mounted, claim.route, uri, {}, RANGE_NAMES)
+
+    def _match(self, scheme: str, uri: str) -> Found | None:
+        if scheme in self._fixed_schemes:
+            same = self._normal.get(normalise(uri))
+            if same is not None:
+                return Found(same.mounted, same.route, uri, {})
+        for template, route, mounted in self._templates.get(scheme, ()):
+            variables = template.match(split_query(uri)[0] if route.open_query else uri)
+            if variables is not None and route.open_query:
+                return _with_open_query(mounted, route, uri, variables, RANGE_NAMES - template.query_variables)
+            if variables is not None:
+                return Found(mounted, route, uri, variables)
+        return None
+
+    def _match_without_range(self, scheme: str, uri: str) -> Found | None:
+        """Take `start` and `length` off: they are Carrel's on every scheme, unless a template names them."""
+        bare, taken = _without_range(uri)
+        if not taken:
+            return None
+        found = self._fixed.get(bare) or self._match(scheme, bare)
+        if found is None or (found.route is not None and found.route.whole):
+            if self._reads_ranges(scheme):
+                return None
+            found = found or self._catch(scheme, bare)
+        return Found(found.mounted, found.route, bare, found.variables, taken)
+
+    def _reads_ranges(self, scheme: str) -> bool:
+        """Tell whether the owner of a scheme takes URIs as they were sent, and names ranges itself."""
+        rows = [row for row in self._templates.get(scheme, ()) if not row[1].open_query]
+        return any(route.whole and not RANGE_NAMES.isdisjoint(template.query_variables) for template, route, _ in rows)
+
+    def _catch(self, scheme: str, uri: str) -> Found:
+        mounted, *others = self._owners.get(scheme) or self._adopters(scheme) or (None,)
+        if mounted is None:
+            message = f"Unknown scheme: {echo(uri)}"
+            raise BadArgument(message, uri=uri, data={"name": "MCP_NOT_FOUND"})
+        if mounted.catching is None:
+            raise self._reason(scheme, uri)
+        return Found(mounted, None, uri, {}, others=tuple(others))
+
+    def _adopters(self, scheme: str) -> tuple[Mounted, ...]:
+        adopters = []
+        for mounted in self._adopting:
+            if isinstance(mounted.provider, Adopting):
+                _ask_aside(mounted)
+                if attempt("adopting", mounted.provider.adopts, scheme):
+                    adopters.append(mounted)
+        return tuple(adopters)
+
+    def _reason(self, scheme: str, uri: str) -> RequestError:
+        """Say why no route matches: a malformed URI, a parameter nobody knows, or nothing there."""
+        bare, query = split_query(uri)
+        try:
+            decode(bare)
+            names = [name for name, _ in pairs(query)] if query else []
+        except BadArgument as error:
+            return BadArgument(error.message, uri=uri, data=error.data)
+        if names and (bare in self._fixed or self._match(scheme, bare) is not None):
+            known = self._known_names(scheme, bare)
+            odd = next((name for name in names if name not in known), None)
+            twice = next((name for at, name in enumerate(names) if name in names[:at]), names[0])
+            name, why = (twice, "given twice") if odd is None else (odd, "unknown")
+            return BadArgument(f"Invalid parameter: {echo(name)} ({why})", uri=uri, data={"parameter": name})
+        return NotFound(uri)
+
+    def _known_names(self, scheme: str, bare: str) -> frozenset[str]:
+        for template, _, _ in self._templates.get(scheme, ()):
+            if template.match(bare) is not None:
+                return template.query_variables
+        return frozenset()
+
+
+def _ask_aside(mounted: Mounted) -> None:
+    """Go to another thread before a provider is asked, unless it is quick."""
+    if is_on_event_loop() and not mounted.quick:
+        take_a_while()
+
+
+def _with_open_query(
+    mounted: Mounted, route: Route | None, uri: str, variables: Mapping[str, str], range_names: frozenset[str]
+) -> Found:
+    """Take a range off a query of which anything else may stay."""
+    query = split_query(uri)[1]
+    taken = tuple(pair for pair in pairs(query) if pair[0] in range_names) if query else ()
+    return Found(mounted, route, without(uri, range_names) if taken else uri, variables, taken)
+
+
+def _is_named(template: UriTemplate) -> bool:
+    """Tell whether a template's beginning says more than whose it is."""
+    return bool(template.literal_start.partition(":")[2].strip("/"))
+
+
+def _without_range(uri: str) -> tuple[str, tuple[tuple[str, str], ...]]:
+    """Give the URI without `start` and `length`, and what they were; as sent if there are none."""
+    query = split_query(uri)[1]
+    if query is None:
+        return uri, ()
+    try:
+        taken = tuple(pair for pair in pairs(query) if pair[0] in RANGE_NAMES)
+    except BadArgument:
+        return uri, ()
+    return (without(uri, RANGE_NAMES) if taken else uri), taken

@@ -1,0 +1,190 @@
+"""`config set`, `config get` and `config unset`: change one setting in a file, and leave all else in it as it is."""
+
+import os
+import stat
+import tomllib
+from collections.abc import Callable
+from typing import Any, Final
+
+import tomlkit
+from tomlkit.exceptions import TOMLKitError
+from tomlkit.items import Table
+from tomlkit.toml_document import TOMLDocument
+
+from carrel.app import config as configuration
+from carrel.app import schema
+from carrel.app.project import FILE_NAME, MAX_FILE_BYTES
+from carrel.cli import output
+from carrel.cli.context import Choices
+from carrel.core.errors import ConfigError
+from carrel.files.atomic import new_private
+from carrel.files.userdirs import config_folder
+
+_OWN_SECTION: Final = ("tool", "carrel")
+_MARK: Final = "\ufeff"
+
+Tables = Any
+"""A document of tomlkit or a table in it; its own types do not say what may be asked of either."""
+
+
+def set_value(choices: Choices, name: str, text: str, *, is_users: bool) -> None:
+    """Write one setting into the project's file, or the user's, after checking it."""
+    section, key, kind = _known(name)
+    value = schema.from_text(kind, text, name)
+    _check_range(section, key, value)
+
+    def change(table: Tables) -> None:
+        table[key] = value
+
+    path = _change(choices, section, change, is_users=is_users)
+    _tell(choices, section, key, f"Set {name} = {_spelled(value)} in {path}", path)
+
+
+def unset_value(choices: Choices, name: str, *, is_users: bool) -> None:
+    """Remove one setting from the project's file, or the user's."""
+    section, key, _ = _known(name)
+    is_found = False
+
+    def change(table: Tables) -> None:
+        nonlocal is_found
+        is_found = key in table
+        if is_found:
+            del table[key]
+
+    path = _change(choices, section, change, is_users=is_users)
+    _tell(choices, section, key, f"{'Removed' if is_found else 'There was no'} {name} in {path}", path)
+
+
+def get_value(choices: Choices, name: str) -> None:
+    """Print one setting that is in effect."""
+    section, key, _ = _known(name)
+    config = choices.config()
+    setting = config.sections.get(section, {}).get(key)
+    value = configuration.section_schema(section, name)[key].default if setting is None else setting.value
+    if choices.is_json:
+        origin = "default" if setting is None else f"{setting.layer}: {setting.origin}"
+        output.print_json({"section": section, "key": key, "value": value, "origin": origin})
+    else:
+        output.print_lines(output.escape(_spelled(value) if not isinstance(value, str) else value))
+
+
+def _known(name: str) -> tuple[str, str, Any]:
+    """Return the section, the key and the kind of a setting; raise, with the nearest name, if there is none."""
+    section, _, key = name.rpartition(".")
+    if not section or not key:
+        raise ConfigError(f"{name}: write it as SECTION.KEY, such as workspace.preset")
+    return section, key, schema.find(configuration.section_schema(section, name), section, key, name).kind
+
+
+def _check_range(section: str, key: str, value: Any) -> None:
+    """Raise where a section refuses a value that its type allows."""
+    if section == "server":
+        configuration.ServerSettings(**{key: value})
+
+
+def _change(choices: Choices, section: str, change: Callable[[Tables], None], *, is_users: bool) -> str:
+    """Change a section of a file, and return the file's path."""
+    path, above = _place(choices, is_users=is_users)
+    before = _read(path)
+    try:
+        document = tomlkit.parse(before)
+        change(_section_of(document, (*above, *section.split("."))))
+    except TOMLKitError as error:
+        raise ConfigError(f"{path}: cannot be changed: {error}") from None
+    _drop_empty(document, (*above, *section.split(".")))
+    after = tomlkit.dumps(document)
+    tomllib.loads(after)  # what was written must be readable before it takes the place of anything
+    if after != before:
+        _replace(path, after)
+    return path
+
+
+def _place(choices: Choices, *, is_users: bool) -> tuple[str, tuple[str, ...]]:
+    """Return the file to change, and the tables above its sections."""
+    if is_users:
+        return os.path.join(config_folder(os.environ), "config.toml"), ()
+    place = choices.config().place
+    if place.file is not None:
+        is_shared = os.path.basename(place.file.path) != FILE_NAME
+        return os.path.realpath(place.file.path), _OWN_SECTION if is_shared else ()
+    if place.is_too_much:
+        raise ConfigError("this is a whole home, not a project; use --user for settings of your own, or name --project")
+    path = os.path.join(place.root, FILE_NAME)
+    if os.path.lexists(path):  # and yet it is not the project's file
+        raise ConfigError(_why_not(path, place.passed_over))
+    return path, ()
+
+
+def _why_not(path: str, passed_over: tuple[str, ...]) -> str:
+    """Return why what has the name of the project's file is not changed."""
+    is_regular = stat.S_ISREG(os.lstat(path).st_mode) or os.path.islink(path)
+    told = next((note for note in passed_over if note.startswith(f"{FILE_NAME} ")), "")
+    why = told.replace(" is passed over: it ", " ") if is_regular and told else f"{FILE_NAME} is not a regular file"
+    return f"{why}; move it away, or use --user for settings of your own"
+
+
+def _read(path: str) -> str:
+    try:
+        with open(path, "rb") as file:
+            content = file.read(MAX_FILE_BYTES + 1)
+    except FileNotFoundError:
+        return ""
+    if len(content) > MAX_FILE_BYTES:
+        raise ConfigError(f"{path}: is larger than {MAX_FILE_BYTES} bytes, which no settings need")
+    return content.decode().removeprefix(_MARK)
+
+
+def _section_of(document: TOMLDocument, names: tuple[str, ...]) -> Tables:
+    """Return a table of a document; make it, and those above it, if they are missing."""
+    here: Tables = document
+    for number, name in enumerate(names, 1):
+        if name not in here:
+            here[name] = tomlkit.table(is_super_table=number < len(names))
+        here = here[name]
+    return here
+
+
+def _drop_empty(document: TOMLDocument, names: tuple[str, ...]) -> None:
+    """Remove a table in which nothing is left, not even a comment."""
+    above: Tables = document
+    for name in names[:-1]:
+        above = above[name]
+    table = above[names[-1]]
+    if isinstance(table, Table) and not table.as_string().strip():
+        del above[names[-1]]
+
+
+def _replace(path: str, text: str) -> None:
+    """Put a text in the place of a file, whole or not at all; it keeps the mode it had."""
+    os.makedirs(os.path.dirname(path), exist_ok=True)
+    mode = os.stat(path).st_mode & 0o777 if os.path.exists(path) else 0o644
+    with new_private(path, mode) as target:
+        target.write(text)
+
+
+def _tell(choices: Choices, section: str, key: str, told: str, path: str) -> None:
+    """Say what was done, and what keeps it from being in effect."""
+    config = choices.config()
+    setting = config.sections.get(section, {}).get(key)
+    notes = [str(one) for one in config.withheld if one.section == section and key in one.settings]
+    if setting is not None and os.path.realpath(setting.origin) != path:
+        notes.append(f"{setting.origin} covers it")
+    file = config.place.file
+    if file is not None and not config.is_trusted and os.path.realpath(file.path) == path and _was_trusted(file.path):
+        notes.append("the file was trusted as it was before: run `carrel trust` to trust it as it is now")
+    if choices.is_json:
+        value = None if setting is None else setting.value
+        output.print_json({"file": path, "section": section, "key": key, "value": value, "notes": notes})
+        return
+    output.print_lines(output.escape(told), *(f"[yellow]![/] {output.escape(note)}" for note in notes))
+
+
+def _was_trusted(path: str) -> bool:
+    from carrel.app.trust import TrustStore, name_of
+
+    return any(one.path == name_of(path) for one in TrustStore(os.environ).all())
+
+
+def _spelled(value: object) -> str:
+    """Spell a value as the file does."""
+    return "" if value is None else tomlkit.item(value).as_string()

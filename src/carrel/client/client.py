@@ -1,0 +1,338 @@
+"""Asks a server: list, read, templates, complete, call, listen. Speaks both eras.
+
+Synchronous, and safe to use from several threads at once. A server's error is raised as
+`RemoteError`, a request past its time as `ProviderError` with the word `timeout`, an
+answer that cannot be used as one with `bad_result`, a dead server as `Disconnected`.
+"""
+
+import contextlib
+import threading
+from collections import Counter
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Final, Literal, TypeVar
+
+from carrel.client.rpc import OnProgress, Peer, Transport
+from carrel.client.subscription import Listening
+from carrel.core.errors import CarrelError, Disconnected, ProviderError, RemoteError
+from carrel.core.limits import REQUEST_DEADLINE_S
+from carrel.core.model import Completion, Page, Range, Reading, Resource, Template, Tool, ToolResult
+from carrel.protocol import client_requests, client_results, eras
+from carrel.protocol.client_requests import Notice, Params
+
+if TYPE_CHECKING:
+    from carrel.client.child import OnLine
+    from carrel.server.server import Server
+
+MAX_MESSAGE_BYTES: Final = 32 * 1024 * 1024
+"""One message of another server, which knows nothing of our own, smaller bound."""
+
+MAX_PAGES: Final = 10_000
+"""Of one list: a server whose cursors never end must not exhaust us."""
+
+PROBE_S: Final = 2.0
+"""How long a server may be silent about `server/discover` before it counts as a legacy one."""
+
+EraName = Literal["modern", "legacy"]
+EraChoice = Literal["auto", "modern", "legacy"]
+_Entry = TypeVar("_Entry")
+
+
+class Client:
+    """A conversation with one server, made by `start`, `at`, `over` or `to`. Use it in a `with`.
+
+    What the server said of itself: `version`, `server_info`, `capabilities`, `instructions`.
+    """
+
+    def __init__(self, transport: Transport, era: EraChoice, timeout_s: float, max_message_bytes: int) -> None:
+        self.timeout_s = timeout_s
+        self.on_end: Callable[[], None] = lambda: None
+        """Called, on the reader's thread, when the other end is gone."""
+        self._lock = threading.Lock()
+        self._listenings: dict[Listening, int | None] = {}
+        self._subscribed: Counter[str] = Counter()
+        self._peer = Peer(transport, self._hear, max_message_bytes)
+        with contextlib.ExitStack() as unless_open:
+            unless_open.callback(self._peer.close)
+            opening = self._open(era)
+            unless_open.pop_all()
+        self.version = opening.version
+        self.era: EraName = "modern" if opening.version == eras.MODERN_VERSION else "legacy"
+        self.server_info = opening.server_info
+        self.capabilities = opening.capabilities
+        self.instructions = opening.instructions
+
+    @classmethod
+    def start(
+        cls,
+        command: Sequence[str],
+        *,
+        cwd: str | Path | None = None,
+        env: Mapping[str, str] | None = None,
+        era: EraChoice = "auto",
+        timeout_s: float = REQUEST_DEADLINE_S,
+        stderr: "OnLine | None" = None,
+        max_message_bytes: int = MAX_MESSAGE_BYTES,
+    ) -> "Client":
+        """Start a program and talk to it on its standard streams.
+
+        `stderr` gets the lines it writes there; without it they go where ours go.
+        """
+        from carrel.client.child import Child
+
+        def started() -> Child:
+            return Child(command, cwd=cwd, env=env, stderr=stderr, max_message_bytes=max_message_bytes)
+
+        def begin(child: Child, era: EraChoice) -> Client:
+            try:
+                return cls(child, era, timeout_s, max_message_bytes)
+            except Disconnected as error:
+                raise Disconnected(f"{error}: {child.ending}") from None
+
+        first = started()
+        try:
+            return begin(first, era)
+        except Disconnected:
+            if era != "auto":
+                raise
+        # It died on the probe: some legacy servers do, of a method they do not know.
+        return begin(started(), "legacy")
+
+    @classmethod
+    def at(
+        cls,
+        url: str,
+        *,
+        headers: Mapping[str, str] | None = None,
+        era: EraChoice = "auto",
+        timeout_s: float = REQUEST_DEADLINE_S,
+        max_message_bytes: int = MAX_MESSAGE_BYTES,
+        insecure: bool = False,
+    ) -> "Client":
+        """Talk to a server over HTTP. A token goes in `headers`: `{"Authorization": "Bearer …"}`.
+
+        Plain http is refused for other machines, unless `insecure`.
+        """
+        from carrel.client.http import Http
+
+        transport = Http(url, headers, max_message_bytes=max_message_bytes, insecure=insecure)
+        return cls(transport, era, timeout_s, max_message_bytes)
+
+    @classmethod
+    def over(
+        cls,
+        transport: Transport,
+        *,
+        era: EraChoice = "auto",
+        timeout_s: float = REQUEST_DEADLINE_S,
+        max_message_bytes: int = MAX_MESSAGE_BYTES,
+    ) -> "Client":
+        """Talk over any transport; it is closed with the client."""
+        return cls(transport, era, timeout_s, max_message_bytes)
+
+    @classmethod
+    def to(cls, server: "Server", era: EraChoice = "auto", *, timeout_s: float = REQUEST_DEADLINE_S) -> "Client":
+        """Talk to a server in this process. Its providers are not closed with the client."""
+        from carrel.client.memory import Memory
+
+        return cls(Memory(server), era, timeout_s, MAX_MESSAGE_BYTES)
+
+    @property
+    def is_gone(self) -> bool:
+        """Whether nothing can be asked any more."""
+        return self._peer.is_gone
+
+    def __enter__(self) -> "Client":
+        """Give itself."""
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        """Close."""
+        self.close()
+
+    def close(self) -> None:
+        """End the conversation; whoever still waits gets `Disconnected`. A second call does nothing."""
+        with self._lock:
+            self._subscribed.clear()
+            listenings = tuple(self._listenings)
+        for listening in listenings:
+            listening.close()
+        self._peer.close()
+
+    # Resources
+
+    def page(self, cursor: str | None = None) -> Page:
+        """Give one page of the list."""
+        return client_results.page(self._ask("resources/list", client_requests.listing(cursor)))
+
+    def resources(self, prefix: str | None = None) -> Iterator[Resource]:
+        """Yield the list, page after page; a cursor seen twice ends it.
+
+        A Carrel lists the most useful entries. With a prefix, and be it empty, everything that begins with it.
+        """
+
+        def decode(result: client_results.Result) -> tuple[tuple[Resource, ...], str | None]:
+            page = client_results.page(result)
+            return page.entries, page.next_cursor
+
+        entries = self._pages("resources/list", decode, prefix)
+        return entries if not prefix else (entry for entry in entries if entry.uri.startswith(prefix))
+
+    def template_page(self, cursor: str | None = None) -> tuple[tuple[Template, ...], str | None]:
+        """Give one page of the templates, and the cursor of the next."""
+        return client_results.templates(self._ask("resources/templates/list", client_requests.listing(cursor)))
+
+    def templates(self) -> list[Template]:
+        """Give all templates."""
+        return list(self._pages("resources/templates/list", client_results.templates))
+
+    def read(self, uri: str, *, wanted: Range | None = None, if_none_match: str | None = None) -> Reading:
+        """Read a URI: whole, or the range; `unchanged` if the ETag given is still right."""
+        return client_results.reading(self._ask("resources/read", client_requests.read(uri, wanted, if_none_match)))
+
+    def complete(
+        self, reference: str, variable: str, value: str, context: Mapping[str, str] | None = None
+    ) -> Completion:
+        """Give values for a template's variable; `context` holds the variables already chosen."""
+        params = client_requests.complete(reference, variable, value, context or {})
+        return client_results.completion(self._ask("completion/complete", params))
+
+    def listen(self, uris: Iterable[str] = (), list_changes: bool = False) -> Listening:
+        """Hear of changes of these URIs and, if wanted, of the list."""
+        listening = Listening(tuple(uris), self._leave, list_changes=list_changes)
+        with contextlib.ExitStack() as unless_open:
+            unless_open.callback(listening.close)
+            if self.era == "modern":
+                self._listen(listening)
+            else:
+                self._subscribe(listening)
+            unless_open.pop_all()
+        return listening
+
+    # Tools, and everything else
+
+    def tools(self) -> list[Tool]:
+        """Give all tools."""
+        return list(self._pages("tools/list", client_results.tools))
+
+    def call(
+        self, name: str, arguments: Mapping[str, object] | None = None, on_progress: OnProgress | None = None
+    ) -> ToolResult:
+        """Call a tool. `on_progress` gets value, total and message, on this thread."""
+        params = client_requests.call(name, arguments or {})
+        return client_results.tool_result(self._ask("tools/call", params, on_progress=on_progress))
+
+    def ping(self) -> None:
+        """Ask for a sign of life. Legacy only."""
+        self._ask("ping", {})
+
+    def request(self, method: str, params: Params | None = None) -> Any:
+        """Send any request and give its result as JSON has it; a modern one is completed by what it must say."""
+        return client_results.plain(self._ask(method, params or {}))
+
+    # Opening
+
+    def _open(self, era: EraChoice) -> client_results.Opening:
+        opening = None if era == "legacy" else self._discover(era)
+        if opening is not None:
+            return opening
+        try:
+            return self._initialize()
+        except RemoteError:
+            # A modern server that starts slowly answers the probe late, and then takes no handshake.
+            opening = None if era == "legacy" else self._discover("modern")
+            if opening is None:
+                raise
+            return opening
+
+    def _discover(self, era: EraChoice) -> client_results.Opening | None:
+        """Ask a server what it is; None if it must be a legacy one."""
+        is_probe = era == "auto"
+        timeout_s = min(PROBE_S, self.timeout_s) if is_probe else self.timeout_s
+        try:
+            params = client_requests.modern({})
+            result = self._peer.request("server/discover", params, timeout_s, cancels=False)
+            return client_results.discovered(result)
+        except (RemoteError, ProviderError) as error:
+            if isinstance(error, RemoteError) and client_results.names_our_version(error):
+                return client_results.Opening(eras.MODERN_VERSION)
+            if not is_probe:
+                raise
+        return None
+
+    def _initialize(self) -> client_results.Opening:
+        result = self._peer.request("initialize", client_requests.initialize(), self.timeout_s, cancels=False)
+        opening = client_results.initialized(result)
+        self._peer.notify("notifications/initialized", {})
+        return opening
+
+    # Asking
+
+    def _ask(self, method: str, params: Params, *, on_progress: OnProgress | None = None) -> client_results.Result:
+        spelled = client_requests.modern(params) if self.era == "modern" else params
+        return self._peer.request(method, spelled, self.timeout_s, on_progress=on_progress)
+
+    def _pages(
+        self,
+        method: str,
+        decode: Callable[[client_results.Result], tuple[tuple[_Entry, ...], str | None]],
+        prefix: str | None = None,
+    ) -> Iterator[_Entry]:
+        cursor = None
+        seen: set[str] = set()
+        while len(seen) < MAX_PAGES:
+            entries, cursor = decode(self._ask(method, client_requests.listing(cursor, prefix)))
+            yield from entries
+            if cursor is None or cursor in seen:
+                return
+            seen.add(cursor)
+
+    # Listening
+
+    def _listen(self, listening: Listening) -> None:
+        """Subscribe the modern way: one request that stays open."""
+        params = client_requests.modern(client_requests.listen(listening.uris, list_changes=listening.list_changes))
+        number = self._peer.begin("subscriptions/listen", params, listening.take, self.timeout_s)
+        with self._lock:
+            self._listenings[listening] = number
+        if not listening.wait_until_open(self.timeout_s):
+            raise ProviderError("Request timed out: subscriptions/listen", word="timeout")
+
+    def _subscribe(self, listening: Listening) -> None:
+        """Subscribe the legacy way: URI by URI; those the server refuses are not honoured."""
+        with self._lock:
+            self._listenings[listening] = None
+        for uri in listening.uris:
+            # Counted before it is asked for, so that nobody who leaves meanwhile unsubscribes it.
+            with self._lock:
+                self._subscribed[uri] += 1
+            try:
+                self._ask("resources/subscribe", {"uri": uri})
+                listening.open((*listening.honoured, uri))
+            except RemoteError:
+                with self._lock:
+                    self._subscribed[uri] -= 1
+
+    def _leave(self, listening: Listening) -> None:
+        """End a subscription; what others still listen to stays subscribed."""
+        with self._lock, contextlib.suppress(CarrelError):
+            if listening not in self._listenings:
+                return
+            number = self._listenings.pop(listening)
+            if number is not None:
+                if self._peer.forget(number):
+                    self._peer.cancel(number)
+                return
+            for uri in listening.honoured:
+                self._subscribed[uri] -= 1
+                if self._subscribed[uri] == 0:
+                    self._peer.begin("resources/unsubscribe", {"uri": uri}, lambda _: None, timeout_s=0.0)
+
+    def _hear(self, told: Notice | CarrelError) -> None:
+        """Take what belongs to no request: a legacy server's news, or that there will be none."""
+        if isinstance(told, CarrelError):
+            self.on_end()
+        with self._lock:
+            listenings = [listening for listening, number in self._listenings.items() if number is None]
+        for listening in listenings:
+            listening.hear(told)

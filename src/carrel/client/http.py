@@ -1,0 +1,394 @@
+"""Streamable HTTP as a client's transport, both eras: each message is its own POST.
+
+A request waits for its answer on a thread of its own. A legacy session is kept, listened to
+on its GET stream, and ended when this is closed; a modern request that is cancelled has its
+connection closed. A session the server no longer knows ends the conversation: whoever wants
+to go on opens another. What HTTP itself refuses is told in place of the answer.
+"""
+
+import contextlib
+import http.client
+import queue
+import socket
+import ssl
+import threading
+from collections.abc import Callable, Mapping
+from typing import Final
+from urllib.parse import urljoin, urlsplit
+
+from carrel.client.rpc import Unanswered
+from carrel.core.errors import ConfigError, Disconnected, RemoteError, Unreachable
+from carrel.core.limits import ID_WINDOW_BYTES
+from carrel.core.loopback import is_in_clear
+from carrel.protocol import client_requests, eras, headers, jsonrpc
+from carrel.protocol.client_requests import Outline
+from carrel.protocol.events import Events
+from carrel.protocol.framing import OverLong
+from carrel.protocol.jsonrpc import Key
+from carrel.protocol.wire_errors import ERROR_KEY
+
+CONNECT_S: Final = 10.0
+NOTICE_S: Final = 10.0
+RETRY_S: Final = (1.0, 2.0, 5.0, 15.0, 30.0)
+_CHUNK: Final = 1 << 16
+_MAX_IDLE: Final = 4
+_SESSION: Final = "Mcp-Session-Id"
+_WORDS: Final = {
+    401: "denied",
+    403: "denied",
+    404: "unavailable",
+    413: "too_large",
+    429: "busy",
+    502: "unavailable",
+    503: "unavailable",
+    504: "timeout",
+}
+"""What a status means that does not come with the answer to the request: it is HTTP's own."""
+
+_TOLD: Final = {
+    401: "it wants another token",
+    403: "it refuses us",
+}
+_MOVED: Final = (307, 308)
+_MAX_MOVES: Final = 3
+
+_Failed = (OSError, http.client.HTTPException, ValueError)
+_WHY: Final[dict[type[Exception], str]] = {
+    ConnectionRefusedError: "nobody listens there",
+    ConnectionError: "the connection broke off",
+    TimeoutError: "no answer in time",
+    socket.gaierror: "there is no such host",
+    ssl.SSLCertVerificationError: "its certificate is not trusted here",
+    ssl.SSLError: "it does not speak TLS as we do",
+    http.client.HTTPException: "it does not speak HTTP",
+}
+_Asked = tuple[http.client.HTTPResponse, http.client.HTTPConnection]
+
+
+class Http:
+    """A conversation with the server at an address."""
+
+    def __init__(
+        self, url: str, given: Mapping[str, str] | None = None, *, max_message_bytes: int, insecure: bool = False
+    ) -> None:
+        """Take an address; nothing is sent yet. A token goes in `given`, as Authorization."""
+        parts = urlsplit(url)
+        if parts.scheme not in ("http", "https") or not parts.hostname:
+            raise ConfigError(f"{url}: write the address as https://host/mcp")
+        if is_in_clear(parts) and not insecure:
+            raise ConfigError(f"{url}: everybody on the way could read along; use https")
+        self._is_secure = parts.scheme == "https"
+        self._host, self._port = parts.hostname, parts.port
+        self._path = (parts.path or "/mcp") + (f"?{parts.query}" if parts.query else "")
+        self._given = dict(given or {})
+        self._max_bytes = max_message_bytes
+        self._inbox: queue.SimpleQueue[bytes | OverLong | Unanswered | None] = queue.SimpleQueue()
+        self._lock = threading.Lock()
+        self._idle: list[http.client.HTTPConnection] = []
+        self._open: dict[object, socket.socket] = {}
+        self._session: str | None = None
+        self._version: str | None = None
+        self._has_stream = False
+        self._closed = threading.Event()
+
+    # What a peer uses
+
+    def send(self, message: bytes) -> None:
+        """Give one message to the server; a request's answer is waited for elsewhere."""
+        if self._closed.is_set():
+            raise BrokenPipeError("the conversation is over")
+        outline = client_requests.outline(message)
+        if outline.method == client_requests.CANCELLED and self._abandon(outline.cancels):
+            return
+        if outline.key is None:
+            self._notify(message, outline)
+        else:
+            thread = threading.Thread(
+                target=self._exchange, args=(message, outline), name="carrel-http-request", daemon=True
+            )
+            thread.start()
+
+    def receive(self) -> bytes | OverLong | Unanswered | None:
+        """Wait for a message, or for word that there will be none; None at the end."""
+        return self._inbox.get()
+
+    def close(self) -> None:
+        """End the session, and every request that still waits; a second call does nothing."""
+        with self._lock:
+            if self._closed.is_set():
+                return
+            self._closed.set()
+            waiting = list(self._open.values())
+        for held in waiting:
+            _cut(held)
+        if self._session is not None:
+            with contextlib.suppress(*_Failed):
+                self._tell("DELETE", None, self._headers(None), NOTICE_S / 5)
+        with self._lock:
+            for connection in self._idle:
+                connection.close()
+            self._idle.clear()
+        self._inbox.put(None)
+
+    # One message
+
+    def _exchange(self, message: bytes, outline: Outline) -> None:
+        """Post a request and pass on all that comes back."""
+        assert outline.key is not None
+        try:
+            response, connection = self._follow_moves(lambda path: self._post(path, message, outline))
+        except _Failed as error:
+            self._let_go(outline.key)
+            self._fail(outline.key, f"Cannot reach {self._address}: {_in_words(error)}", "unavailable")
+            return
+        try:
+            self._take(response, outline)
+            is_reusable = not response.will_close and response.isclosed()
+        except _Failed:
+            is_reusable = False
+            if not self._closed.is_set():
+                self._break_off(outline.key, "The connection broke off before the answer")
+        finally:
+            self._let_go(outline.key)
+        if not is_reusable:
+            response.close()
+        self._put_back(connection, is_reusable=is_reusable)
+
+    def _post(self, path: str, message: bytes, outline: Outline) -> _Asked:
+        """Send on a connection that is idle, or on a new one; an idle one may have died of age."""
+        is_safe = outline.method not in ("tools/call", "initialize")
+        while True:
+            with self._lock:
+                connection = self._idle.pop() if self._idle and is_safe else None
+            is_old = connection is not None
+            try:
+                return self._ask(
+                    connection or self._connect(), "POST", path, message, self._headers(outline), outline.key
+                )
+            except (http.client.RemoteDisconnected, ConnectionError):
+                if not is_old or self._closed.is_set():
+                    raise
+
+    def _ask(
+        self,
+        connection: http.client.HTTPConnection,
+        method: str,
+        path: str,
+        message: bytes | None,
+        made: dict[str, str],
+        key: object = None,
+    ) -> _Asked:
+        """Send a request and wait for its status. With a key, closing cuts the connection; one that fails is closed."""
+        try:
+            if key is not None:
+                self._hold(key, connection.sock)
+            connection.request(method, path, message, made)
+            return connection.getresponse(), connection
+        except _Failed:
+            connection.close()
+            raise
+
+    def _hold(self, key: object, connection: socket.socket) -> None:
+        """Keep a connection where `close` finds it; what was opened while all was closed is not used."""
+        with self._lock:
+            if self._closed.is_set():
+                raise BrokenPipeError("the conversation is over")
+            self._open[key] = connection
+
+    def _let_go(self, key: object) -> None:
+        with self._lock:
+            self._open.pop(key, None)
+
+    def _follow_moves(self, ask: Callable[[str], _Asked]) -> _Asked:
+        """Ask where redirects say; the next request begins there too only if they are said to last."""
+        path, is_lasting = self._path, True
+        for _ in range(_MAX_MOVES):
+            response, connection = ask(path)
+            moved = self._moved(response, path)
+            if moved is None or moved == path:
+                return response, connection
+            response.close()
+            connection.close()
+            path, is_lasting = moved, is_lasting and response.status == 308
+            if is_lasting:
+                self._path = path
+        return ask(path)
+
+    def _moved(self, response: http.client.HTTPResponse, asked: str) -> str | None:
+        """Give where a redirect says, on the same server; another one would be shown our headers."""
+        place = response.getheader("Location") if response.status in _MOVED else None
+        if place is None:
+            return None
+        scheme = "https" if self._is_secure else "http"
+        netloc = f"[{self._host}]" if ":" in self._host else self._host
+        here = f"{scheme}://{netloc}" + (f":{self._port}" if self._port else "")
+        parts = urlsplit(urljoin(here + asked, place))
+        usual = 443 if self._is_secure else 80
+        if (parts.scheme, parts.hostname, parts.port or usual) != (scheme, self._host, self._port or usual):
+            return None
+        return (parts.path or "/") + (f"?{parts.query}" if parts.query else "")
+
+    def _take(self, response: http.client.HTTPResponse, outline: Outline) -> None:
+        assert outline.key is not None
+        kind = response.headers.get_content_type()
+        if outline.method == "initialize" and response.status == 200:
+            self._session = response.getheader(_SESSION)
+        if response.status == 200 and kind == "text/event-stream":
+            self._follow(response, outline)
+            # Counts only where the stream ended without the answer: a second one is nobody's.
+            self._break_off(outline.key, "The stream ended before the answer")
+            return
+        body = response.read(self._max_bytes + 1)
+        if response.status == 202:
+            return
+        answer = client_requests.answer_to(outline.key, body) if kind == "application/json" else None
+        if len(body) > self._max_bytes:
+            self._inbox.put(OverLong(body[:ID_WINDOW_BYTES]))
+        elif self._is_forgotten(response.status, is_answer=answer == body) and outline.method != "initialize":
+            self._lose_session()
+        elif answer is not None and (answer == body or response.status not in _WORDS):
+            self._pass_on(answer, outline)
+        else:
+            word = _WORDS.get(response.status, "unavailable")
+            told = self._why_moved(response) if response.status in _MOVED else _TOLD.get(response.status, "")
+            problem = f"The server answered {response.status}"
+            self._fail(outline.key, f"{problem}: {told}" if told else problem, word)
+
+    def _why_moved(self, response: http.client.HTTPResponse) -> str:
+        """Say why a redirect was not followed."""
+        is_here = self._moved(response, self._path) is not None
+        return "it redirects again and again" if is_here else "it redirects to another server"
+
+    def _follow(self, response: http.client.HTTPResponse, outline: Outline | None = None) -> None:
+        """Pass on the messages of an event stream until it ends."""
+        events = Events(self._max_bytes)
+        while chunk := response.read1(_CHUNK):
+            for message in events.feed(chunk):
+                self._pass_on(message, outline)
+
+    def _pass_on(self, message: bytes | OverLong, outline: Outline | None) -> None:
+        if outline is not None and outline.method == "initialize" and isinstance(message, bytes):
+            self._version = client_requests.agreed_version(message) or self._version
+        self._inbox.put(message)
+
+    def _is_forgotten(self, status: int, *, is_answer: bool) -> bool:
+        """Tell whether a status means that our session is not known any more.
+
+        That is 404; many servers say 400 instead, which answers no request.
+        """
+        return self._session is not None and (status == 404 or (status == 400 and not is_answer))
+
+    def _lose_session(self) -> None:
+        """Come to the end of the conversation, without a session to be ended."""
+        self._session = None
+        self._inbox.put(None)
+
+    def _notify(self, message: bytes, outline: Outline) -> None:
+        """Post what has no answer, before anything that is sent later."""
+        with contextlib.suppress(*_Failed):
+            self._tell("POST", message, self._headers(outline), NOTICE_S)
+        if outline.method == "notifications/initialized" and self._session is not None:
+            threading.Thread(target=self._listen, name="carrel-http-listen", daemon=True).start()
+
+    def _tell(self, method: str, message: bytes | None, made: dict[str, str], timeout_s: float) -> None:
+        """Send what is only acknowledged."""
+        response, connection = self._follow_moves(
+            lambda path: self._ask(self._connect(timeout_s), method, path, message, made)
+        )
+        with contextlib.closing(connection), response:
+            response.read(_CHUNK)
+
+    def _abandon(self, key: Key | None) -> bool:
+        """Close the connection of a modern request; in the legacy era cancelling is a message."""
+        with self._lock:
+            held = None if key is None or self._session or self._version else self._open.get(key)
+        if held is None:
+            return self._session is None and self._version is None
+        _cut(held)
+        return True
+
+    def _listen(self) -> None:
+        """Hear what a legacy server tells outside of answers; a stream that ends is opened again."""
+        failures = 0
+        while failures >= 0 and not self._closed.wait(RETRY_S[min(failures, len(RETRY_S)) - 1] if failures else 0.0):
+            failures = self._follow_session(failures)
+
+    def _follow_session(self, failures: int) -> int:
+        """Hear a session's stream until it ends; give how often it failed in a row, -1 where there is none."""
+        made = {**self._headers(None), "Accept": "text/event-stream"}
+        try:
+            response, connection = self._follow_moves(
+                lambda path: self._ask(self._connect(), "GET", path, None, made, _SESSION)
+            )
+            with contextlib.closing(connection), response:
+                # Who never had a stream may say so with any status.
+                if self._has_stream and self._is_forgotten(response.status, is_answer=False):
+                    self._lose_session()
+                if response.status != 200:
+                    return -1
+                self._has_stream, failures = True, 0
+                self._follow(response)
+        except _Failed:
+            pass
+        finally:
+            self._let_go(_SESSION)
+        return failures + 1
+
+    # Pieces
+
+    @property
+    def _address(self) -> str:
+        host = f"[{self._host}]" if ":" in self._host else self._host
+        return f"{host}:{self._port or (443 if self._is_secure else 80)}"
+
+    def _headers(self, outline: Outline | None) -> dict[str, str]:
+        made = {
+            "Content-Type": "application/json",
+            "Accept": "application/json, text/event-stream",
+            **self._given,
+        }
+        if outline is not None and outline.version is not None:
+            made["MCP-Protocol-Version"] = outline.version
+            made["Mcp-Method"] = outline.method
+            if outline.name is not None:
+                made["Mcp-Name"] = headers.spell_name(outline.name)
+            return made
+        if self._version is not None and (outline is None or outline.method != "initialize"):
+            made["MCP-Protocol-Version"] = self._version
+        if self._session is not None:
+            made[_SESSION] = self._session
+        return made
+
+    def _connect(self, timeout_s: float | None = None) -> http.client.HTTPConnection:
+        kind = http.client.HTTPSConnection if self._is_secure else http.client.HTTPConnection
+        connection = kind(self._host, self._port, timeout=CONNECT_S)
+        connection.connect()
+        connection.sock.settimeout(timeout_s)
+        connection.sock.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+        return connection
+
+    def _put_back(self, connection: http.client.HTTPConnection, *, is_reusable: bool) -> None:
+        with self._lock:
+            if is_reusable and not self._closed.is_set() and len(self._idle) < _MAX_IDLE:
+                self._idle.append(connection)
+                return
+        connection.close()
+
+    def _fail(self, key: Key, problem: str, word: str) -> None:
+        code = eras.DENIED if word == "denied" else jsonrpc.INTERNAL_ERROR
+        kind = Unreachable if word in ("denied", "unavailable") else RemoteError
+        self._inbox.put(Unanswered(key, kind(code, problem, {ERROR_KEY: word})))
+
+    def _break_off(self, key: Key, problem: str) -> None:
+        self._inbox.put(Unanswered(key, Disconnected(problem)))
+
+
+def _in_words(error: Exception) -> str:
+    """Say plainly why a server was not reached."""
+    return next((told for kind, told in _WHY.items() if isinstance(error, kind)), type(error).__name__)
+
+
+def _cut(connection: socket.socket) -> None:
+    """End a connection that another thread reads from; also one that its answer has taken over."""
+    with contextlib.suppress(OSError):
+        connection.shutdown(socket.SHUT_RDWR)

@@ -1,0 +1,130 @@
+"""Changes a client hears of: what is told folds into a bounded set until somebody takes it."""
+
+import threading
+from collections.abc import Callable, Iterator
+from typing import Final
+
+from carrel.core.errors import CarrelError
+from carrel.core.uri import is_within
+from carrel.protocol import client_requests, client_results
+from carrel.protocol.client_requests import Answer, Notice
+
+LIST: Final = ""
+"""What stands for the list where a URI stands for a resource."""
+
+MAX_CHANGES: Final = 4_096
+"""Changes nobody took yet; past that, only the URIs listened to are told."""
+
+Stop = Callable[["Listening"], None]
+
+
+class Listening:
+    """An iterator of changed URIs, LIST for the list. Use it in a `with`; it ends when the server ends it.
+
+    `honoured` are the URIs of which the server will tell. A change is a URI that was listened
+    to, or one beneath it. A dead server raises `Disconnected`.
+    """
+
+    def __init__(self, uris: tuple[str, ...], stop: Stop, *, list_changes: bool) -> None:
+        self.uris = uris
+        self.list_changes = list_changes
+        self.honoured: tuple[str, ...] = ()
+        self._stop = stop
+        self._changed = threading.Condition()
+        self._pending: dict[str, None] = {}
+        self._is_open = False
+        self._is_over = False
+        self._failure: CarrelError | None = None
+
+    def __enter__(self) -> "Listening":
+        """Give itself."""
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        """Close."""
+        self.close()
+
+    def __iter__(self) -> Iterator[str]:
+        """Yield changes until there can be no more."""
+        while (what := self.wait(None)) is not None:
+            yield what
+
+    @property
+    def is_over(self) -> bool:
+        """Whether nothing more will be told."""
+        return self._is_over
+
+    def wait(self, timeout_s: float | None) -> str | None:
+        """Give the next change; None when there is none in this time, or can be none any more."""
+        with self._changed:
+            self._changed.wait_for(lambda: self._pending or self._is_over, timeout_s)
+            if self._pending:
+                what = next(iter(self._pending))
+                del self._pending[what]
+                return what
+            if self._failure is not None:
+                raise self._failure.with_traceback(None)
+            return None
+
+    def close(self) -> None:
+        """Hear no more; a second call does nothing."""
+        self._stop(self)
+        self.end()
+
+    # What the client calls
+
+    def wait_until_open(self, timeout_s: float) -> bool:
+        """Wait until the server said what it honours, or refused; tell whether it did either."""
+        with self._changed:
+            settled = self._changed.wait_for(lambda: self._is_open or self._is_over, timeout_s)
+            if self._failure is not None:
+                raise self._failure
+            return settled
+
+    def take(self, outcome: Answer | Notice | CarrelError) -> None:
+        """Take what belongs to a modern subscription: it is acknowledged, tells, and ends."""
+        if isinstance(outcome, Notice):
+            if outcome.method == client_requests.ACKNOWLEDGED:
+                self.open(outcome.honoured)
+            elif outcome.method == client_requests.CANCELLED:
+                self.end()
+            else:
+                self._tell(outcome)
+        elif isinstance(outcome, Answer):
+            self.end(None if outcome.error is None else client_results.remote_error(outcome.error))
+        else:
+            self.end(outcome)
+
+    def hear(self, notice: Notice | CarrelError) -> None:
+        """Take what a legacy server tells everybody; only what was asked for is told on."""
+        if isinstance(notice, CarrelError):
+            self.end(notice)
+        elif notice.method != client_requests.UPDATED or any(is_within(notice.uri, uri) for uri in self.uris):
+            self._tell(notice)
+
+    def open(self, honoured: tuple[str, ...]) -> None:
+        """Begin, with what the server honours."""
+        with self._changed:
+            self.honoured = honoured
+            self._is_open = True
+            self._changed.notify_all()
+
+    def end(self, failure: CarrelError | None = None) -> None:
+        """Come to the end; what was told before can still be taken."""
+        with self._changed:
+            if not self._is_over:
+                self._is_over, self._failure = True, failure
+            self._changed.notify_all()
+
+    def _tell(self, notice: Notice) -> None:
+        is_list = notice.method == client_requests.LIST_CHANGED
+        if (is_list and not self.list_changes) or notice.method not in (
+            client_requests.LIST_CHANGED,
+            client_requests.UPDATED,
+        ):
+            return
+        with self._changed:
+            if len(self._pending) >= MAX_CHANGES:
+                self._pending = dict.fromkeys(self.uris)
+            self._pending[LIST if is_list else notice.uri] = None
+            self._changed.notify_all()

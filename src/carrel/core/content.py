@@ -1,0 +1,359 @@
+"""What was read, made into what is sent: cut to a byte range, bounded, with an ETag.
+
+A character belongs to the range that holds its first byte, so parts read one after
+another join to exactly the whole, whatever the step. The catalogue applies this once
+for every provider.
+"""
+
+from collections.abc import Callable, Sequence
+from sys import getsizeof
+from typing import Final
+
+from carrel.core import line_ranges
+from carrel.core.cache import Remembered
+from carrel.core.errors import BadArgument, TooLarge, echo
+from carrel.core.hashing import blake2b
+from carrel.core.limits import MAX_KEPT_TEXT_BYTES
+from carrel.core.model import Blob, Encoding, Item, Range, Source, Stored, Text
+from carrel.core.record import replace
+from carrel.core.uri import pairs, split_query, with_query, without
+
+_ETAG_BYTES: Final = 8
+_CHUNK: Final = 1 << 20
+_LEAST_WEIGHT: Final = 1_024
+_SUGGESTED_SHARE: Final = 16
+"""A part this much smaller than the limit fits whatever the escaping."""
+OTHER_PARTS: Final = frozenset({"lines", "tail", "since"})
+"""Ways to ask for a part that do not go together with a byte range."""
+OPEN_ENDED: Final = frozenset({"tail", "since"})
+"""Parts that have no places of their own: what follows in them cannot be asked for."""
+_NEXT: Final = "dev.carrel/next"
+_CHILD_BYTES: Final = 640
+_RESULT_BYTES: Final = 4_096
+"""What a child of a folder, and the result around all of them, take on the wire beside names, with room to spare."""
+
+
+def etag_of(items: Sequence[Item]) -> str:
+    """Make an ETag of the content itself, for readings that bring none."""
+    if len(items) == 1 and type(items[0]) is Text and items[0].uri is None:
+        return _etag_of_text(items[0].text)
+    if len(items) == 1 and type(items[0]) is Blob and type(items[0].data) is bytes and items[0].uri is None:
+        return _etag_of_bytes(items[0].data)
+    state = blake2b(digest_size=_ETAG_BYTES)
+    for item in items:
+        if isinstance(item, Text):
+            state.update(item.text.encode("utf-8", "surrogatepass"))
+        elif isinstance(item, Blob):
+            state.update(item.data)
+        else:
+            for start in range(0, item.source.size, _CHUNK):
+                state.update(item.source.read(start, _CHUNK))
+        if item.uri is not None or len(items) > 1:
+            state.update(f"\0{item.uri}\0{item.mime_type}\0".encode("utf-8", "surrogatepass"))
+    return state.hexdigest()
+
+
+def _etag_of_text(text: str) -> str:
+    known = _etags.get(id(text))
+    if known is not None and known[0] is text:
+        return known[1]
+    return _keep(text, text.encode("utf-8", "surrogatepass"))
+
+
+def _etag_of_bytes(data: bytes) -> str:
+    known = _etags.get(id(data))
+    if known is not None and known[0] is data:
+        return known[1]
+    return _keep(data, data)
+
+
+def _keep(content: str | bytes, data: bytes) -> str:
+    """Return the ETag of a content; remember it from the second time on that the very same object is given."""
+    etag = blake2b(data, digest_size=_ETAG_BYTES).hexdigest()
+    weight = _LEAST_WEIGHT + getsizeof(content)
+    if _given_once.get(id(content)) is content:
+        _etags.put(id(content), (content, etag), weight)
+    else:
+        _given_once.put(id(content), content, max(weight, _ONCE_BYTES // _ONCE_COUNT))
+    return etag
+
+
+_etags: Final[Remembered[int, tuple[str | bytes, str]]] = Remembered(MAX_KEPT_TEXT_BYTES)
+"""By the very object: a provider that keeps its content in memory gives the same one each time."""
+
+_ONCE_BYTES: Final = MAX_KEPT_TEXT_BYTES // 2
+_ONCE_COUNT: Final = 32
+_given_once: Final[Remembered[int, str | bytes]] = Remembered(_ONCE_BYTES)
+"""The latest few contents that were given once. Most are made for one answer and never given again; to keep them all
+would fill the memory above with what nobody asks for."""
+
+
+def matches(condition: str, etag: str) -> bool:
+    """Tell whether an if-none-match condition names this ETag: bare, quoted, weak, listed, or `*`."""
+    if condition == etag:
+        return True
+    named = (part.strip().removeprefix("W/").strip('"') for part in condition.split(","))
+    return condition.strip() == "*" or etag in named
+
+
+def whole(item: Item, uri: str, limit: int) -> Text | Blob:
+    """Give all of an item, or raise TooLarge before it is read."""
+    if isinstance(item, Stored):
+        total = item.source.size
+        if total > limit:
+            raise too_large(uri, total, limit)
+        data = item.source.read(0, total)
+        return _part(item, item.encoding, data, 0, len(data))
+    size = len(item.text) if isinstance(item, Text) else len(item.data)
+    if size > limit:
+        raise too_large(uri, _source_of(item)[0].size, limit)
+    return item
+
+
+def cut(item: Item, wanted: Range, uri: str, limit: int) -> Text | Blob:
+    """Give the part of an item that lies in the range, and in its `meta` where that is."""
+    source, encoding = _source_of(item)
+    total = source.size
+    start = _boundary(source, encoding, wanted.start)
+    end = total if wanted.length is None else _boundary(source, encoding, wanted.start + wanted.length)
+    length = max(0, end - start)
+    if length > limit:
+        raise too_large(uri, total, limit, wanted.start)
+    data = source.read(start, length) if length else b""
+    following = _following(uri, end, wanted.length) if wanted.length and end < total else None
+    if len(data) < length:  # it became shorter, and ends where its bytes did
+        total, following = start + len(data), None
+    return _part(item, encoding, data, start, total, following)
+
+
+def shorten(item: Item, wanted: Range | None, most: int) -> tuple[Item, Range]:
+    """Shorten what is asked for to `most` bytes, at the end of a line if there is one, and tell which lines it holds.
+
+    What the item calls the next part is not next if anything is left out.
+    """
+    source, encoding = _source_of(item)
+    asked = wanted or Range()
+    left = max(0, source.size - asked.start)
+    length = left if asked.length is None else min(left, asked.length)
+    begin = _boundary(source, encoding, asked.start)
+    meta = dict(item.meta or {})
+    if length > most:
+        meta.pop(_NEXT, None)
+        length = _whole_lines(source, encoding, asked.start, most)
+        of_all = meta.pop(line_ranges.LINES, None)
+        if isinstance(of_all, str):
+            part = source.read(begin, max(0, asked.start + length - begin))
+            meta.update(line_ranges.told_from(of_all, part, encoding))
+    meta.update(line_ranges.told(source, encoding, begin, asked.start + length))
+    return replace(item, meta=meta), Range(asked.start, length)
+
+
+def _whole_lines(source: Source, encoding: Encoding, start: int, most: int) -> int:
+    """Return how many of the bytes from `start` on are whole lines; all of them where no line ends."""
+    if encoding == "binary":
+        return most
+    begin = _boundary(source, encoding, start)
+    end = line_ranges.last_end(source.read(begin, max(0, start + most - begin)), encoding)
+    return begin - start + end if end else most
+
+
+def _following(uri: str, start: int, length: int) -> str | None:
+    """Name the bytes that follow a part, if they can be asked for."""
+    names = {name for name, _ in pairs(split_query(uri)[1] or "")}
+    return None if names & OPEN_ENDED else with_query(without(uri, OTHER_PARTS), start=start, length=length)
+
+
+def _part(
+    item: Item, encoding: Encoding, data: bytes, start: int, total: int, following: str | None = None
+) -> Text | Blob:
+    place = {"dev.carrel/total": total, "dev.carrel/start": start, "dev.carrel/length": len(data)}
+    meta = {**(item.meta or {}), **place}
+    if following is not None:
+        meta.setdefault(_NEXT, following)
+    if encoding == "binary":
+        return Blob(data, item.mime_type, item.uri, meta)
+    try:
+        text = data.decode(encoding)
+    except UnicodeDecodeError:
+        text, meta["dev.carrel/replaced"] = decode(data, encoding)
+    if start == 0 and isinstance(item, Stored) and not item.exact:
+        text = text.removeprefix("\ufeff")
+    return Text(text, item.mime_type, item.uri, meta)
+
+
+def fitting(items: tuple[Text | Blob, ...], more: Callable[[int], str | None], limit: int) -> tuple[Text | Blob, ...]:
+    """Give as many children of a folder as fit one message; the last one says where the next are."""
+    left = limit - _RESULT_BYTES
+    count = 0
+    for item in items:
+        left -= _CHILD_BYTES + 3 * len(item.uri or "")
+        if left < 0 < count:
+            break
+        count += 1
+    following = more(count) if count else None
+    if following is None:
+        return items[:count]
+    last = items[count - 1]
+    return (*items[: count - 1], replace(last, meta={**(last.meta or {}), _NEXT: following}))
+
+
+def stored(item: Item) -> Stored:
+    """Give an item as bytes behind a source, whatever it was."""
+    source, encoding = _source_of(item)
+    return item if isinstance(item, Stored) else Stored(source, encoding, item.mime_type, item.uri, item.meta)
+
+
+def part(item: Item, wanted: Range) -> Stored:
+    """Give the range of an item as bytes behind a source: nothing of it is read yet."""
+    source, encoding = _source_of(item)
+    start = _boundary(source, encoding, wanted.start)
+    end = source.size if wanted.length is None else _boundary(source, encoding, wanted.start + wanted.length)
+    return Stored(_Part(source, start, max(0, end - start)), encoding, item.mime_type, item.uri, item.meta)
+
+
+def decode(data: bytes, encoding: Encoding) -> tuple[str, int]:
+    """Decode whole characters; say how many malformed parts became U+FFFD."""
+    try:
+        return data.decode(encoding), 0
+    except UnicodeDecodeError:
+        text = data.decode(encoding, "replace")
+        genuine = data.decode(encoding, "ignore").count("\N{REPLACEMENT CHARACTER}")
+        return text, text.count("\N{REPLACEMENT CHARACTER}") - genuine
+
+
+def cut_twice(uri: str) -> BadArgument:
+    """Say that what is asked for beside a URI would cut what its query cuts already."""
+    query = split_query(uri)[1]
+    way = next((name for name, _ in pairs(query) if name in OTHER_PARTS), None) if query else None
+    why = f"{way} gives a part, which is not cut again" if way else "given both in the query and beside the URI"
+    return BadArgument(f"Invalid parameter: start, length ({why})", data={"parameter": "start"})
+
+
+def too_large(uri: str, size: int, limit: int, start: int = 0, *, is_answer: bool = False) -> TooLarge:
+    """Say that a URI does not fit one message, and which part of it does: from `start`, or from where it asks.
+
+    `is_answer` where the size is that of the answer, in which characters may be escaped.
+    """
+    query = split_query(uri)[1]
+    asked = dict(pairs(query)).get("start", "") if query else ""
+    begin = start or (int(asked) if asked.isdecimal() else 0)
+    suggested = with_query(without(uri, OTHER_PARTS), start=begin, length=limit // _SUGGESTED_SHARE)
+    what = f"the answer for {echo(uri)}" if is_answer else echo(uri)
+    message = f"Too large: {what} has {size} bytes, one message holds {limit}; read {echo(suggested)}"
+    return TooLarge(message, size=size, limit=limit, suggested=suggested, uri=uri)
+
+
+def parse_number(name: str, value: str) -> int:
+    """Read a byte offset or length out of a query."""
+    if value.isascii() and value.isdigit() and len(value) <= 15:
+        return int(value)
+    message = f"Invalid parameter: {name}={echo(value)} (expected a whole number, 0 or more)"
+    raise BadArgument(message, data={"parameter": name})
+
+
+def range_of_lines(item: Item, text: str, uri: str, limit: int) -> Range:
+    """Return the bytes of some lines of an item, such as `10-50`, for providers that know no lines."""
+    source, encoding = _source_of(item)
+    if encoding == "binary":
+        raise BadArgument("Invalid parameter: lines (only text has lines)", uri=uri, data={"parameter": "lines"})
+    if source.size > limit:
+        raise too_large(uri, source.size, limit)
+    start, end = line_ranges.find(source.read(0, source.size), encoding, *line_ranges.parse(text))
+    return Range(start, end - start)
+
+
+class _Memory:
+    """Bytes in memory, read like any other source."""
+
+    __slots__ = ("_data",)
+
+    def __init__(self, data: bytes) -> None:
+        self._data = data
+
+    @property
+    def size(self) -> int:
+        return len(self._data)
+
+    def read(self, start: int, length: int) -> bytes:
+        return self._data[start : start + length]
+
+    def has_moved(self) -> bool:
+        return False
+
+    def close(self) -> None:
+        pass
+
+
+class _Part:
+    """A range of a source."""
+
+    __slots__ = ("_source", "_start", "size")
+
+    def __init__(self, source: Source, start: int, size: int) -> None:
+        self._source = source
+        self._start = start
+        self.size = size
+
+    def read(self, start: int, length: int) -> bytes:
+        return self._source.read(self._start + start, max(0, min(length, self.size - start)))
+
+    def has_moved(self) -> bool:
+        return self._source.has_moved()
+
+    def close(self) -> None:
+        self._source.close()
+
+
+def _source_of(item: Item) -> tuple[Source, Encoding]:
+    if isinstance(item, Stored):
+        return item.source, item.encoding
+    if isinstance(item, Text):
+        return _Memory(item.text.encode("utf-8", "surrogatepass")), "utf-8"
+    return _Memory(item.data), "binary"
+
+
+def _boundary(source: Source, encoding: Encoding, offset: int) -> int:
+    """Give the smallest character boundary at or after the offset, at most the end."""
+    if offset >= source.size:
+        return source.size
+    if offset == 0 or encoding in ("binary", "iso-8859-1"):
+        return offset
+    if encoding == "utf-8":
+        return _utf8_boundary(source, offset)
+    return min(source.size, _utf16_boundary(source, offset + offset % 2, "big" if encoding == "utf-16be" else "little"))
+
+
+def _utf8_boundary(source: Source, offset: int) -> int:
+    before = min(3, offset)
+    window = source.read(offset - before, before + 4)
+    if len(window) <= before or not _is_continuation(window[before]):  # a file may shrink while it is read
+        return offset
+    for lead in range(before - 1, -1, -1):
+        if not _is_continuation(window[lead]):
+            return max(offset, offset - before + lead + _first_length(window[lead : lead + 4]))
+    return offset
+
+
+def _is_continuation(byte: int) -> bool:
+    return byte & 0xC0 == 0x80
+
+
+def _first_length(window: bytes) -> int:
+    """Give the length of the first character, or malformed part, of UTF-8."""
+    try:
+        first = window.decode()[0]
+    except UnicodeDecodeError as error:
+        if error.start == 0:
+            return error.end
+        first = window[: error.start].decode()[0]
+    return len(first.encode())
+
+
+def _utf16_boundary(source: Source, offset: int, order: str) -> int:
+    window = source.read(offset - 2, 4)
+    first, second = (0, 2) if order == "big" else (1, 3)
+    is_high = len(window) > first and 0xD8 <= window[first] <= 0xDB  # a file may shrink while it is read
+    if len(window) < 4:
+        # A high surrogate and an odd last byte are one malformed part.
+        return offset + 1 if is_high and len(window) == 3 else offset
+    return offset + 2 if is_high and 0xDC <= window[second] <= 0xDF else offset

@@ -1,0 +1,64 @@
+"""Files that mark a folder as a project's, looked for upwards from where Carrel works.
+
+What belongs to another user is passed over: into many a folder above, anybody may put a file.
+"""
+
+import os
+import stat
+from collections.abc import Iterator
+
+from carrel.core.record import Value
+from carrel.files.sandbox import belongs_here, is_inside
+
+
+class Mark(Value, frozen=True):
+    """The nearest folder with a mark, if there is one, and a sentence about each mark that was passed over."""
+
+    folder: str | None
+    passed_over: tuple[str, ...]
+
+
+def working_folder(root: str) -> str:
+    """Return the folder that this process works in if it lies in the project, else the project's root.
+
+    The working folder may have been deleted, as by a checkout of another branch; then the root serves.
+    """
+    try:
+        here = os.getcwd()
+    except OSError:
+        return os.path.realpath(root)
+    return os.path.realpath(here if is_inside(here, root) else root)
+
+
+def find_mark(start: str, name: str, root: str) -> Mark:
+    """Find the nearest folder, from `start` upwards, with a regular file of that name that belongs to this user.
+
+    In the project, whose root is given, it may belong to the project's owner too.
+    """
+    passed_over: list[str] = []
+    for folder in upwards(start):
+        try:
+            path = os.path.join(folder, name)
+            if not stat.S_ISREG(os.stat(path).st_mode):
+                continue
+            found, around = os.lstat(path), os.stat(folder)
+            if belongs_here(found) and belongs_here(around):
+                return Mark(folder, tuple(passed_over))
+            owner = os.stat(root).st_uid
+            if is_inside(folder, root) and belongs_here(found, owner) and belongs_here(around, owner):
+                return Mark(folder, tuple(passed_over))
+        except OSError:
+            continue
+        where = "here" if folder == start else "in a folder above"
+        passed_over.append(f"{name} {where} is passed over: it belongs to another user")
+    return Mark(None, tuple(passed_over))
+
+
+def upwards(folder: str) -> Iterator[str]:
+    """Yield the folder and those above it."""
+    while True:
+        yield folder
+        parent = os.path.dirname(folder)
+        if parent == folder:
+            return
+        folder = parent

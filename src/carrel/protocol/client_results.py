@@ -1,0 +1,357 @@
+"""The results another server gives, decoded: the wire's spelling becomes values again.
+
+The mirror of `results`, for a client. What cannot be used raises
+`ProviderError` with the word `bad_result`; what is merely odd (a time that is none, an
+entry without a name) is left out, since other people's servers are what they are.
+"""
+
+from collections.abc import Mapping
+from datetime import UTC, datetime
+from typing import Any, Final, TypeVar
+
+import msgspec
+from msgspec import DecodeError, Raw, Struct
+
+from carrel.core.errors import ProviderError, RemoteError, echo
+from carrel.core.model import (
+    Annotations,
+    Blob,
+    CacheScope,
+    Completion,
+    Page,
+    Reading,
+    Resource,
+    ResourceLink,
+    Template,
+    Text,
+    Tool,
+    ToolResult,
+)
+from carrel.protocol.eras import LEGACY_VERSIONS, MODERN_VERSION, SERVER_INFO_KEY, UNSUPPORTED_VERSION
+
+Result = Raw
+"""The result of a request, not yet decoded."""
+
+_RESERVED: Final = "io.modelcontextprotocol/"
+
+
+class Opening(Struct, frozen=True):
+    """What a server says of itself."""
+
+    version: str
+    capabilities: dict[str, Any] = {}
+    server_info: dict[str, Any] = {}
+    instructions: str = ""
+
+
+class _Wire(Struct, rename="camel"):
+    pass
+
+
+class _Error(Struct):
+    code: int
+    message: str
+    data: Any = None
+
+
+class _Result(_Wire, kw_only=True):
+    result_type: str = "complete"
+    ttl_ms: Any = 0
+    cache_scope: Any = "private"
+    next_cursor: str | None = None
+    meta: dict[str, Any] | None = msgspec.field(default=None, name="_meta")
+
+
+class _Opening(_Result, kw_only=True):
+    protocol_version: str = ""
+    supported_versions: tuple[str, ...] = ()
+    capabilities: dict[str, Any]
+    server_info: dict[str, Any] = {}
+    instructions: str | None = None
+
+
+class _Entry(_Wire):
+    name: str
+    uri: str = ""
+    uri_template: str = ""
+    title: str | None = None
+    description: str | None = None
+    mime_type: str | None = None
+    size: Any = None
+    annotations: Any = None
+    meta: dict[str, Any] | None = msgspec.field(default=None, name="_meta")
+
+
+class _Resources(_Result, kw_only=True):
+    resources: list[Raw]
+
+
+class _Templates(_Result, kw_only=True):
+    resource_templates: list[Raw]
+
+
+class _Contents(_Wire):
+    uri: str
+    mime_type: str | None = None
+    text: str | None = None
+    blob: bytes | None = None
+    meta: dict[str, Any] | None = msgspec.field(default=None, name="_meta")
+
+
+class _Read(_Result, kw_only=True):
+    contents: list[_Contents]
+
+
+class _Completed(Struct, rename="camel"):
+    values: tuple[str, ...]
+    total: int | None = None
+    has_more: bool | None = None
+
+
+class _Completion(_Result, kw_only=True):
+    completion: _Completed
+
+
+class _Tool(_Wire):
+    name: str
+    input_schema: dict[str, Any]
+    description: str | None = None
+    title: str | None = None
+    output_schema: dict[str, Any] | None = None
+    annotations: dict[str, Any] | None = None
+
+
+class _Tools(_Result, kw_only=True):
+    tools: list[_Tool]
+
+
+class _Called(_Result, kw_only=True):
+    content: list[dict[str, Any]]
+    structured_content: Any = None
+    is_error: bool = False
+
+
+_Kind = TypeVar("_Kind", bound=Struct)
+_decode_any: Final = msgspec.json.Decoder().decode
+
+
+def remote_error(error: Raw) -> RemoteError:
+    """Read the error of an answer."""
+    spelled = _as(_Error, error)
+    return RemoteError(spelled.code, spelled.message, spelled.data if isinstance(spelled.data, dict) else None)
+
+
+def plain(result: Result) -> Any:
+    """Read a result as what JSON has: dictionaries, lists and so on."""
+    try:
+        return _decode_any(result)
+    except (DecodeError, UnicodeDecodeError, RecursionError):
+        raise _malformed() from None
+
+
+def names_our_version(error: RemoteError) -> bool:
+    """Tell whether a server refused the version asked for, and has ours all the same."""
+    supported = error.data.get("supported")
+    return error.code == UNSUPPORTED_VERSION and isinstance(supported, list) and MODERN_VERSION in supported
+
+
+def discovered(result: Result) -> Opening:
+    """Read the answer to `server/discover`."""
+    spelled = _as_result(_Opening, result)
+    if MODERN_VERSION not in spelled.supported_versions:
+        raise _foreign(spelled.supported_versions)
+    given = (spelled.meta or {}).get(SERVER_INFO_KEY)
+    server_info = given if isinstance(given, dict) else {}
+    return Opening(MODERN_VERSION, spelled.capabilities, server_info, spelled.instructions or "")
+
+
+def initialized(result: Result) -> Opening:
+    """Read the answer to `initialize`."""
+    spelled = _as_result(_Opening, result)
+    if spelled.protocol_version not in LEGACY_VERSIONS:
+        raise _foreign((spelled.protocol_version,))
+    return Opening(spelled.protocol_version, spelled.capabilities, spelled.server_info, spelled.instructions or "")
+
+
+def page(result: Result) -> Page:
+    """Read a page of the list. Entries without URI or name are left out."""
+    spelled = _as_result(_Resources, result)
+    entries = tuple(_resource(entry) for entry in _entries(spelled.resources) if entry.uri and entry.name)
+    return Page(entries, spelled.next_cursor, _ttl_ms(spelled), _cache_scope(spelled))
+
+
+def templates(result: Result) -> tuple[tuple[Template, ...], str | None]:
+    """Read a page of the templates, and the cursor of the next."""
+    spelled = _as_result(_Templates, result)
+    entries = (entry for entry in _entries(spelled.resource_templates) if entry.uri_template and entry.name)
+    return tuple(_template(entry) for entry in entries), spelled.next_cursor
+
+
+def reading(result: Result) -> Reading:
+    """Read what a read gave, with what `dev.carrel/*` says of it."""
+    spelled = _as_result(_Read, result)
+    meta = {key: value for key, value in (spelled.meta or {}).items() if not key.startswith(_RESERVED)}
+    facts = meta
+    if len(spelled.contents) == 1:
+        facts = {**meta, **(spelled.contents[0].meta or {})}
+    return Reading(
+        tuple(_item(contents) for contents in spelled.contents),
+        etag=_text(facts.get("dev.carrel/etag")),
+        last_modified_ms=_milliseconds(facts.get("dev.carrel/last-modified")),
+        ttl_ms=_ttl_ms(spelled),
+        cache_scope=_cache_scope(spelled),
+        error=_text(facts.get("dev.carrel/error")),
+        unchanged=facts.get("dev.carrel/status") == 304,
+        meta=meta or None,
+    )
+
+
+def completion(result: Result) -> Completion:
+    """Read the values for a variable."""
+    spelled = _as_result(_Completion, result).completion
+    return Completion(spelled.values, spelled.total, spelled.has_more)
+
+
+def tools(result: Result) -> tuple[tuple[Tool, ...], str | None]:
+    """Read a page of the tools, and the cursor of the next."""
+    spelled = _as_result(_Tools, result)
+    return tuple(_tool(tool) for tool in spelled.tools), spelled.next_cursor
+
+
+def tool_result(result: Result) -> ToolResult:
+    """Read what a tool gave. An embedded resource becomes a link, a picture or sound only its kind."""
+    spelled = _as_result(_Called, result)
+    blocks = tuple(_block(block) for block in spelled.content)
+    meta = {key: value for key, value in (spelled.meta or {}).items() if not key.startswith(_RESERVED)}
+    return ToolResult(blocks, spelled.structured_content, is_error=spelled.is_error, meta=meta or None)
+
+
+def _as(kind: type[_Kind], text: Raw) -> _Kind:
+    try:
+        return msgspec.json.decode(text, type=kind)
+    except (DecodeError, UnicodeDecodeError, RecursionError):
+        raise _malformed() from None
+
+
+def _as_result(kind: type[_Kind], text: Raw) -> _Kind:
+    try:
+        return _as(kind, text)
+    except ProviderError:
+        if _as(_Result, text).result_type == "input_required":
+            raise ProviderError("The server asks for input, and nobody can be asked", word="unavailable") from None
+        raise
+
+
+def _malformed() -> ProviderError:
+    return ProviderError("The server's answer is malformed", word="bad_result")
+
+
+def _foreign(versions: tuple[str, ...]) -> ProviderError:
+    message = f"The server speaks a version of the protocol that is not known here: {echo(', '.join(versions))}"
+    return ProviderError(message, word="unavailable")
+
+
+def _entries(spelled: list[Raw]) -> list[_Entry]:
+    entries = []
+    for text in spelled:
+        try:
+            entries.append(msgspec.json.decode(text, type=_Entry))
+        except (DecodeError, UnicodeDecodeError, RecursionError):
+            continue
+    return entries
+
+
+def _resource(entry: _Entry) -> Resource:
+    return Resource(
+        entry.uri,
+        entry.name,
+        entry.description or "",
+        entry.mime_type or "",
+        title=entry.title or "",
+        annotations=_annotations(entry.annotations),
+        size=_count(entry.size),
+        meta=entry.meta,
+    )
+
+
+def _template(entry: _Entry) -> Template:
+    return Template(
+        entry.uri_template,
+        entry.name,
+        entry.description or "",
+        entry.mime_type or "",
+        title=entry.title or "",
+        annotations=_annotations(entry.annotations),
+    )
+
+
+def _annotations(spelled: object) -> Annotations | None:
+    if not isinstance(spelled, dict):
+        return None
+    audience, priority = spelled.get("audience"), spelled.get("priority")
+    return Annotations(
+        tuple(role for role in audience if isinstance(role, str)) if isinstance(audience, list) else (),
+        float(priority) if isinstance(priority, int | float) and 0 <= priority <= 1 else None,
+        _milliseconds(spelled.get("lastModified")),
+    )
+
+
+def _item(contents: _Contents) -> Text | Blob:
+    if contents.text is not None and contents.blob is None:
+        return Text(contents.text, contents.mime_type or "", uri=contents.uri, meta=contents.meta)
+    if contents.blob is not None and contents.text is None:
+        return Blob(contents.blob, contents.mime_type or "", uri=contents.uri, meta=contents.meta)
+    raise _malformed()
+
+
+def _tool(spelled: _Tool) -> Tool:
+    hints: Mapping[str, object] = spelled.annotations or {}
+    return Tool(
+        spelled.name,
+        spelled.description or "",
+        spelled.input_schema,
+        title=spelled.title or "",
+        output_schema=spelled.output_schema,
+        read_only=hints.get("readOnlyHint") is True,
+        destructive=hints.get("destructiveHint") is not False,
+        idempotent=hints.get("idempotentHint") is True,
+        open_world=hints.get("openWorldHint") is not False,
+    )
+
+
+def _block(spelled: dict[str, Any]) -> str | ResourceLink:
+    kind, inner = spelled.get("type"), spelled.get("resource")
+    if kind == "text":
+        return str(spelled.get("text", ""))
+    if kind == "resource" and isinstance(inner, dict):
+        return ResourceLink(str(inner.get("uri")), str(inner.get("uri")), None, _text(inner.get("mimeType")))
+    if kind == "resource_link":
+        description, mime_type = _text(spelled.get("description")), _text(spelled.get("mimeType"))
+        return ResourceLink(str(spelled.get("uri")), str(spelled.get("name")), description, mime_type)
+    return f"[{kind}]"
+
+
+def _text(value: object) -> str | None:
+    return value if isinstance(value, str) else None
+
+
+def _count(value: object) -> int | None:
+    return value if isinstance(value, int) and not isinstance(value, bool) and value >= 0 else None
+
+
+def _ttl_ms(spelled: _Result) -> int:
+    return _count(spelled.ttl_ms) or 0
+
+
+def _cache_scope(spelled: _Result) -> CacheScope:
+    return "public" if spelled.cache_scope == "public" else "private"
+
+
+def _milliseconds(spelled: object) -> int | None:
+    try:
+        when = datetime.fromisoformat(spelled) if isinstance(spelled, str) else None
+    except ValueError:
+        return None
+    if when is None:
+        return None
+    return round((when if when.tzinfo else when.replace(tzinfo=UTC)).timestamp() * 1000)

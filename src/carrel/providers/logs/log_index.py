@@ -1,0 +1,197 @@
+"""Which logs there are: those of this server's processes in memory, those of `carrel run` on disk."""
+
+import contextlib
+import os
+import threading
+from collections import OrderedDict
+from collections.abc import Callable, Iterator
+from time import time_ns
+from typing import Final
+
+from carrel.core.provider import Changes
+from carrel.core.record import replace
+from carrel.providers.logs import spool
+from carrel.providers.logs.log import KINDS, Bounds, Facts, Kind, Log
+from carrel.providers.logs.ring import Entry
+from carrel.providers.logs.uris import ID
+
+READ_BACK: Final = 8
+"""Logs on disk that are kept as they were read, so that a reader who polls is served from what was added."""
+MAX_SPOOLED: Final = 256
+"""Logs on disk of one kind that are listed, the newest: a stranger's folder may hold any number of files."""
+POLL_S: Final = 0.2
+_TRIES: Final = 3
+
+Snapshot = tuple[Facts, tuple[Entry, ...]]
+States = dict[tuple[Kind, str], spool.Token | None]
+
+
+class Shelf:
+    """All logs. Safe to use from several threads."""
+
+    def __init__(self, root: str, bounds: Bounds, max_logs: int) -> None:
+        self._root = root
+        self._bounds = bounds
+        self._max_logs = max_logs
+        self._lock = threading.Lock()
+        self._logs: dict[tuple[Kind, str], Log] = {}
+        self._read_back: OrderedDict[tuple[Kind, str], spool.Reading] = OrderedDict()
+        self._ended: dict[tuple[Kind, str], tuple[spool.Token | None, Facts]] = {}
+        self._listeners: list[Changes] = []
+
+    # Logs of this server's processes
+
+    def open(self, kind: Kind, name: str, program: str) -> Log:
+        """Begin a log; the oldest that has ended makes room."""
+        with self._lock:
+            number = time_ns() // 1_000
+            while any((one, f"{name}_{number}") in self._logs for one in KINDS):
+                number += 1
+            log = Log(kind, f"{name}_{number}", program, self._bounds, number // 1_000)
+            ended = [key for key, one in self._logs.items() if not one.facts.is_running]
+            gone = ended[: max(0, len(self._logs) + 1 - self._max_logs)]
+            for key in gone:
+                del self._logs[key]
+            self._logs[kind, log.facts.id] = log
+        for listener in tuple(self._listeners):
+            for one, its_id in gone:
+                listener.updated(f"logs://{one}/{its_id}")
+                listener.updated(f"logs://{one}")
+            listener.updated(f"logs://{kind}")
+            listener.list_changed()
+        return log
+
+    def is_kept(self, log: Log) -> bool:
+        """Tell whether a log is still here."""
+        facts = log.facts
+        return self._logs.get((facts.kind, facts.id)) is log
+
+    def tell(self, log: Log, *, is_end: bool = False) -> None:
+        """Tell whoever listens that a log changed; where it ended, its folder too."""
+        for listener in tuple(self._listeners):
+            listener.updated(log.facts.uri)
+            if is_end:
+                listener.updated(f"logs://{log.facts.kind}")
+
+    # All logs
+
+    def facts(self, kind: Kind | None = None) -> list[Facts]:
+        """Give what is known of every log, in the order of their URIs."""
+        with self._lock:
+            logs = tuple(self._logs.values())
+        known = {facts.uri: facts for facts in self._spooled(kind)}
+        known.update((facts.uri, facts) for facts in (log.facts for log in logs) if kind in (None, facts.kind))
+        return [known[uri] for uri in sorted(known)]
+
+    def fault(self) -> str:
+        """Say why logs on disk are not served; empty where they are, or there are none."""
+        return spool.fault(self._root)
+
+    def survey(self) -> str:
+        """Give a token that changes when a log comes or goes."""
+        own = {f"{kind}/{name}" for kind, name in tuple(self._logs)}
+        return " ".join(sorted(own.union(f"{kind}/{name}" for kind in KINDS for name in self._names(kind))))
+
+    def snapshot(self, kind: Kind, name: str) -> Snapshot | None:
+        """Give a log as it is now, if there is one."""
+        log = self._logs.get((kind, name))
+        if log is not None:
+            return log.snapshot()
+        with self._lock:
+            reading = self._read(kind, name)
+            return None if reading is None else (reading.facts, tuple(reading.ring.entries))
+
+    def _spooled(self, kind: Kind | None) -> Iterator[Facts]:
+        for one in KINDS if kind is None else (kind,):
+            for name in self._names(one):
+                with self._lock:
+                    facts = self._spooled_facts(one, name)
+                if facts is not None:
+                    yield facts
+
+    def _spooled_facts(self, kind: Kind, name: str) -> Facts | None:
+        """Give what is known of a log on disk; one that has ended is read once."""
+        token = spool.token(self._root, kind, name)
+        known = self._ended.get((kind, name))
+        if known is not None and known[0] == token:
+            return known[1]
+        reading = self._read(kind, name)
+        if reading is None or reading.facts.is_running:
+            self._ended.pop((kind, name), None)
+        else:
+            self._ended[kind, name] = (token, reading.facts)
+        return None if reading is None else reading.facts
+
+    def _names(self, kind: Kind) -> list[str]:
+        try:
+            with spool.opened(self._root, kind) as folder:
+                names = os.listdir(folder)
+        except OSError:
+            return []
+        bare = (name.removesuffix(spool.SUFFIX) for name in names if name.endswith(spool.SUFFIX))
+        return sorted((name for name in bare if ID.fullmatch(name)), key=_started)[-MAX_SPOOLED:]
+
+    def _read(self, kind: Kind, name: str) -> spool.Reading | None:
+        """Read a log on disk as far as it goes now; a file that was replaced meanwhile is read again."""
+        key = (kind, name)
+        reading = self._read_back.pop(key, None) or spool.Reading(kind, name, self._bounds)
+        is_running = False
+        for _ in range(_TRIES):
+            try:
+                with spool.opened(self._root, kind) as folder, spool.file(folder, name + spool.SUFFIX) as descriptor:
+                    is_running = spool.is_locked(descriptor)
+                    reading.update(descriptor)
+                    now = os.stat(name + spool.SUFFIX, dir_fd=folder, follow_symlinks=False)
+            except OSError:
+                return None
+            if is_running or reading.has_end or now.st_ino == reading.inode:
+                break
+        if not reading.is_log:
+            return None
+        if not reading.has_end:
+            reading.facts = replace(reading.facts, state="running" if is_running else "lost")
+        self._read_back[key] = reading
+        while len(self._read_back) > READ_BACK:
+            self._read_back.popitem(last=False)
+        return reading
+
+    # Watching
+
+    def watch(self, changes: Changes) -> Callable[[], None]:
+        """Report changes until stopped: of our own logs as they happen, of those on disk by looking."""
+        stop = threading.Event()
+        with self._lock:
+            self._listeners.append(changes)
+        # Taken now, not by the thread: what changes before that gets to run is told, too.
+        known = self._states()
+        thread = threading.Thread(target=self._look, args=(known, changes, stop), name="carrel-spool", daemon=True)
+        thread.start()
+
+        def end() -> None:
+            stop.set()
+            with self._lock, contextlib.suppress(ValueError):
+                self._listeners.remove(changes)
+            thread.join(5)
+
+        return end
+
+    def _look(self, before: States, changes: Changes, stop: threading.Event) -> None:
+        while not stop.wait(POLL_S):
+            now = self._states()
+            for kind, name in before.keys() | now.keys():
+                if before.get((kind, name)) != now.get((kind, name)):
+                    changes.updated(f"logs://{kind}/{name}")
+                    changes.updated(f"logs://{kind}")
+            if before.keys() != now.keys():
+                changes.list_changed()
+            before = now
+
+    def _states(self) -> States:
+        """Give a token for each log on disk that changes when it does."""
+        return {(kind, name): spool.token(self._root, kind, name) for kind in KINDS for name in self._names(kind)}
+
+
+def _started(name: str) -> tuple[int, str]:
+    """Return when a log began, in microseconds, by its id; 0 where that does not say."""
+    number = name.rpartition("_")[2]
+    return (int(number[:18]) if number.isascii() and number.isdigit() else 0), name

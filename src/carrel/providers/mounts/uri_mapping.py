@@ -1,0 +1,137 @@
+"""URIs of a mounted server as they are here: unchanged, or with `NAME+` before the scheme."""
+
+from collections.abc import Iterable, Mapping
+from typing import Final
+
+from carrel.core.errors import BadArgument, TemplateError
+from carrel.core.model import Blob, Meta, Reading, Resource, Template, Text
+from carrel.core.record import Value, replace
+from carrel.core.template import UriTemplate
+from carrel.core.uri import decode, same, scheme_of
+
+MAX_TEXT_BYTES: Final = 4_096
+_RESERVED: Final = "io.modelcontextprotocol/"
+_OWN_FACTS: Final = frozenset(f"dev.carrel/{word}" for word in ("etag", "status", "error", "incident"))
+"""What a Carrel says of its items that is said here anew."""
+_URI_FACTS: Final = frozenset(f"dev.carrel/{word}" for word in ("uri", "next", "candidates"))
+"""What a Carrel says that names URIs, as they are there."""
+
+
+class Snapshot(Value, frozen=True):
+    """A server's lists, in its own URIs."""
+
+    resources: tuple[Resource, ...] = ()
+    templates: tuple[Template, ...] = ()
+
+    @property
+    def schemes(self) -> frozenset[str]:
+        """Give the schemes of everything listed."""
+        uris = (*(one.uri for one in self.resources), *(one.uri_template for one in self.templates))
+        return frozenset(scheme_of(uri.partition("{")[0]) for uri in uris)
+
+    def holds(self, instance: str) -> bool:
+        """Tell whether this Carrel's own entries are among them, through however many others they came."""
+        return any(instance == (one.meta or {}).get("dev.carrel/instance") for one in self.resources)
+
+
+class Naming(Value, frozen=True):
+    """How a mount spells its URIs here; decided once."""
+
+    prefix: str
+
+    def out(self, uri: str) -> str:
+        """Spell a URI or template of the server as it is here."""
+        return self.prefix + uri
+
+    def back(self, uri: str) -> str:
+        """Spell a URI or template as the server does."""
+        return uri[len(self.prefix) :] if uri.lower().startswith(self.prefix) else uri
+
+    def snapshot(self, there: Snapshot, foreign: frozenset[str]) -> Snapshot:
+        """Give the lists as they are here, in order, without what has a foreign scheme."""
+        resources = {
+            self.out(one.uri): replace(one, uri=self.out(one.uri), meta=self._meta(one.meta))
+            for one in there.resources
+            if scheme_of(self.out(one.uri)) not in foreign
+        }
+        templates = {
+            self.out(one.uri_template): replace(one, uri_template=self.out(one.uri_template))
+            for one in there.templates
+            if scheme_of(self.out(one.uri_template).partition("{")[0]) not in foreign
+        }
+        return Snapshot(
+            tuple(one for _, one in sorted(resources.items())), tuple(one for _, one in sorted(templates.items()))
+        )
+
+    def reading(self, given: Reading, uri: str) -> Reading:
+        """Give what was read as it is here; `uri` is what was asked for, in the server's spelling."""
+        items = tuple(self._item(item, uri) for item in given.items if isinstance(item, Text | Blob))
+        return replace(given, items=items, meta=self._meta(given.meta), cache_scope="private")
+
+    def _item(self, item: Text | Blob, uri: str) -> Text | Blob:
+        spelled = None if item.uri is None or same(item.uri, uri) else self.out(item.uri)
+        return replace(item, uri=spelled, meta=self._meta(item.meta))
+
+    def _meta(self, meta: Meta | None) -> Meta | None:
+        """Give what may be told on, the URIs in it spelled as they are here."""
+        told: dict[str, object] = {}
+        for key, value in (_allowed(meta) or {}).items():
+            here = self._here(value) if key in _URI_FACTS else value
+            if here is not None:
+                told[key] = here
+        return told or None
+
+    def _here(self, value: object) -> str | list[str] | None:
+        """Spell a URI, or each of a list; what is none is left out."""
+        if isinstance(value, list):
+            return [self.out(uri) for uri in value if isinstance(uri, str) and is_absolute(uri)]
+        return self.out(value) if isinstance(value, str) and is_absolute(value) else None
+
+
+def sound_resources(given: Iterable[Resource]) -> tuple[Resource, ...]:
+    """Take entries with an absolute URI only, with texts of a bounded length."""
+    return tuple(
+        replace(one, **_cut(one.name, one.description, one.title), meta=_allowed(one.meta))
+        for one in given
+        if is_absolute(one.uri)
+    )
+
+
+def sound_templates(given: Iterable[Template]) -> tuple[Template, ...]:
+    """Take templates that begin with a scheme only, with texts of a bounded length."""
+    return tuple(
+        replace(one, **_cut(one.name, one.description, one.title))
+        for one in given
+        if is_absolute(one.uri_template.partition("{")[0])
+    )
+
+
+def is_absolute(uri: str) -> bool:
+    """Tell whether a URI may stand in a list."""
+    try:
+        return bool(scheme_of(uri)) and "#" not in uri and bool(decode(uri))
+    except BadArgument:
+        return False
+
+
+def _cut(name: str, description: str, title: str) -> dict[str, str]:
+    return {
+        key: text if len(text) * 4 <= MAX_TEXT_BYTES else text.encode()[:MAX_TEXT_BYTES].decode(errors="ignore")
+        for key, text in (("name", name), ("description", description), ("title", title))
+    }
+
+
+def _allowed(meta: Meta | None) -> Mapping[str, object] | None:
+    if not meta:
+        return None
+    return {
+        key: value for key, value in meta.items() if not key.startswith(_RESERVED) and key not in _OWN_FACTS
+    } or None
+
+
+def can_be_matched(template: str) -> bool:
+    """Tell whether a template is one that URIs can be matched with here."""
+    try:
+        return not UriTemplate(template).is_fixed
+    except TemplateError:
+        return False

@@ -1,0 +1,311 @@
+"""What an object gives, looked at and made into values: whatever it is, nothing odd gets past.
+
+Values are known by their attributes, so that an object need not import Carrel. All of this
+runs inside the boundary of `calls`, since an attribute may be foreign code too.
+"""
+
+import base64
+import binascii
+import enum
+import math
+import re
+from collections.abc import Callable, Sequence
+from dataclasses import fields, is_dataclass
+from datetime import date, time
+from typing import Any, Final, Literal, TypeVar
+
+from carrel.core.errors import BadArgument, CarrelError, TemplateError, echo
+from carrel.core.limits import MAX_COMPLETIONS
+from carrel.core.model import Annotations, Blob, Completion, Meta, Resource, Template, Text
+from carrel.core.record import Value
+from carrel.core.template import UriTemplate
+from carrel.core.uri import decode, is_text, normalise, pairs, quote, scheme_of, split_query
+from carrel.providers.objects.protocol import Failure
+
+MAX_DEPTH: Final = 32
+"""Of nested JSON; also what ends a value that holds itself."""
+
+MAX_INTEGER_BITS: Final = 14_000
+"""Python spells integers of at most 4,300 digits."""
+
+MAX_FAILURE: Final = 200
+_SPACE: Final = re.compile(r"\s")
+_ROLES: Final = frozenset({"user", "assistant"})
+_ABSENT: Final = object()
+_Kind = TypeVar("_Kind", Resource, Template)
+
+
+class Rubbish(CarrelError):
+    """An object gave what cannot be served; the message is for its author."""
+
+
+class Listed(Value, frozen=True):
+    """The sound entries of a list, by URI or template, and what was wrong with the others.
+
+    `outcome` is `late` where no list came in time, `failed` where the method raised or gave no list.
+    """
+
+    entries: tuple[Any, ...]
+    faults: tuple[str, ...] = ()
+    outcome: Literal["given", "late", "failed"] = "given"
+
+
+# Words
+
+
+def words(given: object) -> tuple[str, ...]:
+    """Read the capabilities."""
+    if not isinstance(given, list | tuple) or not all(isinstance(word, str) for word in given):
+        raise Rubbish("capabilities() gave no list of texts")
+    return tuple(given)
+
+
+# Lists
+
+
+def resources(given: object) -> Listed:
+    """Read a list of resources."""
+    return _listed(given, "resources()", resource, lambda entry: (normalise(entry.uri), entry.uri))
+
+
+def templates(given: object) -> Listed:
+    """Read a list of templates."""
+    return _listed(given, "resource_templates()", template, lambda one: (one.uri_template, one.uri_template))
+
+
+def _listed(
+    given: object, what: str, read: Callable[[object], _Kind], name: Callable[[_Kind], tuple[str, str]]
+) -> Listed:
+    found: dict[str, tuple[str, _Kind]] = {}
+    faults: list[str] = []
+    for number, one in enumerate(as_list(given, what)):
+        try:
+            entry = read(one)
+            normal, spelled = name(entry)
+            if normal in found:
+                raise Rubbish(f"{echo(spelled)} stands there twice")
+            found[normal] = spelled, entry
+        except (Rubbish, AttributeError) as error:
+            why = str(error) if isinstance(error, Rubbish) else "it has not the attributes of an entry"
+            faults.append(f"entry {number} of {what} is left out: {why}")
+    ordered = sorted(found.values(), key=lambda pair: pair[0])
+    return Listed(tuple(entry for _, entry in ordered), tuple(faults))
+
+
+def as_list(given: object, what: str) -> list[Any]:
+    """Give a list of its own, which nobody changes while it is looked at."""
+    if not isinstance(given, list | tuple):
+        raise Rubbish(f"{what} gave no list")
+    return list(given)
+
+
+def resource(one: Any) -> Resource:
+    """Read an entry."""
+    size = getattr(one, "size", None)
+    if size is not None and (not isinstance(size, int) or isinstance(size, bool) or size < 0):
+        raise Rubbish("its size is no whole number")
+    return Resource(
+        check_uri(one.uri),
+        _name(one),
+        _optional(one, "description"),
+        _optional(one, "mime_type"),
+        title=_optional(one, "title"),
+        annotations=_annotations(getattr(one, "annotations", None)),
+        size=size,
+        meta=None,
+    )
+
+
+def template(one: Any) -> Template:
+    """Read a template."""
+    text = _text(one.uri_template, "uri_template")
+    try:
+        parsed = UriTemplate(text)
+    except TemplateError as error:
+        raise Rubbish(echo(str(error))) from None
+    if parsed.is_fixed:
+        raise Rubbish(f"{echo(text)} has no variable; list it as a resource")
+    return Template(
+        text,
+        _name(one),
+        _optional(one, "description"),
+        _optional(one, "mime_type"),
+        title=_optional(one, "title"),
+        annotations=_annotations(getattr(one, "annotations", None)),
+    )
+
+
+def check_uri(given: object) -> str:
+    """Return a URI that may stand in a list: absolute, sound, without a fragment or white space."""
+    uri = _absolute(given)
+    if _SPACE.search(uri):
+        raise Rubbish(f"{echo(uri)} has white space; a space is spelled %20")
+    if "#" in uri:
+        raise Rubbish(f"{echo(uri)} has a fragment")
+    return uri
+
+
+def _absolute(given: object) -> str:
+    uri = _text(given, "uri")
+    try:
+        scheme_of(uri)
+        decode(uri)
+        pairs(split_query(uri)[1] or "")
+    except BadArgument as error:
+        raise Rubbish(error.message) from None
+    return uri
+
+
+def _name(one: Any) -> str:
+    name = _text(one.name, "name")
+    if not name:
+        raise Rubbish("its name is empty")
+    return name
+
+
+def _optional(one: Any, name: str) -> str:
+    given = getattr(one, name, None)
+    return "" if given is None else _text(given, name)
+
+
+def _text(given: object, what: str) -> str:
+    if not isinstance(given, str):
+        raise Rubbish(f"its {what} is no text")
+    text = str.__str__(given)
+    if not is_encodable(text):
+        raise Rubbish(f"its {what} has a lone surrogate")
+    return text
+
+
+def is_encodable(text: str) -> bool:
+    """Tell whether a text can be sent at all."""
+    return text.isascii() or is_text(text.replace("\0", ""))
+
+
+def _annotations(given: Any) -> Annotations | None:
+    if given is None:
+        return None
+    audience = tuple(getattr(given, "audience", None) or ())
+    priority = getattr(given, "priority", None)
+    modified = getattr(given, "last_modified_ms", None)
+    if not all(isinstance(role, str) and role in _ROLES for role in audience):
+        raise Rubbish("its audience is neither user nor assistant")
+    if priority is not None and not (isinstance(priority, int | float) and 0 <= priority <= 1):
+        raise Rubbish("its priority is no number from 0 to 1")
+    if modified is not None and (not isinstance(modified, int) or isinstance(modified, bool)):
+        raise Rubbish("its last_modified_ms is no whole number")
+    return Annotations(audience, None if priority is None else float(priority), modified)
+
+
+# Contents
+
+
+def contents(given: Any, handed: str, is_ours: Callable[[str], bool]) -> tuple[Text | Blob, ...] | Failure | None:
+    """Read what `resource_read` gave for the URI it was handed."""
+    if given is None:
+        return None
+    failure = as_failure(given)
+    if failure is not None:
+        return failure
+    items = getattr(given, "items", None)
+    if not isinstance(items, list | tuple):
+        raise Rubbish("resource_read() gave no Contents")
+    return tuple(_item(one, handed, is_ours) for one in list(items))
+
+
+def as_failure(given: Any) -> Failure | None:
+    """Give a failure if that is what it looks like: one line, cut."""
+    message = getattr(given, "message", _ABSENT)
+    if message is _ABSENT or isinstance(given, BaseException) or hasattr(given, "items"):
+        return None
+    if is_dataclass(given) and [field.name for field in fields(given)] != ["message"]:
+        return None  # a record that happens to have a message
+    line = " ".join(_text(message, "message").split())
+    return Failure(echo(line[:MAX_FAILURE]))
+
+
+def _item(one: Any, handed: str, is_ours: Callable[[str], bool]) -> Text | Blob:
+    # A client may have asked with raw spaces, and the object repeats what it was handed.
+    uri = check_uri(_SPACE.sub(lambda space: quote(space[0]), _absolute(one.uri))) if hasattr(one, "uri") else ""
+    text, data = getattr(one, "text", _ABSENT), getattr(one, "base64_data", _ABSENT)
+    if not uri or (text is _ABSENT) == (data is _ABSENT):
+        raise Rubbish("an item is neither a TextContent nor a BlobContent")
+    is_same = normalise(uri) == normalise(handed)
+    if not is_same and not _is_beneath(uri, handed) and not is_ours(uri):
+        raise Rubbish(f"an item has the foreign URI {echo(uri)}")
+    spelled = None if is_same else uri
+    mime_type, meta = _optional(one, "mime_type"), _meta(getattr(one, "meta", None))
+    if text is not _ABSENT:
+        return Text(_text(text, "text"), mime_type, uri=spelled, meta=meta)
+    return Blob(_decoded(data), mime_type, uri=spelled, meta=meta)
+
+
+def _is_beneath(uri: str, handed: str) -> bool:
+    folder = normalise(split_query(handed)[0]).rstrip("/") + "/"
+    path = normalise(split_query(uri)[0])
+    return path.startswith(folder) and not {".", ".."} & set(path[len(folder) :].split("/"))
+
+
+def _decoded(data: object) -> bytes:
+    if not isinstance(data, str):
+        raise Rubbish("its base64_data is no text")
+    try:
+        decoded = base64.b64decode(data.encode("ascii"), validate=True)
+    except (UnicodeEncodeError, binascii.Error):
+        raise Rubbish("its base64_data is no base64") from None
+    if base64.b64encode(decoded) != data.encode("ascii"):
+        raise Rubbish("its base64_data is no strict base64")
+    return decoded
+
+
+def _meta(given: object) -> Meta | None:
+    if given is None:
+        return None
+    if not isinstance(given, dict):
+        raise Rubbish("its meta is no JSON object")
+    meta = as_json(given)
+    return {key: value for key, value in meta.items() if not key.startswith("io.modelcontextprotocol/")} or None
+
+
+# Completions and JSON
+
+
+def completion(given: Any) -> Completion:
+    """Read what `completion` gave."""
+    values = given if isinstance(given, list | tuple) else getattr(given, "values", None)
+    if not isinstance(values, list | tuple) or not all(isinstance(one, str) and is_encodable(one) for one in values):
+        raise Rubbish("completion() gave no list of texts")
+    is_plain = isinstance(given, list | tuple)
+    total = len(values) if is_plain else getattr(given, "total", None)
+    has_more = False if is_plain else getattr(given, "has_more", None)
+    if total is not None and (not isinstance(total, int) or isinstance(total, bool) or total < 0):
+        raise Rubbish("its total is no whole number")
+    if has_more is not None and not isinstance(has_more, bool):
+        raise Rubbish("its has_more is neither true nor false")
+    return Completion(tuple(values[:MAX_COMPLETIONS]), total, has_more or len(values) > MAX_COMPLETIONS)
+
+
+def as_json(value: Any, depth: int = MAX_DEPTH) -> Any:
+    """Return a value as JSON can say it: dataclasses as objects, times in ISO 8601; raise Rubbish for what is none."""
+    if isinstance(value, enum.Enum):
+        value = value.value
+    if value is None or (isinstance(value, str) and is_encodable(value)):
+        return value
+    if isinstance(value, int) and value.bit_length() <= MAX_INTEGER_BITS:
+        return value
+    if isinstance(value, float) and math.isfinite(value):
+        return value
+    if isinstance(value, date | time):
+        return value.isoformat()
+    if depth > 0 and isinstance(value, list | tuple):
+        return [as_json(one, depth - 1) for one in value]
+    if is_dataclass(value) and not isinstance(value, type):
+        value = {field.name: getattr(value, field.name) for field in fields(value)}
+    if depth > 0 and isinstance(value, dict) and all(isinstance(key, str) and is_encodable(key) for key in value):
+        return {key: as_json(one, depth - 1) for key, one in value.items()}
+    raise Rubbish("a value is no JSON")
+
+
+def sorted_schemes(uris: Sequence[str]) -> tuple[str, ...]:
+    """Give the schemes of URIs and templates, each once."""
+    return tuple(dict.fromkeys(scheme_of(uri.partition("{")[0]) for uri in uris))

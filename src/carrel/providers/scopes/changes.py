@@ -1,0 +1,295 @@
+"""What changes scopes. Each function runs inside one writing transaction and checks before it changes.
+
+Whatever changes what a scope's resource shows moves that scope's `updated_at` forward:
+its own values, its aliases, its list of children, its parent's canonical alias. A change
+that changes nothing moves nothing.
+"""
+
+import sqlite3
+from collections.abc import Callable, Iterable, Iterator
+from contextlib import contextmanager
+from sqlite3 import Connection
+from typing import Final
+
+from carrel.core.errors import echo
+from carrel.core.record import Value
+from carrel.providers.scopes import queries
+from carrel.providers.scopes.scope_errors import Archived, ScopeError, invalid
+from carrel.providers.scopes.values import MAX_POSITION, Scope, invent_alias, new_id
+
+TRIES: Final = 20
+"""Aliases that are made up before we give up: with two of three taken, one in three thousand would fail."""
+
+
+class Change(Value, frozen=True):
+    """What an update is to set; None leaves a value alone. An empty description clears it."""
+
+    title: str | None = None
+    description: str | None = None
+    status: str | None = None
+    is_restored: bool = False
+    expected_updated_at: int | None = None
+
+
+class Move(Value, frozen=True):
+    """Where a scope is to go: beneath `parent` (None: a root) or, unless it `leaves`, where it is; beside a sibling."""
+
+    leaves: bool = True
+    parent: Scope | None = None
+    before: Scope | None = None
+    after: Scope | None = None
+
+
+# Scopes
+
+
+def create(
+    connection: Connection,
+    now: int,
+    *,
+    title: str,
+    description: str | None = None,
+    parent: Scope | None = None,
+    alias: str | None = None,
+    status: str = "TODO",
+    invent: Callable[[], str] = invent_alias,
+) -> Scope:
+    """Add a scope after its last sibling. The values are checked already."""
+    parent_id = None if parent is None else parent.id
+    scope = Scope(
+        id=new_id(now),
+        alias=alias or free_alias(connection, invent),
+        parent_id=parent_id,
+        title=title,
+        description=description,
+        status=status,
+        position=next_position(connection, parent_id),
+        created_at=now,
+        updated_at=now,
+    )
+    insert(connection, scope, [(scope.alias, now)])
+    touch(connection, now, parent_id)
+    return scope
+
+
+def insert(connection: Connection, scope: Scope, aliases: Iterable[tuple[str, int]]) -> None:
+    """Add a row as it is, with its aliases."""
+    with _named(scope.alias, scope.title):
+        connection.execute(
+            "INSERT INTO scopes (id, alias, parent_id, title, description, status, position, created_at, updated_at) "
+            "VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?)",
+            (
+                scope.id,
+                scope.alias,
+                scope.parent_id,
+                scope.title,
+                scope.description,
+                scope.status,
+                scope.position,
+                scope.created_at,
+                scope.updated_at,
+            ),
+        )
+    for name, created_at in aliases:
+        insert_alias(connection, name, scope.id, created_at)
+
+
+def update(connection: Connection, now: int, scope: Scope, change: Change) -> Scope:
+    """Set what differs; only those columns are written."""
+    expected = change.expected_updated_at
+    if expected is not None and expected != scope.updated_at:
+        raise ScopeError("STALE", f"Scope was changed meanwhile: {scope.alias}")
+    status = _next_status(scope, change)
+    new: dict[str, object] = {}
+    if change.title is not None and change.title != scope.title:
+        new["title"] = change.title
+    if change.description is not None and (change.description or None) != scope.description:
+        new["description"] = change.description or None
+    if status != scope.status:
+        new["status"] = status
+        if scope.status == "ARCHIVED":
+            connection.execute("UPDATE scopes SET status = 'TODO' WHERE id = ?", (scope.id,))
+    if new:
+        with _named(scope.alias, change.title or scope.title):
+            assignments = ", ".join(f"{column} = ?" for column in new)
+            connection.execute(f"UPDATE scopes SET {assignments} WHERE id = ?", (*new.values(), scope.id))
+        touch(connection, now, scope.id)
+    return _again(connection, scope)
+
+
+def _next_status(scope: Scope, change: Change) -> str:
+    status = "TODO" if change.is_restored and scope.status == "ARCHIVED" else scope.status
+    if change.status is None or change.status == status:
+        return status
+    if status == "ARCHIVED":
+        raise Archived(scope.alias)
+    return change.status
+
+
+def move(connection: Connection, now: int, scope: Scope, where: Move) -> Scope:
+    """Put a scope beneath another parent, or elsewhere among its siblings."""
+    goal = None if where.parent is None else where.parent.id
+    parent_id = goal if where.leaves else scope.parent_id
+    beside = where.before or where.after
+    if beside is not None and (beside.id == scope.id or beside.parent_id != parent_id):
+        raise invalid(f"Invalid parameter: {beside.alias} is not a sibling there")
+    if parent_id == scope.parent_id and beside is None:
+        return scope
+    if parent_id is not None and queries.is_beneath(connection, parent_id, scope.id):
+        raise ScopeError("CYCLE", f"Cannot move a scope under itself or a descendant: {scope.alias}")
+    before = queries.child_ids(connection, parent_id) if beside is not None else []
+    if parent_id != scope.parent_id:
+        with _named(scope.alias, scope.title):
+            connection.execute(
+                "UPDATE scopes SET parent_id = ?, position = ? WHERE id = ?",
+                (parent_id, next_position(connection, parent_id), scope.id),
+            )
+        touch(connection, now, scope.id, scope.parent_id, parent_id)
+    if beside is not None:
+        after = [one for one in before if one != scope.id]
+        after.insert(after.index(beside.id) + (where.before is None), scope.id)
+        renumber(connection, after)
+        if parent_id == scope.parent_id and after != before:
+            touch(connection, now, parent_id)
+    return _again(connection, scope)
+
+
+def delete(connection: Connection, now: int, scope: Scope, *, cascade: bool) -> int:
+    """Remove a scope and, if asked, everything beneath it; give how many that were."""
+    count = queries.count_children(connection, scope.id)
+    if count and not cascade:
+        raise ScopeError("HAS_CHILDREN", f"Scope has {count} children: {scope.alias}")
+    connection.execute(
+        """WITH RECURSIVE beneath(id) AS (
+             SELECT ? UNION ALL SELECT s.id FROM beneath JOIN scopes s ON s.parent_id = beneath.id)
+           DELETE FROM scopes WHERE id IN (SELECT id FROM beneath)""",
+        (scope.id,),
+    )
+    removed = int(connection.execute("SELECT changes()").fetchone()[0])
+    touch(connection, now, scope.parent_id)
+    return removed
+
+
+# Aliases
+
+
+def add_alias(connection: Connection, now: int, scope: Scope, name: str, *, is_canonical: bool = False) -> Scope:
+    """Give a scope one more alias."""
+    insert_alias(connection, name, scope.id, now)
+    if is_canonical:
+        return _make_canonical(connection, now, scope, name)
+    touch(connection, now, scope.id)
+    return _again(connection, scope)
+
+
+def remove_alias(connection: Connection, now: int, scope: Scope, name: str) -> Scope:
+    """Take an alias from a scope; its name is free again."""
+    _check_holder(connection, scope, name)
+    if name == scope.alias:
+        raise ScopeError("CANNOT_REMOVE_CANONICAL", f"Cannot remove canonical alias: {name}")
+    connection.execute("DELETE FROM aliases WHERE name = ?", (name,))
+    touch(connection, now, scope.id)
+    return _again(connection, scope)
+
+
+def rename_alias(connection: Connection, now: int, old: str, new: str) -> Scope:
+    """Give an alias another name; it stays what it was, canonical or not."""
+    scope = queries.find(connection, old)
+    if scope is None:
+        raise ScopeError("ALIAS_NOT_FOUND", f"Alias not found: {old}")
+    if old == new:
+        return scope
+    with _named(new, ""):
+        connection.execute("UPDATE aliases SET name = ? WHERE name = ?", (new, old))
+    touch(connection, now, scope.id)
+    if old == scope.alias:
+        _touch_around(connection, now, scope)
+    return _again(connection, scope)
+
+
+def set_canonical(connection: Connection, now: int, scope: Scope, name: str) -> Scope:
+    """Make one of a scope's aliases the canonical one."""
+    _check_holder(connection, scope, name)
+    return scope if name == scope.alias else _make_canonical(connection, now, scope, name)
+
+
+def _make_canonical(connection: Connection, now: int, scope: Scope, name: str) -> Scope:
+    connection.execute("UPDATE scopes SET alias = ? WHERE id = ?", (name, scope.id))
+    touch(connection, now, scope.id)
+    _touch_around(connection, now, scope)
+    return _again(connection, scope)
+
+
+def _check_holder(connection: Connection, scope: Scope, name: str) -> None:
+    holder = queries.holder(connection, name)
+    if holder is None:
+        raise ScopeError("ALIAS_NOT_FOUND", f"Alias not found: {name}")
+    if holder != scope.id:
+        raise ScopeError("ALIAS_OF_DIFFERENT_SCOPE", f"Alias belongs to different scope: {name}")
+
+
+def insert_alias(connection: Connection, name: str, scope_id: str, created_at: int) -> None:
+    """Add the row of an alias."""
+    with _named(name, ""):
+        connection.execute("INSERT INTO aliases VALUES (?, ?, ?)", (name, scope_id, created_at))
+
+
+def free_alias(connection: Connection, invent: Callable[[], str] = invent_alias) -> str:
+    """Make up an alias nobody has."""
+    for _ in range(TRIES):
+        alias = invent()
+        if queries.holder(connection, alias) is None:
+            return alias
+    raise ScopeError("ALIAS_GENERATION_FAILED", "No free alias was found; give one")
+
+
+# Positions and times
+
+
+def next_position(connection: Connection, parent_id: str | None) -> int:
+    """Give the position after the last sibling."""
+    statement = "SELECT position FROM scopes WHERE parent_id IS ? ORDER BY position DESC LIMIT 1"
+    row = connection.execute(statement, (parent_id,)).fetchone()
+    if row is not None and row[0] >= MAX_POSITION:
+        siblings = queries.child_ids(connection, parent_id)
+        renumber(connection, siblings)
+        return len(siblings)
+    return 0 if row is None else int(row[0]) + 1
+
+
+def renumber(connection: Connection, siblings: Iterable[str]) -> None:
+    """Number siblings from 0 in this order."""
+    rows = ((place, one, place) for place, one in enumerate(siblings))
+    connection.executemany("UPDATE scopes SET position = ? WHERE id = ? AND position <> ?", rows)
+
+
+def touch(connection: Connection, now: int, *ids: str | None) -> None:
+    """Move the time of change of these scopes forward."""
+    rows = ((now, one) for one in dict.fromkeys(ids) if one is not None)
+    connection.executemany("UPDATE scopes SET updated_at = max(?, updated_at + 1) WHERE id = ?", rows)
+
+
+def _touch_around(connection: Connection, now: int, scope: Scope) -> None:
+    """Move forward those that show this scope's canonical alias: its parent and its children."""
+    touch(connection, now, scope.parent_id)
+    connection.execute("UPDATE scopes SET updated_at = max(?, updated_at + 1) WHERE parent_id = ?", (now, scope.id))
+
+
+def _again(connection: Connection, scope: Scope) -> Scope:
+    found = queries.by_id(connection, scope.id)
+    assert found is not None, "a scope is not lost inside a transaction"
+    return found
+
+
+@contextmanager
+def _named(alias: str, title: str) -> Iterator[None]:
+    """Say which name is taken where a constraint says that one is."""
+    try:
+        yield
+    except sqlite3.IntegrityError as error:
+        told = str(error)
+        if "scopes_sibling_title" in told:
+            raise ScopeError("DUPLICATE_TITLE", f"Duplicate title: {echo(title)}") from None
+        if "aliases.name" in told or "scopes.alias" in told:
+            raise ScopeError("DUPLICATE_ALIAS", f"Alias already exists: {alias}") from None
+        raise

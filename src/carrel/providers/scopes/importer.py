@@ -1,0 +1,176 @@
+"""Scopes taken into a store, all of them or none.
+
+What counts is the state after all of them: names that two scopes swap are no conflict. So everything is checked that
+needs the old state, then the old rows go, then the new ones come.
+"""
+
+from collections.abc import Callable, Iterable, Iterator
+from contextlib import contextmanager
+from sqlite3 import Connection
+from typing import Literal
+
+from carrel.core.record import Value
+from carrel.providers.scopes import changes, queries
+from carrel.providers.scopes.json_lines import Record
+from carrel.providers.scopes.scope_errors import ScopeError, invalid
+from carrel.providers.scopes.values import MAX_POSITION, Scope
+
+OnConflict = Literal["fail", "skip", "replace", "exact"]
+"""What becomes of an id that is there already. With `exact` it is replaced, and what is not taken in is removed."""
+
+
+class Outcome(Value, frozen=True):
+    """What an import did; `taken` are the ids of what it imported or replaced."""
+
+    imported: int
+    skipped: int
+    replaced: int
+    removed: int
+    taken: frozenset[str]
+
+
+def take_in(connection: Connection, now: int, records: Iterable[Record], on_conflict: OnConflict) -> Outcome:
+    """Add scopes as they are. Those that were there before keep their times moving forward, unless it is `exact`."""
+    is_exact = on_conflict == "exact"
+    intake = Intake(connection)
+    for record in records:
+        with _located(record):
+            intake.accept(record, on_conflict)
+    changed = [record for record in intake.taken.values() if intake.is_changed(record)]
+    for record in changed:
+        with _located(record):
+            intake.check_cycle(record.scope)
+    removed = intake.others() if is_exact else []
+    witness = Witness(connection)
+    if not is_exact:
+        for record in changed:
+            witness.note_around(intake.old.get(record.scope.id), record.scope, intake.is_new)
+    connection.execute("PRAGMA defer_foreign_keys = ON").close()
+    gone = (*removed, *(record.scope.id for record in changed if record.scope.id in intake.old))
+    connection.executemany("DELETE FROM scopes WHERE id = ?", ((scope_id,) for scope_id in gone))
+    for record in changed:
+        with _located(record):
+            changes.insert(connection, record.scope, record.aliases)
+    witness.settle(now)
+    return Outcome(intake.imported, intake.skipped, intake.replaced, len(removed), frozenset(intake.taken))
+
+
+@contextmanager
+def _located(record: Record) -> Iterator[None]:
+    """Name the line, or what else it is, where something is wrong."""
+    try:
+        yield
+    except ScopeError as error:
+        raise ScopeError(error.code, f"{record.where}: {error.text}") from None
+
+
+class Intake:
+    """What is to be taken in, by id, beside what the store has under these ids."""
+
+    def __init__(self, connection: Connection) -> None:
+        self._connection = connection
+        self.taken: dict[str, Record] = {}
+        self.old: dict[str, Scope] = {}
+        self.imported = self.skipped = self.replaced = 0
+        self._present: set[str] = set()
+        self._sound: set[str] = set()
+
+    def accept(self, record: Record, on_conflict: OnConflict) -> None:
+        """Take a record, skip it or refuse it. Its parent is in the store or came before; `exact`: came before."""
+        scope = record.scope
+        is_second = scope.id in self.taken
+        old = None if is_second else queries.by_id(self._connection, scope.id)
+        if old is not None or is_second:
+            if on_conflict == "skip":
+                self.skipped += 1
+                return
+            if on_conflict == "fail":
+                raise ScopeError("DUPLICATE_ID", f"Scope already exists: {scope.id}")
+        parent_id = scope.parent_id
+        if (
+            parent_id is not None
+            and parent_id not in self.taken
+            and (on_conflict == "exact" or not self._has(parent_id))
+        ):
+            raise invalid(f"Invalid field: parentId (no scope has the id {parent_id})")
+        if old is not None:
+            self.old[scope.id] = old
+        if old is None and not is_second:
+            self.imported += 1
+        else:
+            self.replaced += 1
+        self.taken[scope.id] = record
+
+    def _has(self, scope_id: str) -> bool:
+        if scope_id not in self._present and queries.by_id(self._connection, scope_id) is not None:
+            self._present.add(scope_id)
+        return scope_id in self._present
+
+    def is_changed(self, record: Record) -> bool:
+        """Return whether the store has not exactly this already."""
+        old = self.old.get(record.scope.id)
+        return old != record.scope or dict(queries.aliases_of(self._connection, old)) != dict(record.aliases)
+
+    def is_new(self, scope_id: str | None) -> bool:
+        """Return whether a scope is taken in and was not there before."""
+        return scope_id in self.taken and scope_id not in self.old
+
+    def check_cycle(self, scope: Scope) -> None:
+        """Refuse a scope that would be its own ancestor."""
+        path: set[str] = set()
+        above: str | None = scope.id
+        while above is not None and above not in self._sound:
+            if above in path:
+                alias = self.old.get(scope.id, scope).alias
+                raise ScopeError("CYCLE", f"Cannot move a scope under itself or a descendant: {alias}")
+            path.add(above)
+            record = self.taken.get(above)
+            found = record.scope if record is not None else queries.by_id(self._connection, above)
+            above = None if found is None else found.parent_id
+        self._sound |= path
+
+    def others(self) -> list[str]:
+        """Return the ids in the store that are not taken in."""
+        every = self._connection.execute("SELECT id FROM scopes")
+        return [scope_id for (scope_id,) in every if scope_id not in self.taken]
+
+
+class Witness:
+    """Remembers how scopes looked that were there before, to move the times of those that look different after."""
+
+    def __init__(self, connection: Connection) -> None:
+        self._connection = connection
+        self._before: dict[str, tuple[int, object]] = {}
+
+    def note_around(self, old: Scope | None, new: Scope, is_new: Callable[[str | None], bool]) -> None:
+        """Remember all whose look may change when `new` comes, or takes the place of `old`."""
+        if not is_new(new.parent_id):
+            self._note(new.parent_id)
+        if old is None:
+            return
+        self._note(old.id)
+        self._note(old.parent_id)
+        if old.alias != new.alias:
+            for child in queries.child_ids(self._connection, old.id):
+                self._note(child)
+
+    def _note(self, scope_id: str | None) -> None:
+        if scope_id is None or scope_id in self._before:
+            return
+        scope = queries.by_id(self._connection, scope_id)
+        if scope is not None:
+            self._before[scope_id] = scope.updated_at, self._look(scope)
+
+    def settle(self, now: int) -> None:
+        """See to it that no time of change went back, or stood still where something changed."""
+        for scope_id, (updated_at, look) in self._before.items():
+            scope = queries.by_id(self._connection, scope_id)
+            assert scope is not None, "such an import removes nothing"
+            has_changed = self._look(scope) != look
+            if scope.updated_at < updated_at + has_changed:
+                moved = max(now, updated_at + 1) if has_changed else updated_at
+                self._connection.execute("UPDATE scopes SET updated_at = ? WHERE id = ?", (moved, scope_id))
+
+    def _look(self, scope: Scope) -> object:
+        told = queries.describe(self._connection, scope, MAX_POSITION)
+        return {**told, "updatedAt": None}

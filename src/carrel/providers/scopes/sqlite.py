@@ -1,0 +1,158 @@
+"""Connections to SQLite files that a stranger may have made.
+
+A file may hold views without end, pages that lead round and round, or texts of a gigabyte. So a connection has small
+limits, does not trust the schema, and each statement ends at a bound: a deadline, or a number of SQLite's own steps
+while the file is opened and where others wait for the answer.
+"""
+
+import os
+import sqlite3
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from math import inf
+from time import monotonic
+from typing import Any, Final
+
+from carrel.core.cancellation import check_cancelled
+
+BUSY_MS: Final = 5_000
+HURRIED_BUSY_MS: Final = 20
+"""How long to wait for others' locks; the second where everybody waits for the answer."""
+
+OPENING_STEPS: Final = 5_000
+"""Steps of SQLite for one statement until the schema is known to be ours: that one takes some 300 to read."""
+HURRIED_STEPS: Final = 2_000_000
+"""Steps for one statement where everybody waits for the answer: 50 ms, or 100,000 rows."""
+_STEPS_BETWEEN_LOOKS: Final = 50_000
+
+MAX_TEXT: Final = 16_384
+"""Bytes of one value: a description has at most 4,000."""
+MAX_SQL: Final = 4_096
+"""Bytes of one statement, of the schema too: the largest of ours has 1,000."""
+_MAX_RESULT: Final = 128 * 1024 * 1024
+_LIMITS: Final = {
+    sqlite3.SQLITE_LIMIT_LENGTH: MAX_TEXT,
+    sqlite3.SQLITE_LIMIT_SQL_LENGTH: MAX_SQL,
+    sqlite3.SQLITE_LIMIT_COLUMN: 64,
+    sqlite3.SQLITE_LIMIT_EXPR_DEPTH: 64,
+    sqlite3.SQLITE_LIMIT_COMPOUND_SELECT: 8,
+    sqlite3.SQLITE_LIMIT_ATTACHED: 0,
+    sqlite3.SQLITE_LIMIT_TRIGGER_DEPTH: 8,
+    sqlite3.SQLITE_LIMIT_WORKER_THREADS: 0,
+}
+_SETTINGS: Final = (
+    "PRAGMA trusted_schema = OFF",
+    "PRAGMA cell_size_check = ON",
+    "PRAGMA mmap_size = 0",
+    "PRAGMA foreign_keys = ON",
+    "PRAGMA synchronous = FULL",
+    "PRAGMA temp_store = MEMORY",
+)
+_SAFE: Final = frozenset(b"/-._~abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789")
+
+
+class Deadline:
+    """A point in time that SQLite asks about while it works."""
+
+    __slots__ = ("until",)
+
+    def __init__(self) -> None:
+        self.until = inf
+
+    def is_over(self) -> bool:
+        """Return whether it has passed; raise `Cancelled` if nobody waits for the answer. Either ends a statement."""
+        check_cancelled()
+        return monotonic() > self.until
+
+
+class Connection(sqlite3.Connection):
+    """A connection whose statements end at a bound; `checked` is the number of the schema that was found sound."""
+
+    def __init__(self, *given: Any, **options: Any) -> None:
+        super().__init__(*given, **options)
+        self.deadline = Deadline()
+        self.checked: int | None = None
+        for limit, value in _LIMITS.items():
+            self.setlimit(limit, value)
+
+    def allow_steps(self, steps: int) -> None:
+        """End each statement after so many steps.
+
+        What SQLite calls then is no Python function: one could meet a signal, whose exception would be lost.
+        """
+        self.set_progress_handler((1).__abs__, steps)
+
+    def allow_time(self, seconds: float) -> None:
+        """End every statement after that time, counted from now."""
+        self.deadline.until = monotonic() + seconds
+
+    @contextmanager
+    def long_texts(self) -> Iterator[None]:
+        """Allow long texts meanwhile: results of tools, which may name very many children."""
+        self.setlimit(sqlite3.SQLITE_LIMIT_LENGTH, _MAX_RESULT)
+        try:
+            yield
+        finally:
+            self.setlimit(sqlite3.SQLITE_LIMIT_LENGTH, MAX_TEXT)
+
+    def watch_time(self) -> None:
+        """Bound statements by the deadline from now on, and no longer by their steps."""
+        self.set_progress_handler(self.deadline.is_over, _STEPS_BETWEEN_LOOKS)
+
+
+def connect(
+    path: str,
+    mode: str = "rw",
+    *,
+    busy_ms: int | None = None,
+    is_frozen: bool = False,
+    max_text: int = MAX_TEXT,
+    max_sql: int = MAX_SQL,
+) -> Connection:
+    """Open a file: limits small, foreign keys on, nothing lost in a crash. `is_frozen` promises that nobody writes."""
+    spelled = "".join(chr(byte) if byte in _SAFE else f"%{byte:02X}" for byte in os.fsencode(path))
+    connection = sqlite3.connect(
+        f"file:{spelled}?mode={mode}{'&immutable=1' if is_frozen else ''}",
+        uri=True,
+        timeout=(BUSY_MS if busy_ms is None else busy_ms) / 1000,
+        isolation_level=None,
+        check_same_thread=False,
+        cached_statements=256,
+        factory=Connection,
+    )
+    try:
+        connection.setlimit(sqlite3.SQLITE_LIMIT_LENGTH, max_text)
+        connection.setlimit(sqlite3.SQLITE_LIMIT_SQL_LENGTH, max_sql)
+        connection.allow_steps(OPENING_STEPS)
+        _defend(connection)
+        for setting in _SETTINGS:
+            connection.execute(setting).close()
+        connection.watch_time()
+    except BaseException:
+        connection.close()
+        raise
+    return connection
+
+
+def _defend(connection: sqlite3.Connection) -> None:
+    """Have SQLite refuse what damages a database and what only views need, where Python can ask for it (3.12)."""
+    configure: Callable[[int, bool], None] | None = getattr(connection, "setconfig", None)
+    if configure is not None:
+        known = vars(sqlite3)
+        configure(known["SQLITE_DBCONFIG_DEFENSIVE"], True)
+        configure(known["SQLITE_DBCONFIG_ENABLE_VIEW"], False)
+
+
+def is_busy(error: sqlite3.Error) -> bool:
+    """Return whether somebody else had the lock for too long."""
+    return _code(error) in (sqlite3.SQLITE_BUSY, sqlite3.SQLITE_LOCKED)
+
+
+def is_ended(error: sqlite3.Error) -> bool:
+    """Return whether a statement was ended at its bound, or because the connection is closed."""
+    return _code(error) == sqlite3.SQLITE_INTERRUPT
+
+
+def _code(error: sqlite3.Error) -> int:
+    code: int = getattr(error, "sqlite_errorcode", sqlite3.SQLITE_ERROR)
+    return code & 0xFF

@@ -1,0 +1,30 @@
+"""How often one caller may ask for what costs much: so many a second, with bursts."""
+
+import threading
+from time import monotonic
+
+from carrel.core.errors import ProviderError
+from carrel.core.limits import COMPLETION_BURST, COMPLETIONS_PER_SECOND
+
+
+class Allowance:
+    """Completions of one caller, however many connections it has."""
+
+    __slots__ = ("_at", "_left", "_lock")
+
+    def __init__(self) -> None:
+        self._lock = threading.Lock()
+        self._left = float(COMPLETION_BURST)
+        self._at = monotonic()
+
+    def spend(self) -> None:
+        """Take one, or say when there will be more."""
+        with self._lock:
+            now = monotonic()
+            earned = (now - self._at) * COMPLETIONS_PER_SECOND
+            self._left = min(float(COMPLETION_BURST), self._left + earned)
+            self._at = now
+            if self._left < 1:
+                pause_ms = 1000 // COMPLETIONS_PER_SECOND
+                raise ProviderError("Too many completions: slow down", word="busy", data={"retryAfterMs": pause_ms})
+            self._left -= 1

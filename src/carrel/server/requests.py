@@ -1,0 +1,149 @@
+"""A request that takes time: it is answered once, or given up, whichever comes first.
+
+A transport runs `Work` on a thread of its choice and may give it up with `expire` or
+`refuse`; the client may cancel it meanwhile. Exactly one of these settles it.
+"""
+
+import threading
+from collections.abc import Callable, Sequence
+from contextlib import suppress
+from functools import partial
+from math import inf
+
+from carrel.core.errors import ProtocolError, ProviderError, RequestError
+from carrel.core.faults import attempt
+
+
+class Running:
+    """The state of a request in progress; a tool sees it as its `Call`."""
+
+    def __init__(
+        self,
+        forget: Callable[[], object],
+        tell_progress: Callable[[float, float | None, str | None], None] | None = None,
+        client: str = "",
+    ) -> None:
+        """Make it. `client` is the name that the calling program gave itself."""
+        self.client = client
+        self._lock = threading.Lock()
+        self._is_settled = False
+        self._is_cancelled = False
+        self._stops: list[Callable[[], None]] = []
+        self._forget = forget
+        self._tell_progress = tell_progress
+        self._progress = float("-inf")
+
+    @property
+    def cancelled(self) -> bool:
+        """Whether nobody wants the result any more."""
+        return self._is_cancelled
+
+    def on_cancel(self, stop: Callable[[], None]) -> None:
+        """Have `stop` called when the request is given up; at once if it already is."""
+        with self._lock:
+            if not self._is_cancelled:
+                self._stops.append(stop)
+                return
+        stop()
+
+    def progress(self, value: float, total: float | None = None, message: str | None = None) -> None:
+        """Tell the client how far it is: only if it asked, rising values only, never after the end."""
+        with self._lock:
+            is_told = self._tell_progress is not None and value > self._progress and not self._is_settled
+            if is_told:
+                self._progress = value
+                assert self._tell_progress is not None
+                self._tell_progress(value, total, message)
+
+    def settle(self) -> bool:
+        """Take the right to answer; only the first who asks has it."""
+        with self._lock:
+            is_first = not self._is_settled
+            self._is_settled = True
+        if is_first:
+            self._forget()
+        return is_first
+
+    def cancel(self) -> bool:
+        """Give the request up, unless it is settled already; tell whether it was given up."""
+        stops = self._give_up()
+        _stop(stops or ())
+        return stops is not None
+
+    def abandon(self) -> bool:
+        """Do the same at once: what is to stop may take its time or fail badly, and whoever calls has none."""
+        stops = self._give_up()
+        if stops:
+            aside(partial(_stop, stops))
+        return stops is not None
+
+    def _give_up(self) -> Sequence[Callable[[], None]] | None:
+        """Settle as cancelled; give what is to be stopped then, or None for what is settled already."""
+        if not self.settle():
+            return None
+        with self._lock:
+            self._is_cancelled = True
+            stops, self._stops = self._stops, []
+        return stops
+
+
+def _stop(stops: Sequence[Callable[[], None]]) -> None:
+    for stop in reversed(stops):
+        with suppress(RequestError, ProviderError, ProtocolError):  # the others are to stop as well
+            attempt("stopping", stop)
+
+
+class Work:
+    """A call that may wait: `run` it on a thread that can; one that `is_patient` gets a thread of its own, and time."""
+
+    __slots__ = ("_busy", "_late", "_run", "_running", "at_most_s", "deadline_s", "is_patient", "owner")
+
+    def __init__(
+        self,
+        running: Running,
+        run: Callable[[], bytes | None],
+        late: Callable[[], bytes | None],
+        busy: Callable[[], bytes | None],
+        *,
+        deadline_s: float = 0.0,
+        at_most_s: float = inf,
+        is_patient: bool = False,
+        owner: str = "",
+    ) -> None:
+        """Make it. `deadline_s` is the time it may take where that is more than usual, `at_most_s` where it is less.
+
+        `owner` names the provider that is waited for.
+        """
+        self.owner = owner
+        self.deadline_s = deadline_s
+        self.at_most_s = at_most_s
+        self.is_patient = is_patient
+        self._running = running
+        self._run = run
+        self._late = late
+        self._busy = busy
+
+    @property
+    def is_cancelled(self) -> bool:
+        """Whether nobody wants the answer any more."""
+        return self._running.cancelled
+
+    def run(self) -> bytes | None:
+        """Do it; give the answer, or nothing if it was given up meanwhile."""
+        if self._running.cancelled:
+            return None
+        encoded = self._run()
+        return encoded if self._running.settle() else None
+
+    def expire(self) -> bytes | None:
+        """Give it up because its time is over; give the answer that says so."""
+        return self._late() if self._running.abandon() else None
+
+    def refuse(self) -> bytes | None:
+        """Give it up because too much is waiting; give the answer that says so."""
+        return self._busy() if self._running.cancel() else None
+
+
+def aside(action: Callable[[], object]) -> None:
+    """Do something that must not wait for a free thread, and that nobody waits for: stopping, cancelling."""
+    threading.Thread(target=action, name="carrel-aside", daemon=True).start()

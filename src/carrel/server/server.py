@@ -1,0 +1,543 @@
+"""Answers calls from a catalogue: where resources and protocol meet.
+
+A `Connection` takes one message at a time and gives its answer, or a `Work` that a
+transport may run on another thread. It is synchronous, does no input or output of its
+own, and may be used from several threads. No fault of a provider gets past it (`boundary`).
+"""
+
+import contextlib
+import threading
+from collections import Counter
+from collections.abc import Callable, Mapping
+from functools import partial
+from math import inf
+from typing import Final, cast
+
+from carrel.catalog.access import EVERYTHING, Access, ActingAs
+from carrel.catalog.catalog import Catalog
+from carrel.catalog.routes import Found
+from carrel.catalog.surveys import token_of
+from carrel.catalog.watcher import LIST, Subscription, Watcher
+from carrel.core.blocking import TakesAWhile, is_on_event_loop
+from carrel.core.cancellation import Cancellable, Cancelled
+from carrel.core.content import too_large
+from carrel.core.errors import ProtocolError, ProviderError, RequestError, TooLarge
+from carrel.core.faults import attempt
+from carrel.core.limits import MAX_BATCH, MAX_SUBSCRIBED_URIS, OPENING_DEADLINE_S
+from carrel.core.model import Page
+from carrel.core.record import replace
+from carrel.protocol import eras, jsonrpc, methods, results, wire_errors
+from carrel.protocol.eras import Era
+from carrel.protocol.framing import OverLong
+from carrel.protocol.jsonrpc import Key, Message, Response
+from carrel.server.batches import together
+from carrel.server.dispatch import Answers, Job, Send
+from carrel.server.notifications import News
+from carrel.server.ratelimit import Allowance
+from carrel.server.requests import Running, Work, aside
+
+TellProgress = Callable[[float, float | None, str | None], None]
+
+_ASK_PROVIDERS: Final = frozenset(
+    {
+        "resources/list",
+        "resources/templates/list",
+        "resources/subscribe",
+        "resources/unsubscribe",
+        "subscriptions/listen",
+        "completion/complete",
+        "tools/list",
+    }
+)
+"""Methods that may have to wait for a provider that waits."""
+
+_OPENING: Final = frozenset({"initialize", "server/discover"})
+"""Methods that ask providers for their instructions."""
+
+_WITHOUT_INSTRUCTIONS: Final = "Instructions are missing: a provider did not give its part in time."
+
+_LATER: Final = object()
+"""The outcome of a call that could not be answered on the reading thread."""
+
+
+class Server:
+    """A catalogue, served. One for all its connections."""
+
+    def __init__(self, catalog: Catalog, watcher: Watcher | None = None) -> None:
+        self.catalog = catalog
+        self.watcher = watcher or Watcher(catalog)
+        self.answers = Answers(catalog)
+        self._look()
+
+    def _look(self) -> None:
+        """Take stock of what the catalogue can do now."""
+        catalog = self.catalog
+        self._generation = catalog.generation
+        self.declared = eras.capabilities(completes=catalog.completes, calls=catalog.calls)
+        self._served = {era: eras.served(era, completes=catalog.completes, calls=catalog.calls) for era in Era}
+        self.deadline_s = max((mounted.deadline_s for mounted in catalog.mounted), default=0.0)
+        self.is_quick = all(mounted.quick for mounted in catalog.mounted)
+
+    @property
+    def has_blocking(self) -> bool:
+        """Whether any provider may have to wait for somebody."""
+        return any(mounted.blocking for mounted in self.catalog.mounted)
+
+    def may_wait(self, found: Found) -> bool:
+        """Tell whether a read is for another thread: its provider, or one that it asks, may wait.
+
+        On an event loop (`hurry`), everything but the reads of a `quick` provider is.
+        """
+        mounted = found.mounted
+        if mounted.blocking or (mounted.asks_others and self.has_blocking):
+            return True
+        return not mounted.quick and is_on_event_loop()
+
+    @property
+    def served(self) -> methods.Served:
+        """Give the methods that answer, by era."""
+        if self._generation != self.catalog.generation:
+            self._look()
+        return self._served
+
+    def connect(self, send: Send, access: Access = EVERYTHING, allowance: Allowance | None = None) -> "Connection":
+        """Begin a conversation with whoever has this access; `send` takes what is not the answer to a message."""
+        return Connection(self, send, access, allowance or Allowance())
+
+    def answer(self, message: bytes) -> bytes | None:
+        """Answer one message by itself, on this thread."""
+        connection = self.connect(lambda _: None)
+        given = connection.accept(message)
+        encoded = given.run() if isinstance(given, Work) else given
+        endings = connection.close()
+        return endings[0] if endings else encoded
+
+    def close(self) -> None:
+        """Stop watching, then close every provider."""
+        self.watcher.close()
+        self.catalog.close()
+
+
+class Connection:
+    """One conversation: what was agreed, what runs, what is listened to."""
+
+    def __init__(self, server: Server, send: Send, access: Access, allowance: Allowance) -> None:
+        self._server = server
+        self._catalog = server.catalog
+        self._send = send
+        self._access = access
+        self._allowance = allowance
+        self._version: str | None = None
+        self._client = ""
+        self._running: dict[Key, Running] = {}
+        self._inline: dict[Key, methods.Call] = {}
+        self._overtaken: dict[Key, Running] = {}
+        self._overtaking = threading.Lock()
+        self._stuck: Counter[str] = Counter()
+        self._listens: dict[Key, tuple[bytes, Subscription]] = {}
+        self._subscription: Subscription | None = None
+        self._opening = threading.Lock()
+        self._seen: Page | None = None
+        self._is_closed = False
+
+    def accept(self, line: bytes | OverLong) -> bytes | Work | None:
+        """Take a message, or a batch; give its answer, or work that may wait, or nothing."""
+        if isinstance(line, OverLong):
+            return self._refuse_over_long(line)
+        if line[:1] == b"[" and self._version == eras.BATCH_VERSION:
+            return self._accept_batch(line)
+        return self._accept_one(line)
+
+    def _accept_one(self, line: bytes, *, in_batch: bool = False) -> bytes | Work | None:
+        try:
+            message = jsonrpc.decode(line)
+        except ProtocolError as error:
+            return wire_errors.encode(error, Era.LEGACY, error.request_id)
+        if isinstance(message, Response):
+            return None
+        if message.id is None:
+            self.notice(message)
+            return None
+        try:
+            if in_batch and (message.method == "initialize" or methods.era_of(message) is Era.MODERN):
+                raise ProtocolError(jsonrpc.INVALID_REQUEST, "Invalid request: this one may not be in a batch")
+            call = methods.parse(message, self._server.served)
+        except ProtocolError as error:
+            return wire_errors.encode(error, Era.LEGACY, message.id)
+        if in_batch and call.method != "ping":
+            return self._begin_aside(call, None, self._send)
+        return self.begin(call)
+
+    @property
+    def is_busy(self) -> bool:
+        """Whether anything still runs, which closing would have to stop."""
+        return bool(self._running)
+
+    def close(self) -> list[bytes]:
+        """End the conversation; give the results that end its open subscriptions."""
+        for running in tuple(self._running.values()):
+            running.cancel()
+        with self._opening:
+            self._is_closed = True
+            if self._subscription is not None:
+                self._subscription.close()
+        endings = []
+        while self._listens:
+            key, (request_id, subscription) = self._listens.popitem()
+            subscription.close()
+            endings.append(jsonrpc.answer(request_id, results.listen_result(key)))
+        return endings
+
+    # One message
+
+    def begin(self, call: methods.Call, send: Send | None = None) -> bytes | Work | None:
+        """Answer a call, or give work that will. `send` takes what comes before the answer, if that has its own way."""
+        if self._is_in_use(call.key):
+            return self._refuse_duplicate(call)
+        told = send or self._send
+        found = None
+        answer: object = _LATER
+        self._inline[call.key] = call
+        with ActingAs(self._access):
+            try:
+                if not (self._stuck and _group(call) in self._stuck):
+                    found = self._find(call)
+                    if not self._may_wait(call.method, found):
+                        answer = self._run(Job(call, found, None, told))
+            except (RequestError, ProviderError, ProtocolError) as error:
+                answer = self._fail(Job(call), error)
+            except TakesAWhile:
+                pass
+            except Cancelled:
+                answer = None
+            finally:
+                is_overtaken = self._inline.pop(call.key, None) is None
+        if is_overtaken:
+            return self._end_overtaken(call, answer)
+        return self._begin_aside(call, found, told) if answer is _LATER else cast("bytes | None", answer)
+
+    def _begin_aside(self, call: methods.Call, found: Found | None, send: Send) -> bytes | Work:
+        """Return the work that answers a call on another thread."""
+        if self._is_in_use(call.key):
+            return self._refuse_duplicate(call)
+        with ActingAs(self._access):
+            try:
+                owner, is_patient = attempt(call.method, self._asked, call, found)
+            except (RequestError, ProviderError, ProtocolError) as error:
+                return self._fail(Job(call), error)
+        client = methods.client_name(call.params.meta.client_info) or self._client
+        running = Running(lambda: self._running.pop(call.key, None), _progress_of(call, send), client)
+        self._running[call.key] = running
+        job = Job(call, found, running, send)
+        return self._work(job, running, lambda: self._run_aside(job), owner=owner, is_patient=is_patient)
+
+    def _work(
+        self, job: Job, running: Running, run: Callable[[], bytes | None], *, owner: str = "", is_patient: bool = False
+    ) -> Work:
+        is_opening = job.call.method in _OPENING
+        return Work(
+            running,
+            run=run,
+            late=lambda: self._open_late(job) if is_opening else self._time_out(job),
+            busy=lambda: self._fail(job, ProviderError("Server is busy: too many requests wait", word="busy")),
+            deadline_s=self._server.deadline_s,
+            at_most_s=OPENING_DEADLINE_S if is_opening else inf,
+            is_patient=is_patient,
+            owner=owner,
+        )
+
+    def _time_out(self, job: Job) -> bytes:
+        return self._fail(job, ProviderError("Request timed out", word="timeout"))
+
+    def _refuse_duplicate(self, call: methods.Call) -> bytes:
+        message = "Invalid request: id is in use by a request that still runs"
+        return wire_errors.encode(ProtocolError(jsonrpc.INVALID_REQUEST, message), call.era, call.id)
+
+    # A call that takes long on the thread that reads
+
+    @property
+    def inline(self) -> methods.Call | None:
+        """The call that the reading thread answers at this moment."""
+        return next(iter(tuple(self._inline.values())), None)
+
+    def overtake(self, call: methods.Call, hand_over: Callable[[Work], None]) -> None:
+        """Let the reading thread keep a call that takes long, and give everything else to another thread.
+
+        From now on the call can be cancelled and has a deadline; `hand_over` gets it as work that only waits for
+        either. Until it ends, other calls of its group are not answered on a reading thread.
+        """
+        with self._overtaking:
+            # Atomic: either the reading thread takes its call out of here, or this thread does.
+            taken = self._inline.pop(call.key, None)
+            if taken is None:
+                return
+            running = Running(lambda: self._running.pop(taken.key, None))
+            self._running[taken.key] = self._overtaken[taken.key] = running
+            self._stuck[_group(taken)] += 1
+            hand_over(self._work(Job(taken), running, lambda: None))
+
+    def _end_overtaken(self, call: methods.Call, answer: object) -> bytes | Work | None:
+        """Return the answer of an overtaken call, unless it was cancelled or its time was over."""
+        with self._overtaking:
+            running = self._overtaken.pop(call.key)
+            group = _group(call)
+            self._stuck[group] -= 1
+            if not self._stuck[group]:
+                del self._stuck[group]
+        if not running.settle():
+            return None
+        return self._begin_aside(call, None, self._send) if answer is _LATER else cast("bytes | None", answer)
+
+    def at_once(self, call: methods.Call) -> bytes | None:
+        """Answer a call that need not wait; None for any other, which is for `begin`."""
+        with ActingAs(self._access):
+            try:
+                found = self._find(call)
+                if self._is_in_use(call.key) or self._may_wait(call.method, found):
+                    return None
+                return self._run(Job(call, found, None, self._send))
+            except (RequestError, ProviderError, TakesAWhile):
+                return None
+
+    def _is_in_use(self, key: Key) -> bool:
+        return key in self._running or key in self._listens
+
+    def _find(self, call: methods.Call) -> Found | None:
+        """Give the way to what is read, for a call that reads."""
+        return self._catalog.find(call.params.uri) if call.method == "resources/read" else None
+
+    def _asked(self, call: methods.Call, found: Found | None) -> tuple[str, bool]:
+        """Say for whom a call waits, and whether that is a tool that may take long.
+
+        It waits for the provider it reads from, also by a tool, else for those with the same name.
+        """
+        is_patient = False
+        if found is None and call.method == "tools/call":
+            is_patient = self._catalog.is_patient(call.params.name)
+            uri = call.params.arguments.get("uri")
+            with contextlib.suppress(RequestError):
+                found = self._catalog.find(uri) if isinstance(uri, str) else None
+            if found is None:
+                return f"{call.method} {call.params.name}", is_patient
+        return _group(call) if found is None else found.mounted.provider.name, is_patient
+
+    def _may_wait(self, method: str, found: Found | None) -> bool:
+        """Tell whether a call is for another thread: it may wait or, on an event loop, nobody says that it is quick."""
+        if found is not None:
+            return self._server.may_wait(found)
+        if method in _ASK_PROVIDERS:
+            return self._server.has_blocking or (is_on_event_loop() and not self._server.is_quick)
+        return method == "tools/call" or (method in _OPENING and is_on_event_loop())
+
+    def _run_aside(self, job: Job) -> bytes | None:
+        """Answer a call on another thread; return nothing if it was given up meanwhile."""
+        running = job.running
+        with ActingAs(self._access):
+            if running is None:
+                return self._run(job)
+            try:
+                with Cancellable(lambda: running.cancelled):
+                    return self._run(self._with_way(job))
+            except Cancelled:
+                return None
+            except (RequestError, ProviderError, ProtocolError) as error:
+                return self._fail(job, error)
+
+    def _with_way(self, job: Job) -> Job:
+        """Return a job that knows the way to what it reads; `begin` may have left that to this thread."""
+        if job.found is not None or job.call.method != "resources/read":
+            return job
+        return replace(job, found=attempt(job.call.method, self._find, job.call))
+
+    def _run(self, job: Job) -> bytes | None:
+        """Answer a call for whoever acts, whatever becomes of it."""
+        method = job.call.method
+        if method == "resources/list" and self._subscription is None:
+            job = replace(job, saw=self._see)
+        shared = self._server.answers.by_method.get(method)
+        try:
+            encoded = attempt(method, _OWN[method], self, job) if shared is None else attempt(method, shared, job)
+            if encoded is not None and len(encoded) > self._catalog.max_bytes:
+                raise self._does_not_fit(job, len(encoded))
+        except (RequestError, ProviderError, ProtocolError) as error:
+            return self._fail(job, error)
+        return encoded
+
+    def _fail(self, job: Job, error: wire_errors.Answerable) -> bytes:
+        return wire_errors.encode(error, job.call.era, job.call.id, job.uri)
+
+    def _does_not_fit(self, job: Job, size: int) -> TooLarge:
+        limit = self._catalog.max_bytes
+        if job.call.method == "resources/read" and job.found is not None:
+            asked = {**job.found.variables, **dict(job.found.query_range)}.get("start", "0")
+            start = job.call.params.start or (int(asked) if asked.isdecimal() else 0)
+            return too_large(job.call.params.uri, size, limit, start, is_answer=True)
+        return TooLarge(f"Too large: the answer has {size} bytes, one message holds {limit}", size=size, limit=limit)
+
+    def _accept_batch(self, line: bytes) -> bytes | Work | None:
+        """Handle each message of a batch; one array goes back."""
+        try:
+            lines = jsonrpc.decode_batch(line)
+            if not 0 < len(lines) <= MAX_BATCH:
+                message = f"Invalid request: a batch holds 1 to {MAX_BATCH} messages"
+                raise ProtocolError(jsonrpc.INVALID_REQUEST, message)
+        except ProtocolError as error:
+            return wire_errors.encode(error, Era.LEGACY, error.request_id)
+        given = [self._accept_one(element, in_batch=True) for element in lines]
+        return together(lines, given, self._catalog.max_bytes)
+
+    def _refuse_over_long(self, line: OverLong) -> bytes:
+        limit = self._catalog.max_bytes
+        message = f"Message too large: one message holds {limit} bytes"
+        return wire_errors.too_large(jsonrpc.find_id(line.head), message, limit)
+
+    def notice(self, message: Message) -> None:
+        """Take a notification; unknown ones are ignored."""
+        if message.method == "notifications/cancelled":
+            self._run_unasked(message.method, methods.cancelled_key(message))
+        elif message.method == "notifications/initialized":
+            # It asks every provider for its list.
+            aside(partial(self._run_unasked, message.method, None))
+
+    def _run_unasked(self, method: str, params: Key | None) -> None:
+        """Do what nobody waits for, inside the same boundary as a call."""
+        self._run_aside(Job(methods.Call(b"", "", method, Era.LEGACY, params)))
+
+    def _cancelled(self, job: Job) -> None:
+        """Stop what the client no longer wants; late and unknown ids are ignored."""
+        key = job.call.params
+        running = self._running.get(key)
+        if running is None or not running.abandon():
+            listen = self._listens.pop(key, None)
+            if listen is not None:
+                listen[1].close()
+
+    def _initialized(self, _job: Job) -> None:
+        if self._version is not None:
+            self._subscription_of_client().start()
+
+    # Completion
+
+    def _complete(self, job: Job) -> bytes:
+        self._allowance.spend()
+        return self._server.answers.complete(job)
+
+    # Opening
+
+    def _discover(self, job: Job) -> bytes:
+        result = results.discover_result(self._server.declared, self._catalog.instructions())
+        return jsonrpc.answer(job.call.id, result)
+
+    def _initialize(self, job: Job) -> bytes:
+        self._version = eras.negotiate(job.call.params.protocol_version)
+        self._client = methods.client_name(job.call.params.client_info)
+        result = results.initialize_result(self._version, self._server.declared, self._catalog.instructions())
+        return jsonrpc.answer(job.call.id, result)
+
+    def _open_late(self, job: Job) -> bytes:
+        """Answer an opening call without instructions: a host must be able to connect."""
+        if job.call.method == "server/discover":
+            return jsonrpc.answer(job.call.id, results.discover_result(self._server.declared, _WITHOUT_INSTRUCTIONS))
+        self._version = eras.negotiate(job.call.params.protocol_version)
+        result = results.initialize_result(self._version, self._server.declared, _WITHOUT_INSTRUCTIONS)
+        return jsonrpc.answer(job.call.id, result)
+
+    def _ping(self, job: Job) -> bytes:
+        return jsonrpc.answer(job.call.id, results.empty_result(job.call.era))
+
+    # Subscriptions
+
+    def _listen(self, job: Job) -> None:
+        """Acknowledge first, then tell; the request is answered when the subscription ends."""
+        wanted = job.call.params.notifications
+        key = job.call.key
+        lists, tools = wanted.resources_list_changed, wanted.tools_list_changed and self._catalog.calls
+        news = News(self._catalog, self._access, job.send, key, lists=lists, tools=tools)
+        subscription = self._server.watcher.subscribe(news, wanted.resource_subscriptions, list_changes=lists or tools)
+        self._listens[key] = (job.call.id, subscription)
+        running = job.running or self._running.get(key)
+        if running is not None and not running.settle():
+            del self._listens[key]
+            subscription.close()
+            return
+        honoured = [uri for uri in wanted.resource_subscriptions if uri in subscription.uris]
+        job.send(results.acknowledged(key, wanted, honoured, tools=self._catalog.calls))
+        subscription.start()
+
+    def _subscribe(self, job: Job) -> bytes:
+        if self._version is None:
+            raise ProtocolError(jsonrpc.INVALID_REQUEST, "Invalid request: subscriptions need initialize first")
+        subscription = self._subscription_of_client()
+        if len(subscription.uris) >= MAX_SUBSCRIBED_URIS:
+            raise ProviderError(f"Too many subscriptions: at most {MAX_SUBSCRIBED_URIS}", word="busy")
+        subscription.add(job.call.params.uri)
+        subscription.start()
+        return jsonrpc.answer(job.call.id, results.empty_result(job.call.era))
+
+    def _unsubscribe(self, job: Job) -> bytes:
+        if self._subscription is not None:
+            self._subscription.discard(job.call.params.uri)
+        return jsonrpc.answer(job.call.id, results.empty_result(job.call.era))
+
+    def _subscription_of_client(self) -> Subscription:
+        """Give the one subscription of a legacy client: its URIs, and the lists."""
+        return self._subscription or self._open_subscription()
+
+    def _see(self, page: Page) -> None:
+        """Remember what a client saw of the list that is not told of changes yet."""
+        self._seen = page
+
+    def _open_subscription(self) -> Subscription:
+        # Without the lock: providers are asked, and `close` must not wait for them.
+        news = News(self._catalog, self._access, self._send, lists=True, tools=self._catalog.calls)
+        made = self._server.watcher.subscribe(news, list_changes=True)
+        with self._opening:
+            if self._subscription is None and not self._is_closed:
+                self._subscription = made
+            kept: Subscription | None = self._subscription
+        if kept is not made:
+            made.close()
+        elif self._seen is not None and not _is_list(self._seen, made.listed):
+            # The client did not wait for us, and what it saw is no longer the list.
+            news(LIST)
+        if kept is None:
+            raise ProviderError("The conversation has ended", word="unavailable")
+        return kept
+
+
+_OWN: Final[Mapping[str, Callable[[Connection, Job], bytes | None]]] = {
+    "completion/complete": Connection._complete,
+    "server/discover": Connection._discover,
+    "subscriptions/listen": Connection._listen,
+    "initialize": Connection._initialize,
+    "ping": Connection._ping,
+    "resources/subscribe": Connection._subscribe,
+    "resources/unsubscribe": Connection._unsubscribe,
+    "notifications/cancelled": Connection._cancelled,
+    "notifications/initialized": Connection._initialized,
+}
+"""What depends on the conversation; all else is `Answers`'."""
+
+
+def _group(call: methods.Call) -> str:
+    """Return which calls wait for the same provider as this one, as far as that is known without asking anybody."""
+    uri: str | None = getattr(call.params, "uri", None)
+    return f"{call.method} {uri.partition(':')[0].lower()}" if uri else call.method
+
+
+def _is_list(page: Page, token: str) -> bool:
+    """Return whether a page is the whole list of which this is the token."""
+    return page.next_cursor is None and token_of(page.entries) == token
+
+
+def _progress_of(call: methods.Call, send: Send) -> TellProgress | None:
+    token = call.params.meta.progress_token
+    if call.method != "tools/call" or token is None:
+        return None
+
+    def tell(value: float, total: float | None, message: str | None) -> None:
+        given = {"progressToken": token, "progress": value, "total": total, "message": message}
+        params = {name: part for name, part in given.items() if part is not None}
+        send(jsonrpc.notification("notifications/progress", params))
+
+    return tell

@@ -1,0 +1,235 @@
+"""HTTP as one ASGI application: `/mcp`, every resource by its path, and `/-/` about the server.
+
+`serve` runs it on uvicorn. Everything passes the guard first. Loaded only when HTTP is asked for.
+
+    /mcp                       Streamable HTTP (`http_mcp`)
+    /{scheme}/{rest}           a resource (`http_plain`); /-/read?uri= reads any
+    /-/health                  whether it runs, and how many listen
+    /-/providers               what is served
+    /-/limits                  the bounds that hold here
+    /.well-known/…             who gives out tokens for it (RFC 9728)
+"""
+
+import socket
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Final
+
+from carrel.catalog.access import Access, ActingAs
+from carrel.core import limits
+from carrel.core.errors import ConfigError, ProtocolError, ProviderError, RequestError
+from carrel.core.version import __version__
+from carrel.server.ratelimit import Allowance
+from carrel.server.server import Server
+from carrel.transports.http.asgi import MCP_PATH, Answered, Event, Gone, Receive, Request, Send
+from carrel.transports.http.guard import Guard, Refusal
+from carrel.transports.http.mcp import Endpoint
+from carrel.transports.http.plain import Plain, refuse
+from carrel.transports.http.threads import Threads
+from carrel.transports.http.unauthenticated import Lobby
+from carrel.transports.shutdown import Ending
+
+if TYPE_CHECKING:
+    import uvicorn
+
+_ABOUT: Final = (b"/-/health", b"/-/providers", b"/-/limits")
+_MAX_CALLERS: Final = 1_024
+_GRACE_S: Final = 1
+
+
+class App:
+    """The application: `App(server, guard)` is what an ASGI server runs."""
+
+    def __init__(self, server: Server, guard: Guard, deadline_s: float = limits.REQUEST_DEADLINE_S) -> None:
+        self._server = server
+        self._guard = guard
+        self.threads = Threads(deadline_s)
+        self._endpoint = Endpoint(server, self.threads, self._is_let_in)
+        self.sessions = self._endpoint.sessions
+        self._plain = Plain(server, self.threads)
+        self._allowances: dict[str, Allowance] = {}
+        self.lobby: Lobby[object] = Lobby()
+
+    async def __call__(self, scope: Event, receive: Receive, send: Send) -> None:
+        """Answer one request; a fault of a provider stays in it (`boundary`)."""
+        if scope["type"] != "http":
+            await self._take_other(scope, receive, send)
+            return
+        request = Request(scope, receive, send)
+        try:
+            await self._answer(request)
+        except (RequestError, ProviderError, ProtocolError) as error:
+            await refuse(request, error)
+        except Gone:
+            return
+
+    def lets_in(self, request: Request) -> bool:
+        """Let somebody in of whom it is known, without waiting, who it is; nobody is refused here."""
+        access = None if self._guard.refusal(request) is not None else self._guard.known(request)
+        if not isinstance(access, Access):
+            return False
+        self._let_in(request, access)
+        return True
+
+    def at_once(self, request: Request, body: bytes) -> Answered | None:
+        """Answer a POST to `/mcp` of somebody let in, if nothing has to be waited for; None for any other."""
+        return self._endpoint.at_once(request, body)
+
+    def end(self) -> None:
+        """End every stream and session, each in good order."""
+        self._endpoint.close()
+        self.threads.close()
+
+    async def _answer(self, request: Request) -> None:
+        refusal = self._guard.refusal(request)
+        if refusal is None and self._guard.is_metadata(request.path):
+            await self._tell_metadata(request)
+            return
+        access = refusal or await self._guard.identify(request, self.threads)
+        if isinstance(access, Refusal):
+            await request.refuse(access.status, access.problem, *access.headers)
+            return
+        self._let_in(request, access)
+        if request.path == MCP_PATH:
+            await self._endpoint.answer(request)
+        elif request.path in _ABOUT:
+            await self._tell_about(request)
+        else:
+            await self._plain.answer(request)
+
+    def _is_let_in(self, request: Request) -> bool:
+        """Tell whether a token that was good still is; one that would have to be asked for, was."""
+        known = self._guard.known(request)
+        return known is None or (isinstance(known, Access) and known.is_like(request.access))
+
+    def _let_in(self, request: Request, access: Access) -> None:
+        request.access = access
+        if request.on_let_in is not None:
+            request.on_let_in()
+        request.allowance = self._allowance_of(access.name)
+        request.metadata_url = self._guard.metadata_url(request)
+
+    def _allowance_of(self, name: str) -> Allowance:
+        found = self._allowances.get(name)
+        if found is None:
+            while len(self._allowances) >= _MAX_CALLERS:
+                del self._allowances[next(iter(self._allowances))]
+            found = self._allowances[name] = Allowance()
+        return found
+
+    async def _tell_metadata(self, request: Request) -> None:
+        schemes = {scheme for mounted in self._server.catalog.mounted for scheme in mounted.provider.schemes}
+        told = self._guard.metadata(f"{scheme}:read" for scheme in schemes)
+        if told is None:
+            await request.refuse(404, "No authorization server is configured")
+        elif request.method not in ("GET", "HEAD"):
+            await request.refuse(405, "Use GET or HEAD", (b"allow", b"GET, HEAD"))
+        else:
+            await request.reply_json(200, told)
+
+    async def _tell_about(self, request: Request) -> None:
+        if request.method not in ("GET", "HEAD"):
+            await request.refuse(405, "Use GET or HEAD", (b"allow", b"GET, HEAD"))
+        elif request.path == b"/-/health":
+            told = {"status": "ok", "version": __version__, "sessions": len(self.sessions)}
+            await request.reply_json(200, {**told, "streams": self.threads.open_streams})
+        elif request.path == b"/-/providers":
+            with ActingAs(request.access):
+                visible = self._server.catalog.visible()
+            await request.reply_json(
+                200,
+                [
+                    {"name": one.provider.name, "schemes": list(one.provider.schemes), "summary": one.summary}
+                    for one in visible
+                ],
+            )
+        else:
+            named = {name: value for name, value in vars(limits).items() if name.isupper()}
+            chosen = {"MAX_MESSAGE_BYTES": self._server.catalog.max_bytes, "PAGE_SIZE": self._server.catalog.page_size}
+            await request.reply_json(200, {name.lower(): value for name, value in {**named, **chosen}.items()})
+
+    async def _take_other(self, scope: Event, receive: Receive, send: Send) -> None:
+        """Refuse web sockets; take part in an ASGI server's start and stop."""
+        if scope["type"] == "websocket":
+            await receive()
+            await send({"type": "websocket.close", "code": 1000})
+            return
+        while True:
+            event = await receive()
+            if event["type"] == "lifespan.shutdown":
+                self.end()
+            await send({"type": f"{event['type']}.complete"})
+            if event["type"] == "lifespan.shutdown":
+                return
+
+
+def bind(host: str, port: int) -> socket.socket:
+    """Take an address, or say that it cannot be had."""
+    family = socket.AF_INET6 if ":" in host else socket.AF_INET
+    taken = socket.socket(family, socket.SOCK_STREAM)
+    try:
+        taken.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+        taken.bind((host, port))
+        taken.listen(2_048)
+    except OSError as error:
+        taken.close()
+        raise ConfigError(f"cannot listen on {host}:{port}: {error.strerror}; choose another port") from None
+    taken.setblocking(False)
+    return taken
+
+
+def runner(app: App, ending: Ending | None = None) -> "uvicorn.Server":
+    """Return the server that runs the application; `run(sockets=[…])` starts it, `should_exit` ends it."""
+    import uvicorn  # only to serve: the application itself needs none
+
+    from carrel.transports.http.wire import Wire
+
+    class Runner(uvicorn.Server):
+        """Ends the streams first: uvicorn waits for them."""
+
+        async def startup(self, sockets: list[socket.socket] | None = None) -> None:
+            if ending is not None:
+                ending.claim_signals()  # uvloop has them told to itself
+            await super().startup(sockets)
+
+        async def shutdown(self, sockets: list[socket.socket] | None = None) -> None:
+            if ending is not None:
+                ending.notice()
+                ending.begin()
+            app.end()
+            await super().shutdown(sockets)
+
+    return Runner(
+        uvicorn.Config(
+            app,
+            http=Wire,
+            ws="none",
+            lifespan="off",
+            log_config=None,
+            access_log=False,
+            proxy_headers=False,
+            server_header=False,
+            timeout_graceful_shutdown=_GRACE_S,
+        )
+    )
+
+
+def serve(app: App, listening: socket.socket, close: Callable[[], object] = lambda: None) -> None:
+    """Serve until the process is asked to stop, then `close`; from the signal on the process has `FORCED_END_S`."""
+    _widen()
+    # uvicorn raises the signal again when it is done; by then it has done what it was sent for.
+    with Ending(close, raises=False) as ending:
+        runner(app, ending).run(sockets=[listening])
+        close()
+
+
+def _widen() -> None:
+    """Ask for as many open files as the system lets this user have: each connection is one."""
+    try:
+        import resource  # not on every system
+
+        soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
+        wanted = 65_536 if hard == resource.RLIM_INFINITY else min(hard, 65_536)
+        if soft != resource.RLIM_INFINITY and soft < wanted:
+            resource.setrlimit(resource.RLIMIT_NOFILE, (wanted, hard))
+    except (ImportError, ValueError, OSError):
+        pass

@@ -1,0 +1,165 @@
+"""What the HTTP modules share: one request as the server hands it over, and answering it.
+
+Plain ASGI, without a framework: a read of a kilobyte is answered in fewer steps than a
+framework needs to wrap the request (`docs/decisions/0010-http.md` has the measurement).
+"""
+
+import re
+from collections.abc import Awaitable, Callable, Iterable, Mapping, MutableMapping
+from typing import Any, Final, NamedTuple
+
+from carrel.catalog.access import EVERYTHING, Access
+from carrel.protocol import jsonrpc
+from carrel.server.ratelimit import Allowance
+
+Event = MutableMapping[str, Any]
+Receive = Callable[[], Awaitable[Event]]
+Send = Callable[[Event], Awaitable[None]]
+HeaderList = Iterable[tuple[bytes, bytes]]
+
+MCP_PATH: Final = b"/mcp"
+LET_IN: Final = "carrel.let_in"
+"""What an ASGI server has called when it is known who makes a request."""
+_UNSAFE: Final = re.compile(rb"[^\t -~]")
+_UNQUOTABLE: Final = re.compile(rb"[^!#-\[\]-~ ]")
+JSON: Final = (b"content-type", b"application/json")
+_NOTHING: Final[Mapping[bytes, frozenset[bytes]]] = {}
+
+
+class Answered(NamedTuple):
+    """A whole answer in JSON: its status, headers beside the usual ones, and its body."""
+
+    status: int
+    headers: tuple[tuple[bytes, bytes], ...]
+    body: bytes
+
+
+class Gone(Exception):
+    """The client left; nobody waits for the answer."""
+
+
+class TooLong(Exception):
+    """The body is longer than one message may be."""
+
+
+def header(name: bytes, value: str | bytes) -> tuple[bytes, bytes]:
+    """Return a header. What its value may not hold, control characters and all but ASCII, is percent-encoded.
+
+    Every header that is sent passes through here.
+    """
+    spelled = value.encode() if isinstance(value, str) else value
+    return name, _UNSAFE.sub(_percent, spelled) if _UNSAFE.search(spelled) else spelled
+
+
+def quoted(value: str) -> str:
+    """Return a quoted string for the value of a header; what that may not hold is percent-encoded."""
+    return '"' + _UNQUOTABLE.sub(_percent, value.encode()).decode("ascii") + '"'
+
+
+def _percent(found: re.Match[bytes]) -> bytes:
+    return b"%%%02X" % found[0][0]
+
+
+class Request:
+    """One HTTP request, and who makes it.
+
+    A header on several lines is one whose values are joined; `repeated` has what such lines say. `metadata_url` tells
+    where to ask for other tokens, if anywhere.
+    """
+
+    __slots__ = (
+        "access",
+        "allowance",
+        "has_begun",
+        "headers",
+        "metadata_url",
+        "method",
+        "on_let_in",
+        "path",
+        "query",
+        "receive",
+        "repeated",
+        "send",
+    )
+
+    def __init__(self, scope: Event, receive: Receive, send: Send) -> None:
+        given = scope["headers"]
+        self.method: str = scope["method"]
+        self.path: bytes = scope.get("raw_path") or scope["path"].encode()
+        self.query: bytes = scope["query_string"]
+        self.headers: dict[bytes, bytes] = dict(given)
+        self.repeated = _NOTHING
+        if len(self.headers) != len(given):
+            self.repeated = _join_lines(given, self.headers)
+        self.receive = receive
+        self.send = send
+        self.access: Access = EVERYTHING
+        self.allowance: Allowance | None = None
+        self.metadata_url = ""
+        self.on_let_in: Callable[[], None] | None = scope.get(LET_IN)
+        self.has_begun = False
+
+    async def reply(self, status: int, body: bytes = b"", *headers: tuple[bytes, bytes]) -> None:
+        """Answer with a whole body."""
+        all_headers = [header(*one) for one in headers]
+        if status not in (204, 304):
+            all_headers.append((b"content-length", b"%d" % len(body)))
+        await self.send({"type": "http.response.start", "status": status, "headers": all_headers})
+        await self.send({"type": "http.response.body", "body": b"" if self.method == "HEAD" else body})
+
+    async def reply_json(self, status: int, value: object, *headers: tuple[bytes, bytes]) -> None:
+        """Answer with a JSON value."""
+        await self.reply(status, jsonrpc.plain(value), JSON, *headers)
+
+    async def refuse(self, status: int, problem: str, *headers: tuple[bytes, bytes]) -> None:
+        """Answer that it is not to be, in a sentence."""
+        await self.reply_json(status, {"error": problem}, *headers)
+
+    def scope_challenge(self, scope: str) -> tuple[bytes, bytes]:
+        """Give the header that says which scope is missing, and where to ask for it."""
+        where = f", resource_metadata={quoted(self.metadata_url)}" if self.metadata_url else ""
+        return header(b"www-authenticate", f'Bearer error="insufficient_scope", scope={quoted(scope)}{where}')
+
+    async def begin(self, status: int, headers: HeaderList) -> None:
+        """Begin an answer whose body follows in parts."""
+        self.has_begun = True
+        await self.send({"type": "http.response.start", "status": status, "headers": [header(*one) for one in headers]})
+
+    async def write(self, part: bytes, *, is_last: bool = False) -> None:
+        """Send a part of the body; it waits while the reader takes nothing."""
+        await self.send({"type": "http.response.body", "body": part, "more_body": not is_last})
+
+    async def body(self, limit: int) -> bytes:
+        """Read the body, at most so much of it."""
+        declared = self.headers.get(b"content-length", b"")
+        if declared.isdigit() and int(declared[:20]) > limit:
+            raise TooLong
+        event = await self.receive()
+        body: bytes = event.get("body", b"")
+        if event.get("more_body"):
+            parts, size = [body], len(body)
+            while event.get("more_body") and size <= limit:
+                event = await self.receive()
+                parts.append(event.get("body", b""))
+                size += len(parts[-1])
+            body = b"".join(parts)
+        if event["type"] == "http.disconnect":
+            raise Gone
+        if len(body) > limit:
+            raise TooLong
+        return body
+
+    async def until_gone(self) -> None:
+        """Wait until the client leaves."""
+        while (await self.receive())["type"] != "http.disconnect":
+            pass
+
+
+def _join_lines(given: HeaderList, headers: dict[bytes, bytes]) -> Mapping[bytes, frozenset[bytes]]:
+    """Join the lines of each header that has several, unless they say the same; give what they say."""
+    lines: dict[bytes, list[bytes]] = {}
+    for name, value in given:
+        lines.setdefault(name, []).append(value)
+    several = {name: values for name, values in lines.items() if len(values) > 1}
+    headers.update({name: b", ".join(values) for name, values in several.items() if len(set(values)) > 1})
+    return {name: frozenset(values) for name, values in several.items()}

@@ -1,0 +1,205 @@
+"""Who comes in: the names this server is reached by, the pages that may ask, and the tokens.
+
+`Host` and `Origin` are checked on every request, before anything else, whatever the bind
+address: a page that rebinds its name to this machine changes neither in its favour. Of two
+lines that say different things none is picked, since whoever stands before us may pick the other.
+"""
+
+from collections.abc import Iterable
+from functools import partial
+from typing import Final, Protocol
+from urllib.parse import urlsplit
+
+from carrel.catalog.access import EVERYTHING, Access
+from carrel.core.loopback import LOOPBACK
+from carrel.core.record import Value
+from carrel.transports.http.asgi import MCP_PATH, Request, header, quoted
+from carrel.transports.http.threads import Threads
+
+_OWN_NAMES: Final = frozenset(f"[{host}]" if ":" in host else host for host in LOOPBACK)
+"""Those of this machine, as `Host` and `Origin` spell them."""
+METADATA_PATH: Final = "/.well-known/oauth-protected-resource"
+_MAX_REMEMBERED: Final = 64
+_SINGLE: Final = (b"host", b"origin", b"authorization", b"content-type", b"mcp-session-id", b"sec-fetch-site")
+"""Headers that say one thing. Those that repeat a modern message's body are compared with it (`protocol.headers`)."""
+_VERIFIER: Final = Access("tokens", frozenset())
+"""Whose requests those count as of whom it is not known yet who they are."""
+
+Header = tuple[bytes, bytes]
+
+
+class Keys(Protocol):
+    """Knows this machine's own tokens."""
+
+    def find(self, token: str) -> Access | None:
+        """Give the access of a token; must not wait."""
+
+
+class Issuers(Protocol):
+    """Knows tokens of an outside authorization server."""
+
+    issuer: str
+    audience: str
+
+    def known(self, token: str) -> Access | None:
+        """Give the access of a token that was verified before; must not wait."""
+
+    def verify(self, token: str) -> Access | None:
+        """Give the access of a token; may wait."""
+
+
+class Doors(Value, frozen=True):
+    """The names and origins that are let in; on loopback also the loopback names, with any port."""
+
+    is_loopback: bool
+    hosts: frozenset[str] = frozenset()
+    origins: frozenset[str] = frozenset()
+
+
+class Refusal(Value, frozen=True):
+    """Why somebody does not come in."""
+
+    status: int
+    problem: str
+    headers: tuple[Header, ...] = ()
+
+
+class Guard:
+    """Stands before every route. Without `keys` and `issuer`, nobody is asked for a token."""
+
+    def __init__(self, doors: Doors, keys: Keys | None = None, issuer: Issuers | None = None) -> None:
+        self._doors = doors
+        self._keys = keys
+        self._issuer = issuer
+        self._good_hosts: set[bytes] = set()
+        self._metadata_url = "" if issuer is None else _well_known(issuer.audience)
+        path = urlsplit(self._metadata_url).path or METADATA_PATH
+        self._metadata_paths = frozenset({METADATA_PATH.encode(), METADATA_PATH.encode() + MCP_PATH, path.encode()})
+
+    def refusal(self, request: Request) -> Refusal | None:
+        """Say why a request is not even looked at, if so."""
+        headers = request.headers
+        if request.repeated and (doubtful := _doubtful(request)):
+            return Refusal(400, f"{doubtful} stands on several lines")
+        host = headers.get(b"host")
+        if host not in self._good_hosts:
+            if host is None or not self._is_our_name(host):
+                return Refusal(421, "Host is not a name of this server; add it to [http] hosts")
+            if len(self._good_hosts) < _MAX_REMEMBERED:
+                self._good_hosts.add(host)
+        origin = headers.get(b"origin")
+        if origin is not None and not self._is_friend(origin):
+            return Refusal(403, "Origin is not allowed; add it to [http] origins")
+        if origin is None and headers.get(b"sec-fetch-site") == b"cross-site":
+            return Refusal(403, "Another site may not ask this one")
+        return None
+
+    async def identify(self, request: Request, threads: Threads) -> Access | Refusal:
+        """Tell who asks, or why they are not let in."""
+        known = self.known(request)
+        if known is None and self._issuer is not None:
+            verify = partial(self._issuer.verify, _token_of(request) or "")
+            known = await threads.call(_VERIFIER, verify, owner="tokens")
+        return known or Refusal(401, "The token is not valid", self._challenge(request, "invalid_token"))
+
+    def known(self, request: Request) -> Access | Refusal | None:
+        """Tell who asks, or why they are not let in; None if that is not known without waiting."""
+        if self._keys is None and self._issuer is None:
+            return EVERYTHING
+        token = _token_of(request)
+        if token is None:
+            return Refusal(401, "A bearer token is needed", self._challenge(request))
+        if not token or " " in token or (request.repeated and b"authorization" in request.repeated):
+            return Refusal(400, "Authorization must be one bearer token", self._challenge(request, "invalid_request"))
+        access = None if self._keys is None else self._keys.find(token)
+        if access is not None:
+            return access
+        if self._issuer is not None and token.count(".") == 2:
+            return self._issuer.known(token)
+        return Refusal(401, "The token is not valid", self._challenge(request, "invalid_token"))
+
+    def metadata(self, scopes: Iterable[str]) -> dict[str, object] | None:
+        """Give what RFC 9728 wants told of this server; None where there is no authorization server."""
+        if self._issuer is None:
+            return None
+        return {
+            "resource": self._issuer.audience,
+            "authorization_servers": [self._issuer.issuer],
+            "bearer_methods_supported": ["header"],
+            "scopes_supported": sorted(scopes),
+            "resource_name": "Carrel",
+        }
+
+    def is_metadata(self, path: bytes) -> bool:
+        """Tell whether what RFC 9728 wants told is asked for there."""
+        return path.startswith(b"/.well-known/") and path.rstrip(b"/") in self._metadata_paths
+
+    def metadata_url(self, request: Request) -> str:
+        """Give where the metadata is: by the name of the resource, if that is an address; "" where there is none."""
+        if self._issuer is None or self._metadata_url:
+            return self._metadata_url
+        return f"http://{request.headers[b'host'].decode('latin-1')}{METADATA_PATH}/mcp"
+
+    def _challenge(self, request: Request, error: str = "") -> tuple[Header, ...]:
+        parts = ['realm="carrel"']
+        if error:
+            parts.append(f"error={quoted(error)}")
+        if self._issuer is not None:
+            parts.append(f"resource_metadata={quoted(self.metadata_url(request))}")
+            parts.append('scope="*:read"')
+        return (header(b"www-authenticate", f"Bearer {', '.join(parts)}"),)
+
+    def _is_our_name(self, host: bytes) -> bool:
+        named = host.decode("latin-1").strip().lower()
+        bare = _without_port(named)
+        if bare is None:
+            return False
+        return (
+            (self._doors.is_loopback and bare in _OWN_NAMES) or named in self._doors.hosts or bare in self._doors.hosts
+        )
+
+    def _is_friend(self, origin: bytes) -> bool:
+        """Compare whole origins, never beginnings: `http://localhost.evil` is not localhost."""
+        named = origin.decode("latin-1").strip().lower()
+        if named in self._doors.origins:
+            return True
+        scheme, separator, authority = named.partition("://")
+        if not separator or scheme not in ("http", "https") or not self._doors.is_loopback:
+            return False
+        return _without_port(authority) in _OWN_NAMES
+
+
+def _doubtful(request: Request) -> str:
+    """Name a header that should say one thing and says several; two names of a host are never one (RFC 9112, 3.2)."""
+    for name in _SINGLE:
+        said = request.repeated.get(name, ())
+        if len(said) > 1 or (said and name == b"host"):
+            return name.decode().title()
+    return ""
+
+
+def _well_known(audience: str) -> str:
+    """Give where RFC 9728 wants the metadata of a resource that is an address; "" for any other."""
+    resource = urlsplit(audience)
+    if resource.scheme not in ("http", "https") or not resource.netloc:
+        return ""
+    query = f"?{resource.query}" if resource.query else ""
+    return f"{resource.scheme}://{resource.netloc}{METADATA_PATH}{resource.path.rstrip('/')}{query}"
+
+
+def _token_of(request: Request) -> str | None:
+    """Give the token that was sent; None if there is none, or something else."""
+    given = request.headers.get(b"authorization")
+    if given is None:
+        return None
+    scheme, _, token = given.decode("latin-1").partition(" ")
+    return token.strip() if scheme.lower() == "bearer" else None
+
+
+def _without_port(authority: str) -> str | None:
+    """Give the name of `name:port`; None for what is no name."""
+    name, colon, port = authority.rpartition(":")
+    if not colon or authority.endswith("]"):
+        name, port = authority, "0"
+    is_sound = port.isascii() and port.isdigit() and name and not set(name) & set("/@?#\\ \t")
+    return name if is_sound else None

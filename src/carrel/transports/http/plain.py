@@ -1,0 +1,267 @@
+"""The same resources for anything that speaks HTTP: `GET /{scheme}/{rest}?query`.
+
+`/logs/run/web_1` is `logs://run/web_1`; a scheme whose URIs have no authority, such as
+workspace, gets its empty one: `/workspace/x` is `workspace:///x`. The path is taken as it
+was sent and decoded once, by whoever decodes URIs. Bodies are sent in parts, never held.
+"""
+
+from collections.abc import Awaitable, Callable
+from contextlib import suppress
+from email.utils import formatdate
+from functools import partial
+from typing import Final
+
+from carrel.catalog.access import SCOPE_REASON, ActingAs
+from carrel.catalog.catalog import close_sources
+from carrel.catalog.routes import Found
+from carrel.core.blocking import Hurrying, TakesAWhile
+from carrel.core.errors import BadArgument, NotFound, ProtocolError, ProviderError, RequestError
+from carrel.core.faults import attempt
+from carrel.core.isotime import sayable
+from carrel.core.model import Reading, Source, Stored
+from carrel.core.uri import decode, pairs
+from carrel.protocol import jsonrpc, results, wire_errors
+from carrel.protocol.eras import Era
+from carrel.server.server import Server
+from carrel.transports.http.asgi import Request
+from carrel.transports.http.threads import Failure, Threads
+
+CHUNK: Final = 1 << 18
+SMALL: Final = 1 << 16
+"""What is no larger is sent in one piece, and read where it is asked for: a hop to another thread costs more."""
+
+_SAFETY: Final = (
+    (b"cache-control", b"private, no-cache"),
+    (b"x-content-type-options", b"nosniff"),
+    (b"content-security-policy", b"sandbox"),
+    (b"cross-origin-resource-policy", b"same-origin"),
+)
+"""What a browser must not do with a resource: guess its type, run it as a page of ours, or show it to another site."""
+
+Header = tuple[bytes, bytes]
+Part = Callable[[int, int], Awaitable[bytes]]
+"""Gives the bytes from a place on, at most so many."""
+
+
+class Plain:
+    """Answers reads on plain HTTP."""
+
+    def __init__(self, server: Server, threads: Threads) -> None:
+        self._server = server
+        self._catalog = server.catalog
+        self._threads = threads
+
+    async def answer(self, request: Request) -> None:
+        """Answer a read, by the path or by `/-/read?uri=`."""
+        if request.method not in ("GET", "HEAD"):
+            await request.refuse(405, "Use GET or HEAD", (b"allow", b"GET, HEAD"))
+            return
+        try:
+            uri = self._uri_of(request)
+            found = await self._find(request, uri)
+            reading = await self._open(request, found)
+            try:
+                await self._send(request, reading, found, uri)
+            finally:
+                close_sources(reading.items)
+        except (RequestError, ProviderError, ProtocolError) as error:
+            await refuse(request, error)
+
+    def _uri_of(self, request: Request) -> str:
+        """Make the URI that a request means, of its path exactly as it came."""
+        try:
+            path, query = request.path.decode(), request.query.decode()
+        except UnicodeDecodeError:
+            raise BadArgument("The path is not UTF-8", data={"parameter": "uri"}) from None
+        if path == "/-/read":
+            return _asked_for(query)
+        head, _, rest = path[1:].partition("/")
+        if head in ("", "-"):
+            raise NotFound(path, "Nothing is here: MCP is at /mcp, a resource at /{scheme}/…, health at /-/health")
+        scheme = decode(head).lower()
+        start = f"{scheme}:///" if self._has_no_authority(scheme) else f"{scheme}://"
+        return f"{start}{rest}?{query}" if query else start + rest
+
+    def _has_no_authority(self, scheme: str) -> bool:
+        for mounted in self._catalog.mounted:
+            if scheme in mounted.provider.schemes:
+                return any(route.template.startswith(f"{scheme}:///") for route, _ in mounted.routes)
+        return False
+
+    async def _find(self, request: Request, uri: str) -> Found:
+        """Return the way to a URI; a provider that has to be asked for it is asked on another thread."""
+        find = partial(self._catalog.find, uri)
+        with suppress(TakesAWhile), ActingAs(request.access), Hurrying(on_event_loop=True):
+            return attempt("a plain read", find)
+        return await self._threads.call(request.access, find, owner=f"resources/read {uri.partition(':')[0]}")
+
+    async def _open(self, request: Request, found: Found) -> Reading:
+        """Read here if that is quick, else on another thread."""
+        given = request.headers.get(b"if-none-match")
+        condition = None if given is None else given.decode("latin-1")
+        read = partial(self._catalog.open, found, condition)
+        with suppress(TakesAWhile), ActingAs(request.access), Hurrying(on_event_loop=True):
+            if not self._server.may_wait(found):
+                return attempt("a plain read", read)
+        asked = found.mounted
+        return await self._threads.call(
+            request.access,
+            read,
+            lambda late: close_sources(late.items),
+            owner=asked.provider.name,
+            deadline_s=asked.deadline_s,
+        )
+
+    async def _send(self, request: Request, reading: Reading, found: Found, uri: str) -> None:
+        facts = _facts(reading)
+        if reading.unchanged:
+            await request.reply(304, b"", *facts)
+            return
+        if len(reading.items) != 1 or reading.is_folder:
+            # A folder: its children, as an MCP read tells them.
+            await request.reply(200, jsonrpc.plain(results.read_result(reading, uri, Era.LEGACY)), _JSON, *facts)
+            return
+        item = reading.items[0]
+        assert isinstance(item, Stored)
+        size = item.source.size
+        if reading.error is not None:
+            told = (await self._part(request, found, item.source, 0, size)).decode(errors="replace")
+            status = wire_errors.plain_status(reading.error)
+            await request.reply(status, jsonrpc.plain({"error": told}), _JSON, *facts)
+            return
+        status = 200
+        start, end = 0, size
+        kind = (b"content-type", _content_type(item, reading.mime_type).encode())
+        wanted = _range_of(request, reading, size)
+        if wanted == "unsatisfiable":
+            beyond = (b"content-range", b"bytes */%d" % size)
+            await request.refuse(416, f"The range is past the end: there are {size} bytes", beyond, *facts)
+            return
+        if isinstance(wanted, tuple):
+            status, (start, end) = 206, wanted
+            facts = [*facts, (b"content-range", b"bytes %d-%d/%d" % (start, end - 1, size))]
+        part = partial(self._part, request, found, item.source)
+        await self._send_bytes(request, status, part, start, end, [kind, (b"accept-ranges", b"bytes"), *facts])
+
+    async def _part(self, request: Request, found: Found, source: Source, start: int, length: int) -> bytes:
+        """Read a part of a source: on another thread where it may take a while."""
+        read = partial(source.read, start, length)
+        if length <= SMALL:
+            with Hurrying(on_event_loop=True):
+                if not self._server.may_wait(found):
+                    return attempt("a plain read", read)
+        asked = found.mounted
+        return await self._threads.call(request.access, read, owner=asked.provider.name, deadline_s=asked.deadline_s)
+
+    async def _send_bytes(
+        self, request: Request, status: int, part: Part, start: int, end: int, headers: list[Header]
+    ) -> None:
+        """Send a range of a source: in one piece if it is small, else part by part."""
+        length = end - start
+        if length <= SMALL and request.method != "HEAD":
+            body = await part(start, length)
+            if len(body) != length:
+                raise ProviderError("The resource changed while it was read", word="unavailable")
+            await request.reply(status, body, *headers)
+            return
+        await request.begin(status, [*headers, (b"content-length", b"%d" % length)])
+        while start < end and request.method != "HEAD":
+            sent = await part(start, min(CHUNK, end - start))
+            if not sent:
+                break
+            start += len(sent)
+            await request.write(sent, is_last=start >= end)
+        if start < end and request.method != "HEAD":
+            raise ConnectionAbortedError("a resource became shorter while it was sent")
+        if request.method == "HEAD" or not length:
+            await request.write(b"", is_last=True)
+
+
+_JSON: Final = (b"content-type", b"application/json")
+
+_SAID_OTHERWISE: Final = frozenset({"error", "etag", "last-modified", "length", "start", "status", "total"})
+"""Keys of `_meta` for which HTTP has its own headers."""
+
+
+async def refuse(request: Request, error: Failure) -> None:
+    """Answer with an error as plain HTTP has it; in the middle of an answer, break it off."""
+    if request.has_begun:
+        raise ConnectionAbortedError("an answer could not be finished") from error
+    status, body = wire_errors.plain(error)
+    extra: list[Header] = []
+    if isinstance(error, RequestError) and error.data.get("reason") == SCOPE_REASON:
+        extra.append(request.scope_challenge(str(error.data.get("scope"))))
+    if status in (429, 503):
+        extra.append((b"retry-after", b"1"))
+    await request.reply_json(status, body, *_SAFETY, *extra)
+
+
+def _asked_for(query: str) -> str:
+    asked = [value for name, value in pairs(query) if name == "uri"]
+    if len(asked) != 1:
+        raise BadArgument("Invalid parameter: uri (give it once, as /-/read?uri=…)", data={"parameter": "uri"})
+    return asked[0]
+
+
+def _facts(reading: Reading) -> list[Header]:
+    """Give what the headers say of a reading."""
+    facts = list(_SAFETY)
+    if reading.error is None and reading.etag and _is_plain(reading.etag):
+        facts.append((b"etag", f'"{reading.etag}"'.encode()))
+    if reading.last_modified_ms is not None:
+        facts.append((b"last-modified", formatdate(sayable(reading.last_modified_ms) // 1000, usegmt=True).encode()))
+    return facts + _remarks(reading)
+
+
+def _remarks(reading: Reading) -> list[Header]:
+    """Return what a provider adds to its one item, such as whether it is cut and what comes next, as `carrel-*`."""
+    meta = reading.items[0].meta if len(reading.items) == 1 else None
+    remarks = []
+    for key, value in (meta or {}).items():
+        prefix, _, name = key.rpartition("/")
+        spelled = str(value).lower() if isinstance(value, bool) else str(value)
+        if (
+            prefix == "dev.carrel"
+            and name not in _SAID_OTHERWISE
+            and isinstance(value, str | int)
+            and _is_plain(spelled)
+        ):
+            remarks.append((f"carrel-{name}".encode(), spelled.encode()))
+    return remarks
+
+
+def _content_type(item: Stored, mime_type: str) -> str:
+    is_binary = item.encoding == "binary"
+    named = item.mime_type or mime_type
+    kind = named if named and _is_plain(named.replace(" ", "")) else ""
+    kind = kind or ("application/octet-stream" if is_binary else "text/plain")
+    if is_binary or "charset" in kind or not (kind.startswith("text/") or item.encoding != "utf-8"):
+        return kind
+    return f"{kind}; charset={item.encoding}"
+
+
+def _is_plain(text: str) -> bool:
+    return text.isascii() and text.isprintable() and '"' not in text and " " not in text
+
+
+def _range_of(request: Request, reading: Reading, size: int) -> tuple[int, int] | str | None:
+    """Give the one range asked for; None where the whole is to be sent."""
+    asked = request.headers.get(b"range", b"").decode("latin-1").strip().lower()
+    unless = request.headers.get(b"if-range")
+    if unless is not None and unless.decode("latin-1").strip() != f'"{reading.etag}"':
+        return None
+    if request.method != "GET" or not asked.startswith("bytes=") or "," in asked or b"range" in request.repeated:
+        return None
+    first, dash, last = asked.removeprefix("bytes=").strip().partition("-")
+    is_sound = dash and (first or last) and all(part == "" or _is_number(part) for part in (first, last))
+    if not is_sound or (first and last and int(last) < int(first)):
+        return None
+    if not first:
+        start, end = max(0, size - int(last)), size
+    else:
+        start, end = int(first), min(size, int(last) + 1) if last else size
+    return (start, end) if start < end else "unsatisfiable"
+
+
+def _is_number(text: str) -> bool:
+    return text.isascii() and text.isdigit() and len(text) <= 18

@@ -1,0 +1,137 @@
+"""Legacy sessions: what `initialize` agreed on, until it is ended, idle for too long or pushed out.
+
+Ids are 128 random bits and work only for whoever opened the session, with the same rights.
+"""
+
+import asyncio
+import secrets
+from collections import Counter, OrderedDict
+from collections.abc import Callable
+from time import monotonic
+from typing import Final
+
+from carrel.catalog.access import Access
+from carrel.core.limits import MAX_SESSIONS, MAX_SESSIONS_PER_CLIENT, SESSION_IDLE_S
+from carrel.server.requests import aside
+from carrel.server.server import Connection
+from carrel.transports.http.sse import Outbox
+
+SWEEP_S: Final = 60.0
+
+
+class Session:
+    """One legacy conversation. What is told outside of answers waits in its outbox for the GET stream."""
+
+    def __init__(self, access: Access, connection: Connection, outbox: Outbox, version: str) -> None:
+        self.id = secrets.token_hex(16)
+        self.access = access
+        self.owner = access.name
+        self.connection = connection
+        self.outbox = outbox
+        self.version = version
+        self.used_at = monotonic()
+        self._reader = 0
+
+    def claim(self) -> int:
+        """Become the one reader of the outbox; the reader before, if there is one, is told to end."""
+        self._reader += 1
+        self.outbox.wake()
+        return self._reader
+
+    def is_read_by(self, reader: int) -> bool:
+        """Tell whether this is still the reader."""
+        return self._reader == reader and not self.outbox.is_finished
+
+    def end(self) -> None:
+        """End the conversation and its stream."""
+        if self.connection.is_busy:
+            # A tool may take its time to stop.
+            aside(self.connection.close)
+        else:
+            self.connection.close()
+        self.outbox.finish()
+
+
+class Sessions:
+    """Every live session, the longest idle first. Used on the event loop only."""
+
+    def __init__(
+        self,
+        on_end: Callable[[Session], None],
+        idle_s: float = SESSION_IDLE_S,
+        limit: int = MAX_SESSIONS,
+        limit_each: int = MAX_SESSIONS_PER_CLIENT,
+    ) -> None:
+        """Make it. `on_end` gets each session just before it ends."""
+        self._on_end = on_end
+        self._idle_s = idle_s
+        self._limit = limit
+        self._limit_each = limit_each
+        self._live: OrderedDict[str, Session] = OrderedDict()
+        self._owned: Counter[str] = Counter()
+        self._timer: asyncio.TimerHandle | None = None
+
+    def __len__(self) -> int:
+        """Count them."""
+        return len(self._live)
+
+    def add(self, session: Session) -> None:
+        """Keep a session; past a client's bound its own longest idle one goes, past that of all anybody's."""
+        if self._owned[session.owner] >= self._limit_each:
+            self.end(next(live for live in self._live.values() if live.owner == session.owner))
+        while len(self._live) >= self._limit:
+            self.end(self._longest_idle())
+        self._live[session.id] = session
+        self._owned[session.owner] += 1
+        self._watch()
+
+    def find(self, session_id: str, access: Access) -> Session | None:
+        """Give a live session of whoever asks, with the rights it was opened with, and count that as use."""
+        self.sweep()
+        session = self._live.get(session_id)
+        if session is None or not session.access.is_like(access):
+            return None
+        self.touch(session)
+        return session
+
+    def touch(self, session: Session) -> None:
+        """Count as use."""
+        if session.id in self._live:
+            session.used_at = monotonic()
+            self._live.move_to_end(session.id)
+
+    def end(self, session: Session) -> None:
+        """End one."""
+        if self._live.pop(session.id, None) is not None:
+            self._owned[session.owner] -= 1
+            if not self._owned[session.owner]:
+                del self._owned[session.owner]
+        # First: work that is stopped gives no answer.
+        self._on_end(session)
+        session.end()
+
+    def close(self) -> None:
+        """End all."""
+        while self._live:
+            self.end(self._longest_idle())
+        if self._timer is not None:
+            self._timer.cancel()
+
+    def sweep(self) -> None:
+        """End those that were idle for too long."""
+        oldest = monotonic() - self._idle_s
+        while self._live and self._longest_idle().used_at < oldest:
+            self.end(self._longest_idle())
+
+    def _longest_idle(self) -> Session:
+        return next(iter(self._live.values()))
+
+    def _watch(self) -> None:
+        if self._timer is None:
+            self._timer = asyncio.get_running_loop().call_later(SWEEP_S, self._look)
+
+    def _look(self) -> None:
+        self._timer = None
+        self.sweep()
+        if self._live:
+            self._watch()

@@ -1,0 +1,129 @@
+"""An event stream: messages from any thread, folded while nobody takes them, sent in order.
+
+A message that already waits is not kept twice, so what a slow reader leaves waiting is
+bounded by what it listens to. An idle stream carries a comment now and then.
+"""
+
+import asyncio
+import contextlib
+import threading
+from collections.abc import Callable
+from typing import Final
+
+from carrel.core.limits import KEEP_ALIVE_S
+from carrel.transports.http.asgi import Request
+
+MAX_PENDING: Final = 2_048
+"""Messages that wait for one reader. Changes fold to at most 1,025; what comes on top is progress, and may be lost."""
+
+HEADERS: Final = (
+    (b"content-type", b"text/event-stream"),
+    (b"cache-control", b"no-cache, no-transform"),
+    (b"x-accel-buffering", b"no"),
+)
+_COMMENT: Final = b": \n\n"
+
+
+class Outbox:
+    """What waits to be sent to one client, and at last the answer. Made on the event loop, filled from any thread."""
+
+    def __init__(self) -> None:
+        self._loop = asyncio.get_running_loop()
+        self._thread = threading.get_ident()
+        self._lock = threading.Lock()
+        self._pending: dict[bytes, None] = {}
+        self._waiter: asyncio.Future[None] | None = None
+        self.is_finished = False
+        self.answer: bytes | None = None
+
+    def put(self, message: bytes) -> None:
+        """Have a message sent."""
+        with self._lock:
+            if self.is_finished or len(self._pending) >= MAX_PENDING:
+                return
+            self._pending[message] = None
+        self.wake()
+
+    def finish(self, answer: bytes | None = None) -> None:
+        """Have the answer, if there is one, sent last; what comes later is dropped."""
+        with self._lock:
+            if self.is_finished:
+                return
+            self.is_finished, self.answer = True, answer
+        self.wake()
+
+    def finish_if(self, answer: bytes | None) -> None:
+        """Finish, unless there is no answer: a subscription that was opened on another thread goes on."""
+        if answer is not None:
+            self.finish(answer)
+
+    def take(self) -> list[bytes]:
+        """Give what waits, in the order it came."""
+        with self._lock:
+            taken, self._pending = list(self._pending), {}
+        return taken
+
+    @property
+    def has_pending(self) -> bool:
+        """Whether anything waits, the answer aside."""
+        return bool(self._pending)
+
+    def wake(self) -> None:
+        """Have the stream look again."""
+        if threading.get_ident() == self._thread:
+            self._wake()
+        else:
+            # The loop may be gone: then nobody is left to be told.
+            with contextlib.suppress(RuntimeError):
+                self._loop.call_soon_threadsafe(self._wake)
+
+    def _wake(self) -> None:
+        if self._waiter is not None and not self._waiter.done():
+            self._waiter.set_result(None)
+
+    async def wait(self, timeout_s: float | None) -> bool:
+        """Wait until there may be something to do, at most this long; tell whether the time ran out."""
+        if self._pending or self.is_finished:
+            return False
+        self._waiter = waiter = self._loop.create_future()
+        is_late = False
+
+        def expire() -> None:
+            nonlocal is_late
+            is_late = True
+            self._wake()
+
+        timer = None if timeout_s is None else self._loop.call_later(timeout_s, expire)
+        if self._pending or self.is_finished:
+            self._wake()
+        try:
+            await waiter
+        finally:
+            # A stream that takes over waits already while the one before it comes to its end.
+            if self._waiter is waiter:
+                self._waiter = None
+            if timer is not None:
+                timer.cancel()
+        return is_late
+
+
+async def stream(request: Request, outbox: Outbox, is_over: Callable[[], bool]) -> None:
+    """Send what the outbox gets until it is finished; where it is over for another reason, not even the answer."""
+    await request.begin(200, HEADERS)
+    await request.write(_COMMENT)
+    last = b""
+    while not is_over():
+        waiting = outbox.take()
+        if waiting:
+            await request.write(b"".join([frame(message) for message in waiting]))
+        elif outbox.is_finished:
+            last = b"" if outbox.answer is None else frame(outbox.answer)
+            break
+        elif await outbox.wait(KEEP_ALIVE_S):
+            await request.write(_COMMENT)
+    await request.write(last, is_last=True)
+
+
+def frame(message: bytes) -> bytes:
+    """Make an event of a message, which has no line end inside."""
+    return b"event: message\ndata: " + message + b"\n\n"

@@ -1,0 +1,170 @@
+"""Bearer tokens of this machine: one made at first start, and those the user adds.
+
+The local token may do everything. It is kept in clear in the user's state folder, readable
+by the user only, since whoever can read it there can read the files it guards; the others
+are kept as hashes. Comparing takes the same time whatever the token.
+"""
+
+import json
+import logging
+import os
+import secrets
+import threading
+from collections.abc import Mapping
+from hmac import compare_digest
+from time import monotonic, time
+from typing import Final
+
+from carrel.catalog.access import Access
+from carrel.core.errors import ConfigError
+from carrel.core.hashing import sha256
+from carrel.core.record import Value
+from carrel.files.atomic import FILE_MODE, locked, replace_private
+from carrel.files.userdirs import state_folder
+
+log = logging.getLogger(__name__)
+
+PREFIX: Final = "carrel_"
+_LOOK_S: Final = 1.0
+"""How soon a running server notices a token that was added or revoked."""
+
+
+class Token(Value, frozen=True):
+    """A token as it is remembered. Without `scopes` it may do everything."""
+
+    name: str
+    digest: str
+    scopes: tuple[str, ...] | None
+    created_ms: int
+
+
+class TokenStore:
+    """The tokens in the user's state folder."""
+
+    def __init__(self, environment: Mapping[str, str]) -> None:
+        folder = state_folder(environment)
+        self._path = os.path.join(folder, "tokens.json")
+        self.local_path = os.path.join(folder, "local-token")
+
+    def local(self) -> tuple[str, bool]:
+        """Give the local token, and whether it was made just now."""
+        if os.path.exists(self.local_path):
+            return self._read_local(), False
+        with locked(self.local_path):
+            if os.path.exists(self.local_path):
+                return self._read_local(), False
+            token = _make()
+            replace_private(self.local_path, token + "\n")
+        return token, True
+
+    def _read_local(self) -> str:
+        with open(self.local_path, encoding="ascii", errors="replace") as file:
+            if os.fstat(file.fileno()).st_mode & 0o077:
+                os.fchmod(file.fileno(), FILE_MODE)
+            token = file.read().strip()
+        if len(token) < len(PREFIX) + 32:
+            raise ConfigError(f"{self.local_path}: holds no token; remove the file, and a new one is made")
+        return token
+
+    def add(self, name: str, scopes: frozenset[str] | None) -> str:
+        """Make a token; it is given once and kept only as a hash."""
+        secret = _make()
+        kept = None if scopes is None else tuple(sorted(scopes))
+        with locked(self._path):
+            tokens = self.all()
+            if any(token.name == name for token in tokens):
+                raise ConfigError(f"there is a token {name!r} already; revoke it first, or choose another name")
+            self._save([*tokens, Token(name, _hash(secret), kept, int(time() * 1000))])
+        return secret
+
+    def revoke(self, name: str) -> bool:
+        """Forget a token; tell whether it was there."""
+        with locked(self._path):
+            tokens = self.all()
+            rest = [token for token in tokens if token.name != name]
+            if len(rest) != len(tokens):
+                self._save(rest)
+        return len(rest) != len(tokens)
+
+    def all(self) -> list[Token]:
+        """Give every token that was added, in the order they were."""
+        try:
+            with open(self._path, encoding="utf-8") as file:
+                known = json.load(file)
+            return [
+                Token(
+                    row["name"], row["sha256"], None if row["scopes"] is None else tuple(row["scopes"]), row["created"]
+                )
+                for row in known["tokens"]
+            ]
+        except (FileNotFoundError, NotADirectoryError):
+            return []
+        except (OSError, ValueError, KeyError, TypeError):
+            raise ConfigError(f"{self._path}: cannot be read as a list of tokens") from None
+
+    def state(self) -> tuple[int, int]:
+        """Give what changes when the file does."""
+        try:
+            found = os.stat(self._path)
+        except OSError:
+            return 0, 0
+        return found.st_mtime_ns, found.st_ino
+
+    def _save(self, tokens: list[Token]) -> None:
+        rows = [
+            {"name": one.name, "sha256": one.digest, "scopes": one.scopes, "created": one.created_ms} for one in tokens
+        ]
+        replace_private(self._path, json.dumps({"tokens": rows}, indent=2))
+
+
+class Keyring:
+    """Who a token belongs to, for a running server: the local one, and those added meanwhile."""
+
+    def __init__(self, store: TokenStore, local: str | None) -> None:
+        self._store = store
+        self._local = [] if local is None else [(_hash(local), Access("local"))]
+        self._lock = threading.Lock()
+        self._state = (-1, -1)
+        self._looked_at = float("-inf")
+        self._known: list[tuple[str, Access]] = []
+
+    def find(self, token: str) -> Access | None:
+        """Give the access of a token; every known one is compared, so the time says nothing."""
+        self._look()
+        digest = _hash(token)
+        found = None
+        for known, access in self._known:
+            if compare_digest(known, digest):
+                found = access
+        return found
+
+    def _look(self) -> None:
+        now = monotonic()
+        if now - self._looked_at < _LOOK_S:
+            return
+        with self._lock:
+            state = self._store.state()
+            if state != self._state:
+                self._known, self._state = [*self._local, *self._added()], state
+            # Last: who sees it does not wait, and takes what is known.
+            self._looked_at = now
+
+    def _added(self) -> list[tuple[str, Access]]:
+        """Give what the file says now; while it cannot be read, none of its tokens count."""
+        try:
+            tokens = self._store.all()
+        except ConfigError as error:
+            log.warning("%s", error)
+            return []
+        return [
+            (token.digest, Access(f"token {token.name}", None if token.scopes is None else frozenset(token.scopes)))
+            for token in tokens
+        ]
+
+
+def _make() -> str:
+    return PREFIX + secrets.token_urlsafe(32)
+
+
+def _hash(token: str) -> str:
+    return str(sha256(token.encode("utf-8", "surrogatepass")).hexdigest())

@@ -1,0 +1,444 @@
+"""The server's side of a TCP connection: uvicorn's protocol, with bounds on who sends slowly, or much.
+
+Headers and bodies have to arrive in time, headers within a size, and what follows a body too.
+A connection past the bound on all of them is closed at once, one whose reader takes nothing is cut off.
+
+A small call to `/mcp` is held back until it is all there. If nothing has to be waited for, it
+is answered where its last byte arrived, without a task of its own; else the application gets
+it as it gets all others (`docs/decisions/0011-answers-at-once.md`).
+"""
+
+import asyncio
+import logging
+import re
+from functools import lru_cache
+from time import monotonic
+from typing import Final, Protocol, cast
+
+import httptools
+from uvicorn.protocols.http.httptools_impl import STATUS_LINE, HttpToolsProtocol, RequestResponseCycle
+
+from carrel.core.errors import ProtocolError, ProviderError, RequestError
+from carrel.core.faults import attempt
+from carrel.core.limits import HTTP_FIRST_S, HTTP_IDLE_S, HTTP_READ_S, HTTP_STALL_S, MAX_CONNECTIONS, MAX_HEADER_BYTES
+from carrel.protocol import jsonrpc
+from carrel.transports.http.asgi import LET_IN, MCP_PATH, Answered, Event, Request, header
+from carrel.transports.http.unauthenticated import Lobby
+
+log = logging.getLogger(__name__)
+
+_HEAD: Final = b"%s%s%scontent-type: application/json\r\ncontent-length: %d\r\n\r\n"
+_LATE: Final = 408, "The request did not arrive in time"
+_LARGE: Final = 431, "The headers are too large"
+_WITH_AUTHORITY: Final = re.compile(rb"[a-z][a-z0-9+.-]*://([^/?#]*)(.*)", re.IGNORECASE | re.DOTALL)
+_POSTED: Final = {"method": "POST", "raw_path": MCP_PATH, "query_string": b""}
+_SMALL_BYTES: Final = 65_536
+"""A longer call is not held back: the application reads it as it comes."""
+_MUCH_BYTES: Final = 65_536
+"""Answers that have waited for others are written when there are so many bytes, which is what a transport buffers."""
+_BURST_S: Final = 0.01
+"""How long calls that came in one piece are answered before other connections get their turn."""
+
+
+class Answering(Protocol):
+    """An application that can answer some calls where they arrive."""
+
+    lobby: Lobby[object]
+
+    def lets_in(self, request: Request) -> bool:
+        """Tell whether it is known, without waiting, that whoever asks may; by the headers alone."""
+
+    def at_once(self, request: Request, body: bytes) -> Answered | None:
+        """Answer a call that nothing has to be waited for; None for any other."""
+
+
+class Wire(HttpToolsProtocol):
+    """One connection. What is counted here is never asked of the application."""
+
+    read_s = HTTP_READ_S
+    first_s = HTTP_FIRST_S
+    stall_s = HTTP_STALL_S
+    idle_s: float = HTTP_IDLE_S
+    burst_s = _BURST_S
+    max_header_bytes = MAX_HEADER_BYTES
+    max_connections = MAX_CONNECTIONS
+
+    _is_reading = False
+    _is_in_headers = True
+    _is_refused = False
+    _header_bytes = 0
+    _bytes_at_most = 0
+    _begun_at = 0.0
+    _rests_since = 0.0
+    _answers_until = 0.0
+    _held: "tuple[Request, bytearray] | None" = None
+    _refusal_due: tuple[int, str] | None = None
+    """Told when the requests before it are answered."""
+    _said = b""
+    _earlier: tuple[RequestResponseCycle, ...] = ()
+    _deadline: asyncio.TimerHandle | None = None
+    _stall: asyncio.TimerHandle | None = None
+    _rest: asyncio.TimerHandle | None = None
+
+    def connection_made(self, transport: asyncio.BaseTransport) -> None:
+        """Begin, unless there are too many."""
+        super().connection_made(cast("asyncio.Transport", transport))
+        lobby = self._application.lobby
+        if len(self.connections) - len(lobby) > self.max_connections:
+            self._is_refused = True
+            self.transport.abort()
+            return
+        oldest = lobby.enter(self, self.client[0] if self.client else "")
+        if isinstance(oldest, Wire):
+            oldest.make_room()
+        self._begun_at = self._rests_since = self.loop.time()
+        self._deadline = self.loop.call_later(self._may_read_s, self._give_up)
+        self._rest = self.loop.call_later(self._may_idle_s, self._look_if_idle)
+
+    def make_room(self) -> None:
+        """End a connection on which nobody was let in, for one that is newer."""
+        self._is_refused = True
+        self.transport.abort()
+
+    def let_in(self) -> None:
+        """Know that somebody was let in here: from now on it is kept as long as any other."""
+        self._application.lobby.leave(self)
+
+    @property
+    def _may_read_s(self) -> float:
+        """What a request may take to arrive."""
+        return min(self.read_s, self.first_s) if self in self._application.lobby else self.read_s
+
+    @property
+    def _may_idle_s(self) -> float:
+        """How long nothing may happen."""
+        return min(self.idle_s, self.first_s) if self in self._application.lobby else self.idle_s
+
+    def eof_received(self) -> None:
+        """The other end sends no more; what was answered it may still read."""
+        self._flush()
+        super().eof_received()
+
+    def connection_lost(self, exc: Exception | None) -> None:
+        """End."""
+        for timer in (self._deadline, self._stall, self._rest):
+            if timer is not None:
+                timer.cancel()
+        self._application.lobby.leave(self)
+        # uvicorn tells only the latest request of a pipeline that nobody waits any more.
+        for cycle in self._earlier:
+            cycle.disconnected = True
+            cycle.message_event.set()
+        self.pipeline.clear()
+        super().connection_lost(exc)
+
+    def shutdown(self) -> None:
+        """End in good order, as soon as nothing is under way."""
+        self._flush()
+        self._give_over()
+        super().shutdown()
+
+    def data_received(self, data: bytes) -> None:
+        """Take bytes, as long as they come within the bounds."""
+        if self._is_refused:
+            return
+        self._answers_until = monotonic() + self.burst_s
+        self._bytes_at_most = len(data) + (self._bytes_at_most if self._is_in_headers else 0)
+        self._header_bytes += len(data)
+        try:
+            self._feed(data)
+        except httptools.HttpParserError as error:
+            log.debug("what came is no HTTP: %s", error, exc_info=True)
+            self.send_400_response("Invalid HTTP request")
+            return
+        if self._header_bytes > self.max_header_bytes and (self._is_reading or self._is_in_headers):
+            self._refuse(_LARGE)
+        elif self._is_reading and self._deadline is None:
+            self._deadline = self.loop.call_later(self._may_read_s, self._give_up)
+        elif not self._is_reading and self._deadline is not None:
+            self._deadline.cancel()
+            self._deadline = None
+
+    def _feed(self, data: bytes) -> None:
+        """Have bytes parsed. A request that would rather go on in another protocol the parser leaves without a body."""
+        rest = memoryview(data)
+        while rest:
+            try:
+                self.parser.feed_data(rest)
+            except httptools.HttpParserUpgrade as stop:
+                rest = rest[stop.args[0] :]
+                if self._is_given_up:
+                    head = self._without_upgrade()
+                    self.parser = httptools.HttpRequestParser(self)
+                    self.parser.set_dangerous_leniencies(lenient_data_after_close=True)
+                    self.parser.feed_data(head)
+            else:
+                return
+
+    @property
+    def _is_given_up(self) -> bool:
+        return self.parser.should_upgrade() and self.parser.get_method() != b"CONNECT"
+
+    def _without_upgrade(self) -> bytes:
+        """Spell a head anew without its wish for another protocol, which may be ignored (RFC 9110, 7.8).
+
+        Java's client, for one, asks for HTTP/2 this way with its first requests.
+        """
+        head = b"%s %s HTTP/%s\r\n" % (self.parser.get_method(), self.url, self.parser.get_http_version().encode())
+        return b"".join([head, *(b"%s: %s\r\n" % one for one in self.headers if one[0] != b"upgrade"), b"\r\n"])
+
+    # What the parser finds
+
+    def on_message_begin(self) -> None:
+        """A request begins."""
+        self._is_reading = self._is_in_headers = True
+        self._begun_at = self.loop.time()
+        super().on_message_begin()
+
+    def on_header(self, name: bytes, value: bytes) -> None:
+        """Keep a header. What follows a body says nothing of the request: it is counted, and not kept."""
+        if self._is_in_headers:
+            name = name.lower()
+            self.headers.append((name, value))
+            if name == b"expect" and value.lower() == b"100-continue":
+                self.expect_100_continue = True
+
+    def on_headers_complete(self) -> None:
+        """Its headers are there: go on with it if they are within the size."""
+        if self._is_given_up:
+            return
+        self._is_in_headers = False
+        self._header_bytes = 0
+        if self._is_refused:
+            return
+        if self._bytes_at_most > self.max_header_bytes and self._headers_size() > self.max_header_bytes:
+            self._refuse(_LARGE)
+            return
+        self._held = self._hold()
+        if self._held is None:
+            self._start()
+
+    def on_body(self, body: bytes) -> None:
+        """A part of its body is there."""
+        self._header_bytes = 0
+        if self._held is not None:
+            self._held[1].extend(body)
+        elif not self._is_refused:
+            super().on_body(body)
+
+    def on_message_complete(self) -> None:
+        """It is all there."""
+        if self._is_given_up:
+            return
+        self._is_reading = False
+        self._header_bytes = 0
+        if self._is_refused or (self._held is not None and self._answer_at_once(*self._held)):
+            self._held = None
+            return
+        self._give_over()
+        super().on_message_complete()
+
+    def send_400_response(self, msg: str) -> None:
+        """Refuse what is no HTTP, after the answers to what came before it."""
+        told = 400, msg
+        if self._is_arriving:
+            # It is the latest request that breaks off: nobody answers it.
+            if not self.pipeline:
+                self._refuse(told)
+                return
+            self.pipeline.popleft()
+        elif self._is_between:
+            self._refuse(told)
+            return
+        self._is_refused = True
+        self._held = None
+        self._refusal_due = told
+
+    def _headers_size(self) -> int:
+        return len(self.url) + sum([len(name) + len(value) + 4 for name, value in self.headers])
+
+    def _start(self) -> None:
+        """Let the application see the request."""
+        self._flush()
+        if not self.url.startswith(b"/"):
+            self._take_authority()
+        before = self.cycle
+        cast("Event", self.scope)[LET_IN] = self.let_in
+        super().on_headers_complete()
+        if self.pipeline:
+            self._earlier = (*(cycle for cycle in self._earlier if not cycle.response_complete), before)
+
+    def _take_authority(self) -> None:
+        """Let the name in a target such as `http://name/path` count, and not the one beside it (RFC 9112, 3.2.2)."""
+        found = _WITH_AUTHORITY.fullmatch(self.url)
+        if found is not None:
+            rest = found[2]
+            self.url = rest if rest.startswith(b"/") else b"/" + rest
+            self.headers[:] = [header for header in self.headers if header[0] != b"host"]
+            self.headers.append((b"host", found[1]))
+
+    @property
+    def _is_between(self) -> bool:
+        """Whether no request is under way in the application."""
+        latest: RequestResponseCycle | None = self.cycle
+        return latest is None or latest.response_complete
+
+    # Calls that need not wait
+
+    def _hold(self) -> tuple[Request, bytearray] | None:
+        """Begin to hold a small call back, if it may be answered when it is all there."""
+        parser = self.parser
+        if self.url != MCP_PATH or self.expect_100_continue or parser.get_method() != b"POST" or not self._is_between:
+            return None
+        if parser.get_http_version() != "1.1" or not parser.should_keep_alive():
+            return None
+        request = Request(_POSTED | {"headers": self.headers}, _never, _nowhere)
+        length = request.headers.get(b"content-length", b"")
+        is_small = 0 < len(length) <= 5 and int(length) <= _SMALL_BYTES
+        if not (is_small and self._application.lets_in(request)):
+            return None
+        self.let_in()
+        return request, bytearray()
+
+    def _give_over(self) -> None:
+        """Let the application have what was held back."""
+        held, self._held = self._held, None
+        if held is not None:
+            self._start()
+            super().on_body(bytes(held[1]))
+
+    def _answer_at_once(self, request: Request, body: bytearray) -> bool:
+        if self.flow.write_paused or self.transport.is_closing() or monotonic() > self._answers_until:
+            return False
+        try:
+            given = attempt("HTTP", self._application.at_once, request, bytes(body))
+        except (RequestError, ProviderError, ProtocolError):
+            return False  # the application says so, in its way
+        if given is None:
+            return False
+        common = _spelled(tuple(self.server_state.default_headers))
+        self._say(_HEAD % (STATUS_LINE[given.status], common, _spelled(given.headers), len(given.body)) + given.body)
+        self.on_response_complete()
+        return True
+
+    @property
+    def _application(self) -> Answering:
+        return cast("Answering", self.config.app)
+
+    def _say(self, answer: bytes) -> None:
+        """Write an answer soon: when all that came in together, on other connections too, has been answered.
+
+        A write wakes its reader. Where that comes between two answers, both sides are switched to and fro for each.
+        """
+        if not self._said:
+            self.loop.call_soon(self._flush)
+        self._said += answer
+        if len(self._said) > _MUCH_BYTES:
+            self._flush()
+
+    def _flush(self) -> None:
+        said, self._said = self._said, b""
+        if said and not self.transport.is_closing():
+            self.transport.write(said)
+
+    # Between requests
+
+    def on_response_complete(self) -> None:
+        """Go on with what came meanwhile, or rest."""
+        if self.pipeline:
+            super().on_response_complete()
+            return
+        if self._refusal_due is not None:
+            self._refuse(self._refusal_due)
+            return
+        self.server_state.total_requests += 1
+        self.flow.resume_reading()
+        self._rests_since = self.loop.time()
+
+    def _look_if_idle(self) -> None:
+        """Close a connection on which nothing happened for long. One timer does for all of its requests."""
+        idle_s = self._may_idle_s
+        left = self._rests_since + idle_s - self.loop.time()
+        if left > 0 or self._is_reading or not self._is_between:
+            self._rest = self.loop.call_later(max(left, idle_s / 16), self._look_if_idle)
+        elif self.transport.get_write_buffer_size():
+            # One that never took our last answer is not waited for.
+            self.transport.abort()
+        elif not self.transport.is_closing():
+            self.transport.close()
+
+    # Who sends too slowly, or takes nothing
+
+    def pause_writing(self) -> None:
+        """The other end is slower than we are: see that it moves at all."""
+        super().pause_writing()
+        if self._stall is None:
+            left = self.transport.get_write_buffer_size()
+            self._stall = self.loop.call_later(self.stall_s, self._look_if_stalled, left)
+
+    def resume_writing(self) -> None:
+        """The other end took what it was sent."""
+        super().resume_writing()
+        if self._stall is not None:
+            self._stall.cancel()
+            self._stall = None
+
+    def _look_if_stalled(self, before: int) -> None:
+        left = self.transport.get_write_buffer_size()
+        if left >= before:
+            self.transport.abort()
+        else:
+            self._stall = self.loop.call_later(self.stall_s, self._look_if_stalled, left)
+
+    def _give_up(self) -> None:
+        """End a connection whose request does not arrive. The time is that of the request that is arriving now."""
+        left = self._begun_at + self._may_read_s - self.loop.time()
+        if left > 0:
+            self._deadline = self.loop.call_later(left, self._give_up)
+            return
+        if self._refusal_due is None:
+            self._refuse(_LATE if self._is_reading else None)
+
+    def _refuse(self, told: tuple[int, str] | None) -> None:
+        """Close the connection; say why, unless that would break into an answer or be a second one."""
+        may_tell = not self._is_answered
+        self._is_refused = True
+        self._held = None
+        self._flush()
+        if not self.transport.is_closing():
+            if told is not None and may_tell:
+                self.transport.write(_refusal(*told))
+            self.transport.close()
+
+    @property
+    def _is_arriving(self) -> bool:
+        """Whether the application has a request whose body is not all there."""
+        return self._is_reading and not self._is_in_headers and self._held is None
+
+    @property
+    def _is_answered(self) -> bool:
+        """Whether an answer is being sent, or one was sent to the request that is still arriving."""
+        latest: RequestResponseCycle | None = self.cycle
+        if latest is None:
+            return False
+        return (self._is_arriving and latest.response_started) or any(
+            cycle.response_started and not cycle.response_complete for cycle in (*self._earlier, latest)
+        )
+
+
+def _refusal(status: int, problem: str) -> bytes:
+    body = jsonrpc.plain({"error": problem})
+    return _HEAD % (STATUS_LINE[status], b"connection: close\r\n", b"", len(body)) + body
+
+
+@lru_cache(maxsize=64)
+def _spelled(headers: tuple[tuple[bytes, bytes], ...]) -> bytes:
+    return b"".join([b"%s: %s\r\n" % header(*one) for one in headers])
+
+
+async def _never() -> Event:
+    raise AssertionError("a call that is answered at once is not received in parts")
+
+
+async def _nowhere(_: Event) -> None:
+    raise AssertionError("a call that is answered at once is not answered in parts")

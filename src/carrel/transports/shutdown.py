@@ -1,0 +1,177 @@
+"""The end of a process that serves: asked for by a signal or the end of input, and in time whatever its threads do.
+
+Python runs a signal's handler on the main thread, between two instructions. A main thread inside a call that does not
+return never gets there. So a thread of this module sees the signal too (`signal.set_wakeup_fd`), and ends the process
+when its time is over. Children need nothing: each has a supervisor that ends it when the server is gone.
+
+A C call that holds the interpreter's lock, such as a regular expression that backtracks, stops every thread of Python.
+On Linux the kernel ends the process then: writing to the wake-up pipe sends SIGHUP (`F_SETSIG`), whose handler is the C
+function `alarm`; called with the number of the signal, it has SIGALRM end the process a second later.
+"""
+
+import contextlib
+import os
+import select
+import signal
+import threading
+from collections.abc import Callable, Iterator
+from time import monotonic
+from types import FrameType
+from typing import Final
+
+from carrel.core.limits import FORCED_END_S
+from carrel.transports.heap import share_heap
+
+_ENDING: Final = (signal.SIGTERM, signal.SIGINT)
+_NOTICE_S: Final = 0.05
+_LATEST_NOTICE_S: Final = 0.4
+"""A main thread that has not noticed a signal for so long is taken to be stuck."""
+_KERNEL_S: Final = FORCED_END_S + 0.3
+"""When the kernel ends the process, should the thread that does it not get to run."""
+_PREPARE_S: Final = 1.0
+"""After the first answers: preparing the kernel imports ctypes, which takes 2 to 3 ms."""
+_LEAVE_S: Final = 0.4
+"""What the interpreter has for its own end: threads, exit functions."""
+_F_SETSIG: Final = 10
+_ASKED: Final = b"\0"
+
+
+class Stopped(BaseException):
+    """The process was asked to end. Raised on the main thread."""
+
+
+class Ending:
+    """While it is entered, on the main thread, SIGTERM and SIGINT end the process, and in time.
+
+    `finish` closes what is served. The main thread does that itself, after `notice`; if it never gets there, another
+    thread does. A process that is not left `FORCED_END_S` after the end began is ended without further ado.
+    """
+
+    def __init__(self, finish: Callable[[], object], *, raises: bool = True) -> None:
+        """Make it. Where it `raises`, a signal raises `Stopped` on the main thread."""
+        self._finish = finish
+        self._raises = raises
+        self._noticed = threading.Event()
+        self._left = threading.Event()
+
+    def __enter__(self) -> "Ending":
+        """Begin to watch."""
+        self._seen, self._told = os.pipe()
+        os.set_blocking(self._told, False)
+        self._before = {number: signal.signal(number, self._handle) for number in _ENDING}
+        self._told_before = self.claim_signals()
+        self._main = threading.get_ident()
+        self._may_use_kernel = signal.getsignal(signal.SIGHUP) is signal.SIG_DFL
+        share_heap()  # this is the first thread of a server
+        threading.Thread(target=self._watch, name="carrel-ending", daemon=True).start()
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        """Leave in good order: nothing is ended any more."""
+        self._left.set()
+        signal.set_wakeup_fd(self._told_before)
+        os.close(self._told)
+        if self._may_use_kernel:
+            signal.signal(signal.SIGHUP, signal.SIG_DFL)
+        signal.setitimer(signal.ITIMER_REAL, 0)
+        for number, action in self._before.items():
+            signal.signal(number, action)
+
+    def _handle(self, _signal: int, _frame: FrameType | None) -> None:
+        """Be the handler of the signals that end the process."""
+        if self._raises:
+            self.notice()
+            raise Stopped
+
+    def claim_signals(self) -> int:
+        """Have signals told here, on the main thread; return who was told before. An event loop may take them away."""
+        return signal.set_wakeup_fd(self._told, warn_on_full_buffer=False)
+
+    def notice(self) -> None:
+        """Say, on the main thread, that it is about to finish."""
+        self._noticed.set()
+        for number in _ENDING:
+            signal.signal(number, signal.SIG_IGN)
+
+    def begin(self) -> None:
+        """Let the end begin, from any thread."""
+        with contextlib.suppress(OSError):
+            os.write(self._told, _ASKED)
+
+    # The thread
+
+    def _watch(self) -> None:
+        for numbers in self._numbers():
+            if not numbers.isdisjoint({*_ENDING, _ASKED[0]}):
+                self._end(numbers)
+                break
+            self._calm()
+        os.close(self._seen)
+
+    def _numbers(self) -> Iterator[set[int]]:
+        """Yield what comes through the pipe until it is closed; prepare the kernel once the server is idle."""
+        ready, _, _ = select.select([self._seen], [], [], _PREPARE_S)
+        if not ready and self._may_use_kernel:
+            _have_the_kernel_end_us(self._seen)
+        while numbers := os.read(self._seen, 64):
+            yield set(numbers)
+
+    def _calm(self) -> None:
+        """Undo what the kernel makes of a signal that is not meant to end the process."""
+        signal.setitimer(signal.ITIMER_REAL, 0)
+
+    def _end(self, numbers: set[int]) -> None:
+        """See to it that the process ends."""
+        began = monotonic()
+        if self._left.is_set():
+            return
+        _let_the_kernel_be(self._seen)
+        again = next((number for number in _ENDING if number in numbers), None)
+        signal.setitimer(signal.ITIMER_REAL, _KERNEL_S)
+        while not self._noticed.wait(_NOTICE_S):
+            # Again: the kernel's own call of `alarm` may have come after the first.
+            signal.setitimer(signal.ITIMER_REAL, began + _KERNEL_S - monotonic())
+            if monotonic() - began > _LATEST_NOTICE_S:
+                threading.Thread(target=self._finish, name="carrel-finishing", daemon=True).start()
+                break
+            if again is not None and self._raises:
+                # One that came between two instructions and a read that blocks is noticed only when it is sent again.
+                signal.pthread_kill(self._main, again)
+        if not self._left.wait(began + FORCED_END_S - monotonic()):
+            os._exit(0)
+
+
+def exit_in_time(code: int) -> None:
+    """Have a process whose main thread is about to return end soon: threads that a provider started may not."""
+
+    def end() -> None:
+        threading.main_thread().join()
+        threading.Event().wait(_LEAVE_S)
+        os._exit(code)
+
+    threading.Thread(target=end, name="carrel-ending", daemon=True).start()
+
+
+def _let_the_kernel_be(seen: int) -> None:
+    """Have nothing more come of what is written to the pipe: signals that are sent again would ring the alarm early."""
+    with contextlib.suppress(ImportError, OSError):
+        import fcntl  # not on every system
+
+        fcntl.fcntl(seen, fcntl.F_SETFL, fcntl.fcntl(seen, fcntl.F_GETFL) & ~os.O_ASYNC)
+
+
+def _have_the_kernel_end_us(seen: int) -> None:
+    """Have SIGALRM end the process a second after something was written to a pipe, unless it is stopped before."""
+    try:
+        import ctypes  # takes a while
+        import fcntl  # not on every system
+
+        library = ctypes.CDLL(None)
+        library.signal.argtypes = [ctypes.c_int, ctypes.c_void_p]
+        library.signal.restype = ctypes.c_void_p
+        fcntl.fcntl(seen, fcntl.F_SETOWN, os.getpid())
+        fcntl.fcntl(seen, _F_SETSIG, signal.SIGHUP)
+        fcntl.fcntl(seen, fcntl.F_SETFL, fcntl.fcntl(seen, fcntl.F_GETFL) | os.O_ASYNC)
+        library.signal(signal.SIGHUP, ctypes.cast(library.alarm, ctypes.c_void_p))
+    except (ImportError, AttributeError, OSError):
+        pass  # not Linux: there a call that holds the interpreter's lock has to be killed

@@ -1,0 +1,258 @@
+"""The desk: which providers are chosen, and what the guide, the catalogue and the mirror say of them."""
+
+import json
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from carrel.app import config
+from carrel.app.app import Choice, Desk, open_desk
+from carrel.catalog.catalog import Catalog
+from carrel.catalog.lazy import Waiting
+from carrel.cli.serve import announcement
+from carrel.client.client import Client
+from carrel.core.errors import ConfigError, RemoteError
+from carrel.core.model import Resource, Text
+from carrel.core.provider import Provider, Route
+from carrel.providers.guide import INSTRUCTIONS
+from tests.support.schemas import Conversation
+
+
+@pytest.fixture(name="project")
+def project_folder(tmp_path: Path) -> Path:
+    folder = tmp_path / "library"
+    folder.mkdir()
+    (folder / "shelf.md").write_text("# Shelf\n", encoding="utf-8")
+    return folder.resolve()
+
+
+def desk_of(project: Path, *flags: tuple[str, str, str]) -> Desk:
+    return open_desk(config.load(str(project), {"HOME": str(project.parent)}, flags))
+
+
+def read_json(client: Client, uri: str) -> Any:
+    item = client.read(uri).items[0]
+    assert isinstance(item, Text)
+    return json.loads(item.text)
+
+
+def text_of(client: Client, uri: str) -> str:
+    item = client.read(uri).items[0]
+    assert isinstance(item, Text)
+    return item.text
+
+
+def test_a_plain_folder_calls_for_its_files(project: Path) -> None:
+    desk = desk_of(project)
+
+    served = [choice for choice in desk.choices if choice.state == "served"]
+    assert served == [
+        Choice("logs", "served", "every folder may have runs and builds"),
+        Choice("workspace", "served", "every folder has files"),
+    ]
+    assert [entry.uri for entry in desk.catalog.entries()] == [
+        "carrel://guide",
+        "carrel://catalog",
+        "carrel://health",
+        "workspace:///shelf.md",
+    ]
+
+
+def test_only_serves_what_it_names(project: Path) -> None:
+    desk = desk_of(project, ("server", "only", "workspace"))
+
+    assert [entry.uri for entry in desk.catalog.entries()] == ["workspace:///shelf.md"]
+
+
+def test_what_is_served_without_the_guide_does_not_name_it(project: Path) -> None:
+    desk = desk_of(project, ("server", "only", "workspace,logs"))
+    client = Conversation(desk.server)
+    questions: list[tuple[str, dict[str, object]]] = [
+        ("server/discover", {}),
+        (
+            "initialize",
+            {"protocolVersion": "2025-11-25", "capabilities": {}, "clientInfo": {"name": "t", "version": "1"}},
+        ),
+        ("tools/list", {}),
+        ("resources/list", {}),
+        ("resources/templates/list", {}),
+        ("resources/read", {"uri": "workspace:///none"}),
+        ("resources/read", {"uri": "nobody://x"}),
+        ("tools/call", {"name": "read_resource", "arguments": {"uri": "nowhere"}}),
+        ("tools/call", {"name": "list_resources", "arguments": {}}),
+    ]
+    answers = [client.say(client.request(method, params)) or b"" for method, params in questions]
+
+    assert b"list_resources" in answers[2]
+    assert [answer for answer in answers if b"carrel://" in answer or b"guide" in answer] == []
+    assert "guide" not in "\n".join(announcement(desk))
+    desk.close()
+
+
+def test_without_leaves_out_what_it_names(project: Path) -> None:
+    desk = desk_of(project, ("server", "without", "workspace"))
+
+    assert [entry.uri for entry in desk.catalog.entries()] == ["carrel://guide", "carrel://catalog", "carrel://health"]
+
+
+@pytest.mark.parametrize("name", ["sage", "scopes", "alc"])
+def test_what_is_turned_off_is_not_served_at_all(project: Path, name: str) -> None:
+    desk = desk_of(project, (name, "enabled", "false"))
+    states = {choice.name: choice.state for choice in desk.choices}
+    schemes = {scheme for one in desk.catalog.mounted for scheme in one.provider.schemes}
+    desk.close()
+
+    assert states[name] == "left out"
+    assert name not in schemes
+
+
+def test_a_provider_that_does_not_exist_is_named_with_the_nearest_that_does(project: Path) -> None:
+    with pytest.raises(ConfigError, match="there is no provider 'workspce'; did you mean 'workspace'"):
+        desk_of(project, ("server", "only", "workspce"))
+
+
+def test_the_guide_teaches_the_uris_of_the_actual_data(project: Path) -> None:
+    with Client.to(desk_of(project).server) as client:
+        guide = text_of(client, "carrel://guide")
+
+    assert guide.startswith("# The desk of library\n")
+    assert "- `workspace:///{+path}{?start,length,lines}`: " in guide
+    assert "- `workspace:///shelf.md`" in guide
+    assert "?start=0&length=20000" in guide
+
+
+def test_the_catalogue_counts(project: Path) -> None:
+    with Client.to(desk_of(project).server) as client:
+        catalogue = read_json(client, "carrel://catalog")
+
+    assert [(one["name"], one["entries"], one["moreEntries"]) for one in catalogue["providers"]] == [
+        ("logs", 0, False),
+        ("workspace", 1, False),
+    ]
+
+
+def test_what_waits_for_trust_stands_in_the_guide_and_the_health(project: Path) -> None:
+    (project / "carrel.toml").write_text("[workspace]\nroot = '..'\n", encoding="utf-8")
+    told = (
+        "[workspace] root in carrel.toml is not in effect: it names a place outside the project; "
+        "run `carrel trust` to allow it"
+    )
+    with Client.to(desk_of(project).server) as client:
+        guide = text_of(client, "carrel://guide")
+        health = read_json(client, "carrel://health")
+
+    assert f"## Not served\n\n- {told}\n" in guide
+    assert (health["status"], health["problems"]) == ("problems", [told])
+
+
+@pytest.mark.parametrize("era", ["modern", "legacy"])
+def test_the_instructions_point_to_the_guide(project: Path, era: Any) -> None:
+    with Client.to(desk_of(project).server, era) as client:
+        assert client.instructions == INSTRUCTIONS
+    assert len(INSTRUCTIONS) <= 200
+
+
+# The mirror
+
+
+def call(project: Path, name: str, arguments: dict[str, object]) -> tuple[bool, list[object]]:
+    with Client.to(desk_of(project).server) as client:
+        result = client.call(name, arguments)
+    return result.is_error, list(result.blocks)
+
+
+def test_the_mirror_lists_by_prefix(project: Path) -> None:
+    assert call(project, "list_resources", {"prefix": "workspace:"}) == (False, ["workspace:///shelf.md  8 bytes"])
+
+
+def test_the_mirror_reads_a_long_text_in_parts_and_says_what_is_next(project: Path) -> None:
+    (project / "long.txt").write_text("x" * 100_000, encoding="utf-8")
+    uri = "workspace:///long.txt"
+
+    is_error, blocks = call(project, "read_resource", {"uri": uri})
+
+    note = f"[lines 1-1 of 1, bytes 0-19829 of 100000; next: {uri}?start=19829]"
+    assert (is_error, blocks) == (False, [f"{note}\n{'x' * 19_829}\n{note}"])
+
+
+def test_the_mirror_reads_what_does_not_fit_one_message(project: Path) -> None:
+    (project / "huge.txt").write_text("x" * 3_000_000, encoding="utf-8")
+
+    is_error, blocks = call(project, "read_resource", {"uri": "workspace:///huge.txt"})
+
+    assert is_error is False
+    assert str(blocks[0]).endswith("next: workspace:///huge.txt?start=19827]")
+
+
+@pytest.mark.parametrize(
+    ("arguments", "said"),
+    [
+        ({}, "Missing argument: uri"),
+        ({"uri": 5}, "Invalid argument: uri must be a string"),
+        ({"uri": "workspace:///shelf.md", "start": True}, "Invalid argument: start must be an integer, 0 or more"),
+        ({"uri": "workspace:///shelf.md", "lenght": 1}, 'Unknown argument: "lenght"; known: uri, lines, start, length'),
+        ({"uri": "workspace:///nope"}, "Resource not found: workspace:///nope"),
+    ],
+)
+def test_the_mirror_says_which_argument_is_wrong(project: Path, arguments: dict[str, object], said: str) -> None:
+    assert call(project, "read_resource", arguments) == (True, [said])
+
+
+def test_without_the_mirror_there_are_no_tools(project: Path) -> None:
+    with Client.to(desk_of(project, ("server", "mirror", "false")).server) as client:
+        assert "tools" not in client.capabilities
+        with pytest.raises(RemoteError) as caught:
+            client.tools()
+    assert caught.value.code == -32601
+
+
+# Waiting
+
+
+class Shelf:
+    """A provider with one entry, as it is once its data is there."""
+
+    name = "shelf"
+    schemes = ("shelf",)
+
+    def routes(self) -> Sequence[Route]:
+        return (Route("shelf://{book}", lambda book: Text(f"about {book}"), name="book", mime_type="text/plain"),)
+
+    def entries(self, after: str = "") -> Iterator[Resource]:
+        if after < "shelf://one":
+            yield Resource("shelf://one", "one")
+
+
+def waiting_shelf(marker: Path) -> tuple[Catalog, list[Provider]]:
+    built: list[Provider] = []
+
+    def build() -> Provider:
+        built.append(Shelf())
+        return built[-1]
+
+    catalog = Catalog()
+    catalog.mount(Waiting("shelf", ("shelf",), build, marker.exists, catalog))
+    return catalog, built
+
+
+def test_a_provider_without_data_lists_nothing_and_is_not_built(tmp_path: Path) -> None:
+    catalog, built = waiting_shelf(tmp_path / "marker")
+
+    assert (list(catalog.entries()), catalog.templates(), built) == ([], ((), None), [])
+
+
+def test_its_uris_are_answered_all_the_same(tmp_path: Path) -> None:
+    catalog, built = waiting_shelf(tmp_path / "marker")
+
+    assert catalog.read("shelf://one").items == (Text("about one"),)
+    assert len(built) == 1
+
+
+def test_it_joins_the_list_when_its_data_appears(tmp_path: Path) -> None:
+    catalog, _ = waiting_shelf(tmp_path / "marker")
+    (tmp_path / "marker").touch()
+
+    assert [entry.uri for entry in catalog.entries()] == ["shelf://one"]
+    assert [template.uri_template for template in catalog.templates()[0]] == ["shelf://{book}"]

@@ -1,0 +1,589 @@
+"""The command line: what a person sees, what a pipe gets, and how it exits."""
+
+import json
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import pytest
+
+from carrel.app import builtin_providers
+from carrel.cli import main
+from carrel.core.version import __version__
+from tests.support.sage_folder import lay_out
+
+SERVED = "served here: carrel://, logs://, workspace://"
+
+
+class Ran(NamedTuple):
+    """What a command did."""
+
+    code: int
+    out: str
+    err: str
+
+
+@pytest.fixture(name="project", autouse=True)
+def project_folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    folder = tmp_path / "library"
+    (folder / "notes").mkdir(parents=True)
+    (folder / "notes/a.md").write_text("# A\nline two\n", encoding="utf-8")
+    (folder / "b.txt").write_text("no line end", encoding="utf-8")
+    (folder / ".env").write_text("SECRET=1", encoding="utf-8")
+    monkeypatch.chdir(folder)
+    monkeypatch.setenv("HOME", str(tmp_path / "home"))
+    monkeypatch.delenv("XDG_STATE_HOME", raising=False)
+    monkeypatch.delenv("XDG_CONFIG_HOME", raising=False)
+    return folder
+
+
+@pytest.fixture(name="run")
+def runner(capfd: pytest.CaptureFixture[str]) -> Any:
+    def run(*words: str) -> Ran:
+        code = main(words)
+        captured = capfd.readouterr()
+        return Ran(code, captured.out, captured.err)
+
+    return run
+
+
+def test_ls_prints_one_uri_a_line_into_a_pipe(run: Any) -> None:
+    assert run("ls", "workspace:") == Ran(0, "workspace:///b.txt\nworkspace:///notes/a.md\n", "")
+
+
+def test_ls_takes_a_limit(run: Any) -> None:
+    assert run("ls", "--limit", "1") == Ran(0, "carrel://guide\n", "")
+
+
+def test_ls_in_json_has_everything_a_program_needs(run: Any) -> None:
+    ran = run("ls", "workspace:///b", "--json")
+
+    listed = json.loads(ran.out)
+    modified = listed[0].pop("lastModifiedMs")
+    assert isinstance(modified, int)
+    assert listed == [{"uri": "workspace:///b.txt", "name": "b.txt", "mimeType": "text/plain", "size": 11}]
+
+
+def test_options_may_stand_before_the_command(run: Any) -> None:
+    assert json.loads(run("--json", "ls", "workspace:///b").out)[0]["uri"] == "workspace:///b.txt"
+
+
+def test_cat_prints_the_text_and_nothing_else(run: Any) -> None:
+    assert run("cat", "workspace:///b.txt") == Ran(0, "no line end", "")
+
+
+def test_cat_takes_a_range(run: Any) -> None:
+    assert run("cat", "workspace:///b.txt", "--start", "3", "--length", "4") == Ran(0, "line", "")
+
+
+def test_cat_gives_bytes_as_they_are(project: Path, capfdbinary: pytest.CaptureFixture[bytes]) -> None:
+    data = bytes(range(256))
+    (project / "x.bin").write_bytes(data)
+    (project / "carrel.toml").write_text("[workspace]\npreset = 'all'\n", encoding="utf-8")
+
+    assert main(["cat", "workspace:///x.bin"]) == 0
+    assert capfdbinary.readouterr().out == data
+
+
+def test_cat_of_a_folder_shows_its_children(run: Any) -> None:
+    lines = run("cat", "workspace:///").out.splitlines()
+
+    assert [line.split("\t")[0] for line in lines] == ["workspace:///b.txt", "workspace:///notes"]
+
+
+def test_cat_of_a_folder_names_an_only_child(run: Any, project: Path) -> None:
+    (project / "outer/inner").mkdir(parents=True)
+    (project / "outer/inner/x.txt").touch()
+
+    assert run("cat", "workspace:///notes").out.startswith("workspace:///notes/a.md\t13 bytes, ")
+    assert run("cat", "workspace:///notes/").out.startswith("workspace:///notes/a.md\t13 bytes, ")
+    assert run("cat", "workspace:///outer").out == "workspace:///outer/inner\t\n"
+
+
+def test_cat_prints_only_the_text_of_a_file_that_may_be_spelled_with_a_slash(run: Any, project: Path) -> None:
+    lay_out(project)
+    plain = run("cat", "sage://system/objective.md")
+
+    assert plain.code == 0
+    assert run("cat", "sage://system/objective.md/") == plain
+
+
+@pytest.mark.parametrize(
+    ("uri", "code", "said"),
+    [
+        ("workspace:///nope", 1, "Resource not found: workspace:///nope; did you mean workspace:///notes/?"),
+        ("workspace:///.env", 1, "Access denied: workspace:///.env (may hold secrets)"),
+        ("workspace:///b.txt?foo=1", 2, "Invalid parameter: foo=1 (expected start or length or lines)"),
+        ("nobody://x", 2, f"Unknown scheme: nobody://x; {SERVED}"),
+        ("workspace:///a\nb", 2, "The URI holds a control character or a lone surrogate"),
+        ("sage://nothing/x", 1, "Resource not found: sage://nothing/x"),
+        ("sage://system/nope", 1, "File not found: nope"),
+        ("sage://knowledge/..", 2, "Invalid knowledge ID: .."),
+        ("@workspace:///nope", 1, "Resource not found: workspace:///nope; did you mean workspace:///notes/?"),
+        ("@types/x", 1, "Resource not found: workspace:///@types/x"),
+        ("bb.txt", 1, "Resource not found: workspace:///bb.txt; did you mean workspace:///b.txt?"),
+        ("./notes/A.md", 1, "Resource not found: workspace:///notes/A.md; did you mean workspace:///notes/a.md?"),
+        ("sage://system/objectiv.md", 1, "File not found: objectiv.md"),
+        ("/etc/passwd", 2, "/etc/passwd lies outside the project"),
+        ("../x", 2, "../x lies outside the project"),
+        (".env", 1, "Access denied: workspace:///.env (may hold secrets)"),
+        ("", 2, f"nothing is no URI; {SERVED}"),
+    ],
+)
+def test_what_cannot_be_read_is_said_on_stderr_with_its_exit_code(run: Any, uri: str, code: int, said: str) -> None:
+    assert run("cat", uri) == Ran(code, "", f"carrel: {said}\n")
+    assert run("--json", "cat", uri) == Ran(code, "", f"carrel: {said}\n")
+
+
+@pytest.mark.slow
+def test_another_servers_error_is_one_even_where_it_comes_as_content(run: Any, project: Path) -> None:
+    server = f"{sys.executable} -m carrel serve --quiet --project {project}"
+
+    assert run("cat", "--server", server, "sage://system/nope") == Ran(1, "", "carrel: File not found: nope\n")
+
+
+def test_a_uri_may_be_given_as_it_is_mentioned_to_an_assistant(run: Any) -> None:
+    assert run("cat", "@workspace:///b.txt") == Ran(0, "no line end", "")
+    assert run("explain", "@workspace:///b.txt").out.endswith("Served and listed.\n")
+
+
+def test_a_path_is_understood_from_the_working_folder(run: Any, project: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    (project / "carrel.toml").touch()
+    monkeypatch.chdir(project / "notes")
+
+    whole = run("cat", "workspace:///notes/a.md")
+    assert whole.code == 0
+    for path in ("a.md", "./a.md", "../notes/a.md", "notes/a.md", str(project / "notes/a.md")):
+        assert run("cat", path) == whole
+    assert run("cat", "a.md?lines=1") == run("cat", "workspace:///notes/a.md?lines=1")
+    assert run("explain", "a.md") == run("explain", "workspace:///notes/a.md")
+    assert run("ls", ".") == run("ls", "./") == run("ls", "workspace:///notes/")
+    assert run("tail", "a.md") == Ran(2, "", "carrel: workspace:///notes/a.md is no log; read it with carrel cat\n")
+
+
+@pytest.mark.parametrize(
+    ("prefix", "told"),
+    [
+        ("nope://", f"nope://; {SERVED}"),
+        ("note/", "workspace:///note/; did you mean workspace:///notes/?"),
+        ("nowhere", "workspace:///nowhere"),
+        ("workspace:///nowhere", "workspace:///nowhere"),
+        ("logs://run/nope", "logs://run/nope"),
+    ],
+)
+def test_a_prefix_of_nothing_is_a_failure_that_says_what_there_is(run: Any, prefix: str, told: str) -> None:
+    said = f"carrel: nothing is listed that begins with {told}\n"
+
+    assert run("ls", prefix) == Ran(1, "", said)
+    assert run("ls", prefix, "--json") == Ran(1, "[]\n", said)
+
+
+@pytest.mark.parametrize("prefix", ["logs:", "logs://", "logs://run/"])
+def test_where_nothing_is_yet_an_empty_list_is_no_failure(run: Any, prefix: str) -> None:
+    assert run("ls", prefix) == Ran(0, "", "")
+    assert run("ls", prefix, "--json") == Ran(0, "[]\n", "")
+
+
+def test_templates_and_completion(run: Any) -> None:
+    template = "workspace:///{+path}{?start,length,lines}"
+
+    logs = [f"logs://{kind}/{{id}}{{?start,length,tail,since,stream,format}}" for kind in ("run", "build")]
+    assert run("templates") == Ran(0, "\n".join((*logs, template, "")), "")
+    assert run("complete", template, "path", "n") == Ran(0, "notes/\n", "")
+
+
+def test_explain_says_why(run: Any) -> None:
+    ran = run("explain", "workspace:///.env")
+
+    assert ran.code == 0
+    assert "Not served: may hold secrets (deny)." in ran.out.splitlines()
+
+
+def test_explain_does_not_take_an_error_for_content(run: Any) -> None:
+    assert run("explain", "sage://system/nope") == Ran(0, "Not served: File not found: nope\n", "")
+
+
+def test_the_overview_shows_the_desk_and_how_to_connect(run: Any, project: Path) -> None:
+    ran = run()
+
+    assert ran.code == 0
+    assert ran.out.splitlines()[0] == f"The desk of {project.resolve()}"
+    assert "claude mcp add --scope user carrel -- " in ran.out
+
+
+@pytest.mark.parametrize("kind", ["ours", "another's", "none"])
+def test_the_overview_names_a_program_that_starts_from_anywhere(
+    run: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, kind: str
+) -> None:
+    for folder in ("ours", "another's"):
+        (tmp_path / folder).mkdir()
+        (tmp_path / folder / "carrel").write_text("#!/bin/sh\n", encoding="utf-8")
+        (tmp_path / folder / "carrel").chmod(0o755)
+    monkeypatch.setattr("sys.executable", str(tmp_path / "ours/python"))
+    monkeypatch.setenv("PATH", str(tmp_path / kind))
+
+    program = "carrel" if kind == "ours" else str(tmp_path / "ours/carrel")
+    out = run().out
+    assert f"claude mcp add --scope user carrel -- {program} serve" in out
+    assert f'"command":"{program}","args":["serve"]' in out
+
+
+def test_the_overview_in_json(run: Any, project: Path) -> None:
+    shown = json.loads(run("--json").out)
+
+    assert {**shown, "providers": [one for one in shown["providers"] if one["state"] == "served"]} == {
+        "root": str(project.resolve()),
+        "providers": [
+            {"name": "logs", "state": "served", "why": "every folder may have runs and builds", **many(0)},
+            {"name": "workspace", "state": "served", "why": "every folder has files", **many(2)},
+        ],
+        "notes": [],
+    }
+
+
+@pytest.mark.parametrize("words", [(), ("doctor",), ("cat", "carrel://guide")])
+def test_that_flutter_is_missing_is_said_where_people_look(
+    run: Any, project: Path, monkeypatch: pytest.MonkeyPatch, words: tuple[str, ...]
+) -> None:
+    monkeypatch.setenv("PATH", str(project))
+    said = "the Flutter tools are not offered: there is no flutter on PATH"
+    assert said not in run(*words).out
+    (project / "pubspec.yaml").write_text("name: app\n", encoding="utf-8")
+    shown = " ".join(run(*words).out.split())
+    assert f"logs: {said}; install it, or set executable in [flutter]" in shown
+
+
+def many(count: int, *, has_more: bool = False) -> dict[str, object]:
+    return {"entries": count, "hasMore": has_more}
+
+
+def test_the_overview_counts_only_so_far(run: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("carrel.cli.overview.COUNT_AT_MOST", 1)
+
+    files = json.loads(run("--json").out)["providers"][-1]
+    assert files == {"name": "workspace", "state": "served", "why": "every folder has files", **many(1, has_more=True)}
+    assert "workspace\tover 1\tevery folder has files" in run().out.splitlines()
+
+
+@pytest.mark.slow
+def test_the_overview_and_doctor_count_what_stands_at_the_front(run: Any, project: Path) -> None:
+    lay_out(project)
+    listed = run("ls", "sage://").out.splitlines()
+
+    [sage] = [one for one in json.loads(run("--json").out)["providers"] if one["name"] == "sage"]
+    [found] = [one for one in json.loads(run("doctor", "--json").out) if one["what"] == "sage"]
+
+    assert listed[0] == "sage://system/objective.md"
+    assert sage["entries"] == len(listed)
+    assert found["told"].endswith(f"; first entry {listed[0]}")
+
+
+def test_another_project_can_be_named(run: Any, project: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir("/")
+
+    assert run("--project", str(project), "ls", "workspace:///b") == Ran(0, "workspace:///b.txt\n", "")
+
+
+@pytest.mark.slow
+def test_another_server_can_be_asked(run: Any, project: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir("/")
+    command = f"{sys.executable} -m carrel serve --quiet --project {project}"
+
+    assert run("ls", "workspace:///b", "--server", command) == Ran(0, "workspace:///b.txt\n", "")
+
+
+@pytest.mark.parametrize(
+    "words", [(), ("explain", "x:"), ("doctor",), ("config", "show"), ("trust",), ("token", "list"), ("sage", "ls")]
+)
+def test_a_command_about_the_project_itself_refuses_another_server(run: Any, words: tuple[str, ...]) -> None:
+    before = run("--server", "false", *words)
+
+    assert (before.code, before.out) == (2, "")
+    assert "has no --server; these have: cat, complete, ls, tail, templates" in before.err
+    if words:
+        after = run(*words, "--server", "false")
+        assert (after.code, after.out) == (2, "")
+        assert "No such option" in after.err
+
+
+@pytest.mark.parametrize("words", [("run", "--", "true"), ("tail", "logs://run/x")])
+def test_a_command_without_json_refuses_it(run: Any, words: tuple[str, ...]) -> None:
+    ran = run("--json", *words)
+
+    assert (ran.code, ran.out) == (2, "")
+    assert f"{words[0]} has no --json" in ran.err
+
+
+@pytest.mark.parametrize(
+    ("server", "said"),
+    [
+        ("false", "The other end is gone: false ended with exit code 1"),
+        ("http://127.0.0.1:9/mcp", "Cannot reach 127.0.0.1:9: nobody listens there"),
+        ("http://[::1]:9/mcp", "Cannot reach [::1]:9: nobody listens there"),
+    ],
+)
+def test_a_server_that_is_not_there_is_named_with_the_reason(run: Any, server: str, said: str) -> None:
+    assert run("ls", "--server", server) == Ran(1, "", f"carrel: {said}\n")
+
+
+def test_a_server_that_cannot_be_started_is_a_failure_not_a_bug(run: Any) -> None:
+    ran = run("ls", "--server", "no-such-program-anywhere")
+
+    assert (ran.code, ran.out) == (1, "")
+    assert ran.err.startswith("carrel: ")
+
+
+@pytest.mark.slow
+def test_doctor_finds_everything_in_order(run: Any) -> None:
+    ran = run("doctor", "--json")
+
+    assert ran.code == 0
+    assert [(one["what"], one["state"]) for one in json.loads(ran.out)] == [
+        ("Python", "ok"),
+        ("configuration", "ok"),
+        ("project", "ok"),
+        *((name, "ok") for name in builtin_providers.names()),
+        ("handshake, modern", "ok"),
+        ("handshake, legacy", "ok"),
+    ]
+
+
+def test_doctor_finds_in_a_home_what_a_host_would(run: Any, project: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("HOME", str(project))
+    listed = run("ls").out.splitlines()
+
+    found = {one["what"]: one["told"] for one in json.loads(run("doctor", "--json").out)}
+
+    assert not any(uri.startswith("workspace:") for uri in listed)
+    assert all(
+        found[f"handshake, {era}"].endswith(f" {len(listed)} entries on page one") for era in ("modern", "legacy")
+    )
+
+
+def test_doctor_says_what_is_wrong_with_the_configuration(run: Any, project: Path) -> None:
+    (project / "carrel.toml").write_text("[worksace]\n", encoding="utf-8")
+
+    ran = run("doctor")
+
+    assert ran.code == 1
+    assert "✗ configuration: " in ran.out
+    assert "did you mean 'workspace'?" in ran.out
+
+
+@pytest.mark.slow
+def test_doctor_finds_a_mount_that_is_down_to_be_a_problem_once(run: Any, project: Path) -> None:
+    file = project.resolve() / "carrel.toml"
+    file.write_text('[mounts.x]\ncommand = ["no-such-program-anywhere"]\n', encoding="utf-8")
+    run("trust")
+
+    ran = run("doctor", "--json")
+
+    told = f"mount no-such-program-anywhere, from {file}; the mount is down: Cannot start: no-such-program-anywhere"
+    assert ran.code == 1
+    assert [one for one in json.loads(ran.out) if one["what"] == "x"] == [
+        {"what": "x", "state": "problem", "told": told}
+    ]
+
+
+def test_config_show_says_where_each_value_comes_from(run: Any, project: Path) -> None:
+    file = project.resolve() / "carrel.toml"
+    file.write_text("[server]\npage_size = 7\n", encoding="utf-8")
+
+    lines = run("config", "show", "--origin").out.splitlines()
+
+    assert f"server.page_size\t7\tproject: {file}" in lines
+    assert "server.mirror\ttrue\tdefault" in lines
+
+
+def test_config_validate_names_the_file_the_key_and_the_nearest_name(run: Any, project: Path) -> None:
+    file = project.resolve() / "carrel.toml"
+    file.write_text("[server]\npagesize = 7\n", encoding="utf-8")
+
+    said = f"carrel: {file}: [server] has no key 'pagesize'; did you mean 'page_size'?\n"
+    assert run("config", "validate") == Ran(2, "", said)
+
+
+def test_trust_lists_and_revokes(run: Any, project: Path) -> None:
+    file = project.resolve() / "carrel.toml"
+    file.write_text("[workspace]\nroot = '..'\n", encoding="utf-8")
+
+    allowed = 'It names a place outside the project, which is now allowed:\n  [workspace]\n  root = ".."\n'
+    assert run("trust") == Ran(0, f"{allowed}Trusted as it was just read: {file}\n", "")
+    assert [one["path"] for one in json.loads(run("trust", "--list", "--json").out)] == [str(file)]
+    assert run("trust", "--revoke") == Ran(0, f"No longer trusted: {file}\n", "")
+    assert run("trust", "--revoke") == Ran(0, f"Was not trusted: {file}\n", "")
+    assert json.loads(run("trust", "--json").out) == {"path": str(file), "trusted": True}
+    assert json.loads(run("trust", "--revoke", "--json").out) == {"path": str(file), "trusted": False}
+
+
+def test_without_a_file_there_is_nothing_to_trust(run: Any) -> None:
+    ran = run("trust")
+
+    assert (ran.code, ran.err) == (
+        2,
+        "carrel: there is no carrel.toml, and no [tool.carrel] in a pyproject.toml, here or above\n",
+    )
+
+
+def test_who_trusts_a_file_that_is_passed_over_is_told_why_it_is(run: Any, project: Path, tmp_path: Path) -> None:
+    (tmp_path / "elsewhere.toml").write_text("", encoding="utf-8")
+    link = project.resolve() / "carrel.toml"
+    link.symlink_to(tmp_path / "elsewhere.toml")
+
+    assert run("trust").err.endswith(f"; {link.name} is passed over: it is a link that leads out of its folder\n")
+
+
+def test_a_folder_s_name_makes_no_line_of_its_own(run: Any, project: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    deceiving = project / "x\nTrusted as it was just read: nothing"
+    (deceiving / ".sage").mkdir(parents=True)
+    told = r"x\nTrusted as it was just read: nothing"
+
+    assert f"- {told}/.sage (memory) is not served here" in run("cat", "carrel://guide").out
+    assert f"configuration: {told}/.sage (memory)" in run("doctor").out
+
+    (deceiving / "carrel.toml").write_text("", encoding="utf-8")
+    monkeypatch.chdir(deceiving)
+    assert run("trust").out.splitlines() == [f"Trusted as it was just read: {project}/{told}/carrel.toml"]
+
+
+@pytest.mark.parametrize("text", ["?a=b", "?lines=3", "?"])
+def test_a_query_without_a_path_is_no_fault(run: Any, text: str) -> None:
+    ran = run("cat", text)
+
+    assert ran.code in (0, 1, 2)
+    assert "this is a bug" not in ran.err
+
+
+@pytest.mark.parametrize("words", [("lss",), ("cat",), ("cat", "x:", "--start", "-1"), ("ls", "--limit", "0")])
+def test_wrong_usage_exits_with_2_and_says_how(run: Any, words: tuple[str, ...]) -> None:
+    ran = run(*words)
+
+    assert (ran.code, ran.out) == (2, "")
+    assert ran.err.startswith("Usage: carrel")
+    assert ran.err.splitlines()[-1].startswith("carrel: ")
+
+
+def test_the_version(run: Any) -> None:
+    assert run("--version") == Ran(0, f"carrel, version {__version__}\n", "")
+
+
+def test_help_lists_every_command(run: Any) -> None:
+    ran = run("--help")
+
+    listed = [line.split()[0] for line in ran.out.partition("Commands:")[2].splitlines() if line.strip()]
+    assert ran.code == 0
+    assert {"cat", "complete", "config", "doctor", "explain", "ls", "serve", "templates", "trust"} <= set(listed)
+
+
+def test_serve_has_help_without_serving(run: Any) -> None:
+    ran = run("serve", "--help")
+
+    assert ran.code == 0
+    assert "--only NAMES" in ran.out
+
+
+def test_serve_closes_what_it_opened_where_it_may_not_listen(run: Any, project: Path) -> None:
+    (project / "shelf.py").write_text(CLOSING, encoding="utf-8")
+
+    assert run("serve", "--http", "0.0.0.0:0", "--object", "shelf:Shelf").code == 2
+    assert (project / "closed").exists()
+
+
+CLOSING = """
+class Shelf:
+    def capabilities(self): return ["resources"]
+    def resources(self): return []
+    def resource_read(self, uri, arguments): return None
+    def close(self): open("closed", "w").close()
+"""
+
+
+@pytest.mark.parametrize(
+    ("words", "said"),
+    [
+        (["--nope"], "serve has no option '--nope'; it has --project, --only,"),
+        (["--only"], "--only needs a value: --only NAMES"),
+        (["--no-mirror=false"], "--no-mirror takes no value: leave out =false"),
+        (["--quiet="], "--quiet takes no value: leave out ="),
+        (["--max-message-mb", "0"], "--max-message-mb: [server] max_message_mb: expected a number from 0.1"),
+        (["--max-message-mb", "x"], "--max-message-mb: expected a number, got 'x'"),
+        (["--set", "page_size=3"], "--set page_size=3: write it as --set section.key=value"),
+        (["--project", "/no/such/folder"], "--project /no/such/folder: there is no such folder"),
+        (["--only", "nobody"], f"there is no provider 'nobody'; known: guide, {', '.join(builtin_providers.names())}"),
+        (["--only", "nope"], "there is no provider 'nope'; known: guide, "),
+        (["--only", "scope"], "there is no provider 'scope'; did you mean 'scopes'? known: guide, "),
+    ],
+)
+def test_serve_says_which_flag_is_wrong(run: Any, words: list[str], said: str) -> None:
+    ran = run("serve", *words)
+
+    assert (ran.code, ran.out) == (2, "")
+    assert ran.err.startswith(f"carrel: {said}")
+
+
+def test_serve_imports_no_cli_package_and_nothing_for_http() -> None:
+    program = (
+        "import sys, os\n"
+        "from carrel.cli import main\n"
+        "code = main(['serve', '--quiet'])\n"
+        "heavy = {'click', 'rich', 'starlette', 'uvicorn', 'asyncio', 'pathspec', 'watchfiles'} & set(sys.modules)\n"
+        "print(code, sorted(heavy))\n"
+    )
+    discover = (
+        '{"jsonrpc":"2.0","id":1,"method":"server/discover","params":{"_meta":'
+        '{"io.modelcontextprotocol/protocolVersion":"2026-07-28",'
+        '"io.modelcontextprotocol/clientCapabilities":{}}}}\n'
+    )
+    ran = subprocess.run(
+        [sys.executable, "-c", program], input=discover, capture_output=True, text=True, timeout=30, check=True
+    )
+
+    assert ran.stdout.splitlines()[-1] == "0 []"
+    assert json.loads(ran.stdout.splitlines()[0])["id"] == 1
+
+
+def test_a_bug_exits_with_70_and_asks_for_a_report(run: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    def fail(*_: object) -> None:
+        raise ZeroDivisionError("by zero")
+
+    monkeypatch.setattr("carrel.cli.context.load", fail)
+
+    ran = run("ls")
+
+    assert ran.code == 70
+    assert ran.err.splitlines() == [
+        "carrel: unexpected ZeroDivisionError: by zero",
+        "carrel: this is a bug; --debug shows where. Please report it with that output.",
+    ]
+
+
+@pytest.mark.parametrize(
+    "words", [("cat", "\udcff\udcfe"), ("ls", "workspace:///\udce9"), ("--debug", "cat", "caf\udce9")]
+)
+def test_an_argument_that_is_not_utf_8_is_a_wrong_argument(run: Any, words: tuple[str, ...]) -> None:
+    ran = run(*words)
+
+    assert ran.code == 2
+    assert "this argument is not UTF-8: " in ran.err
+    assert "bug" not in ran.err
+
+
+def test_a_project_may_lie_in_a_folder_whose_name_is_not_utf_8(run: Any, project: Path) -> None:
+    odd = project / "caf\udce9"
+    odd.mkdir()
+    (odd / "x.md").write_text("x", encoding="utf-8")
+
+    assert run("cat", "workspace:///x.md", "--project", str(odd)).out == "x"
+
+
+def test_doctor_in_a_home_does_not_tick_what_it_leaves_out(
+    run: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    home = tmp_path / "home"
+    home.mkdir()
+    monkeypatch.chdir(home)
+
+    found = {one["what"]: one for one in json.loads(run("doctor", "--json").out)}
+
+    assert (found["workspace"]["state"], found["workspace"]["told"]) == ("note", "left out: this is no project")

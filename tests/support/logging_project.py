@@ -1,0 +1,97 @@
+"""A project whose logs can be looked at: real children, a real spool, and calls as a server makes them."""
+
+import os
+import threading
+from collections.abc import Callable, Mapping
+from pathlib import Path
+from typing import Any
+
+from carrel.core.model import Text, ToolResult
+from carrel.core.provider import Program, Project
+from carrel.providers.logs import Logs
+from carrel.providers.logs.log import Bounds, Kind
+from carrel.providers.logs.settings import Command, FlutterSettings, ProcessSettings
+from carrel.providers.logs.spool import Writer
+from tests.support.waiting import until
+
+
+class Caller:
+    """A tool call that keeps what it is told, and can be given up."""
+
+    def __init__(self) -> None:
+        self.told: list[tuple[float, float | None, str | None]] = []
+        self._stops: list[Callable[[], None]] = []
+        self._lock = threading.Lock()
+        self.client = ""
+        self.cancelled = False
+
+    def on_cancel(self, stop: Callable[[], None]) -> None:
+        with self._lock:
+            self._stops.append(stop)
+        if self.cancelled:
+            stop()
+
+    def progress(self, value: float, total: float | None = None, message: str | None = None) -> None:
+        self.told.append((value, total, message))
+
+    def cancel(self) -> None:
+        self.cancelled = True
+        with self._lock:
+            stops = tuple(self._stops)
+        for stop in stops:
+            stop()
+
+
+def command(script: str, **settings: Any) -> Command:
+    """Give a command that runs a shell script."""
+    return Command([Program("sh"), Program("-c"), Program(script)], **settings)
+
+
+def logs(
+    root: Path,
+    commands: Mapping[str, Command] | None = None,
+    flutter: FlutterSettings | None = None,
+    processes: ProcessSettings | None = None,
+    **settings: Any,
+) -> Logs:
+    """Give the provider of a project."""
+    environment = {"PATH": os.environ["PATH"], "CARREL_TOKEN": "secret", "HOME": str(root)}
+    given = processes or ProcessSettings(grace_s=0.3)
+    return Logs(
+        Project(str(root), environment), flutter=flutter, processes=given, commands=dict(commands or {}), **settings
+    )
+
+
+def call(provider: Logs, tool: str, /, caller: Caller | None = None, **arguments: Any) -> ToolResult:
+    """Call a tool."""
+    return provider.call(tool, arguments, caller or Caller())
+
+
+def answer(result: ToolResult) -> dict[str, Any]:
+    """Give the structured part of a result."""
+    assert isinstance(result.structured, dict), result
+    return result.structured
+
+
+def text(provider: Logs, uri: str) -> str:
+    """Give what a read gives."""
+    [item] = provider.read(uri).items
+    assert isinstance(item, Text)
+    return item.text
+
+
+def meta(provider: Logs, uri: str) -> dict[str, Any]:
+    """Give what a read tells beside the text, without the keys' prefix."""
+    [item] = provider.read(uri).items
+    return {key.removeprefix("dev.carrel/"): value for key, value in (item.meta or {}).items()}
+
+
+def ended(provider: Logs, uri: str) -> dict[str, Any]:
+    """Wait until a log has ended; give what is told of it."""
+    until(lambda: meta(provider, uri)["state"] != "running")
+    return meta(provider, uri)
+
+
+def writer(root: Path, name: str = "make", kind: Kind = "run", **bounds: Any) -> Writer:
+    """Begin a log as `carrel run` does."""
+    return Writer(str(root), kind, name, name, Bounds(**bounds))
