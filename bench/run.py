@@ -23,7 +23,7 @@ from bench.floor import lay_answers
 from bench.measure import Cell, Cores, Effort, Results, measure_echo, measure_starts, measure_works
 from bench.messages import Era
 from bench.targets import SMOKE, TARGETS, judged
-from bench.works import WORKS, lay_out
+from bench.works import WORKS, lay_out, lay_tree
 
 FULL_EFFORT: Final = Effort(rounds=5, seconds=0.1, starts=5)
 SMOKE_EFFORT: Final = Effort(rounds=3, seconds=0.05, starts=3)
@@ -41,7 +41,15 @@ DEEP: Final = frozenset({"read-1k-memory", "read-1k-files", "read-100k-memory"})
 SPREAD: Final = frozenset({"read-1k-memory", "read-100k-memory", "read-1m-memory", "list-1000"})
 """Works that are also measured on all cores, in the modern era; in the legacy one only the smallest."""
 
-QUICK: Final = SMALLEST | {"read-1k-files", "read-100k-memory", "read-1m-memory", "range", "unchanged", "list-1000"}
+QUICK: Final = SMALLEST | {
+    "read-1k-files",
+    "read-100k-memory",
+    "read-1m-memory",
+    "range",
+    "unchanged",
+    "list-1000",
+    "list-files",
+}
 """What a short run measures: this on stdio in the modern era, and elsewhere only the smallest."""
 
 
@@ -120,6 +128,7 @@ def measure(given: argparse.Namespace, table: Mapping[str, Contender], effort: E
     with tempfile.TemporaryDirectory(prefix="carrel-bench-") as name:
         folder = Path(name)
         lay_out(folder)
+        lay_tree(folder)
         if "floor" in table:
             lay_answers(folder)
         measure_echo(effort, folder, results)
