@@ -12,7 +12,7 @@ from carrel.core.model import Tool
 from carrel.core.provider import Program
 from carrel.providers.guide import Guide
 from carrel.providers.logs import tools as processes
-from carrel.providers.logs.settings import Command
+from carrel.providers.logs.settings import CommandSettings
 from carrel.providers.mirror import Mirror
 from carrel.providers.sage import tool_schemas as sage
 from carrel.providers.scopes.tool_schemas import tools_of
@@ -28,7 +28,7 @@ Generated from the tools' own schemas by `make docs`; a test fails when it is ou
 
 def sections() -> dict[str, Iterable[Tool]]:
     """Give every tool Carrel can have, by what brings it."""
-    example = {"web": Command([Program("npm"), Program("start")])}
+    example = {"web": CommandSettings([Program("npm"), Program("start")])}
     return {
         "The mirror: the same resources, for hosts that know only tools": Mirror(Catalog([Guide(Catalog())])).tools(),
         'Sage: an assistant\'s memory (`tools = "write"` for those that write)': (*sage.READING, *sage.WRITING),

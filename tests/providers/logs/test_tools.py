@@ -16,7 +16,7 @@ from carrel.core.model import Reading, ResourceLink, Text, ToolResult
 from carrel.core.provider import Exposure, Program, Project
 from carrel.providers.guide import Guide
 from carrel.providers.logs import Logs
-from carrel.providers.logs.settings import Command, FlutterSettings, ProcessSettings
+from carrel.providers.logs.settings import CommandSettings, FlutterSettings, ProcessSettings
 from carrel.providers.workspace import Workspace
 from carrel.server.server import Server
 from tests.support.logging_project import Caller, answer, call, command, ended, logs, meta, text
@@ -360,7 +360,7 @@ def test_a_build_is_waited_for_and_has_a_build_id(tmp_path: Path) -> None:
 
 
 def test_a_program_that_is_not_there_says_so_in_its_log(tmp_path: Path) -> None:
-    provider = logs(tmp_path, {"gone": Command([Program("/no/such/program")])})
+    provider = logs(tmp_path, {"gone": CommandSettings([Program("/no/such/program")])})
     result = call(provider, "process.start", name="gone")
     given = answer(result)
     provider.close()
