@@ -28,7 +28,7 @@ def sections() -> dict[str, Iterable[Tool]]:
     flutter = (tool_schemas.FLUTTER_RUN, tool_schemas.FLUTTER_BUILD, tool_schemas.FLUTTER_DOCTOR)
     return {
         "The mirror: the same resources, for hosts that know only tools": Mirror(Catalog([Guide(Catalog())])).tools(),
-        'Sage: an assistant\'s memory (`tools = "write"` for those that write)': (*sage.READING, *sage.WRITING),
+        'Sage: an assistant\'s memory (`tools = "write"` for those that write)': sage.TOOLS.values(),
         'Scopes; those that write exist with `[scopes] tools = "write"`': tools_of("write"),
         "Logs: Flutter": flutter,
         "Logs: processes": (tool_schemas.process_start(example), tool_schemas.PROCESS_STOP, tool_schemas.PROCESS_LIST),
