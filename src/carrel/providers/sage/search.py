@@ -18,7 +18,7 @@ Engine = Literal["bm25", "hybrid", "substring"]
 JOINED: Final = 50
 RANK_OFFSET: Final = 60
 ALL: Final = 1_000_000
-COMMON_WORDS: Final = frozenset(
+STOP_WORDS: Final = frozenset(
     "a an and are as at be but by can did do does each for from has have how i if in into is it its many more much not "
     "of on or other our so than that the their them then there these they this to too two was we what when where which "
     "while who why will with you your".split()
@@ -55,7 +55,7 @@ class SageSearch:
         self._update(kind)
         model = self._embeddings if self._embeddings is not None and self._embeddings.load() else None
         # A paraphrase often shares only common words with a text; the model ranks it better without them.
-        words = query if model is None else _without_common_words(query)
+        words = query if model is None else _without_stop_words(query)
         hits, total = self._index.find_words(kind, words, max(limit, JOINED))
         engine: Engine = "bm25"
         if not hits and (hits := self._index.find_parts(kind, words)):
@@ -123,10 +123,10 @@ class SageSearch:
         self._index.update("knowledge", states, read)
 
 
-def _without_common_words(query: str) -> str:
+def _without_stop_words(query: str) -> str:
     """Return the words of a query that are not common in English, or all of them if every word is."""
     words = query.split()
-    return " ".join(word for word in words if word.casefold().strip("?!.,") not in COMMON_WORDS) or query
+    return " ".join(word for word in words if word.casefold().strip("?!.,") not in STOP_WORDS) or query
 
 
 def join(first: Iterable[Hit], second: Iterable[Hit]) -> list[Hit]:
