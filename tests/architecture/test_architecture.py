@@ -56,7 +56,7 @@ HOMES: Mapping[str, tuple[str, ...]] = {
     "dulwich": ("git",),
     "httptools": HTTP,
     "joserfc": ("transports.http.jwt",),
-    "msgspec": ("protocol", "app.config", "core.record"),
+    "msgspec": ("protocol", "app.config", "core.arguments", "core.record"),
     "numpy": ("providers.sage.semantic",),
     "pytest": ("testing",),
     "rich": ("cli",),
