@@ -3,6 +3,7 @@
     python -m bench.run --out docs/performance           the whole comparison, with tables, data and plot
     python -m bench.run --smoke --check                  the same in short, with what the development environment has
     python -m bench.run --peer carrel,sdk --work read-1k-memory --transport stdio --era modern --depth 1 --cores one
+    python -m bench.run --peer carrel,sdk --before ../other-checkout    this Carrel beside another one
 
 Tables are printed, and written only where `--out` says. `--everything` measures every work at every depth on one core
 and on all; otherwise only a small read and a few others are measured in all ways.
@@ -16,7 +17,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Final
 
-from bench import plot, report
+from bench import before, plot, report
 from bench.contenders import CONTENDERS, REFERENCE, SMALL, Contender, Transport
 from bench.floor import lay_answers
 from bench.measure import Cell, Cores, Effort, Results, measure_echo, measure_starts, measure_works
@@ -87,6 +88,7 @@ def arguments() -> argparse.Namespace:
     parser.add_argument("--rounds", type=int, help="rounds for each number")
     parser.add_argument("--seconds", type=float, help="seconds of each round")
     parser.add_argument("--starts", type=int, help="starts for each start-up time")
+    parser.add_argument("--before", type=Path, metavar="CHECKOUT", help="measure the Carrel of another checkout too")
     parser.add_argument("--out", type=Path, metavar="FOLDER", help="write tables and data there")
     filters: Mapping[str, Sequence[object]] = {
         "peer": tuple(CONTENDERS),
@@ -161,9 +163,11 @@ def main() -> int:
     given = arguments()
     effort = effort_of(given)
     table = {name: CONTENDERS[name] for name in given.peer}
+    if given.before:
+        table[before.NAME] = before.contender(given.before.resolve())
     results = measure(given, table, effort)
     targets = SMOKE if given.smoke else TARGETS
-    print("\n".join(report.summary(results, table, targets)))
+    print("\n".join([*report.summary(results, table, targets), *before.comparison(results)]))
     if given.out:
         write(given.out, results, table, effort)
     missed = [target for target, reached in judged(results, targets) if not target.holds(reached, target.wanted)]
