@@ -1,6 +1,6 @@
-"""A configured server: providers chosen, built and mounted, with the reasons why.
+"""A configured server: the providers of a project, chosen, built and mounted.
 
-What every face opens: `serve`, the command line, tests.
+`serve`, the other commands and the tests open it.
 """
 
 import os
@@ -20,14 +20,14 @@ from carrel.providers.mirror import Mirror
 from carrel.server.server import Server
 
 FIRST_ANSWER_S: Final = 0.3
-"""What the first answer waits for objects: a host gives up half a second after it started us."""
+"""How long the first answer waits for objects: some hosts give up half a second after they started a server."""
 
 
 class Choice(Value, frozen=True):
     """Whether a provider is served, and why."""
 
     name: str
-    state: Literal["served", "not called for", "left out"]
+    state: Literal["served", "not served", "disabled", "failed"]
     why: str
 
 
@@ -41,16 +41,16 @@ class Desk(Value, frozen=True):
 
     @property
     def catalog(self) -> Catalog:
-        """Give what is served."""
+        """All providers that are served."""
         return self.server.catalog
 
     def close(self) -> None:
-        """Stop watching, and close every provider."""
+        """Stop watching and close every provider."""
         self.server.close()
 
 
 def open_desk(config: Config, patience_s: float = FIRST_ANSWER_S, *, waits_for_all: bool = False) -> Desk:
-    """Build what the configuration and the folder call for; wait so long for objects, and for mounts if told to."""
+    """Build the providers of a project; wait at most `patience_s` for objects, and for mounts if `waits_for_all`."""
     try:
         return _open(config, patience_s, waits_for_all=waits_for_all)
     except ConfigError as error:
@@ -73,7 +73,7 @@ def _open(config: Config, patience_s: float, *, waits_for_all: bool) -> Desk:
         choices.append(choice)
         if choice.state == "served":
             providers.append(_build(known, config, catalog))
-        elif choice.state == "not called for":
+        elif choice.state == "not served":
             providers.append(_wait_for(known, config, catalog))
     if chosen.mirror:
         providers.append(Mirror(catalog))
@@ -83,23 +83,23 @@ def _open(config: Config, patience_s: float, *, waits_for_all: bool) -> Desk:
 
 
 def _choose_guest(guest: extensions.Guest) -> Choice:
-    """Say of an object that is known not to load that it is not served; others may still join."""
+    """Return "failed" for an object that could not be loaded; others may still be starting."""
     problem: str = getattr(guest.provider, "problem", "")
-    return Choice(guest.provider.name, "left out" if problem else "served", f"{guest.told}; {problem}".rstrip("; "))
+    return Choice(guest.provider.name, "failed" if problem else "served", f"{guest.told}; {problem}".rstrip("; "))
 
 
 def _choose(known: builtin_providers.Known, config: Config, chosen: ServerSettings) -> Choice:
     if not _is_wanted(known.name, chosen):
-        return Choice(known.name, "left out", "by --only or --without, or [server] only or without")
+        return Choice(known.name, "disabled", "by --only, --without, or [server] only or without")
     if config.values(known.name).get("enabled") is False:
-        return Choice(known.name, "left out", f"by [{known.name}] enabled = false")
+        return Choice(known.name, "disabled", f"by [{known.name}] enabled = false")
     if known.needs_project and config.place.is_too_much:
-        return Choice(known.name, "left out", "this is no project")
+        return Choice(known.name, "disabled", "this folder is not a project")
     if _is_named(known, config, chosen):
-        return Choice(known.name, "served", "asked for by name")
+        return Choice(known.name, "served", "named in the configuration or on the command line")
     reason = known.reason(Project(config.root, config.environment))
     if reason is None:
-        return Choice(known.name, "not called for", "nothing of it in this folder")
+        return Choice(known.name, "not served", known.missing)
     return Choice(known.name, "served", reason)
 
 
@@ -117,7 +117,7 @@ def _check_names(chosen: ServerSettings, others: tuple[str, ...]) -> None:
         if name not in known:
             close = schema.closest(name, known)
             suggested = f"did you mean {close!r}? " if close else ""
-            raise ConfigError(f"there is no provider {name!r}; {suggested}known: {', '.join(known)}")
+            raise ConfigError(f"unknown provider {name!r}; {suggested}known: {', '.join(known)}")
 
 
 def _wait_for(known: builtin_providers.Known, config: Config, catalog: Catalog) -> Provider:

@@ -1,7 +1,7 @@
-"""Which providers this folder calls for, and why.
+"""The providers that come with Carrel, and which of them a folder has data for.
 
-Looks at names only; a provider's module is imported when it is chosen. The order is
-that of the catalogue: the largest comes last, since some hosts see only the first page.
+Only names of files are checked; a provider's module is imported when it is served. The order is that of the
+catalogue: the largest comes last, because some hosts see only the first page.
 """
 
 import os
@@ -24,19 +24,20 @@ NO_PLACES: Final[Places] = (None, ())
 
 
 class Known(Value, frozen=True):
-    """A provider that comes with Carrel: where its class is, and what calls for it.
+    """A provider that comes with Carrel: its class, and how to find out whether a folder has data for it.
 
-    One that nothing calls for is not imported. Its URIs are answered all the same, and it
-    joins the list when its data appears. `sections` are those it has beside the one of its name:
-    parameters of its constructor that are a `Section`. One that `needs_project` serves a folder whole.
-    `places_file` gets the provider's settings, and returns the file, if the project has one, that names
-    places outside for this provider, and notes about files that are passed over.
+    `reason` returns why the provider is served, or None; `missing` is the message for None. A provider without data
+    is not imported; its URIs are answered all the same, and it joins the list when its data appears. `sections` are
+    additional sections: the parameters of its constructor that are a `Section`. A provider with `needs_project` serves
+    the whole folder. `places_file` gets the provider's settings and returns the file of the project that names places
+    outside it for this provider, if there is one, and notes about files that are not used.
     """
 
     name: str
     schemes: tuple[str, ...]
     target: str
     reason: Callable[[Project], str | None]
+    missing: str = ""
     places_file: Callable[[Project, Mapping[str, object]], Places] = lambda project, settings: NO_PLACES
     sections: tuple[str, ...] = ()
     needs_project: bool = False
@@ -47,20 +48,20 @@ class Known(Value, frozen=True):
 
 
 def load(target: str) -> type:
-    """Import the class that `module:name` means."""
+    """Import and return the class `module:name`."""
     module, _, name = target.partition(":")
     found = getattr(import_module(module), name, None)
     if not isinstance(found, type):
-        raise ConfigError(f"{target} is not a class that can be served")
+        raise ConfigError(f"{target} is not a class")
     return found
 
 
-def _always(told: str) -> Callable[[Project], str | None]:
-    return lambda project: told
+def _always(reason: str) -> Callable[[Project], str | None]:
+    return lambda project: reason
 
 
-def _holds(told: str, *parts: str) -> Callable[[Project], str | None]:
-    return lambda project: f"there is {told}" if exists(project, *parts) else None
+def _has_store(project: Project) -> str | None:
+    return "there is a .carrel/scopes.db" if exists(project, ".carrel", "scopes.db") else None
 
 
 def _algocline(project: Project) -> str | None:
@@ -68,12 +69,12 @@ def _algocline(project: Project) -> str | None:
         return "ALC_HOME is set"
     folder = working_folder(project.root)  # where the provider looks too
     if os.path.isdir(os.path.join(project.environment.get("HOME") or folder, ".algocline")):
-        return "there is an algocline home"
+        return "there is a ~/.algocline folder"
     return "there is an alc.toml" if find_mark(folder, ALC_FILE, project.root).folder is not None else None
 
 
 def _linked_packages(project: Project, settings: Mapping[str, object]) -> Places:
-    """Return `alc.local.toml` if it names places outside; nothing is imported where there is none."""
+    """Return `alc.local.toml` if it names places outside the project; import the parser only if the file exists."""
     named = settings.get("project_root") or project.environment.get("ALC_PROJECT_ROOT")
     if not named:
         mark = find_mark(working_folder(project.root), ALC_FILE, project.root)
@@ -90,31 +91,38 @@ def _has_sage(project: Project) -> str | None:
 
 
 BUILT_IN: Final[tuple[Known, ...]] = (
-    Known("sage", ("sage",), "carrel.providers.sage:Sage", _has_sage),
-    Known("scopes", ("scopes",), "carrel.providers.scopes:Scopes", _holds("a store of scopes", ".carrel", "scopes.db")),
-    Known("alc", ("alc",), "carrel.providers.alc:Alc", _algocline, _linked_packages),
+    Known("sage", ("sage",), "carrel.providers.sage:Sage", _has_sage, "this folder has no .sage"),
+    Known("scopes", ("scopes",), "carrel.providers.scopes:Scopes", _has_store, "this folder has no .carrel/scopes.db"),
+    Known(
+        "alc",
+        ("alc",),
+        "carrel.providers.alc:Alc",
+        _algocline,
+        "there is no ~/.algocline and no alc.toml",
+        places_file=_linked_packages,
+    ),
     Known(
         "logs",
         ("logs",),
         "carrel.providers.logs:Logs",
-        _always("every folder may have runs and builds"),
+        _always("output of runs and builds"),
         sections=("flutter", "processes", "commands"),
     ),
     Known(
         "workspace",
         ("workspace",),
         "carrel.providers.workspace:Workspace",
-        _always("every folder has files"),
+        _always("files of this folder"),
         needs_project=True,
     ),
 )
 
 
 def names() -> tuple[str, ...]:
-    """Give the names of the providers that come with Carrel."""
+    """Return the names of the providers that come with Carrel."""
     return tuple(known.name for known in BUILT_IN)
 
 
 def exists(project: Project, *parts: str) -> bool:
-    """Tell whether the project has a file or folder of that name."""
+    """Return whether the project has this file or folder."""
     return os.path.exists(os.path.join(project.root, *parts))

@@ -1,4 +1,4 @@
-"""Objects and mounts that the configuration names: checked, built, begun in the background."""
+"""The objects and mounts of the configuration: checked, built, and started in the background."""
 
 import re
 from collections.abc import Sequence
@@ -19,10 +19,10 @@ if TYPE_CHECKING:
 
 _NAME: Final = re.compile("[a-z][a-z0-9-]{0,30}")
 EARLIER_S: Final = 2.0
-"""How long a mount waits for those before it to say which schemes are theirs."""
+"""How long a mount waits for earlier objects and mounts to report their schemes."""
 
 MOUNTED_BY: Final = "CARREL_MOUNTED_BY"
-"""Set in the environment of what a mount started."""
+"""Set in the environment of a server that a mount started."""
 
 _TAKEN: Final = ("guide", "mirror", "server")
 
@@ -59,10 +59,10 @@ def invite(config: Config, catalog: Catalog) -> list[Guest]:
         name = section.partition(".")[2]
         if not _NAME.fullmatch(name):
             raise ConfigError(
-                f"[{section}]: a name is a-z, 0-9 and -, begins with a letter and has at most 31 characters"
+                f"[{section}]: use a-z, 0-9 and '-' for the name, begin with a letter, at most 31 characters"
             )
         if name in taken:
-            raise ConfigError(f"[{section}]: the name {name!r} is taken by {taken[name]}")
+            raise ConfigError(f"[{section}]: the name {name!r} is already used by {taken[name]}")
         taken[name] = f"[{section}]"
     return [_build(section, config, catalog) for section in _sections(config)]
 
@@ -80,7 +80,7 @@ def begin(guests: Sequence[Guest], catalog: Catalog, patience_s: float, *, waits
         catalog.close()
         clash = clashes[0]
         raise ConfigError(
-            f"{clash.what} is claimed by both {clash.keeper} and {clash.other}; leave one of them out, or rename it"
+            f"both {clash.keeper} and {clash.other} define {clash.what}; disable one of them, or rename it"
         )
 
 
@@ -115,7 +115,7 @@ def _object(name: str, options: "ObjectSettings", config: Config, catalog: Catal
 
     project = Project(config.root, config.environment)
     key = config.sections[f"objects.{name}"].get("import")
-    # What the user's own file names is installed; what the project or the command line names may lie in the project.
+    # A module named in the user's file is installed; one named by the project or a flag may lie in the project.
     path = config.root if key is not None and key.layer in ("project", "flag") else None
     make = partial(loading.build, options.import_, options.provider, options.args or {}, project, path)
 

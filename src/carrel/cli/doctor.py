@@ -65,9 +65,11 @@ def _provider_findings(desk: Desk) -> Iterator[Finding]:
         if mounted is None:
             yield Finding(choice.name, "note", f"{choice.state}: {choice.why}")
             continue
-        if choice.state == "left out":
-            # It was asked for, and is not what it should be.
+        if choice.state == "failed":
             yield Finding(choice.name, "problem", choice.why)
+            continue
+        if choice.state == "not served":
+            yield Finding(choice.name, "ok", f"not served: {choice.why}")
             continue
         try:
             first = next(mounted.listed(), None)
