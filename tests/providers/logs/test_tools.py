@@ -14,9 +14,13 @@ from carrel.catalog.catalog import Catalog
 from carrel.core.errors import BadArgument, NotFound
 from carrel.core.model import Reading, ResourceLink, Text, ToolResult
 from carrel.core.provider import Exposure, Program, Project
+from carrel.providers.guide import Guide
 from carrel.providers.logs import Logs
-from carrel.providers.logs.settings import Command, FlutterSettings, ProcessSettings
+from carrel.providers.logs.settings import CommandSettings, FlutterSettings, ProcessSettings
+from carrel.providers.workspace import Workspace
+from carrel.server.server import Server
 from tests.support.logging_project import Caller, answer, call, command, ended, logs, meta, text
+from tests.support.schemas import LEGACY, MODERN, Conversation
 from tests.support.waiting import PATIENCE_S, until
 
 pytestmark = pytest.mark.slow
@@ -32,6 +36,10 @@ case $1 in
   doctor) echo "problem" >&2 ;;
 esac
 """
+
+
+FILES = ("lib/main.dart", "pubspec.yaml")
+"""What a workspace lists of the project."""
 
 
 @pytest.fixture
@@ -216,30 +224,57 @@ def test_a_long_doctor_is_cut(project: Path) -> None:
     assert (given["stdout"], given["truncated"]) == ("x" * 8_000, True)
 
 
+UNKNOWN = 'extra (known: debug, profile, release, deviceId, target, dartDefine; for example {"debug": true})'
+
+
+@pytest.mark.parametrize("version", [MODERN, LEGACY])
+def test_an_assistant_lists_reads_runs_and_reads_the_log(provider: Logs, project: Path, version: str) -> None:
+    catalog = Catalog()
+    catalog.mount(Guide(catalog, "desk"), Workspace(Project(str(project), {})), provider)
+    client = Conversation(Server(catalog))
+
+    listed = client.ask("resources/list", {"pageSize": 20}, version=version)
+    read = client.ask("resources/read", {"uri": "workspace://pubspec.yaml"}, version=version)
+    ran = client.ask("tools/call", {"name": "flutter.run", "arguments": {"debug": True}}, version=version)
+    uri = ran["structuredContent"]["logResourceUri"]
+    until(lambda: meta(provider, uri)["entries"] == 4)
+    log = client.ask("resources/read", {"uri": uri}, version=version)
+    again = client.ask("resources/list", {"pageSize": 20}, version=version)
+    every = client.ask("resources/list", {}, version=version)
+
+    files = [{"uri": f"workspace:///{name}", "size": (project / name).stat().st_size} for name in FILES]
+    assert listed["items"] == files
+    assert read["contents"][0]["text"] == "name: app\n"
+    assert log["contents"][0]["text"] == f"[run]\n[--debug]\n{project.resolve()}\nnone\n"
+    size = len(log["contents"][0]["text"])
+    assert again["items"] == [*files, {"uri": uri, "size": size, "entries": 4}]
+    assert {"carrel://guide", uri, *(file["uri"] for file in files)} <= {one["uri"] for one in every["resources"]}
+
+
 BAD = {
     "two modes": ({"debug": True, "release": True}, ["debug, release (at most one of them can be true)"]),
     "an option as device": ({"deviceId": "-x"}, ["deviceId=-x (expected letters, digits and . _ : -)"]),
     "a line end in a device": ({"deviceId": "x\n"}, ["deviceId=x\\x0a (expected letters, digits and . _ : -)"]),
-    "outside": ({"target": "../x.dart"}, ["target=../x.dart (no file of the project that may be read)"]),
+    "outside": ({"target": "../x.dart"}, ["target=../x.dart (not a file of the project that may be read)"]),
     "no Dart": ({"target": "pubspec.yaml"}, ["target=pubspec.yaml (expected a .dart file of the project)"]),
-    "missing": ({"target": "lib/no.dart"}, ["target=lib/no.dart (no file of the project that may be read)"]),
-    "hidden": ({"target": ".hidden.dart"}, ["target=.hidden.dart (no file of the project that may be read)"]),
-    "absolute": ({"target": "/etc/x.dart"}, ["target=/etc/x.dart (no file of the project that may be read)"]),
-    "an unknown name": ({"extra": 1}, ["extra (known: debug, profile, release, deviceId, target, dartDefine)"]),
-    "a wrong type": ({"debug": 1}, ["debug (expected true or false)"]),
+    "missing": ({"target": "lib/no.dart"}, ["target=lib/no.dart (not a file of the project that may be read)"]),
+    "hidden": ({"target": ".hidden.dart"}, ["target=.hidden.dart (not a file of the project that may be read)"]),
+    "absolute": ({"target": "/etc/x.dart"}, ["target=/etc/x.dart (not a file of the project that may be read)"]),
+    "an unknown name": ({"extra": 1}, [UNKNOWN]),
+    "a wrong type": ({"debug": 1}, ["debug=1 (expected true or false)"]),
     "a define's name": ({"dartDefine": {"a-b": "c"}}, ["dartDefine a-b (expected a name of letters, digits, _ and .)"]),
     "a define's value": (
         {"dartDefine": {"a": "b\n", "c": 1}},
         [
-            "dartDefine a (expected a text of at most 4096 bytes without control characters)",
-            "dartDefine c (expected a text of at most 4096 bytes without control characters)",
+            "dartDefine a (expected a string of at most 4096 bytes without control characters)",
+            "dartDefine c (expected a string of at most 4096 bytes without control characters)",
         ],
     ),
     "too many defines": ({"dartDefine": {f"a{i}": "" for i in range(65)}}, ["dartDefine (at most 64 of them)"]),
     "several problems": (
         {"extra": 1, "debug": True, "profile": True, "deviceId": "-x"},
         [
-            "extra (known: debug, profile, release, deviceId, target, dartDefine)",
+            UNKNOWN,
             "debug, profile (at most one of them can be true)",
             "deviceId=-x (expected letters, digits and . _ : -)",
         ],
@@ -278,7 +313,7 @@ def test_the_desk_is_asked_whether_a_target_may_be_read(project: Path) -> None:
         "workspace:///lib/other.dart?start=0&length=0",
     ]
     assert words(provider, result) == ["build", "web", "--release", "--target=lib/main b.dart"]
-    assert told(refused) == ["Invalid argument: target=lib/other.dart (no file of the project that may be read)"]
+    assert told(refused) == ["Invalid argument: target=lib/other.dart (not a file of the project that may be read)"]
 
 
 # Configured commands
@@ -325,7 +360,7 @@ def test_a_build_is_waited_for_and_has_a_build_id(tmp_path: Path) -> None:
 
 
 def test_a_program_that_is_not_there_says_so_in_its_log(tmp_path: Path) -> None:
-    provider = logs(tmp_path, {"gone": Command([Program("/no/such/program")])})
+    provider = logs(tmp_path, {"gone": CommandSettings([Program("/no/such/program")])})
     result = call(provider, "process.start", name="gone")
     given = answer(result)
     provider.close()
@@ -419,7 +454,7 @@ def test_stopping_ends_a_process_and_an_ended_one_is_fine(tmp_path: Path) -> Non
     }
     assert stopped["message"].startswith("stopped 143 after ")
     assert (again["success"], again["exitCode"], again["signal"]) == (True, 0, None)
-    assert unknown == ["Invalid argument: id=web_1 (no process of this server)"]
+    assert unknown == ["Invalid argument: id=web_1 (not a process of this server)"]
 
 
 def test_the_list_has_the_newest_first(tmp_path: Path) -> None:

@@ -15,15 +15,24 @@ from typing import Any, ClassVar
 import pytest
 
 import carrel
-from carrel import BadArgument, Contents, Failure, NotFound, Resource, Template, TextContent
+from carrel import BadArgument, NotFound, Resource, Template
 from carrel.catalog.catalog import Catalog
 from carrel.catalog.watcher import Watcher
 from carrel.client.client import Client, EraName
 from carrel.core.errors import ConfigError, ProviderError, RemoteError
 from carrel.core.limits import WORKER_THREADS
 from carrel.core.model import Blob, Text, ToolResult
+from carrel.providers import objects
 from carrel.providers.mirror import Mirror
-from carrel.providers.objects import ObjectProvider, ObjectSettings, serve_object
+from carrel.providers.objects import (
+    Contents,
+    Failure,
+    ObjectProvider,
+    ObjectSettings,
+    TextContent,
+    ToolMethod,
+    serve_object,
+)
 from carrel.providers.objects.calls import Busy, Calls
 from carrel.server.server import Server
 from carrel.testing.contract import ProviderContract
@@ -217,7 +226,7 @@ def raising(error: BaseException) -> Callable[[str], Any]:
     return read
 
 
-Wrong: Any = SimpleNamespace(Contents=Contents, Text=TextContent, Blob=carrel.BlobContent)
+Wrong: Any = SimpleNamespace(Contents=Contents, Text=TextContent, Blob=objects.BlobContent)
 """The values again, for what no type checker would let pass."""
 
 FAILED = (-32603, "Resource read failed", "failed")
@@ -248,9 +257,9 @@ RUBBISH = (-32603, "Resource read failed", "bad_result")
         (Contents([TextContent("shelf://b", "", "")]), RUBBISH),
         (Contents([TextContent("shelf://a/../b", "", "")]), RUBBISH),
         (Contents([TextContent("a", "", "")]), RUBBISH),
-        (Contents([carrel.BlobContent("shelf://a", "", "AAE")]), RUBBISH),
-        (Contents([carrel.BlobContent("shelf://a", "", "AA E=")]), RUBBISH),
-        (Contents([carrel.BlobContent("shelf://a", "", "AB==")]), RUBBISH),
+        (Contents([objects.BlobContent("shelf://a", "", "AAE")]), RUBBISH),
+        (Contents([objects.BlobContent("shelf://a", "", "AA E=")]), RUBBISH),
+        (Contents([objects.BlobContent("shelf://a", "", "AB==")]), RUBBISH),
         (Contents([Wrong.Blob("shelf://a", "", b"AAE=")]), RUBBISH),
     ],
 )
@@ -706,7 +715,7 @@ class Offering:
         return Contents([])
 
     def tools(self) -> list[Any]:
-        return [carrel.Tool("say", "say")]
+        return [ToolMethod("say", "say")]
 
     def say(self) -> str:
         return "said"
@@ -838,15 +847,69 @@ def test_the_traceback_stands_beside_the_incident(caplog: pytest.LogCaptureFixtu
     assert isinstance(record.exc_info[1], KeyError)
 
 
+class MyApp:
+    """The protocol of Logtalk's document, predicate by predicate, in its own names."""
+
+    def __init__(self) -> None:
+        self.read: list[tuple[str, list[tuple[str, str]]]] = []
+
+    def capabilities(self) -> list[str]:
+        return ["resources"]
+
+    def resources(self) -> list[carrel.Resource]:
+        return [
+            carrel.resource("logtalk://my-app/data", "data", "What my application knows", "application/json"),
+            carrel.resource("logtalk://my-app/logo", "logo", "A picture", "image/png"),
+        ]
+
+    def resource_read(self, uri: str, arguments: list[tuple[str, str]]) -> carrel.Contents:
+        self.read.append((uri, arguments))
+        if uri == "logtalk://my-app/logo":
+            return carrel.contents([carrel.blob_content(uri, "image/png", "iVBORw0KGgo=")])
+        return carrel.contents([carrel.text_content(uri, "application/json", '{"known": true}')])
+
+
+@pytest.mark.parametrize("era", ERAS)
+def test_the_protocol_of_the_document_is_served_predicate_by_predicate(era: EraName) -> None:
+    app = MyApp()
+    with served(app, era) as client:
+        declared = client.capabilities
+        listed = client.request("resources/list", {})["resources"]
+        items = [client.request("resources/read", {"uri": entry["uri"]})["contents"][0] for entry in listed]
+
+    assert declared == {"resources": {"subscribe": True, "listChanged": True}}
+    assert listed == [
+        {
+            "uri": "logtalk://my-app/data",
+            "name": "data",
+            "description": "What my application knows",
+            "mimeType": "application/json",
+        },
+        {"uri": "logtalk://my-app/logo", "name": "logo", "description": "A picture", "mimeType": "image/png"},
+    ]
+    assert [{key: item[key] for key in item if key != "_meta"} for item in items] == [
+        {"uri": "logtalk://my-app/data", "mimeType": "application/json", "text": '{"known": true}'},
+        {"uri": "logtalk://my-app/logo", "mimeType": "image/png", "blob": "iVBORw0KGgo="},
+    ]
+    assert app.read == [("logtalk://my-app/data", []), ("logtalk://my-app/logo", [])]
+
+
 def test_the_seed_s_names_are_there() -> None:
-    assert (carrel.resource, carrel.contents, carrel.text_content, carrel.blob_content, carrel.resource_template) == (
+    assert (
+        objects.resource,
+        objects.contents,
+        objects.text_content,
+        objects.blob_content,
+        objects.resource_template,
+    ) == (
         carrel.Resource,
-        carrel.Contents,
-        carrel.TextContent,
-        carrel.BlobContent,
+        objects.Contents,
+        objects.TextContent,
+        objects.BlobContent,
         carrel.Template,
     )
-    assert carrel.BlobContent.of("x:a", "image/png", b"\0\1") == carrel.BlobContent("x:a", "image/png", "AAE=")
+    assert objects.BlobContent.of("x:a", "image/png", b"\0\1") == objects.BlobContent("x:a", "image/png", "AAE=")
+    assert sorted(set(objects.__all__)) == sorted(name for name in objects.__all__ if hasattr(objects, name))
     assert sorted(set(carrel.__all__)) == sorted(name for name in carrel.__all__ if hasattr(carrel, name))
 
 
@@ -855,9 +918,9 @@ def test_the_seed_s_names_are_there() -> None:
     [
         (carrel.Resource, ("x:a", "a", "", ""), {"title": "A", "size": 1}),
         (carrel.Template, ("x:{a}", "a", "", ""), {"title": "A"}),
-        (carrel.Tool, ("a", "b"), {"title": "A", "read_only": True}),
-        (carrel.TextContent, ("x:a", "", "text"), {"meta": {}}),
-        (carrel.BlobContent, ("x:a", "", "AAE="), {"meta": {}}),
+        (ToolMethod, ("a", "b"), {"title": "A", "read_only": True}),
+        (objects.TextContent, ("x:a", "", "text"), {"meta": {}}),
+        (objects.BlobContent, ("x:a", "", "AAE="), {"meta": {}}),
     ],
 )
 def test_what_the_page_says_is_given_by_name_only_is(made: Any, given: tuple[str, ...], named: dict[str, Any]) -> None:

@@ -11,8 +11,9 @@ from typing import Final
 from carrel.core.provider import Changes
 from carrel.core.record import replace
 from carrel.providers.logs import spool
-from carrel.providers.logs.log import KINDS, Bounds, Facts, Kind, Log
-from carrel.providers.logs.ring import Entry
+from carrel.providers.logs.log import KINDS, Bounds, Kind, Log, LogFacts
+from carrel.providers.logs.ring import LogEntry
+from carrel.providers.logs.spool import SpooledLog
 from carrel.providers.logs.uris import ID
 
 READ_BACK: Final = 8
@@ -22,11 +23,11 @@ MAX_SPOOLED: Final = 256
 POLL_S: Final = 0.2
 _TRIES: Final = 3
 
-Snapshot = tuple[Facts, tuple[Entry, ...]]
+Snapshot = tuple[LogFacts, tuple[LogEntry, ...]]
 States = dict[tuple[Kind, str], spool.Token | None]
 
 
-class Shelf:
+class LogIndex:
     """All logs. Safe to use from several threads."""
 
     def __init__(self, root: str, bounds: Bounds, max_logs: int) -> None:
@@ -35,8 +36,8 @@ class Shelf:
         self._max_logs = max_logs
         self._lock = threading.Lock()
         self._logs: dict[tuple[Kind, str], Log] = {}
-        self._read_back: OrderedDict[tuple[Kind, str], spool.Reading] = OrderedDict()
-        self._ended: dict[tuple[Kind, str], tuple[spool.Token | None, Facts]] = {}
+        self._read_back: OrderedDict[tuple[Kind, str], SpooledLog] = OrderedDict()
+        self._ended: dict[tuple[Kind, str], tuple[spool.Token | None, LogFacts]] = {}
         self._listeners: list[Changes] = []
 
     # Logs of this server's processes
@@ -66,8 +67,8 @@ class Shelf:
         facts = log.facts
         return self._logs.get((facts.kind, facts.id)) is log
 
-    def tell(self, log: Log, *, is_end: bool = False) -> None:
-        """Tell whoever listens that a log changed; where it ended, its folder too."""
+    def report(self, log: Log, *, is_end: bool = False) -> None:
+        """Report that a log changed, and its folder too where it ended."""
         for listener in tuple(self._listeners):
             listener.updated(log.facts.uri)
             if is_end:
@@ -75,7 +76,7 @@ class Shelf:
 
     # All logs
 
-    def facts(self, kind: Kind | None = None) -> list[Facts]:
+    def facts(self, kind: Kind | None = None) -> list[LogFacts]:
         """Give what is known of every log, in the order of their URIs."""
         with self._lock:
             logs = tuple(self._logs.values())
@@ -101,7 +102,7 @@ class Shelf:
             reading = self._read(kind, name)
             return None if reading is None else (reading.facts, tuple(reading.ring.entries))
 
-    def _spooled(self, kind: Kind | None) -> Iterator[Facts]:
+    def _spooled(self, kind: Kind | None) -> Iterator[LogFacts]:
         for one in KINDS if kind is None else (kind,):
             for name in self._names(one):
                 with self._lock:
@@ -109,7 +110,7 @@ class Shelf:
                 if facts is not None:
                     yield facts
 
-    def _spooled_facts(self, kind: Kind, name: str) -> Facts | None:
+    def _spooled_facts(self, kind: Kind, name: str) -> LogFacts | None:
         """Give what is known of a log on disk; one that has ended is read once."""
         token = spool.token(self._root, kind, name)
         known = self._ended.get((kind, name))
@@ -131,10 +132,10 @@ class Shelf:
         bare = (name.removesuffix(spool.SUFFIX) for name in names if name.endswith(spool.SUFFIX))
         return sorted((name for name in bare if ID.fullmatch(name)), key=_started)[-MAX_SPOOLED:]
 
-    def _read(self, kind: Kind, name: str) -> spool.Reading | None:
+    def _read(self, kind: Kind, name: str) -> SpooledLog | None:
         """Read a log on disk as far as it goes now; a file that was replaced meanwhile is read again."""
         key = (kind, name)
-        reading = self._read_back.pop(key, None) or spool.Reading(kind, name, self._bounds)
+        reading = self._read_back.pop(key, None) or SpooledLog(kind, name, self._bounds)
         is_running = False
         for _ in range(_TRIES):
             try:

@@ -48,7 +48,7 @@ class ProcessSettings(Section, frozen=True):
         return self.start_wait_ms / 1_000
 
 
-class Command(Section, frozen=True):
+class CommandSettings(Section, frozen=True):
     """A section `[commands.<name>]`: a program an assistant may start by that name, and nothing else."""
 
     argv: list[Program]
@@ -80,10 +80,15 @@ class Command(Section, frozen=True):
         return self.timeout_s if self.timeout_s is not None else 3_600 if self.kind == "run" else 1_800
 
 
-def check_commands(root: str, commands: Mapping[str, Command]) -> None:
+def check_commands(root: str, commands: Mapping[str, CommandSettings]) -> None:
     """Refuse names that make no ids, and working folders outside the root."""
     for name, command in commands.items():
         if not ID.fullmatch(name) or len(name) > _NAME_LENGTH:
             raise ConfigError(f"[commands] {name!r}: a name is letters, digits and . _ -, at most {_NAME_LENGTH}")
         if not is_inside(os.path.join(root, command.cwd), root):
             raise ConfigError(f"[commands.{name}] cwd: {command.cwd} is not below the project's root")
+
+
+def is_flutter_project(root: str) -> bool:
+    """Return whether the root holds a Flutter project."""
+    return os.path.isfile(os.path.join(root, "pubspec.yaml"))
