@@ -144,7 +144,7 @@ def test_what_does_not_load_is_left_out_and_the_others_are_served(
     desk.close()
 
     assert uris(desk) == ["thing://a"]
-    assert [choice.state for choice in desk.choices[:2]] == ["left out", "served"]
+    assert [choice.state for choice in desk.choices[:2]] == ["failed", "served"]
     assert told in desk.choices[0].why
     assert f" {name} (" not in announcement(desk)[0]
     assert [problem for problem in found["problems"] if problem.startswith(f"{name}: not served: {told}")] != []
@@ -345,13 +345,13 @@ def test_objects_may_share_a_scheme(project: Path) -> None:
         ("[objects.x]\ntimeout_s = 5\n", '[objects.x] give either import = "module:attribute" or provider = "NAME"'),
         ("[objects.x]\nimport = 'a'\n", "[objects.x] import: expected module:attribute or a file.py, got 'a'"),
         ("[objects.x]\nimport = 'a:b'\ntimeout_s = 0.01\n", "timeout_s: expected a number from 0.1 to 300, got 0.01"),
-        ("[objects.X]\nimport = 'a:b'\n", "[objects.X]: a name is a-z, 0-9 and -"),
+        ("[objects.X]\nimport = 'a:b'\n", "[objects.X]: use a-z, 0-9 and '-' for the name"),
         (
             "[objects.workspace]\nimport = 'a:b'\n",
-            "[objects.workspace]: the name 'workspace' is taken by Carrel itself",
+            "[objects.workspace]: the name 'workspace' is already used by Carrel itself",
         ),
-        ("[objects.x]\nimport = 'a:b'\nfacets = ['prompts']\n", "expected a list, each one of"),
-        ("[objects]\nx = 5\n", "objects.x must be a section, as [objects.x]"),
+        ("[objects.x]\nimport = 'a:b'\nfacets = ['prompts']\n", "expected a list; each item: one of"),
+        ("[objects]\nx = 5\n", "objects.x must be a section: [objects.x]"),
     ],
 )
 def test_a_mistake_in_the_configuration_names_its_place(project: Path, text: str, said: str) -> None:

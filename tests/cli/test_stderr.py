@@ -104,9 +104,9 @@ def test_an_option_before_serve_means_the_same_as_after(project: Path) -> None:
 @pytest.mark.parametrize(
     ("line", "said"),
     [
-        ("carrel --json serve", "serve has no --json"),
-        ("carrel --server x serve", "serve has no --server"),
-        ("carrel --project . serve --nope", "serve has no option '--nope'"),
+        ("carrel --json serve", "serve does not take --json"),
+        ("carrel --server x serve", "serve does not take --server"),
+        ("carrel --project . serve --nope", "unknown option '--nope'"),
     ],
 )
 def test_an_option_that_serve_does_not_have_is_refused_before_it_too(line: str, said: str) -> None:
@@ -152,7 +152,7 @@ def test_what_was_closed_is_not_taken_by_a_file_that_is_opened(project: Path) ->
 def test_an_output_that_is_full_is_named(command: str) -> None:
     ran = shell(f"carrel {command} > /dev/full")
 
-    assert (ran.returncode, ran.stderr) == (1, "carrel: the output cannot be written: No space left on device\n")
+    assert (ran.returncode, ran.stderr) == (1, "carrel: cannot write the output: No space left on device\n")
 
 
 @pytest.mark.parametrize("command", ["ls", "--help", "cat workspace:///b.txt"])
