@@ -159,7 +159,7 @@ def test_a_path_is_understood_from_the_working_folder(run: Any, project: Path, m
     assert run("cat", "a.md?lines=1") == run("cat", "workspace:///notes/a.md?lines=1")
     assert run("explain", "a.md") == run("explain", "workspace:///notes/a.md")
     assert run("ls", ".") == run("ls", "./") == run("ls", "workspace:///notes/")
-    assert run("tail", "a.md") == Ran(2, "", "carrel: workspace:///notes/a.md is no log; read it with carrel cat\n")
+    assert run("tail", "a.md") == Ran(2, "", "carrel: workspace:///notes/a.md is not a log; read it with carrel cat\n")
 
 
 @pytest.mark.parametrize(
@@ -272,7 +272,7 @@ def test_the_overview_and_doctor_count_what_stands_at_the_front(run: Any, projec
     listed = run("ls", "sage://").out.splitlines()
 
     [sage] = [one for one in json.loads(run("--json").out)["providers"] if one["name"] == "sage"]
-    [found] = [one for one in json.loads(run("doctor", "--json").out) if one["what"] == "sage"]
+    [found] = [one for one in json.loads(run("doctor", "--json").out) if one["check"] == "sage"]
 
     assert listed[0] == "sage://system/objective.md"
     assert sage["entries"] == len(listed)
@@ -300,7 +300,7 @@ def test_a_command_about_the_project_itself_refuses_another_server(run: Any, wor
     before = run("--server", "false", *words)
 
     assert (before.code, before.out) == (2, "")
-    assert "has no --server; these have: cat, complete, ls, tail, templates" in before.err
+    assert "does not take --server; these commands do: cat, complete, ls, tail, templates" in before.err
     if words:
         after = run(*words, "--server", "false")
         assert (after.code, after.out) == (2, "")
@@ -312,7 +312,7 @@ def test_a_command_without_json_refuses_it(run: Any, words: tuple[str, ...]) -> 
     ran = run("--json", *words)
 
     assert (ran.code, ran.out) == (2, "")
-    assert f"{words[0]} has no --json" in ran.err
+    assert f"{words[0]} does not take --json" in ran.err
 
 
 @pytest.mark.parametrize(
@@ -339,7 +339,7 @@ def test_doctor_finds_everything_in_order(run: Any) -> None:
     ran = run("doctor", "--json")
 
     assert ran.code == 0
-    assert [(one["what"], one["state"]) for one in json.loads(ran.out)] == [
+    assert [(one["check"], one["state"]) for one in json.loads(ran.out)] == [
         ("Python", "ok"),
         ("configuration", "ok"),
         ("project", "ok"),
@@ -357,7 +357,7 @@ def test_doctor_finds_in_a_home_what_a_host_would(run: Any, project: Path, monke
 
     assert not any(uri.startswith("workspace:") for uri in listed)
     assert all(
-        found[f"handshake, {era}"].endswith(f" {len(listed)} entries on page one") for era in ("modern", "legacy")
+        found[f"handshake, {era}"].endswith(f" {len(listed)} entries on the first page") for era in ("modern", "legacy")
     )
 
 
@@ -381,7 +381,7 @@ def test_doctor_finds_a_mount_that_is_down_to_be_a_problem_once(run: Any, projec
 
     told = f"mount no-such-program-anywhere, from {file}; the mount is down: Cannot start: no-such-program-anywhere"
     assert ran.code == 1
-    assert [one for one in json.loads(ran.out) if one["what"] == "x"] == [
+    assert [one for one in json.loads(ran.out) if one["check"] == "x"] == [
         {"check": "x", "state": "problem", "message": told}
     ]
 
@@ -408,7 +408,7 @@ def test_trust_lists_and_revokes(run: Any, project: Path) -> None:
     file = project.resolve() / "carrel.toml"
     file.write_text("[workspace]\nroot = '..'\n", encoding="utf-8")
 
-    allowed = 'It names a place outside the project, which is now allowed:\n  [workspace]\n  root = ".."\n'
+    allowed = 'Now allowed (it names a place outside the project):\n  [workspace]\n  root = ".."\n'
     assert run("trust") == Ran(0, f"{allowed}Trusted, with its present content: {file}\n", "")
     assert [one["path"] for one in json.loads(run("trust", "--list", "--json").out)] == [str(file)]
     assert run("trust", "--revoke") == Ran(0, f"No longer trusted: {file}\n", "")
@@ -554,7 +554,7 @@ def test_a_bug_exits_with_70_and_asks_for_a_report(run: Any, monkeypatch: pytest
     assert ran.code == 70
     assert ran.err.splitlines() == [
         "carrel: unexpected ZeroDivisionError: by zero",
-        "carrel: this is a bug; --debug shows where. Please report it with that output.",
+        "carrel: this is a bug in Carrel. Please report it with the output of the same command with --debug.",
     ]
 
 
@@ -584,6 +584,6 @@ def test_doctor_in_a_home_does_not_tick_what_it_leaves_out(
     home.mkdir()
     monkeypatch.chdir(home)
 
-    found = {one["what"]: one for one in json.loads(run("doctor", "--json").out)}
+    found = {one["check"]: one for one in json.loads(run("doctor", "--json").out)}
 
     assert (found["workspace"]["state"], found["workspace"]["message"]) == ("note", "disabled: this folder is not a project")

@@ -153,7 +153,7 @@ def test_a_file_that_was_trusted_has_to_be_trusted_again(run: Any, project: Path
     (project / "carrel.toml").write_text(FILE, encoding="utf-8")
     run("trust")
 
-    assert "run `carrel trust` to trust it as it is now" in run("config", "set", "workspace.preset", "code").out
+    assert "run `carrel trust` to trust it again" in run("config", "set", "workspace.preset", "code").out
     run("trust")
     assert "carrel trust" not in run("config", "set", "workspace.preset", "code").out
 
@@ -181,7 +181,7 @@ def test_a_link_out_of_the_project_is_neither_read_nor_replaced(run: Any, projec
     ran = run("config", "set", "workspace.preset", "code")
 
     assert ran.code == 2
-    assert "carrel.toml is a link that leads out of its folder" in ran.err
+    assert "carrel.toml is a link out of its folder" in ran.err
     assert "secret'" not in ran.out + ran.err
     assert (project / "carrel.toml").is_symlink()
 

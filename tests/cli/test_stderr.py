@@ -137,7 +137,7 @@ def test_a_closed_output_is_no_failure(command: str) -> None:
     ran = shell(f"carrel {command} 1>&-")
 
     told = [
-        line for line in ran.stderr.splitlines() if "log is logs://" not in line and "logged as logs://" not in line
+        line for line in ran.stderr.splitlines() if "log: logs://" not in line and "logging to logs://" not in line
     ]
     assert (ran.returncode, told) == (0, [])
 
@@ -176,8 +176,8 @@ def test_serving_without_an_input_says_how_it_is_meant() -> None:
 
     assert (ran.returncode, ran.stdout) == (1, "")
     assert ran.stderr == (
-        "carrel: stdin is closed, and a host speaks to `carrel serve` there; "
-        "for an address: carrel serve --http 8000, for a look by eye: carrel ls\n"
+        "carrel: stdin is closed, but carrel serve reads requests from stdin; "
+        "to serve over HTTP: carrel serve --http 8000; to list resources: carrel ls\n"
     )
 
 
@@ -198,7 +198,7 @@ def test_what_an_encoding_cannot_show_is_named_with_what_to_do(project: Path) ->
     (project / "b.txt").write_text("a → b", encoding="utf-8")
     ran = shell("carrel cat workspace:///b.txt", PYTHONIOENCODING="latin-1")
 
-    said = "carrel: the output's encoding, latin-1, has no U+2192; set PYTHONIOENCODING=utf-8\n"
+    said = "carrel: the output encoding latin-1 cannot show U+2192; set PYTHONIOENCODING=utf-8\n"
     assert (ran.returncode, ran.stderr) == (1, said)
 
 

@@ -52,9 +52,9 @@ def headings(shown: str) -> list[str]:
 @pytest.mark.parametrize(
     ("columns", "expected"),
     [
-        (120, ["URI", "size", "modified", "what"]),
-        (80, ["URI", "size", "what"]),
-        (66, ["URI", "what"]),
+        (120, ["URI", "size", "modified", "description"]),
+        (80, ["URI", "size", "description"]),
+        (66, ["URI", "description"]),
         (50, ["URI"]),
     ],
 )

@@ -329,7 +329,7 @@ def test_trust_shows_what_a_file_of_variants_names_and_trusts_it_by_its_hash(mac
     file = local(machine, place)
 
     assert run("trust").splitlines() == [
-        "It names a place outside the project, which is now allowed:",
+        "Now allowed (it names a place outside the project):",
         "  [packages]",
         f'  nvim = "{place}"',
         f"Trusted, with its present content: {file}",
@@ -352,7 +352,7 @@ def test_trust_covers_the_settings_and_the_file_of_variants_at_once(machine: Mac
 def test_doctor_names_what_waits_for_trust_once(machine: Machine, run: Any) -> None:
     local(machine, machine.user / ".config/nvim")
 
-    told_by_doctor = [one["told"] for one in json.loads(run("doctor", "--json"))]
+    told_by_doctor = [one["message"] for one in json.loads(run("doctor", "--json"))]
 
     assert told_by_doctor.count(NOTE) == 1
 
