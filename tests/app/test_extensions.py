@@ -191,8 +191,8 @@ def test_an_object_that_never_loads_is_given_up(project: Path) -> None:
 
 
 NATIVE = """
-from carrel import Project, Resource, Route, Text
-class Native:
+from carrel import Project, Provider, Resource, Route, Text
+class Native(Provider):
     name = "native"
     schemes = ("native",)
     def __init__(self, project: Project, word: str = "hello") -> None:

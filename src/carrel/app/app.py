@@ -11,7 +11,7 @@ from carrel.app import builtin_providers, extensions, schema
 from carrel.app.config import Config, ServerSettings
 from carrel.app.trust import TrustStore
 from carrel.catalog.catalog import Catalog
-from carrel.catalog.lazy import Waiting
+from carrel.catalog.lazy import LazyProvider
 from carrel.core.errors import ConfigError
 from carrel.core.provider import Project, Provider
 from carrel.core.record import Value
@@ -84,7 +84,7 @@ def _open(config: Config, patience_s: float, *, waits_for_all: bool) -> Desk:
 
 def _choose_guest(guest: extensions.Guest) -> Choice:
     """Say of an object that is known not to load that it is not served; others may still join."""
-    problem: str = getattr(guest.provider, "problem", "")
+    problem = guest.provider.problem
     return Choice(guest.provider.name, "left out" if problem else "served", f"{guest.told}; {problem}".rstrip("; "))
 
 
@@ -123,7 +123,7 @@ def _check_names(chosen: ServerSettings, others: tuple[str, ...]) -> None:
 def _wait_for(known: builtin_providers.Known, config: Config, catalog: Catalog) -> Provider:
     project = Project(config.root, config.environment)
     build = partial(_build, known, config, catalog)
-    return Waiting(known.name, known.schemes, build, lambda: known.reason(project) is not None, catalog)
+    return LazyProvider(known.name, known.schemes, build, lambda: known.reason(project) is not None, catalog)
 
 
 def _build(known: builtin_providers.Known, config: Config, catalog: Catalog) -> Provider:

@@ -4,12 +4,13 @@ import re
 from collections.abc import Sequence
 from functools import partial
 from time import monotonic
-from typing import TYPE_CHECKING, Final, Protocol, runtime_checkable
+from typing import TYPE_CHECKING, Final
 
 from carrel.app import builtin_providers, schema
 from carrel.app.config import NAMED, Config, Setting
 from carrel.catalog.catalog import Catalog
 from carrel.core.errors import ConfigError
+from carrel.core.gateway import Gateway
 from carrel.core.provider import Project, Provider
 from carrel.core.record import Value
 
@@ -27,21 +28,10 @@ MOUNTED_BY: Final = "CARREL_MOUNTED_BY"
 _TAKEN: Final = ("guide", "mirror", "server")
 
 
-@runtime_checkable
-class Beginning(Provider, Protocol):
-    """A provider that becomes ready in the background."""
-
-    def begin(self) -> None:
-        """Begin."""
-
-    def wait(self, timeout_s: float) -> bool:
-        """Wait until it is ready, or known not to become so, at most this long; tell whether that is so."""
-
-
 class Guest(Value, frozen=True):
     """One of them, and what people are told of it."""
 
-    provider: Beginning
+    provider: Gateway
     told: str
     is_late: bool = False
     """Whether a server answers without waiting for it."""
@@ -110,7 +100,7 @@ def _origin(keys: dict[str, Setting]) -> str:
     return "the command line" if setting.layer == "flag" else setting.origin
 
 
-def _object(name: str, options: "ObjectSettings", config: Config, catalog: Catalog) -> Beginning:
+def _object(name: str, options: "ObjectSettings", config: Config, catalog: Catalog) -> Gateway:
     from carrel.providers.objects import ObjectProvider, loading  # only where there is one
 
     project = Project(config.root, config.environment)
@@ -128,7 +118,7 @@ def _object(name: str, options: "ObjectSettings", config: Config, catalog: Catal
     return made
 
 
-def _mount(name: str, options: "MountSettings", config: Config, catalog: Catalog) -> Beginning:
+def _mount(name: str, options: "MountSettings", config: Config, catalog: Catalog) -> Gateway:
     from carrel.files.userdirs import cache_folder
     from carrel.providers.mounts import ListMemory, Mount  # only where there is one
     from carrel.providers.mounts.connect import address_of, child_of
@@ -150,7 +140,7 @@ def _mount(name: str, options: "MountSettings", config: Config, catalog: Catalog
             if one.provider is made:
                 is_before = False
                 continue
-            if is_before and isinstance(one.provider, Beginning):
+            if is_before and isinstance(one.provider, Gateway):
                 one.provider.wait(max(0.0, deadline - monotonic()))
             if is_before or not isinstance(one.provider, Mount):
                 found.update(one.provider.schemes)

@@ -83,8 +83,7 @@ def list_items(choices: Choices, kind: str | None, check: bool) -> int:
     with opened(choices) as desk:
         if check:
             return _check(choices, desk, kind)
-        every = (*desk.sage.front(), *desk.sage.entries())
-        entries = [entry for entry in every if kind is None or entry.uri.startswith(f"sage://{kind}/")]
+        entries = [entry for entry in desk.sage.entries() if kind is None or entry.uri.startswith(f"sage://{kind}/")]
     if choices.is_json:
         output.print_json([_entry(entry) for entry in entries])
     else:

@@ -8,7 +8,7 @@ says in its first and in its last line which lines it holds and what comes next.
 """
 
 import json
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from typing import Final
 
 from carrel.catalog import suggestions
@@ -16,7 +16,7 @@ from carrel.catalog.catalog import Catalog, Part
 from carrel.core.content import OPEN_ENDED, OTHER_PARTS
 from carrel.core.errors import BadArgument, NotFound, ProviderError, RequestError
 from carrel.core.model import Blob, Item, Page, Range, Reading, Resource, ResourceLink, Text, Tool, ToolResult
-from carrel.core.provider import Call, Route
+from carrel.core.provider import Call, Provider, Route
 from carrel.core.record import replace
 from carrel.core.uri import pairs, split_query, with_query, without
 
@@ -60,6 +60,7 @@ _LIST: Final = Tool(
     read_only=True,
     idempotent=True,
     open_world=False,
+    public=True,
 )
 _READ: Final = Tool(
     "read_resource",
@@ -83,6 +84,7 @@ _READ: Final = Tool(
     read_only=True,
     idempotent=True,
     open_world=False,
+    public=True,
 )
 
 
@@ -101,23 +103,16 @@ _WITHOUT_GUIDE: Final = tuple(
 )
 
 
-class Mirror:
+class Mirror(Provider):
     """Tools over the catalogue; it has no resources of its own."""
 
     name = "mirror"
-    schemes: tuple[str, ...] = ()
-    mirrors = True
 
     def __init__(self, catalog: Catalog) -> None:
         self._catalog = catalog
 
     def routes(self) -> Sequence[Route]:
         return ()
-
-    def entries(self, after: str = "") -> Iterator[Resource]:
-        """Yield nothing: the mirror only shows what others have."""
-        del after
-        return iter(())
 
     def tools(self) -> Sequence[Tool]:
         if any("carrel" in mounted.provider.schemes for mounted in self._catalog.mounted):

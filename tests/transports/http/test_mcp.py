@@ -293,7 +293,7 @@ def test_progress_comes_on_a_stream_before_the_answer(app: App, era: str) -> Non
 class Mixed(Shelf):
     """Takes a while for reads of `slow`; remembers which reads were made on the event loop."""
 
-    quick = True
+    speed = "instant"
 
     def __init__(self) -> None:
         super().__init__("mixed", {"quick": "quick text", "slow": "slow text"})
@@ -452,6 +452,7 @@ def test_a_client_that_leaves_is_no_longer_listened_for() -> None:
         async with asking(app, "POST", "/mcp", modern_headers("subscriptions/listen"), body) as exchange:
             await exchange.message()
             assert app.threads.open_streams == 1
+            assert await asyncio.to_thread(shelf.watched.acquire, True, 10)
         assert app.threads.open_streams == 0
         assert await asyncio.to_thread(shelf.left.acquire, True, 10)
 

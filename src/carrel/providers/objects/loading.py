@@ -11,7 +11,7 @@ from operator import attrgetter
 from typing import Any
 
 from carrel.core.errors import CarrelError
-from carrel.core.provider import Project
+from carrel.core.provider import Project, Provider
 from carrel.providers.objects.calls import attempt
 
 GROUP = "carrel.providers"
@@ -92,8 +92,8 @@ def _missing(found: Callable[..., object], given: Mapping[str, object]) -> str:
 
 
 def is_native(made: object) -> bool:
-    """Tell whether it is a provider already, and no facet object."""
-    return not has_method(made, "capabilities") and has_method(made, "routes") and has_method(made, "entries")
+    """Return whether it is a provider already, and no facet object."""
+    return isinstance(made, Provider)
 
 
 def has_method(made: object, name: str) -> bool:

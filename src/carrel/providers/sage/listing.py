@@ -4,12 +4,11 @@ An entry's key is made of its kind, its age and its name, so a cursor is a posit
 told with the reason. Files are read for their title once, and again only when they changed.
 """
 
-from collections.abc import Callable, Iterator, Sequence
-from functools import partial
+from collections.abc import Iterator
 from typing import Final
 
-from carrel.core.model import Annotations, Resource
-from carrel.core.record import Value
+from carrel.core.model import Annotations, Rank, Resource
+from carrel.core.record import Value, replace
 from carrel.providers.sage import folders
 from carrel.providers.sage.file_format import Broken
 from carrel.providers.sage.folders import Gone, Name, Signature
@@ -30,12 +29,6 @@ _CHECKPOINTS, _KNOWLEDGE, _FAILURES = "4", "5", "6"
 """What the keys of each kind begin with; those of system files come before."""
 
 
-class Entry(Resource, frozen=True, gc=False):
-    """An entry that knows its place."""
-
-    place: str = ""
-
-
 class Unlisted(Value, frozen=True):
     """Something in the folder that is not listed, and why."""
 
@@ -51,16 +44,9 @@ class Listing:
         self._system = system
         self._contents: dict[str, tuple[Signature, str]] = {}
 
-    def front(self) -> list[Resource]:
-        """Give what stands before everybody else's: the objective, the constraints, what is pinned."""
-        return [_system_entry(file) for file in self._system.files() if file.rank <= FRONT and not file.reason]
-
     def entries(self, after: str = "") -> Iterator[Resource]:
-        """Yield all the others after a key."""
-        for file in self._system.files():
-            entry = _system_entry(file)
-            if file.rank > FRONT and not file.reason and entry.place > after:
-                yield entry
+        """Yield the entries after a key; the objective, the constraints and what is pinned come first."""
+        yield from (entry for entry in self._system_entries() if entry.sort_key > after)
         for section, part in (
             (_CHECKPOINTS, self._checkpoints),
             (_KNOWLEDGE, self._knowledge),
@@ -69,10 +55,9 @@ class Listing:
             if not after or after[0] <= section:
                 yield from part(after)
 
-    def parts(self) -> Sequence[tuple[Callable[[], Iterator[Resource]], bool]]:
-        """Return the entries in parts, by kind and in key order, each with whether it holds the system files."""
-        memory = (self._checkpoints, self._knowledge, self._failures)
-        return (self._system_entries, True), *((partial(part, ""), False) for part in memory)
+    def kinds(self) -> tuple[Iterator[Resource], ...]:
+        """Return the entries by kind, each in key order; the system files come first."""
+        return self._system_entries(), self._checkpoints(""), self._knowledge(""), self._failures("")
 
     def _system_entries(self) -> Iterator[Resource]:
         return (_system_entry(file) for file in self._system.files() if not file.reason)
@@ -235,14 +220,15 @@ def cut(text: str, length: int = DESCRIPTION_LENGTH) -> str:
     return line if len(line) <= length else f"{line[: length - 1]}…"
 
 
-def _system_entry(file: SystemFile) -> Entry:
+def _system_entry(file: SystemFile) -> Resource:
     priority = 1.0 if file.rank < 2 else 0.9 if file.rank == 2 else 0.7
     title = f"System: {file.path}"
     place = f"{file.rank}{file.path}"
-    return _entry("system", file.path, title, file.first_line, file.mime_type, file.signature, priority, place)
+    entry = _entry("system", file.path, title, file.first_line, file.mime_type, file.signature, priority, place)
+    return replace(entry, pinned=file.rank <= FRONT, guaranteed=True)
 
 
-def _checkpoint_entry(card: Card, summary: Checkpoint, mime_type: str, place: str) -> Entry:
+def _checkpoint_entry(card: Card, summary: Checkpoint, mime_type: str, place: str) -> Resource:
     when = saved(summary.ts)
     told = f"{percent(summary.confidence)}{f' {when}' if when else ''}: {summary.thesis}"
     title = summary.question or summary.id or card.stem
@@ -252,10 +238,10 @@ def _checkpoint_entry(card: Card, summary: Checkpoint, mime_type: str, place: st
 
 def _entry(
     kind: str, name: str, title: str, told: str, mime_type: str, signature: Signature, priority: float, place: str
-) -> Entry:
+) -> Resource:
     modified_ns, size, _ = signature
     annotations = Annotations(priority=priority, last_modified_ms=modified_ns // 1_000_000_000 * 1000)
-    return Entry(
+    return Resource(
         f"sage://{kind}/{name}",
         f"{kind}/{name}",
         cut(told),
@@ -263,5 +249,6 @@ def _entry(
         title=title,
         annotations=annotations,
         size=size,
-        place=place,
+        sort_key=place,
+        rank=Rank.MEMORY,
     )

@@ -6,8 +6,7 @@ sage://knowledge/{id}       a knowledge item, with metadata and code links
 sage://failure/{id}         what was tried, why it failed, what was learned
 """
 
-import sys
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from threading import Lock
 from time import monotonic
 from typing import TYPE_CHECKING, Final, Literal
@@ -15,12 +14,12 @@ from typing import TYPE_CHECKING, Final, Literal
 from carrel.core.errors import BadArgument, ConfigError, NotFound, ProviderError
 from carrel.core.limits import MAX_COMPLETIONS
 from carrel.core.model import Completion, Meta, Reading, Resource, Text, Tool, ToolResult
-from carrel.core.provider import Call, Ceiling, Injection, Place, Project, Rank, Route, Share, ToolLevel
+from carrel.core.provider import Call, Ceiling, Injection, Place, Project, Provider, Route, ToolLevel
 from carrel.providers.sage import item_names
 from carrel.providers.sage.file_format import Broken
 from carrel.providers.sage.folders import NAMES
 from carrel.providers.sage.item_names import is_plain
-from carrel.providers.sage.listing import Entry, Listing
+from carrel.providers.sage.listing import Listing
 from carrel.providers.sage.lookup import Ambiguous, Unmatched, failure_addresses
 from carrel.providers.sage.memory import Memory, Refused
 from carrel.providers.sage.system_files import SystemFiles, walk
@@ -38,7 +37,7 @@ _DESCRIPTIONS: Final = {
 }
 
 
-class Sage:
+class Sage(Provider):
     """The memory in a Sage folder."""
 
     name = "sage"
@@ -85,26 +84,15 @@ class Sage:
 
     # Listing
 
-    def front(self) -> Sequence[Resource]:
-        """Give the objective, the constraints and what is pinned."""
-        return self.listing.front()
-
     def entries(self, after: str = "") -> Iterator[Resource]:
-        """Yield everything else, newest first within each kind."""
+        """Yield the system files, then everything else, newest first within each kind."""
         return self.listing.entries(after)
 
-    def shares(self) -> Sequence[Share]:
+    def shortlist(self) -> Sequence[Iterable[Resource]]:
         """Return the system files, which are always listed, then each kind of memory, the newest first."""
-        return tuple(
-            Share(Rank.MEMORY, entries, self.key, promised=sys.maxsize if is_system else 0)
-            for entries, is_system in self.listing.parts()
-        )
+        return self.listing.kinds()
 
-    def key(self, entry: Resource) -> str:
-        """Give an entry's place."""
-        return entry.place if isinstance(entry, Entry) else entry.uri
-
-    def survey(self) -> str:
+    def list_fingerprint(self) -> str:
         """Give a token of every file's state."""
         from carrel.core.hashing import blake2b
 
@@ -129,7 +117,9 @@ class Sage:
             return self._refuse(uri, refused)
         return Reading((Text(served.text, served.mime_type),), last_modified_ms=served.modified_ms)
 
-    unmatched = read
+    def read_unmatched(self, uri: str) -> Reading:
+        """Read a URI that is spelled in another way."""
+        return self.read(uri)
 
     def _refuse(self, uri: str, refused: Refused) -> Reading:
         candidates = {"dev.carrel/candidates": list(refused.candidates)} if refused.candidates else None

@@ -19,7 +19,7 @@ from carrel.core.blocking import take_a_while
 from carrel.core.cancellation import check_cancelled
 from carrel.core.errors import RequestError
 from carrel.core.limits import MAX_URI_LENGTH
-from carrel.core.model import Annotations, Resource
+from carrel.core.model import Annotations, Rank, Resource
 from carrel.core.record import Value
 from carrel.core.uri import quote
 from carrel.files.sandbox import Kind, Opened, SandboxError, Unreadable
@@ -450,7 +450,7 @@ class Listing:
         return Entry(uri, found.segments, file_types.type_of(found.segments[-1], is_text=is_text), opened.stat)
 
 
-def describe(entry: Entry) -> Resource:
+def describe(entry: Entry, *, sort_key: str = "", rank: Rank | None = None, guaranteed: bool = False) -> Resource:
     """Make the list entry of a file."""
     return Resource(
         entry.uri,
@@ -460,6 +460,9 @@ def describe(entry: Entry) -> Resource:
         title=entry.segments[-1],
         annotations=Annotations((), None, entry.state.st_mtime_ns // 1_000_000),
         size=entry.state.st_size,
+        sort_key=sort_key,
+        rank=rank,
+        guaranteed=guaranteed,
     )
 
 
