@@ -456,7 +456,7 @@ def served_ledger() -> Iterator[tuple[Catalog, ObjectProvider, type[Ledger]]]:
     class Kept(Ledger):
         made: ClassVar[list[Ledger]] = []
 
-    options = ObjectSettings(import_="tests:Ledger", timeout_s=0.3, list_ttl_s=100.0)
+    options = ObjectSettings(import_="tests:Ledger", timeout_s=1.0, list_ttl_s=100.0)
     provider = ObjectProvider("ledger", options, Kept)
     provider.load()
     catalog = Catalog([provider])

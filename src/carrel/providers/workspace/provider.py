@@ -10,7 +10,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import ExitStack
 from heapq import merge
 from itertools import islice, pairwise
-from time import monotonic
+from operator import attrgetter
 from typing import Final, Literal
 
 from carrel.core.content import parse_number
@@ -31,9 +31,9 @@ from carrel.providers.workspace.folders import Folder
 from carrel.providers.workspace.ignore_rules import IgnoreFiles
 from carrel.providers.workspace.listing import Census, Entry, Listing, describe
 from carrel.providers.workspace.paths import Target
-from carrel.providers.workspace.policy import FRESH_S, SET_PRESET, Policy, Preset, Treatment
+from carrel.providers.workspace.policy import SET_PRESET, Policy, Preset, Treatment
 from carrel.providers.workspace.tracked_files import Tracked
-from carrel.providers.workspace.tree import MAX_KNOWN, Found, Known, Sniffed, Tree, etag_of, is_servable
+from carrel.providers.workspace.tree import MAX_KNOWN, Found, Known, Shape, Tree, etag_of, is_servable
 
 TTL_MS: Final = 1_000
 _FILE_KEYS: Final = ("start", "length", "lines")
@@ -95,6 +95,8 @@ class Workspace(Provider):
             raise
         in_order = sorted(self._trees, key=paths.prefix_of)
         self._listings = {name: Listing(self._trees[name], max_listed_bytes) for name in in_order}
+        for listing in self._listings.values():
+            self._until_closed.callback(listing.close)
 
     def routes(self) -> Sequence[Route]:
         main = Route(
@@ -129,12 +131,8 @@ class Workspace(Provider):
 
     def _shallow_first(self, left_out: frozenset[str]) -> Iterator[Resource]:
         every = [listing.shallow_first() for listing in self._listings.values()]
-        in_order = every[0] if len(every) == 1 else merge(*every, key=_depth_and_uri)
-        return (
-            describe(entry, sort_key=_depth_and_uri(entry), rank=Rank.FILES)
-            for entry in in_order
-            if entry.uri not in left_out
-        )
+        in_order = every[0] if len(every) == 1 else merge(*every, key=attrgetter("sort_key"))
+        return (entry for entry in in_order if entry.uri not in left_out) if left_out else in_order
 
     def browse(self, directory: str | None, prefix: str, after: str = "") -> Iterator[Resource]:
         """Give the files below a folder, or those whose URI begins with the prefix."""
@@ -153,7 +151,7 @@ class Workspace(Provider):
         """Read a file, whole or in parts, or a folder's children."""
         known = self._known.get(uri)
         if known is not None and (again := known.open()) is not None:
-            return _reading(*again, known.canonical, known.mime_types)
+            return _reading(*again)
         target = paths.parse(uri, self._trees)
         tree = self._trees[target.root]
         found = tree.open(target)
@@ -177,16 +175,16 @@ class Workspace(Provider):
         canonical = paths.canonical(target.root, found.segments)
         name = found.segments[-1]
         mime_types = (file_types.type_of(name, is_text=False), file_types.type_of(name, is_text=True))
+        shape = Shape.of(sniffed, found.opened.stat, canonical, mime_types)
         if target.query:
             part = _wanted_part(target, FileSource(found.opened, sniffed.head), sniffed.kind)
-            return _reading(found.opened, sniffed, canonical, mime_types, part)
+            return _reading(found.opened, shape, None, part)
         if found.opened.real == found.segments and len(target.uri) <= MAX_REMEMBERED_LENGTH:
             if len(self._known) >= MAX_KNOWN:
                 self._known.clear()
-            self._known[target.uri] = Known(
-                tree, found.segments, found.verdict.needs_text, canonical, mime_types, monotonic() + FRESH_S
-            )
-        return _reading(found.opened, sniffed, canonical, mime_types)
+            before = self._known.get(target.uri)
+            self._known[target.uri] = Known(tree, found, canonical, mime_types, before)
+        return _reading(found.opened, shape)
 
     def fingerprint(self, uri: str) -> str | None:
         """Give the ETag of a file, or a token of a folder's names; None where nothing is yet."""
@@ -286,25 +284,17 @@ def _document(entry: Entry) -> Resource:
     return describe(entry, sort_key=place, rank=Rank.DOCUMENTS, guaranteed=True)
 
 
-def _depth_and_uri(entry: Entry) -> str:
-    return f"{entry.uri.count('/'):04d}{entry.uri}"
-
-
 def _reading(
-    opened: Opened,
-    sniffed: Sniffed,
-    canonical: str,
-    mime_types: tuple[str, str],
-    part: tuple[Range | None, dict[str, object]] = _WHOLE,
+    opened: Opened, shape: Shape, kept: Shape | None = None, part: tuple[Range | None, dict[str, object]] = _WHOLE
 ) -> Reading:
-    """Give an open file, or a part of it, with what is to be told of it."""
-    encoding, is_text = sniffed.kind.encoding, sniffed.is_text
-    meta = {"dev.carrel/uri": canonical, "dev.carrel/encoding": encoding if is_text else "base64", **part[1]}
-    if sniffed.kind.is_fallback:
-        meta["dev.carrel/fallback"] = True
-    item = Stored(FileSource(opened, sniffed.head), encoding, mime_types[is_text], None, meta)
-    modified_ms = opened.stat.st_mtime_ns // 1_000_000
-    return Reading((item,), "", sniffed.etag, modified_ms, TTL_MS, "private", part[0])
+    """Give an open file, or a part of it, with what is to be told of it; `kept` is the shape, if that is kept."""
+    sniffed = shape.sniffed
+    meta = {**shape.meta, **part[1]} if part[1] else shape.meta
+    source = opened if kept is not None else FileSource(opened, sniffed.head)
+    item = Stored(source, sniffed.kind.encoding, shape.mime_type, None, meta)
+    return Reading(
+        (item,), "", sniffed.etag, shape.modified_ms, TTL_MS, "private", part[0], None, False, None, None, kept
+    )
 
 
 def _wanted_part(target: Target, source: FileSource, kind: Kind) -> tuple[Range, dict[str, object]]:
