@@ -22,8 +22,8 @@ from carrel.core.limits import MAX_URI_LENGTH
 from carrel.core.model import Annotations, Rank, Resource
 from carrel.core.record import Value
 from carrel.core.uri import quote
+from carrel.files import file_types
 from carrel.files.sandbox import Kind, Opened, SandboxError, Unreadable
-from carrel.providers.workspace import file_types
 from carrel.providers.workspace.ignore_rules import SETTLED_NS, Segments
 from carrel.providers.workspace.kept_folders import Below, Kept, KeptFolders
 from carrel.providers.workspace.paths import prefix_of

@@ -21,12 +21,13 @@ from carrel.core.line_ranges import parse as parse_lines
 from carrel.core.model import Completion, Meta, Range, Rank, Reading, Resource, Stored
 from carrel.core.provider import Changes, Place, Project, Provider, Route
 from carrel.core.uri import quote, split_query
+from carrel.files import file_types
+from carrel.files.file_types import Kind
 from carrel.files.sandbox import Opened, Root, SandboxError
-from carrel.providers.workspace import file_types, front_documents, list_filters, paths
+from carrel.providers.workspace import front_documents, list_filters, paths
 from carrel.providers.workspace.explain import explain, unusable_told
 from carrel.providers.workspace.file_events import watch_trees
 from carrel.providers.workspace.file_source import FileSource, find_lines
-from carrel.providers.workspace.file_types import Kind
 from carrel.providers.workspace.folders import Folder
 from carrel.providers.workspace.ignore_rules import IgnoreFiles
 from carrel.providers.workspace.listing import Census, Entry, Listing, describe

@@ -12,9 +12,9 @@ from typing import Final
 from carrel.core.errors import Denied, NotFound, RequestError
 from carrel.core.hashing import sha256
 from carrel.core.record import Value
+from carrel.files import file_types
+from carrel.files.file_types import Kind
 from carrel.files.sandbox import Forbidden, Missing, Opened, Outside, Root, SandboxError, Special, Walk, Way
-from carrel.providers.workspace import file_types
-from carrel.providers.workspace.file_types import Kind
 from carrel.providers.workspace.ignore_rules import SETTLED_NS, Segments
 from carrel.providers.workspace.paths import OWN_DENY, Target, denied
 from carrel.providers.workspace.policy import FRESH_S, OPEN, TYPE, Policy, Verdict, follow
