@@ -9,7 +9,7 @@ from typing import Any
 
 import click
 
-from carrel.app import builtin_providers
+from carrel.app import registration
 from carrel.cli import exit_codes, output
 from carrel.cli.context import Choices
 from carrel.cli.options import with_choices
@@ -46,7 +46,7 @@ def opened(choices: Choices) -> Iterator[Desk]:
     named = config.named("sage")
     given = frozenset(values)
     project = Project(config.root, config.environment, given, named, is_trusted=config.is_trusted, deny=denied)
-    built = builtin_providers.load("carrel.providers.sage:Sage")(project, **values)
+    built = registration.load("carrel.providers.sage:Sage")(project, **values)
     assert isinstance(built, Sage)
     tools = Tools(project, built.memory, "write", values.get("search", "auto"))
     try:
