@@ -39,11 +39,7 @@ class Mounted:
         self.gateway = provider if isinstance(provider, Gateway) else None
         self.claims = None if self.gateway is None else self.gateway.claims()
         self.routes = tuple((route, UriTemplate(route.template)) for route in provider.routes())
-        self._templates = tuple(
-            Template(route.template, route.name, route.description, route.mime_type, title=route.title)
-            for route, template in self.routes
-            if not template.is_fixed
-        )
+        self._templates = tuple(_template_of(route) for route, template in self.routes if not template.is_fixed)
 
     @property
     def has_tools(self) -> bool:
@@ -59,6 +55,13 @@ class Mounted:
         """Return what clients are sent of the routes that have variables."""
         templates = None if self.gateway is None else self.gateway.templates()
         return self._templates if templates is None else templates
+
+
+def _template_of(route: Route) -> Template:
+    """Return what clients are sent of a route; one without a name is named after its reader."""
+    reader = getattr(route.reader, "__name__", "resource")
+    name = route.name or reader.strip("<>").removeprefix("read_").replace("_", "-")
+    return Template(route.template, name, route.description, route.mime_type, title=route.title)
 
 
 class Found(Value, frozen=True):

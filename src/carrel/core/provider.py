@@ -130,17 +130,17 @@ class PlacesFile(Value, frozen=True):
 
 
 class Route(Value, frozen=True):
-    """A URI template and what reads it.
+    """A URI template and its reader, which gets the template's variables as keyword arguments.
 
-    A template without variables is one concrete resource: it is dispatched, and listed
-    by `entries`, not as a template. With `whole`, the reader gets the URI exactly as it
-    was sent as its only argument, for systems that parse their URIs by rules of their own.
-    With `open_query`, only what stands before the `?` is matched, and any query may follow.
+    A template without variables is one resource; `entries` lists it. Without a `name`, the template is named after its
+    reader: `read_bed` is `bed`. With `whole`, the reader gets the URI exactly as sent as its only argument, for
+    systems whose URIs follow rules that templates do not express. With `open_query`, only the part before the `?` is
+    matched, and any query may follow.
     """
 
     template: str
     reader: Reader
-    name: str
+    name: str = ""
     mime_type: str = ""
     title: str = ""
     description: str = ""

@@ -114,7 +114,7 @@ class ObjectProvider(Gateway):
             instance.calls.close()
             return
         if not has_method(made, "capabilities"):
-            self._leave_out("it has no method capabilities(), nor routes() and entries()")
+            self._leave_out("it is no Provider and has no method capabilities()")
             return
         instance.object = made
         self._declared = ask(instance, self.name, left(deadline))
