@@ -573,6 +573,16 @@ def test_a_writer_that_takes_no_lock_is_noticed_before_the_rename(
     assert re.findall(r"^- id: (\w+)", index.read_text(), re.MULTILINE) == ["theirs", "ours"]
 
 
+def test_a_new_index_keeps_the_items_that_were_served_without_one(sage: Sage, tmp_path: Path) -> None:
+    for name in ("a", "b"):
+        put(tmp_path / f".sage/knowledge/global/{name}.md", f"---\nid: {name}\n---\ntext\n")
+    told(sage, "sage_save_knowledge", id="new", content="c", keywords=["k"])
+
+    text = (tmp_path / ".sage/knowledge/index.yaml").read_text(encoding="utf-8")
+    assert [item["id"] for item in yaml.safe_load(text)["items"]] == ["a", "b", "new"]
+    assert "&" not in text  # no aliases, of which a reader accepts only a few
+
+
 def test_writing_and_reading_a_checkpoint_are_inverse() -> None:
     record = Checkpoint(id="a", ts="2026", trigger="t", thesis="# x\n\\\\# y\n~~~\n```", question="q")
 

@@ -19,7 +19,7 @@ from carrel.providers.sage.folders import FileMissing, LinkOutside, SageFolders,
 from carrel.providers.sage.knowledge import KnowledgeFolder
 from carrel.providers.sage.names import SUBJECTS, checked
 from carrel.providers.sage.record_folder import Ambiguous, NoMatch, open_checkpoints, open_failures
-from carrel.providers.sage.records import Checkpoint, FailureRecord, KnowledgeItem
+from carrel.providers.sage.records import Checkpoint, FailureRecord, KnowledgeItem, from_fields
 from carrel.providers.sage.rendering import (
     FORMATS,
     MIME_TYPES,
@@ -173,11 +173,6 @@ def _explain(kind: str, asked: str, error: Exception) -> SageError:
 
 def _parse_tuning(fields: Fields) -> Tuning:
     form = fields.text("output_format")
-    tokens, failures = (fields.number(name) for name in ("system_folder_max_tokens", "failure_injection_limit"))
-    return Tuning(
-        "toon" if form == "toon" else "markdown" if form == "markdown" else None,
-        fields.flag("system_folder_enabled"),
-        int(tokens) if tokens is not None and 0 <= tokens < 1e9 else None,
-        fields.flag("failure_memory_enabled"),
-        int(failures) if failures is not None and 0 <= failures < 1e9 else None,
-    )
+    counts = {name: fields.number(name) for name in ("system_folder_max_tokens", "failure_injection_limit")}
+    usable = {name: int(count) for name, count in counts.items() if count is not None and 0 <= count < 1e9}
+    return from_fields(Tuning, fields, output_format=form if form in FORMATS else None, **usable)

@@ -5,9 +5,10 @@ fence are text.
 """
 
 import re
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any, Final
 
+from carrel.core.record import replace
 from carrel.providers.sage.fields import BadFile, Fields
 from carrel.providers.sage.file_format import read_front_matter, read_mapping, split_front_matter
 from carrel.providers.sage.records import (
@@ -21,10 +22,12 @@ from carrel.providers.sage.records import (
     DiffSummary,
     FailureRecord,
     GitContext,
+    Kind,
     KnowledgeItem,
     KnowledgeLink,
     Tension,
-    as_data,
+    from_fields,
+    to_data,
 )
 
 _FENCE: Final = re.compile(r"\s*(`{3,}|~{3,})(.*)")
@@ -193,9 +196,10 @@ _SECTIONS: Final[Mapping[str, tuple[str, Callable[[str], Any], Callable[[Any], s
 # Checkpoints
 
 _FRONT_MATTER: Final = Checkpoint.__struct_fields__[: Checkpoint.__struct_fields__.index("question")]
-_TEXTS: Final = "id trigger skill project parent_checkpoint action_goal action_type template continues_from".split()
-_LISTS: Final = "files_explored files_changed related_knowledge".split()
-_COUNTS: Final = ("message_count", "token_estimate")
+_LEGACY: Final = {
+    "checkpoint": ("id", "ts", "trigger", "thesis", "confidence", "open_questions"),
+    "metadata": ("skill", "project", "parent_checkpoint", "message_count", "token_estimate"),
+}
 _REQUIRED: Final = ("id", "ts", "trigger", "core_question", "thesis", "confidence")
 
 
@@ -213,25 +217,22 @@ def parse_checkpoint(text: str) -> Checkpoint:
             known[heading] = f"{known[heading]}\n\n{content}" if heading in known else content
         else:
             others.append((heading, content))
-    parts = {name: read(known[heading]) for heading, (name, read, _) in _SECTIONS.items() if heading in known}
-    parts["thesis"] = parts.get("thesis") or fields.text("thesis")
-    return Checkpoint(
+    parts = {name: read(known.get(heading, "")) for heading, (name, read, _) in _SECTIONS.items()}
+    parts["thesis"] = parts["thesis"] or fields.text("thesis")
+    git, diff = (fields.mapping(name) for name in ("git_context", "diff_summary"))
+    summary = from_fields(DiffSummary, diff)
+    return from_fields(
+        Checkpoint,
+        fields,
         type=fields.text("type") or "checkpoint",
         ts=fields.text("ts") or fields.text("extracted_at"),
         confidence=confidence,
-        git_context=_read_git_context(fields.mapping("git_context")),
-        diff_summary=_read_diff_summary(fields.mapping("diff_summary")),
+        git_context=from_fields(GitContext, git) if git.text("branch") or git.text("commit") else None,
+        diff_summary=None if summary == DiffSummary() else summary,
         question=question or fields.text("core_question"),
         others=tuple(others),
-        **_read_plain(fields),
         **parts,
     )
-
-
-def _read_plain(fields: Fields) -> dict[str, Any]:
-    """Return the fields that are a text, a list of texts or a count."""
-    lists = {name: fields.texts(name) for name in _LISTS}
-    return {name: fields.text(name) for name in _TEXTS} | lists | {name: fields.count(name) for name in _COUNTS}
 
 
 def _read_recovery(title: str, sections: Sections, fields: Fields) -> tuple[str, float, Sections]:
@@ -256,65 +257,44 @@ def _read_recovery(title: str, sections: Sections, fields: Fields) -> tuple[str,
     return question, confidence, rest
 
 
-def _read_git_context(fields: Fields) -> GitContext | None:
-    branch, commit = fields.text("branch"), fields.text("commit")
-    if not branch and not commit:
-        return None
-    return GitContext(branch, commit, fields.flag("dirty"), fields.texts("recent_commits"))
-
-
-def _read_diff_summary(fields: Fields) -> DiffSummary | None:
-    counts = fields.count("insertions"), fields.count("deletions")
-    summary = DiffSummary(fields.texts("files_changed"), fields.texts("staged_files"), *counts)
-    return None if summary == DiffSummary() else summary
-
-
 def parse_legacy_checkpoint(text: str) -> Checkpoint:
     """Return the checkpoint of an older file, which is all YAML."""
     outer = read_mapping(text)
+    fields = outer.mapping("checkpoint")
     if not isinstance(outer.get("checkpoint"), Fields):
         raise BadFile("missing checkpoint" if outer.get("checkpoint") is None else "not a mapping")
-    fields = outer.mapping("checkpoint")
     for name in _REQUIRED:
         if fields.get(name) is None:
             raise BadFile(f"missing {name}")
     action, metadata = fields.mapping("action"), fields.mapping("metadata")
-    named = {"action_goal": action.get("goal"), "action_type": action.get("type")}
-    top = {name: fields[name] for name in ("id", "trigger")}
-    inner = {name: metadata.get(name) for name in ("skill", "project", "parent_checkpoint", *_COUNTS)}
-    return Checkpoint(
-        ts=fields.text("ts"),
-        confidence=fields.share("confidence"),
+    flat = Fields({"action_goal": action.get("goal"), "action_type": action.get("type")})
+    flat |= {name: fields.get(name) for name in _LEGACY["checkpoint"]}
+    flat |= {name: metadata.get(name) for name in _LEGACY["metadata"]}
+    return from_fields(
+        Checkpoint,
+        flat,
+        type="checkpoint",
         question=fields.text("core_question").strip(),
         thesis=fields.text("thesis").strip(),
-        open_questions=fields.texts("open_questions"),
-        sources=tuple(_read_legacy_source(one) for one in fields.mappings("sources")),
+        sources=tuple(from_fields(CheckpointSource, one) for one in fields.mappings("sources")),
         tensions=tuple(_read_legacy_tension(one) for one in fields.mappings("tensions")),
-        contributions=tuple(
-            Contribution(one.text("type"), one.text("content")) for one in fields.mappings("unique_contributions")
-        ),
-        **_read_plain(Fields({**top, **inner, **named})),
+        contributions=tuple(from_fields(Contribution, one) for one in fields.mappings("unique_contributions")),
     )
-
-
-def _read_legacy_source(fields: Fields) -> CheckpointSource:
-    return CheckpointSource(*(fields.text(name) for name in ("id", "type", "take", "relation")))
 
 
 def _read_legacy_tension(fields: Fields) -> Tension:
     first, second = (*fields.texts("between"), "", "")[:2]
-    return Tension(first, second, fields.text("nature"), fields.text("resolution"))
+    return from_fields(Tension, fields, a=first, b=second)
 
 
 def compose_checkpoint(one: Checkpoint) -> str:
     """Return the text of a checkpoint's file; empty fields are left out, except for the counts."""
-    fields = {name: as_data(getattr(one, name)) for name in _FRONT_MATTER}
+    fields = to_data(one, *_FRONT_MATTER)
     fields["template"] = "" if one.template == "default" else one.template
     fields |= {"files_explored": sorted(one.files_explored), "files_changed": sorted(one.files_changed)}
     if (git := one.git_context) is not None:
-        dirty = {} if git.dirty is None else {"dirty": git.dirty}
-        recent = {"recent_commits": list(git.recent_commits[:3])}
-        fields["git_context"] = {"branch": git.branch, "commit": git.commit, **dirty, **recent}
+        context = to_data(replace(git, recent_commits=git.recent_commits[:3]))
+        fields["git_context"] = {key: value for key, value in context.items() if value is not None}
     body = f"# {_one_line(one.question).strip()}\n\n"
     for heading, (name, _, write) in _SECTIONS.items():
         content = write(getattr(one, name))
@@ -337,29 +317,14 @@ def parse_failure(text: str) -> FailureRecord:
     """Return the failure record of a file."""
     fields, body = read_front_matter(text)
     sections = dict(reversed(split_sections(body)[1]))
-    return FailureRecord(
-        id=fields.text("id"),
-        approach=fields.text("approach"),
-        why_failed=unescape(sections.get("Why it failed", "")),
-        learned=unescape(sections.get("Learned", "")),
-        keywords=fields.texts("keywords"),
-        related_to=fields.texts("related_to"),
-        added=fields.text("added"),
-        project=fields.text("project"),
-    )
+    why_failed, learned = (unescape(sections.get(heading, "")) for heading in ("Why it failed", "Learned"))
+    return from_fields(FailureRecord, fields, why_failed=why_failed, learned=learned)
 
 
 def compose_failure(one: FailureRecord) -> str:
     """Return the text of a failure record's file."""
-    fields = {
-        "id": one.id,
-        "type": "failure",
-        "approach": one.approach,
-        "keywords": list(one.keywords),
-        "related_to": list(one.related_to),
-        "added": one.added,
-        "project": one.project,
-    }
+    rest = to_data(one, "approach", "keywords", "related_to", "added", "project")
+    fields = {"id": one.id, "type": "failure", **rest}
     return _compose(fields, f"## Why it failed\n{escape(one.why_failed)}\n\n## Learned\n{escape(one.learned)}\n")
 
 
@@ -373,26 +338,18 @@ def parse_index(text: str) -> list[KnowledgeItem]:
         item_id, file = entry.text("id"), entry.text("file")
         if item_id and file:
             items.pop(item_id, None)
-            items[item_id] = _read_entry(entry, item_id, file)
+            triggers, scope = entry.mapping("triggers"), entry.mapping("scope")
+            named = {"keywords": triggers.get("keywords"), "skills": scope.get("skills"), "always": scope.get("always")}
+            items[item_id] = from_fields(
+                KnowledgeItem,
+                Fields({**entry.mapping("metadata"), **named}),
+                id=item_id,
+                file=file,
+                type=_read_type(entry),
+                code_links=_read_links(CodeLink, entry.mappings("code_links"), "chunk_id"),
+                knowledge_links=_read_links(KnowledgeLink, entry.mappings("knowledge_links"), "target_id"),
+            )
     return list(items.values())
-
-
-def _read_entry(entry: Fields, item_id: str, file: str) -> KnowledgeItem:
-    triggers, scope, metadata = (entry.mapping(name) for name in ("triggers", "scope", "metadata"))
-    return KnowledgeItem(
-        item_id,
-        file,
-        _read_type(entry),
-        triggers.texts("keywords"),
-        scope.texts("skills"),
-        bool(scope.flag("always")),
-        metadata.text("added"),
-        metadata.text("source"),
-        metadata.text("status"),
-        metadata.text("saved_at_commit"),
-        tuple(CodeLink(*link) for link in _read_links(entry, "code_links", "chunk_id")),
-        tuple(KnowledgeLink(*link) for link in _read_links(entry, "knowledge_links", "target_id")),
-    )
 
 
 def _read_type(fields: Fields) -> str:
@@ -400,10 +357,10 @@ def _read_type(fields: Fields) -> str:
     return named if named in TYPES else "knowledge"
 
 
-def _read_links(entry: Fields, name: str, target: str) -> Iterator[tuple[str, str, str]]:
-    for link in entry.mappings(name):
-        if link.text(target):
-            yield link.text(target), link.text("relation") or "related", link.text("note")
+def _read_links(kind: type[Kind], links: Sequence[Fields], target: str) -> tuple[Kind, ...]:
+    return tuple(
+        from_fields(kind, link, relation=link.text("relation") or "related") for link in links if link.text(target)
+    )
 
 
 def parse_content_file(text: str, file: str) -> KnowledgeItem:
@@ -412,17 +369,10 @@ def parse_content_file(text: str, file: str) -> KnowledgeItem:
         fields, _ = read_front_matter(text)
     except BadFile:
         fields = Fields()
-    skill = fields.text("skill")
-    return KnowledgeItem(
-        fields.text("id") or file.rpartition("/")[2].removesuffix(".md"),
-        file,
-        _read_type(fields),
-        fields.texts("keywords"),
-        (skill,) if skill else (),
-        added=fields.text("added"),
-        source=fields.text("source"),
-        status=fields.text("status"),
-    )
+    item_id = fields.text("id") or file.rpartition("/")[2].removesuffix(".md")
+    skills = (fields.text("skill"),) if fields.text("skill") else ()
+    known = {name: fields.get(name) for name in ("keywords", "added", "source", "status")}
+    return from_fields(KnowledgeItem, Fields(known), id=item_id, file=file, type=_read_type(fields), skills=skills)
 
 
 def content_of(text: str) -> str:

@@ -1,8 +1,10 @@
 """The contents of Sage's files as values. Missing text is empty."""
 
-from typing import Final
+from collections.abc import Callable
+from typing import Final, TypeVar
 
 from carrel.core.record import Value
+from carrel.providers.sage.fields import Fields
 
 MARKS: Final = {"supports": "+", "contradicts": "-", "context": "~", "stale": "!"}
 """Marks for the relevance of a code reference; `?` stands for any other."""
@@ -162,8 +164,30 @@ class FailureRecord(Value, frozen=True):
     project: str = ""
 
 
-def as_data(value: object) -> object:
-    """Return records as dicts and tuples as lists, at every depth."""
+_READERS: Final[dict[object, Callable[[Fields, str], object]]] = {
+    str: Fields.text,
+    int: Fields.count,
+    float: Fields.share,
+    bool: lambda fields, name: bool(fields.flag(name)),
+    bool | None: Fields.flag,
+    tuple[str, ...]: Fields.texts,
+}
+
+Kind = TypeVar("Kind", bound=Value)
+
+
+def from_fields(kind: type[Kind], fields: Fields, **known: object) -> Kind:
+    """Return a record with the fields of the same names, each read by its type; `known` values come first."""
+    readers = {name: _READERS.get(annotation) for name, annotation in kind.__annotations__.items()}
+    return kind(**{name: read(fields, name) for name, read in readers.items() if read and name not in known}, **known)
+
+
+def to_data(record: Value, *names: str) -> dict[str, object]:
+    """Return the named fields of a record, or all of them, as plain values."""
+    return {name: _plain(getattr(record, name)) for name in names or record.__struct_fields__}
+
+
+def _plain(value: object) -> object:
     if isinstance(value, Value):
-        return {name: as_data(getattr(value, name)) for name in value.__struct_fields__}
-    return [as_data(each) for each in value] if isinstance(value, tuple) else value
+        return to_data(value)
+    return [_plain(each) for each in value] if isinstance(value, tuple) else value

@@ -4,6 +4,7 @@ from threading import Lock
 from typing import Final
 
 from carrel.core.record import Value
+from carrel.files.file_types import UNKNOWN_TEXT, known_type
 from carrel.providers.sage import folders
 from carrel.providers.sage.fields import BadFile
 from carrel.providers.sage.file_format import decode
@@ -15,26 +16,6 @@ CONSTRAINTS: Final = "constraints.md"
 PINNED: Final = "pinned/"
 FRONT: Final = 2
 """The last rank at the front of the list: 0 objective, 1 constraints, 2 pinned files, 3 other files."""
-
-_TYPES: Final = {
-    "md": "text/markdown",
-    "markdown": "text/markdown",
-    "json": "application/json",
-    "yaml": "text/yaml",
-    "yml": "text/yaml",
-    "toml": "application/toml",
-    "csv": "text/csv",
-    "html": "text/html",
-    "htm": "text/html",
-    "css": "text/css",
-    "xml": "application/xml",
-    "svg": "image/svg+xml",
-    "js": "text/javascript",
-    "ts": "text/x-typescript",
-    "py": "text/x-python",
-    "sh": "text/x-shellscript",
-    "sql": "text/x-sql",
-}
 
 
 class SystemFile(Value, frozen=True):
@@ -48,8 +29,9 @@ class SystemFile(Value, frozen=True):
 
 
 def mime_type_of(name: str) -> str:
-    """Return the MIME type of a system file by its extension."""
-    return _TYPES.get(name.rpartition(".")[2].lower(), "text/plain") if "." in name else "text/plain"
+    """Return the MIME type of a system file by its name; every system file is text."""
+    mime_type, is_text = known_type(name) or (UNKNOWN_TEXT, True)
+    return mime_type if is_text else UNKNOWN_TEXT
 
 
 class SystemFiles:

@@ -14,7 +14,7 @@ from carrel.providers.sage.code_links import ResolvedLink
 from carrel.providers.sage.fields import BadFile
 from carrel.providers.sage.memory import SageError, SageMemory
 from carrel.providers.sage.names import checked, split_uri
-from carrel.providers.sage.records import MARKS, Checkpoint, FailureRecord, KnowledgeItem, as_data
+from carrel.providers.sage.records import MARKS, Checkpoint, FailureRecord, KnowledgeItem, to_data
 from carrel.providers.sage.rendering import (
     MIME_TYPES,
     Format,
@@ -233,26 +233,15 @@ class RecalledItem(Value, frozen=True):
     def data(self, score: float) -> Data:
         """Return its structured content."""
         item = self.item
-        links = [
-            {
-                "chunk_id": one.link.chunk_id,
-                "relation": one.link.relation,
-                "note": one.link.note,
-                "file": one.file,
-                "line": one.line or None,
-                "status": one.status,
-            }
-            for one in self.links
-        ]
+        described = to_data(item, "type", "keywords", "source", "added", "status")
+        links = [{**to_data(one.link), **to_data(one, "file", "line", "status")} for one in self.links]
+        for link in links:
+            link["line"] = link["line"] or None
         return {
             "id": item.id,
             "uri": self.uri,
             "score": score,
-            "type": item.type,
-            "keywords": list(item.keywords),
-            "source": item.source,
-            "added": item.added,
-            "status": item.status,
+            **described,
             "content": self.content,
             "code_links": links,
         }
@@ -293,34 +282,18 @@ def _line(text: str, length: int) -> str:
 
 
 def _checkpoint_data(stem: str, one: Checkpoint, **score: float) -> Data:
-    return {
-        "id": stem,
-        "uri": f"sage://checkpoint/{stem}",
-        **score,
-        "question": one.question,
-        "thesis": one.thesis,
-        "confidence": one.confidence,
-        "trigger": one.trigger,
-        "ts": one.ts,
-    }
+    shown = to_data(one, "question", "thesis", "confidence", "trigger", "ts")
+    return {"id": stem, "uri": f"sage://checkpoint/{stem}", **score, **shown}
 
 
 def _failure_data(address: str, one: FailureRecord) -> Data:
-    return {
-        "id": address,
-        "uri": f"sage://failure/{address}",
-        "approach": one.approach,
-        "why_failed": one.why_failed,
-        "learned": one.learned,
-        "keywords": list(one.keywords),
-        "related_to": list(one.related_to),
-        "added": one.added,
-    }
+    shown = to_data(one, "approach", "why_failed", "learned", "keywords", "related_to", "added")
+    return {"id": address, "uri": f"sage://failure/{address}", **shown}
 
 
 def _whole_checkpoint(one: Checkpoint) -> Data:
     """Return all fields of a checkpoint under the names of the save tool's parameters."""
-    fields = {name: as_data(getattr(one, name)) for name in one.__struct_fields__}
+    fields = to_data(one)
     fields["core_question"] = fields.pop("question")
     fields["unique_contributions"] = fields.pop("contributions")
     relevances = {mark: word for word, mark in MARKS.items()}

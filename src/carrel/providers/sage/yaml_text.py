@@ -121,17 +121,16 @@ def put_item(text: str, item: Mapping[str, object], others: Sequence[Mapping[str
 
 def _new_item(item: Mapping[str, object]) -> dict[str, object]:
     """Return an item as it is first written: without what is None, with the keys that Sage expects."""
+    # New lists for each item: YAML writes a shared list as an alias.
+    expected: dict[str, dict[str, object]] = {"triggers": {"patterns": []}, "scope": {"always": False}}
     made: dict[str, object] = {}
     for key, value in item.items():
         if isinstance(value, Mapping):
             kept = {name: part for name, part in value.items() if part is not None}
-            made[key] = {**kept, **_EXPECTED.get(key, {})}
+            made[key] = {**kept, **expected.get(key, {})}
         else:
             made[key] = value
     return made
-
-
-_EXPECTED: Final[Mapping[str, Mapping[str, object]]] = {"triggers": {"patterns": []}, "scope": {"always": False}}
 
 
 def _with_item(pairs: list[Pair], item: Mapping[str, object]) -> list[Pair]:
