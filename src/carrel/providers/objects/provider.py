@@ -26,7 +26,7 @@ from carrel.providers.objects import conversion, tools
 from carrel.providers.objects.calls import Broke, Busy, Late
 from carrel.providers.objects.capabilities import FACETS, Declared, ask
 from carrel.providers.objects.instance import Instance, left
-from carrel.providers.objects.listing import Lists, Way
+from carrel.providers.objects.listing import FoundUri, ListName, Lists
 from carrel.providers.objects.loading import Unloadable, has_method, is_native
 from carrel.providers.objects.local_files import OpenFile, close_files
 from carrel.providers.objects.protocol import Failure
@@ -131,7 +131,7 @@ class ObjectProvider(Gateway):
 
     def list_faults(self) -> tuple[str, ...]:
         """Return what is wrong with the lists now, a sentence each."""
-        return self._lists.faults()
+        return self._lists.faults
 
     def declared_twice(self) -> tuple[Declared, Declared]:
         """Return what the object declared at the start, and what it declares now; for its tests."""
@@ -202,7 +202,7 @@ class ObjectProvider(Gateway):
 
     def _refresh(self, left: Callable[[], float] | None = None) -> None:
         """Ask for every list that is offered."""
-        wanted: dict[str, tuple[str, Callable[[Any], conversion.Listed]]] = {}
+        wanted: dict[ListName, tuple[str, Callable[[Any], conversion.Listed]]] = {}
         if "resources" in self._facets:
             wanted["resources"] = "resources", conversion.resources
             if has_method(self._instance.object, "resource_templates"):
@@ -246,7 +246,7 @@ class ObjectProvider(Gateway):
         """Read a URI that is listed only now."""
         return self.read(uri)
 
-    def _find(self, uri: str) -> Way | None:
+    def _find(self, uri: str) -> FoundUri | None:
         if "#" in uri:
             raise BadArgument("The URI has a fragment", uri=uri, data={"parameter": "uri"})
         bare, query = split_query(uri)
@@ -254,13 +254,11 @@ class ObjectProvider(Gateway):
         pairs(query or "")
         return self._lists.find(uri)
 
-    def _read(self, way: Way, uri: str) -> Reading:
-        take = partial(
-            conversion.contents, handed=way.handed, is_ours=lambda other: self._lists.find(other) is not None
-        )
+    def _read(self, way: FoundUri, uri: str) -> Reading:
+        take = partial(conversion.contents, handed=way.uri, is_ours=lambda other: self._lists.find(other) is not None)
         try:
             given = self._instance.call(
-                lambda made: made.resource_read(way.handed, list(way.arguments)), self._options.timeout_s, take
+                lambda made: made.resource_read(way.uri, list(way.arguments)), self._options.timeout_s, take
             )
         except Late:
             raise self._failed("Resource read timed out", "timeout", uri) from None
@@ -331,7 +329,7 @@ class ObjectProvider(Gateway):
         way = self._find(uri)
         if way is None or not has_method(self._instance.object, "resource_fingerprint"):
             return None
-        handed, arguments = way.handed, list(way.arguments)
+        handed, arguments = way.uri, list(way.arguments)
         try:
             return self._instance.call(
                 lambda made: made.resource_fingerprint(handed, arguments), self._options.timeout_s, _text_or_none
@@ -400,7 +398,7 @@ class ObjectProvider(Gateway):
         late_s = self._renewal.late_s
         is_stale = self._lists.is_late or late_s > 0
         state = "left out" if self._problem else "loading" if not self._is_loaded else "stale" if is_stale else "up"
-        problems = [one for one in (self._problem, self._declared.fault) if one] or list(self._lists.faults())
+        problems = [one for one in (self._problem, self._declared.fault) if one] or list(self._lists.faults)
         if late_s and not self._lists.is_late:
             problems.append(f"its lists have been asked for {late_s:.0f} s ago; the last ones are served")
         told = {"state": state, "object": self._options.told, "facets": sorted(self._facets), "problems": problems}
