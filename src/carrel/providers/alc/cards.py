@@ -8,7 +8,7 @@ from carrel.core import toml
 from carrel.core.record import Value
 from carrel.providers.alc import compact_json
 from carrel.providers.alc.cache import Cache
-from carrel.providers.alc.files import Failed, FileError, AlcFolder, HeldFile, Stamp, open_below
+from carrel.providers.alc.files import AlcFolder, Failed, FileError, HeldFile, Stamp, open_below
 
 MAX_KEPT: Final = 20_000
 MAX_TOML_BYTES: Final = 4 * 1024 * 1024

@@ -18,7 +18,7 @@ from carrel.core.record import Value
 from carrel.files.sandbox import SandboxError
 from carrel.providers.alc import compact_json, files
 from carrel.providers.alc.cards import Cards, Summary
-from carrel.providers.alc.files import FileError, AlcFolder, Stamp, stamp_of
+from carrel.providers.alc.files import AlcFolder, FileError, Stamp, stamp_of
 from carrel.providers.alc.layout import INIT, Layout, Package
 from carrel.providers.alc.local_packages import LOCAL_FILE
 from carrel.providers.alc.packages import PackageSource, Sources, docstring

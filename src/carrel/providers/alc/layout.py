@@ -19,7 +19,7 @@ from carrel.core.record import Value
 from carrel.files.data_folder import DataFolder
 from carrel.files.marks import working_folder
 from carrel.providers.alc import files
-from carrel.providers.alc.files import Absent, Failed, FileError, AlcFolder, Stamp, list_files
+from carrel.providers.alc.files import Absent, AlcFolder, Failed, FileError, Stamp, list_files
 from carrel.providers.alc.local_packages import MAX_BYTES, PROJECT_FILE, AlcRoot, Variants
 
 log = logging.getLogger(__name__)

@@ -9,10 +9,10 @@ from carrel.core.model import Annotations, Rank, Resource
 from carrel.core.record import replace
 from carrel.files.sandbox import SandboxError
 from carrel.providers.alc import uris
-from carrel.providers.alc.files import FileError, AlcFolder, etag_of, stamp_of
+from carrel.providers.alc.files import AlcFolder, FileError, etag_of, stamp_of
 from carrel.providers.alc.parse_deadline import Patience
 from carrel.providers.alc.reads import MIME_TYPES, FoundFile, Reader
-from carrel.providers.alc.uris import PREFIX, RELAX, TYPE_STUBS, EvalIds, Kind, AlcTarget, is_eval_id, is_id
+from carrel.providers.alc.uris import PREFIX, RELAX, TYPE_STUBS, AlcTarget, EvalIds, Kind, is_eval_id, is_id
 
 DESCRIPTION_LENGTH: Final = 300
 PARSING_S: Final = 3.0

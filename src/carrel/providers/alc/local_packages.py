@@ -17,7 +17,7 @@ from carrel.files.data_folder import DataFolder
 from carrel.files.marks import find_mark, working_folder
 from carrel.files.sandbox import GONE, Missing, Opened, Outside, Root, Special, Unreadable, belongs_here, is_inside
 from carrel.providers.alc import compact_json, files
-from carrel.providers.alc.files import Failed, AlcFolder, Stamp
+from carrel.providers.alc.files import AlcFolder, Failed, Stamp
 from carrel.providers.alc.uris import is_id
 
 LOCAL_FILE: Final = "alc.local.toml"

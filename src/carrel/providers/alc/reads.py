@@ -19,7 +19,7 @@ from carrel.providers.alc.packages import Sources, meta_text, narrative
 from carrel.providers.alc.parse_deadline import Patience
 from carrel.providers.alc.samples import BadRow, NotFoundYet, PageTooLarge, Samples
 from carrel.providers.alc.session_log import DoesNotFit, window
-from carrel.providers.alc.uris import Kind, AlcTarget
+from carrel.providers.alc.uris import AlcTarget, Kind
 
 FORMAT: Final = "2"
 """Part of the ETags of what is made of files: another number where the same file gives another text."""
