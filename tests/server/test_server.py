@@ -12,7 +12,6 @@ import pytest
 
 from carrel.catalog.catalog import Catalog
 from carrel.catalog.watcher import Watcher
-from carrel.core.errors import RequestError
 from carrel.core.limits import MAX_BATCH, MAX_SUBSCRIBED_URIS
 from carrel.core.model import Reading, Resource, Text, Tool, ToolResult
 from carrel.core.provider import Provider, Route
@@ -377,6 +376,19 @@ def test_a_modern_answer_does_not_depend_on_earlier_calls(client: Conversation) 
     client.ask("resources/subscribe", {"uri": "test:///plain"}, version=LEGACY)
 
     assert client.ask("resources/list") == before
+
+
+@pytest.mark.parametrize("version", [MODERN, LEGACY])
+def test_every_connection_is_given_the_same_lists(version: str) -> None:
+    server = serve(Memory())
+    first, second = Conversation(server), Conversation(server)
+    first.open("2024-11-05")
+    first.ask("resources/subscribe", {"uri": "test:///plain"}, version=LEGACY)
+    first.ask("resources/read", {"uri": "test:///plain"}, version=version)
+
+    for method in ("resources/list", "resources/templates/list", "tools/list"):
+        assert first.ask(method, version=version) == second.ask(method, version=version)
+    first.close()
 
 
 # Batches
@@ -991,7 +1003,7 @@ class Broken(Memory):
     def entries(self, after: str = "") -> Iterator[Resource]:
         raise RuntimeError(after)
 
-    def survey(self) -> str:
+    def list_fingerprint(self) -> str:
         raise RuntimeError
 
     def complete(self, *_: object) -> Any:
@@ -1049,14 +1061,15 @@ def calling(memory: Memory) -> Iterator[Conversation]:
 class Faithless(Shelf):
     """Breaks where it is asked how to ask it."""
 
-    patient = True
+    limits_tool_time = True
+    parses_uris = True
 
     def __init__(self) -> None:
         super().__init__("faithless")
         self._has_told = False
 
-    def refused(self, uri: str, error: RequestError) -> RequestError:
-        raise RuntimeError(uri) from error
+    def read_unmatched(self, uri: str) -> Reading:
+        raise RuntimeError(uri)
 
     def tools(self) -> Sequence[Tool]:
         if self._has_told:
@@ -1081,12 +1094,12 @@ def test_lists_that_may_wait_are_not_surveyed_by_the_thread_that_reads() -> None
     asked, go_on = threading.Event(), threading.Event()
 
     class Slow(Counted):
-        blocking = True
+        speed = "blocking"
 
-        def survey(self) -> str:
+        def list_fingerprint(self) -> str:
             asked.set()
             assert go_on.wait(PATIENCE_S)
-            return super().survey()
+            return super().list_fingerprint()
 
     quick = Counted("quick", {"a": ""})
     client = talk(Slow("slow", {"a": ""}), quick)
@@ -1104,10 +1117,10 @@ def test_a_client_that_listed_early_is_told_nothing_where_nothing_changed() -> N
     asked, go_on = threading.Event(), threading.Event()
 
     class Slow(Counted):
-        def survey(self) -> str:
+        def list_fingerprint(self) -> str:
             asked.set()
             assert go_on.wait(PATIENCE_S)
-            return super().survey()
+            return super().list_fingerprint()
 
     slow = Slow("slow", {"a": ""})
     client = talk(slow)

@@ -8,7 +8,7 @@ says in its first and in its last line which lines it holds and what comes next.
 """
 
 import json
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from typing import Annotated, Final
 
 from carrel.catalog import suggestions
@@ -17,7 +17,7 @@ from carrel.core.arguments import Argument, Arguments, InvalidArguments
 from carrel.core.content import OPEN_ENDED, OTHER_PARTS
 from carrel.core.errors import BadArgument, NotFound, ProviderError, RequestError
 from carrel.core.model import Blob, Item, Page, Range, Reading, Resource, ResourceLink, Text, Tool, ToolResult
-from carrel.core.provider import Call, Route
+from carrel.core.provider import Call, Provider, Route
 from carrel.core.record import Value
 from carrel.core.uri import pairs, split_query, with_query, without
 
@@ -45,7 +45,7 @@ _OWN_PARTS: Final = OTHER_PARTS | {"start", "length"}
 _GUIDE_FIRST: Final = " Read carrel://guide first; it explains the URIs."
 
 
-class ListResources(Value, frozen=True):
+class ListArguments(Value, frozen=True):
     """The arguments of `list_resources`."""
 
     cursor: Annotated[str, Argument(description="Where to go on: the cursor of the page before.")] | None = None
@@ -61,7 +61,7 @@ class ListResources(Value, frozen=True):
     ) = None
 
 
-class ReadResource(Value, frozen=True):
+class ReadArguments(Value, frozen=True):
     """The arguments of `read_resource`."""
 
     uri: Annotated[
@@ -77,8 +77,8 @@ class ReadResource(Value, frozen=True):
     length: Annotated[int, Argument(ge=0, description="Number of bytes to return.")] | None = None
 
 
-_LIST: Final = Arguments(ListResources)
-_READ: Final = Arguments(ReadResource)
+_LIST: Final = Arguments(ListArguments)
+_READ: Final = Arguments(ReadArguments)
 
 
 def _tools(*, has_guide: bool) -> tuple[Tool, Tool]:
@@ -98,26 +98,19 @@ def _tools(*, has_guide: bool) -> tuple[Tool, Tool]:
 
 
 def _tool(name: str, description: str, schema: Mapping[str, object], title: str) -> Tool:
-    return Tool(name, description, schema, title=title, read_only=True, idempotent=True, open_world=False)
+    return Tool(name, description, schema, title=title, read_only=True, idempotent=True, open_world=False, public=True)
 
 
-class Mirror:
+class Mirror(Provider):
     """Tools over the catalogue; it has no resources of its own."""
 
     name = "mirror"
-    schemes: tuple[str, ...] = ()
-    mirrors = True
 
     def __init__(self, catalog: Catalog) -> None:
         self._catalog = catalog
 
     def routes(self) -> Sequence[Route]:
         return ()
-
-    def entries(self, after: str = "") -> Iterator[Resource]:
-        """Yield nothing: the mirror only shows what others have."""
-        del after
-        return iter(())
 
     def tools(self) -> Sequence[Tool]:
         return _tools(has_guide=any("carrel" in mounted.provider.schemes for mounted in self._catalog.mounted))
@@ -144,7 +137,7 @@ class Mirror:
 
     # Listing
 
-    def _list(self, asked: ListResources, room: int) -> ToolResult:
+    def _list(self, asked: ListArguments, room: int) -> ToolResult:
         cursor, prefix = asked.cursor or None, asked.prefix or ""
         if prefix and not suggestions.has_scheme(prefix):
             prefix = suggestions.as_uri(prefix)
@@ -167,7 +160,7 @@ class Mirror:
 
     # Reading
 
-    def _read(self, asked: ReadResource, room: int) -> ToolResult:
+    def _read(self, asked: ReadArguments, room: int) -> ToolResult:
         uri = suggestions.as_uri(asked.uri)
         is_range = asked.start is not None or asked.length is not None
         wanted = Range(asked.start or 0, asked.length) if is_range else None

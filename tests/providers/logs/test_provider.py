@@ -3,7 +3,7 @@
 import json
 import re
 import threading
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -17,7 +17,7 @@ from carrel.core.provider import Provider
 from carrel.providers.logs import Logs
 from carrel.providers.logs.log import Bounds
 from carrel.providers.logs.log_index import LogIndex
-from carrel.providers.logs.spool import Writer
+from carrel.providers.logs.spool import SpoolWriter
 from carrel.server.server import Server
 from carrel.testing.contract import ProviderContract
 from tests.support.http_asking import application, get
@@ -466,22 +466,25 @@ class Heard:
 
     reconsidered = updated_below
 
+    def ask_aliases(self, aliases: Callable[[str], Sequence[str]]) -> None:
+        raise AssertionError(aliases)
+
     def list_changed(self) -> None:
         self.list.set()
 
 
 def test_the_survey_is_another_when_a_log_comes_or_goes_and_the_same_when_one_grows(tmp_path: Path) -> None:
     provider = logs(tmp_path, {"go": command("echo one")}, max_logs=1)
-    surveys = [provider.survey()]
+    surveys = [provider.list_fingerprint()]
     log = writer(tmp_path)
-    surveys.append(provider.survey())
+    surveys.append(provider.list_fingerprint())
     finished(provider, "go")
-    surveys.append(provider.survey())
+    surveys.append(provider.list_fingerprint())
     finished(provider, "go")
-    surveys.append(provider.survey())
+    surveys.append(provider.list_fingerprint())
     log.feed("out", b"one\n")
     log.close()
-    grown = provider.survey()
+    grown = provider.list_fingerprint()
     provider.close()
 
     assert len(set(surveys)) == 4
@@ -498,7 +501,7 @@ class TestLogs(ProviderContract):
     @pytest.fixture(autouse=True)
     def _project(self, tmp_path: Path) -> Iterator[None]:
         self.root = tmp_path
-        self.writer: Writer = writer(tmp_path)
+        self.writer: SpoolWriter = writer(tmp_path)
         self.writer.feed("out", "one\nzwei €\n".encode())
         self.made: list[Logs] = []
         yield

@@ -17,7 +17,7 @@ from carrel.providers.scopes import changes, queries, sqlite
 from carrel.providers.scopes.changes import Change
 from carrel.providers.scopes.original_database import convert_id
 from carrel.providers.scopes.scope_errors import ScopeError
-from carrel.providers.scopes.sqlite import Connection
+from carrel.providers.scopes.sqlite import StoreConnection
 from carrel.providers.scopes.store import Store
 from carrel.providers.scopes.values import Scope
 from tests.support.scopes_sample import NOW, check_invariants, get, plant, planted, told
@@ -119,11 +119,11 @@ def spoil(**changes: Any) -> Any:
     ("spoilt", "code", "text"),
     [
         (spoil(title="a\nb"), 2, "line 3: Invalid title: it holds a control character or a line separator"),
-        (spoil(title=5), 2, "line 3: Invalid field: title (expected a text)"),
+        (spoil(title=5), 2, "line 3: Invalid field: title=5 (expected a string)"),
         (spoil(alias="a--b"), 2, "line 3: Invalid alias: a--b"),
         (spoil(alias="other"), 2, "line 3: Invalid field: aliases (other is missing)"),
         (spoil(aliases=[]), 2, "line 3: Invalid field: aliases (feature-x is missing)"),
-        (spoil(aliases="x"), 2, "line 3: Invalid field: aliases (expected a list of objects with name and createdAt)"),
+        (spoil(aliases="x"), 2, "line 3: Invalid field: aliases=x (expected an array)"),
         (spoil(status="LATER"), 2, None),
         (spoil(id="x"), 2, "line 3: Invalid field: id (expected a UUIDv7 in lower case)"),
         (spoil(id="0193a1b2-c3d4-4e5f-8a6b-7c8d9e0f1a2b"), 2, None),
@@ -132,7 +132,7 @@ def spoil(**changes: Any) -> Any:
             2,
             "line 3: Invalid field: parentId (no scope has the id 0193a1b2-c3d4-7e5f-8a6b-7c8d9e0f1a2b)",
         ),
-        (spoil(position=-1), 2, f"line 3: Invalid field: position (expected a whole number from 0 to {2**53 - 1})"),
+        (spoil(position=-1), 2, f"line 3: Invalid field: position=-1 (expected an integer from 0 to {2**53 - 1})"),
         (spoil(position=True), 2, None),
         (spoil(createdAt="2026"), 2, None),
         (spoil(createdAt="2030-01-01T00:00:00.000Z"), 2, "line 3: Invalid field: updatedAt (earlier than createdAt)"),
@@ -251,7 +251,7 @@ def test_two_who_swapped_their_names_are_restored(desk: Desk) -> None:
     assert [{**line, "updatedAt": ""} for line in restored] == [{**line, "updatedAt": ""} for line in lines]
 
 
-def get_in(connection: Connection, scope_id: str) -> Scope:
+def get_in(connection: StoreConnection, scope_id: str) -> Scope:
     found = queries.by_id(connection, scope_id)
     assert found is not None
     return found

@@ -365,6 +365,27 @@ def test_no_handle_is_left_open(served: Served, tmp_path: Path) -> None:
     assert handles(tmp_path) == before
 
 
+def test_nothing_in_the_folder_is_changed_by_asking(served: Served, tmp_path: Path) -> None:
+    fill(tmp_path, {"a.md": SAMPLE, "sub/b.md": "b", "raw": b"\0"})
+
+    def state() -> list[tuple[str, int, int, bytes]]:
+        places = (tmp_path, *sorted(tmp_path.rglob("*")))
+        stats = [(place, place.stat()) for place in places]
+        return [
+            (str(place), stat.st_mtime_ns, stat.st_ctime_ns, place.read_bytes() if place.is_file() else b"")
+            for place, stat in stats
+        ]
+
+    before = state()
+    for uri in ("workspace:///", "workspace:///sub", *(f"workspace:///{path}" for path in served.uris())):
+        served.ask("resources/read", {"uri": uri})
+    served.ask("resources/list", {"page": 0})
+    served.completions("")
+    served.workspace.fingerprint("workspace:///a.md")
+
+    assert state() == before
+
+
 class Rewritten(FileSource):
     """A file that is emptied while it is read, each time it is."""
 

@@ -11,8 +11,8 @@ from typing import Final
 from carrel.core.provider import Changes
 from carrel.core.record import replace
 from carrel.providers.logs import spool
-from carrel.providers.logs.log import KINDS, Bounds, Facts, Kind, Log
-from carrel.providers.logs.ring import Entry
+from carrel.providers.logs.log import KINDS, Bounds, Kind, Log, LogFacts
+from carrel.providers.logs.ring import LogEntry
 from carrel.providers.logs.spool import SpooledLog
 from carrel.providers.logs.uris import ID
 
@@ -23,7 +23,7 @@ MAX_SPOOLED: Final = 256
 POLL_S: Final = 0.2
 _TRIES: Final = 3
 
-Snapshot = tuple[Facts, tuple[Entry, ...]]
+Snapshot = tuple[LogFacts, tuple[LogEntry, ...]]
 States = dict[tuple[Kind, str], spool.Token | None]
 
 
@@ -37,7 +37,7 @@ class LogIndex:
         self._lock = threading.Lock()
         self._logs: dict[tuple[Kind, str], Log] = {}
         self._read_back: OrderedDict[tuple[Kind, str], SpooledLog] = OrderedDict()
-        self._ended: dict[tuple[Kind, str], tuple[spool.Token | None, Facts]] = {}
+        self._ended: dict[tuple[Kind, str], tuple[spool.Token | None, LogFacts]] = {}
         self._listeners: list[Changes] = []
 
     # Logs of this server's processes
@@ -63,7 +63,7 @@ class LogIndex:
         return log
 
     def is_kept(self, log: Log) -> bool:
-        """Tell whether a log is still here."""
+        """Return whether a log is still here."""
         facts = log.facts
         return self._logs.get((facts.kind, facts.id)) is log
 
@@ -76,8 +76,8 @@ class LogIndex:
 
     # All logs
 
-    def facts(self, kind: Kind | None = None) -> list[Facts]:
-        """Give what is known of every log, in the order of their URIs."""
+    def facts(self, kind: Kind | None = None) -> list[LogFacts]:
+        """Return what is known of every log, in the order of their URIs."""
         with self._lock:
             logs = tuple(self._logs.values())
         known = {facts.uri: facts for facts in self._spooled(kind)}
@@ -89,12 +89,12 @@ class LogIndex:
         return spool.fault(self._root)
 
     def survey(self) -> str:
-        """Give a token that changes when a log comes or goes."""
+        """Return a token that changes when a log comes or goes."""
         own = {f"{kind}/{name}" for kind, name in tuple(self._logs)}
         return " ".join(sorted(own.union(f"{kind}/{name}" for kind in KINDS for name in self._names(kind))))
 
     def snapshot(self, kind: Kind, name: str) -> Snapshot | None:
-        """Give a log as it is now, if there is one."""
+        """Return a log as it is now, if there is one."""
         log = self._logs.get((kind, name))
         if log is not None:
             return log.snapshot()
@@ -102,7 +102,7 @@ class LogIndex:
             reading = self._read(kind, name)
             return None if reading is None else (reading.facts, tuple(reading.ring.entries))
 
-    def _spooled(self, kind: Kind | None) -> Iterator[Facts]:
+    def _spooled(self, kind: Kind | None) -> Iterator[LogFacts]:
         for one in KINDS if kind is None else (kind,):
             for name in self._names(one):
                 with self._lock:
@@ -110,8 +110,8 @@ class LogIndex:
                 if facts is not None:
                     yield facts
 
-    def _spooled_facts(self, kind: Kind, name: str) -> Facts | None:
-        """Give what is known of a log on disk; one that has ended is read once."""
+    def _spooled_facts(self, kind: Kind, name: str) -> LogFacts | None:
+        """Return what is known of a log on disk; one that has ended is read once."""
         token = spool.token(self._root, kind, name)
         known = self._ended.get((kind, name))
         if known is not None and known[0] == token:
@@ -188,7 +188,7 @@ class LogIndex:
             before = now
 
     def _states(self) -> States:
-        """Give a token for each log on disk that changes when it does."""
+        """Return a token for each log on disk that changes when it does."""
         return {(kind, name): spool.token(self._root, kind, name) for kind in KINDS for name in self._names(kind)}
 
 

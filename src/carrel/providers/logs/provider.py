@@ -5,7 +5,7 @@ logs://build/{id}{?start,length,tail,since,stream,format}  what a build wrote
 """
 
 import os
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Final, get_args
 
 from carrel.core.errors import ConfigError, NotFound
@@ -17,20 +17,22 @@ from carrel.core.model import (
     Completion,
     Meta,
     Range,
+    Rank,
     Reading,
     Resource,
     Text,
     Tool,
     ToolResult,
 )
-from carrel.core.provider import Call, Ceiling, Changes, Project, Protection, Rank, Route, Share
+from carrel.core.provider import Call, Ceiling, Changes, Project, Protection, Provider, Route
+from carrel.core.record import replace
 from carrel.providers.logs import uris
-from carrel.providers.logs.log import KINDS, Bounds, Facts, Kind
+from carrel.providers.logs.log import KINDS, Bounds, Kind, LogFacts
 from carrel.providers.logs.log_index import LogIndex
 from carrel.providers.logs.rendering import MIME_TYPES, Format, render
-from carrel.providers.logs.ring import Entry, Stream
+from carrel.providers.logs.ring import LogEntry, Stream
 from carrel.providers.logs.settings import (
-    Command,
+    CommandSettings,
     FlutterSettings,
     ProcessSettings,
     check_commands,
@@ -44,14 +46,13 @@ if TYPE_CHECKING:
 MAX_CHILDREN: Final = 1_000
 
 
-class Logs:
+class Logs(Provider):
     """The output of runs and builds: this server's own, and those of `carrel run`."""
 
     name = "logs"
     schemes = (uris.SCHEME,)
     summary = "What runs and builds wrote. `?tail=50` gives the end, `?since=N` what is new since the cursor N."
-    patient = True
-    """Its tools wait for processes, and bound that themselves."""
+    limits_tool_time = True
 
     def __init__(
         self,
@@ -63,7 +64,7 @@ class Logs:
         spool_logs: int = 64,
         flutter: FlutterSettings | None = None,
         processes: ProcessSettings | None = None,
-        commands: dict[str, Command] | None = None,
+        commands: dict[str, CommandSettings] | None = None,
     ) -> None:
         del spool_logs  # for `carrel run`, which reads it from the configuration
         if max_logs < 1:
@@ -73,7 +74,7 @@ class Logs:
         self._settings = (flutter or FlutterSettings(), processes or ProcessSettings(), commands or {})
         self._index = LogIndex(project.root, Bounds(max_bytes, max_entries, redact).check(), max_logs)
         self._made: ProcessTools | None = None
-        self.calls = bool(commands) or (self._settings[0].tools == "auto" and is_flutter_project(project.root))
+        self.has_tools = bool(commands) or (self._settings[0].tools == "auto" and is_flutter_project(project.root))
 
     def routes(self) -> Sequence[Route]:
         return tuple(
@@ -96,9 +97,10 @@ class Logs:
             if facts.uri > after:
                 yield _entry(facts)
 
-    def shares(self) -> Sequence[Share]:
+    def shortlist(self) -> Sequence[Iterable[Resource]]:
         """Return the logs, the newest first."""
-        return (Share(Rank.LOGS, lambda: iter(sorted(self.entries(), key=_newest_first)), _newest_first),)
+        logs = (replace(entry, sort_key=_newest_first(entry), rank=Rank.LOGS) for entry in self.entries())
+        return (sorted(logs, key=lambda entry: entry.sort_key),)
 
     def browse(self, directory: str | None, prefix: str, after: str = "") -> Iterator[Resource]:
         """Yield the logs whose URI begins with the prefix; no log lies in a folder of files."""
@@ -119,10 +121,12 @@ class Logs:
             raise NotFound(uri)
         return _reading(*found, query)
 
-    unmatched = read
+    def read_unmatched(self, uri: str) -> Reading:
+        """Read a folder, or a URI that is spelled in another way."""
+        return self.read(uri)
 
     def _read_folder(self, target: LogTarget) -> Reading:
-        """Give one small item per log, so that a host can build a listing from the URIs."""
+        """Return one small item per log, so that a host can build a listing from the URIs."""
         after = target.after()
         if target.kind is None:
             kinds = [Text("", FOLDER_TYPE, uri=f"logs://{kind}") for kind in KINDS if kind > after]
@@ -137,7 +141,7 @@ class Logs:
         return Reading(items, ttl_ms=LIST_TTL_MS, more=more)
 
     def fingerprint(self, uri: str) -> str | None:
-        """Give the ETag of a log, or a token of a folder; None where nothing is yet."""
+        """Return the ETag of a log, or a token of a folder; None where nothing is yet."""
         target = uris.parse(uri)
         if target.kind is None or target.id is None:
             target.after()
@@ -159,8 +163,8 @@ class Logs:
         fitting = tuple(one for one in offered if one.startswith(value))
         return Completion(fitting, total=len(fitting), has_more=False)
 
-    def survey(self) -> str:
-        """Give a token that changes when a log comes or goes."""
+    def list_fingerprint(self) -> str:
+        """Return a token that changes when a log comes or goes."""
         return self._index.survey()
 
     def watch(self, changes: Changes) -> Callable[[], None]:
@@ -209,9 +213,9 @@ class Logs:
             self._made.close()
 
 
-def _reading(facts: Facts, entries: tuple[Entry, ...], query: LogQuery) -> Reading:
-    """Give what is asked for of a log as it was at one moment."""
-    shown: Sequence[Entry] = entries
+def _reading(facts: LogFacts, entries: tuple[LogEntry, ...], query: LogQuery) -> Reading:
+    """Return what is asked for of a log as it was at one moment."""
+    shown: Sequence[LogEntry] = entries
     since = query.since or 0
     if since:
         shown = [entry for entry in entries if entry.seq > since]
@@ -250,7 +254,7 @@ def _newest_first(entry: Resource) -> str:
     return f"{10**18 - int(started[:18]) if is_number else 10**18:019d}{entry.uri}"
 
 
-def _entry(facts: Facts) -> Resource:
+def _entry(facts: LogFacts) -> Resource:
     return Resource(
         facts.uri,
         f"{facts.kind}/{facts.id}",
@@ -263,8 +267,8 @@ def _entry(facts: Facts) -> Resource:
     )
 
 
-def _child(facts: Facts) -> Text:
-    """Give a log as one item of its folder: this is no content."""
+def _child(facts: LogFacts) -> Text:
+    """Return a log as one item of its folder: this is no content."""
     meta = {
         "dev.carrel/uri": facts.uri,
         "dev.carrel/encoding": "utf-8",

@@ -14,6 +14,7 @@ import fcntl
 import os
 import sqlite3
 import threading
+from collections import Counter
 from collections.abc import Iterator
 from contextlib import closing, contextmanager, nullcontext, suppress
 from random import uniform
@@ -27,21 +28,21 @@ from carrel.core.record import Value
 from carrel.files.atomic import FILE_MODE
 from carrel.files.sandbox import Root
 from carrel.providers.scopes import schema, sqlite
-from carrel.providers.scopes.location import BESIDE, Found, Identity, Location, named, open_descriptors
+from carrel.providers.scopes.location import BESIDE, Identity, Location, StoreFile, named, open_descriptors
 from carrel.providers.scopes.scope_errors import ScopeError, StoreFault
-from carrel.providers.scopes.sqlite import Connection, connect
+from carrel.providers.scopes.sqlite import StoreConnection, connect
 
 _PAUSE_S: Final = (0.000_5, 0.004)
 _TRIES: Final = 4
 _NOT_OURS: Final = "The store is not read: its schema is not that of a store of scopes"
 
 
-class Held(Value, frozen=True):
+class HeldConnection(Value, frozen=True):
     """A connection, the thread it is for, and the file it was opened on."""
 
     thread: threading.Thread
-    found: Found
-    connection: Connection
+    found: StoreFile
+    connection: StoreConnection
 
 
 class Store:
@@ -53,10 +54,11 @@ class Store:
         self.path = self.location.path
         self.read_s = read_s
         self.write_s = write_s
-        self._held: dict[tuple[int, str], Held] = {}
+        self._held: dict[tuple[int, str], HeldConnection] = {}
         self._lock = threading.Lock()
+        self._threads: Counter[int] = Counter()
         self._sound: Identity | None = None
-        self._poll: Held | None = None
+        self._poll: HeldConnection | None = None
         self._polling = threading.Lock()
         self._generation = 0
 
@@ -71,9 +73,9 @@ class Store:
         return found is not None and found.is_frozen
 
     @contextmanager
-    def reading(self) -> Iterator[Connection | None]:
-        """Give a snapshot to read from, the same from the first query to the last; None for an empty store."""
-        with self._translated():
+    def reading(self) -> Iterator[StoreConnection | None]:
+        """Return a snapshot to read from, the same from the first query to the last; None for an empty store."""
+        with self._translated(), self._busy():
             connection = self._begin_reading()
             if connection is None:
                 yield None
@@ -81,11 +83,11 @@ class Store:
             try:
                 yield connection
             finally:
-                connection.rollback()
+                self._end(connection)
 
     @contextmanager
-    def writing(self, *, is_rehearsal: bool = False, is_long: bool = False) -> Iterator[Connection]:
-        """Give a transaction that holds the write lock; it is committed at the end, unless it is a rehearsal.
+    def writing(self, *, is_rehearsal: bool = False, is_long: bool = False) -> Iterator[StoreConnection]:
+        """Return a transaction that holds the write lock; it is committed at the end, unless it is a rehearsal.
 
         While one that `is_long` runs, such as an import, other writers wait as long as it takes.
         """
@@ -98,16 +100,16 @@ class Store:
                 return
             if self.identity() is None:
                 self._create()
-            with self._announced() if is_long else nullcontext():
+            with self._announced() if is_long else nullcontext(), self._busy():
                 connection = self._begin_writing()
                 try:
                     yield connection
                     connection.execute("ROLLBACK" if is_rehearsal else "COMMIT")
                 finally:
-                    connection.rollback()
+                    self._end(connection)
 
     def stamp(self) -> str | None:
-        """Give a token that moves with every commit, whoever made it; None for an empty store.
+        """Return a token that moves with every commit, whoever made it; None for an empty store.
 
         SQLite counts commits for each connection by itself, so one connection serves for this alone.
         """
@@ -132,20 +134,39 @@ class Store:
     def close(self) -> None:
         """Close every connection, and end what still runs on them; a second call does nothing."""
         with self._lock:
-            held, self._held = self._held, {}
-        for one in held.values():
-            if one.connection.in_transaction:  # on another thread; else it would keep the log from being folded
-                one.connection.interrupt()
+            idle = {place: held for place, held in self._held.items() if place[0] not in self._threads}
+            used = [held for place, held in self._held.items() if place not in idle]
+            self._held = {}
+        for held in used:
+            held.connection.interrupt()  # its own thread closes it: to close it meanwhile would crash the process
         with self._polling:
             self._stop_polling()
         # Those that may write come last: the last one out folds the log into the file.
-        for _, one in sorted(held.items(), key=lambda item: item[0][1] == "rw"):
-            one.connection.close()
+        for _, held in sorted(idle.items(), key=lambda item: item[0][1] == "rw"):
+            held.connection.close()
         self.location.close()
+
+    @contextmanager
+    def _busy(self) -> Iterator[None]:
+        """Mark this thread as one that uses its connections: `close` leaves them to it."""
+        thread = threading.get_ident()
+        with self._lock:
+            self._threads[thread] += 1
+        try:
+            yield
+        finally:
+            with self._lock:
+                self._threads -= Counter([thread])
+
+    def _end(self, connection: StoreConnection) -> None:
+        """End a transaction; close its connection if the store was closed meanwhile."""
+        connection.rollback()
+        if all(held.connection is not connection for held in tuple(self._held.values())):
+            connection.close()
 
     # Connections
 
-    def _begin_reading(self) -> Connection | None:
+    def _begin_reading(self) -> StoreConnection | None:
         """Begin a snapshot of a store whose schema is ours."""
         for _ in range(_TRIES):
             connection = self._connection("hurried" if is_hurried() else "ro")
@@ -157,7 +178,7 @@ class Store:
                 return connection
         raise StoreFault(f"{self.path} is being changed all the time")
 
-    def _is_unchanged(self, connection: Connection) -> bool:
+    def _is_unchanged(self, connection: StoreConnection) -> bool:
         """Return whether the schema is the one that was checked; else let go of the connection."""
         if connection.execute("PRAGMA schema_version").fetchone()[0] == connection.checked:
             return True
@@ -165,7 +186,7 @@ class Store:
         self._sound = None
         return False
 
-    def _connection(self, mode: str) -> Connection | None:
+    def _connection(self, mode: str) -> StoreConnection | None:
         """Return this thread's connection of a kind, opened anew where the file is another one."""
         place = threading.get_ident(), mode
         held = self._held.get(place)
@@ -181,7 +202,7 @@ class Store:
             self._held[place] = opened
         return opened.connection
 
-    def _is_current(self, held: Held) -> bool:
+    def _is_current(self, held: HeldConnection) -> bool:
         """Return whether a connection is to the file that has the name now."""
         if held.found.is_frozen:
             return self.location.look() == held.found
@@ -191,7 +212,7 @@ class Store:
             return False
         return (now.st_dev, now.st_ino) == held.found.identity
 
-    def _open(self, mode: str) -> Held | None:
+    def _open(self, mode: str) -> HeldConnection | None:
         """Open the file as it is, or after its migration; None if nothing was ever written to it."""
         found = self.location.look()
         if found is None:
@@ -215,9 +236,9 @@ class Store:
         else:
             connection.watch_time()
         self._sound = found.identity
-        return Held(threading.current_thread(), found, connection)
+        return HeldConnection(threading.current_thread(), found, connection)
 
-    def _connect(self, found: Found, mode: str) -> Connection:
+    def _connect(self, found: StoreFile, mode: str) -> StoreConnection:
         """Connect to the file that was found, which still has its name afterwards."""
         if mode == "rw" and found.is_frozen:
             raise StoreFault(f"{self.path} cannot be written: its folder is read-only")
@@ -240,7 +261,7 @@ class Store:
                 raise
             raise StoreFault(f"{self.path} is not a store of scopes: its schema has no end", _NOT_OURS) from None
 
-    def _checked_version(self, connection: Connection) -> int:
+    def _checked_version(self, connection: StoreConnection) -> int:
         """Return the store's version, 0 for a file without tables; refuse what is no store of ours."""
         connection.allow_steps(sqlite.OPENING_STEPS)
         with self._ending_soon(), _snapshot(connection):
@@ -300,7 +321,7 @@ class Store:
 
     # Writing
 
-    def _begin_writing(self) -> Connection:
+    def _begin_writing(self) -> StoreConnection:
         """Begin to write to the file that has the name now; it is made if there is none."""
         until = monotonic() + self.write_s
         while monotonic() < until:
@@ -316,7 +337,7 @@ class Store:
                 return connection
         raise StoreFault(f"{self.path} is being changed all the time")
 
-    def _take_lock(self, connection: Connection, until: float) -> None:
+    def _take_lock(self, connection: StoreConnection, until: float) -> None:
         """Take the write lock; while an import has it, wait until then."""
         while True:
             try:
@@ -366,11 +387,11 @@ class Store:
         os.rename(f"{name}.new", name, src_dir_fd=folder.fd, dst_dir_fd=folder.fd)
         os.fsync(handle)
 
-    def _is_blank(self, found: Found) -> bool:
+    def _is_blank(self, found: StoreFile) -> bool:
         with closing(self._connect(found, "ro")) as connection:
             return self._checked_version(connection) == 0
 
-    def _migrate(self, found: Found) -> None:
+    def _migrate(self, found: StoreFile) -> None:
         """Bring the store to our version, in one transaction, after a copy; a second process finds it done."""
         with closing(self._connect(found, "rw")) as connection:
             connection.allow_time(self.write_s)
@@ -384,7 +405,7 @@ class Store:
             finally:
                 connection.rollback()
 
-    def _keep_copy(self, found: Found, old: int) -> None:
+    def _keep_copy(self, found: StoreFile, old: int) -> None:
         kept = f"{self.location.name}.bak-v{old}"
         with self.location.open_folder() as folder:
             with suppress(FileNotFoundError):
@@ -399,7 +420,7 @@ class Store:
 
 
 @contextmanager
-def _snapshot(connection: Connection) -> Iterator[None]:
+def _snapshot(connection: StoreConnection) -> Iterator[None]:
     connection.execute("BEGIN")
     try:
         yield
@@ -407,7 +428,7 @@ def _snapshot(connection: Connection) -> Iterator[None]:
         connection.rollback()
 
 
-def _connect_new(folder: Root, name: str) -> Connection:
+def _connect_new(folder: Root, name: str) -> StoreConnection:
     """Make a file for the user alone and open it; SQLite gives the files beside it the same mode."""
     flags = os.O_RDWR | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC
     handle = os.open(name, flags, FILE_MODE, dir_fd=folder.fd)
@@ -418,7 +439,7 @@ def _connect_new(folder: Root, name: str) -> Connection:
 
 def _connect_to(
     identity: Identity, path: str, mode: str, busy_ms: int | None = None, *, is_frozen: bool = False
-) -> Connection:
+) -> StoreConnection:
     """Connect to that very file, though SQLite opens it by its path."""
     connection = connect(path, mode, busy_ms=busy_ms, is_frozen=is_frozen)
     if open_descriptors(identity) == []:
@@ -500,9 +521,9 @@ def _lay_out(connection: sqlite3.Connection) -> None:
 
 
 @contextmanager
-def blank() -> Iterator[Connection]:
-    """Give an empty store that nobody will see again."""
-    with closing(sqlite3.connect(":memory:", isolation_level=None, factory=Connection)) as connection:
+def blank() -> Iterator[StoreConnection]:
+    """Return an empty store that nobody will see again."""
+    with closing(sqlite3.connect(":memory:", isolation_level=None, factory=StoreConnection)) as connection:
         connection.execute("PRAGMA foreign_keys = ON")
         _lay_out(connection)
         yield connection
