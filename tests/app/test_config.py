@@ -386,7 +386,7 @@ def test_a_file_of_another_user_that_cannot_be_read_is_passed_over_too(
 ) -> None:
     placed = write(project / "carrel.toml", "[server]\npage_size = 1\n")
     lock_away(placed, monkeypatch)
-    with pytest.raises(ConfigError, match="cannot read .*: Permission denied"):
+    with pytest.raises(ConfigError, match=r"cannot read .*: Permission denied"):
         load(project, home)
     give_away(placed, monkeypatch)
 

@@ -8,7 +8,7 @@ from typing import Any, NamedTuple
 
 import pytest
 
-from carrel.app import builtin_providers
+from carrel.app import registration
 from carrel.cli import main
 from carrel.core.version import __version__
 from tests.support.sage_folder import lay_out
@@ -343,7 +343,7 @@ def test_doctor_finds_everything_in_order(run: Any) -> None:
         ("Python", "ok"),
         ("configuration", "ok"),
         ("project", "ok"),
-        *((name, "ok") for name in builtin_providers.names()),
+        *((name, "ok") for name in registration.names()),
         ("handshake, modern", "ok"),
         ("handshake, legacy", "ok"),
     ]
@@ -510,7 +510,7 @@ class Shelf:
         (["--max-message-mb", "x"], "--max-message-mb: expected a number, got 'x'"),
         (["--set", "page_size=3"], "--set page_size=3: write it as --set section.key=value"),
         (["--project", "/no/such/folder"], "--project /no/such/folder: no such folder"),
-        (["--only", "nobody"], f"unknown provider 'nobody'; known: guide, {', '.join(builtin_providers.names())}"),
+        (["--only", "nobody"], f"unknown provider 'nobody'; known: guide, {', '.join(registration.names())}"),
         (["--only", "nope"], "unknown provider 'nope'; known: guide, "),
         (["--only", "scope"], "unknown provider 'scope'; did you mean 'scopes'? known: guide, "),
     ],
@@ -586,4 +586,7 @@ def test_doctor_in_a_home_does_not_tick_what_it_leaves_out(
 
     found = {one["check"]: one for one in json.loads(run("doctor", "--json").out)}
 
-    assert (found["workspace"]["state"], found["workspace"]["message"]) == ("note", "disabled: this folder is not a project")
+    assert (found["workspace"]["state"], found["workspace"]["message"]) == (
+        "note",
+        "disabled: this folder is not a project",
+    )

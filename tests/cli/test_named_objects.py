@@ -145,7 +145,10 @@ def test_a_project_file_may_name_a_file_below_it_and_needs_trust(run: Any, proje
         (("ls", "--with", "none.py"), "none.py: no such file"),
         (("serve", "none.py"), "none.py: no such file"),
         (("serve", "code"), "code is a folder; to serve a folder: carrel serve --project code"),
-        (("serve", "garden"), "unexpected argument 'garden'; serve takes Python files (garden.py) and objects (module:name)"),
+        (
+            ("serve", "garden"),
+            "unexpected argument 'garden'; serve takes Python files (garden.py) and objects (module:name)",
+        ),
         (("trust", "--list", "--with", "code/garden.py"), "No such option '--with'"),
         (("--with", "code/garden.py", "trust"), "trust does not take --with; these commands do:"),
         (("ls", "--server", "x", "--with", "code/garden.py"), "--with serves more from this project"),

@@ -136,9 +136,7 @@ COMMANDS = (
 def test_a_closed_output_is_no_failure(command: str) -> None:
     ran = shell(f"carrel {command} 1>&-")
 
-    told = [
-        line for line in ran.stderr.splitlines() if "log: logs://" not in line and "logging to logs://" not in line
-    ]
+    told = [line for line in ran.stderr.splitlines() if "log: logs://" not in line and "logging to logs://" not in line]
     assert (ran.returncode, told) == (0, [])
 
 

@@ -80,7 +80,10 @@ def test_a_uri_is_never_folded(show: Any) -> None:
         ),
         (("sage", "search", "x"), "Nothing found. To list all items: carrel sage ls\n"),
         (("sage", "ls", "--check"), "Everything is listed.\n"),
-        (("trust", "--list"), "No file is trusted yet. To trust a project's configuration, run carrel trust in the project.\n"),
+        (
+            ("trust", "--list"),
+            "No file is trusted yet. To trust a project's configuration, run carrel trust in the project.\n",
+        ),
         (("ls", "logs:"), "No resources yet.\n"),
         (("token", "list"), "No tokens yet. To create one: carrel token add NAME\n"),
     ],
