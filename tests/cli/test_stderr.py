@@ -207,8 +207,8 @@ def test_a_state_folder_that_cannot_be_written_is_named_with_what_to_do(project:
     ran = shell(f"carrel {command}", XDG_STATE_HOME=str(project / "file/state"))
 
     said = (
-        f"{project / 'file/state'}: Not a directory; tokens and trust are kept below it: "
-        "let it be written to, or name another folder in XDG_STATE_HOME"
+        f"{project / 'file/state'}: Not a directory; Carrel keeps tokens and trust there: "
+        "make it writable, or set XDG_STATE_HOME to another folder"
     )
     assert (ran.returncode, ran.stdout) == (1, "")
     assert ran.stderr == f"carrel: {said}\n"

@@ -40,10 +40,10 @@ class Registration(Value, frozen=True):
     schemes: tuple[str, ...]
     target: str
     reason: Callable[[Project], str | None]
-    missing: str = ""
     table: Table = ""
     sections: tuple[str, ...] = ()
     needs_project: bool = False
+    missing: str = ""
     places_file: Callable[[Project, Mapping[str, object]], OutsidePlaces] = lambda project, settings: NO_PLACES
 
     @property
@@ -101,20 +101,20 @@ def _find_linked_packages(project: Project, settings: Mapping[str, object]) -> O
 
 
 BUILT_IN: Final[tuple[Registration, ...]] = (
-    Registration("sage", ("sage",), "carrel.providers.sage:Sage", _find_sage, "this folder has no .sage"),
+    Registration("sage", ("sage",), "carrel.providers.sage:Sage", _find_sage, missing="this folder has no .sage"),
     Registration(
         "scopes",
         ("scopes",),
         "carrel.providers.scopes:Scopes",
         _find_scopes,
-        "this folder has no .carrel/scopes.db",
+        missing="this folder has no .carrel/scopes.db",
     ),
     Registration(
         "alc",
         ("alc",),
         "carrel.providers.alc:Alc",
         _find_algocline,
-        "there is no ~/.algocline and no alc.toml",
+        missing="there is no ~/.algocline and no alc.toml",
         places_file=_find_linked_packages,
     ),
     Registration(

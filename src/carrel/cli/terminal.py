@@ -329,9 +329,7 @@ def _pass_ready(outlets: Sequence[Outlet], keyboard: Keyboard, buffer: OutputBuf
     return any(source in sources for source in ready)
 
 
-def _stop_too(
-    child: int, number: int, outlets: Sequence[Outlet], keyboard: Keyboard, buffer: OutputBuffer
-) -> None:
+def _stop_too(child: int, number: int, outlets: Sequence[Outlet], keyboard: Keyboard, buffer: OutputBuffer) -> None:
     """Stop this process like the command; when it is continued, continue the command."""
     if number not in JOB_STOPS:
         return
