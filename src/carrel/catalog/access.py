@@ -89,7 +89,8 @@ def may_read(uri: str) -> bool:
 
 def check_read(uri: str) -> None:
     """Refuse a URI, or a template, that whoever asks may not read, whether it exists or not."""
-    if not may_read(uri):
+    access = _current.get()
+    if access.scopes is not None and not access.allows(_scheme(uri), "read"):
         scope = f"{_scheme(uri)}:read"
         message = f"Access denied: {echo(uri)} (needs the scope {echo(scope)})"
         raise Denied(message, reason=SCOPE_REASON, uri=uri, data={"scope": scope})

@@ -209,7 +209,19 @@ class Catalog:
             wanted = _one_of(wanted, _query_range(found), uri)
         elif wanted is not None and not RANGE_NAMES.isdisjoint(found.variables):
             raise content.cut_twice(uri)
-        given = found.read(condition)
+        return self.read_given(found, found.read(condition), uri, wanted, condition, part=part)
+
+    def read_given(
+        self,
+        found: Found,
+        given: Given,
+        uri: str,
+        wanted: Range | None = None,
+        condition: str | None = None,
+        *,
+        part: Part | None = None,
+    ) -> Reading:
+        """Make a reading of what a provider gave, which is asked again if its source moved meanwhile."""
         if type(given) is Text and wanted is None and condition is None and part is None:
             # What most reads are: nothing to close, nothing that can move.
             item = content.whole(given, uri, self.max_bytes)

@@ -19,6 +19,7 @@ from carrel.core.record import replace
 from carrel.core.uri import pairs, split_query, with_query, without
 
 _ETAG_BYTES: Final = 8
+_BYTE_ORDER_MARK: Final = "\ufeff"
 _CHUNK: Final = 1 << 20
 _LEAST_WEIGHT: Final = 1_024
 _SUGGESTED_SHARE: Final = 16
@@ -110,6 +111,22 @@ def whole(item: Item, uri: str, limit: int) -> Text | Blob:
     return item
 
 
+def whole_text(item: Stored) -> str | None:
+    """Return the text of a whole source, which is closed then; None if it moved, or is not all of it text."""
+    source = item.source
+    try:
+        size = source.size
+        data = source.read(0, size)
+        if len(data) != size or source.has_moved():
+            return None
+        text = data.decode(item.encoding)
+    except UnicodeDecodeError:
+        return None
+    finally:
+        source.close()
+    return text if item.exact else text.removeprefix(_BYTE_ORDER_MARK)
+
+
 def cut(item: Item, wanted: Range, uri: str, limit: int) -> Text | Blob:
     """Give the part of an item that lies in the range, and in its `meta` where that is."""
     source, encoding = _source_of(item)
@@ -177,7 +194,7 @@ def _part(
     except UnicodeDecodeError:
         text, meta["dev.carrel/replaced"] = decode(data, encoding)
     if start == 0 and isinstance(item, Stored) and not item.exact:
-        text = text.removeprefix("\ufeff")
+        text = text.removeprefix(_BYTE_ORDER_MARK)
     return Text(text, item.mime_type, item.uri, meta)
 
 

@@ -128,6 +128,8 @@ class Reading(Value, frozen=True, gc=False):
     `error` is set where a system answers an error as content: one of the error words.
     `more` is set where the items are the children of a folder: it gives the URI of what comes
     after so many of them, or None if nothing does. Such a reading has no byte ranges.
+    `shape` is set where a provider reads one state of one resource again and again: readings of a URI with
+    the very same shape differ in nothing but the bytes of their one `Stored` item.
     """
 
     items: tuple[Item, ...]
@@ -141,6 +143,7 @@ class Reading(Value, frozen=True, gc=False):
     unchanged: bool = False
     meta: Meta | None = None
     more: Callable[[int], str | None] | None = None
+    shape: object = None
 
     @property
     def is_folder(self) -> bool:

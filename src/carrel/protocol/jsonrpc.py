@@ -26,6 +26,9 @@ Key = int | str
 Spelled = Raw
 """A part of an answer that is encoded already."""
 
+GAP: Final = Raw(b"\0")
+"""Stands for what is filled in later."""
+
 
 class Message(Struct, gc=False, frozen=True):
     """A request, or a notification when `id` is None."""
@@ -154,6 +157,21 @@ def spelled(value: object) -> Spelled:
 def answer(request_id: bytes, result: object) -> bytes:
     """Encode the answer to a request."""
     return _encode(_Answer(Raw(request_id), result))
+
+
+class Frame:
+    """An answer with a text in it, encoded but for its id and that text."""
+
+    __slots__ = ("_after", "_before", "_between")
+
+    def __init__(self, result: object) -> None:
+        """Encode it around `GAP`, which stands in the result in place of the text."""
+        # What is escaped has no NUL, so these two are the gaps.
+        self._before, self._between, self._after = _encode(_Answer(GAP, result)).split(b"\0")
+
+    def fill(self, request_id: bytes, text: str) -> bytes:
+        """Return the answer to a request, with this text."""
+        return b"".join((self._before, request_id, self._between, _encode(text), self._after))
 
 
 def failure(request_id: bytes | None, code: int, message: str, data: object = None) -> bytes:

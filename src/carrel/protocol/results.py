@@ -29,7 +29,7 @@ from carrel.core.model import (
 from carrel.core.version import __version__
 from carrel.protocol import eras
 from carrel.protocol.eras import Era
-from carrel.protocol.jsonrpc import Key, notification
+from carrel.protocol.jsonrpc import GAP, Frame, Key, notification
 from carrel.protocol.methods import Filter
 
 SERVER_INFO: Final = {"name": "carrel", "title": "Carrel", "version": __version__}
@@ -68,7 +68,7 @@ class _Template(_Wire, gc=False):
 class _Contents(_Wire, gc=False):
     uri: str
     mime_type: str | UnsetType = UNSET
-    text: str | UnsetType = UNSET
+    text: str | Raw | UnsetType = UNSET
     blob: bytes | UnsetType = UNSET
     meta: Any = msgspec.field(default=UNSET, name="_meta")
 
@@ -117,6 +117,13 @@ def read_result(reading: Reading, uri: str, era: Era, *, is_fly: bool = False) -
         result.length = meta.get("dev.carrel/length", whole)
         result.total = meta.get("dev.carrel/total", whole)
     return result
+
+
+def read_frame(reading: Reading, uri: str, era: Era) -> Frame:
+    """Spell a reading of one text but for that text, which other readings of the same shape have another of."""
+    result = _read_result(reading, uri, era)
+    result.contents[0].text = GAP
+    return Frame(result)
 
 
 def _read_result(reading: Reading, uri: str, era: Era) -> _ReadResult:

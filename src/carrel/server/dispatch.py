@@ -1,17 +1,24 @@
 """What a catalogue answers to each method. It keeps nothing of who asks."""
 
 from collections.abc import Callable, Mapping
+from typing import Final
 
 from carrel.catalog.catalog import Catalog
 from carrel.catalog.fly import PAGE_SIZE, Asked
 from carrel.catalog.routes import Found, Mounted
+from carrel.core import content
 from carrel.core.errors import BadArgument, BadCursor, TooLarge
-from carrel.core.limits import LIST_TTL_MS
-from carrel.core.model import Page, Range
+from carrel.core.limits import LIST_TTL_MS, MAX_REMEMBERED_LENGTH
+from carrel.core.model import Page, Range, Reading, Stored, Text
 from carrel.core.record import Value
 from carrel.protocol import jsonrpc, methods, results
 from carrel.protocol.eras import Era
 from carrel.server.requests import Running
+
+MAX_FRAMES: Final = 1_024
+"""Texts of which it is remembered how all but the text is spelled: some 800 bytes each."""
+
+_OF_CHARACTERS: Final = frozenset({"dev.carrel/replaced", "dev.carrel/changing"})
 
 Send = Callable[[bytes], None]
 """Gives one encoded message to the client; safe from any thread."""
@@ -48,6 +55,7 @@ class Answers:
     def __init__(self, catalog: Catalog) -> None:
         self.catalog = catalog
         self._fly: tuple[tuple[Mounted, ...], bool] = (), False
+        self._frames: dict[tuple[object, str, Era], jsonrpc.Frame] = {}
         self._first_pages: dict[Era, tuple[Page, jsonrpc.Spelled]] = {}
         self.by_method: Mapping[str, Callable[[Job], bytes | None]] = {
             "resources/read": self.read,
@@ -58,13 +66,20 @@ class Answers:
         }
 
     def read(self, job: Job) -> bytes:
-        params = job.call.params
-        assert job.found is not None
+        params, found = job.call.params, job.found
+        assert found is not None
+        is_fly = self._speaks_fly()
         wanted = None
         if params.start is not None or params.length is not None:
             wanted = Range(params.start or 0, params.length)
-        reading = self.catalog.read_found(job.found, params.uri, wanted, params.meta.condition or None)
-        is_fly = wanted is not None or self._speaks_fly()
+            is_fly = True
+        if is_fly or params.meta.condition or found.query_range:
+            reading = self.catalog.read_found(found, params.uri, wanted, params.meta.condition or None)
+        else:
+            given = found.read()
+            if type(given) is Reading and given.shape is not None and type(given.items[0]) is Stored:
+                return self._read_shaped(job, found, given, given.items[0])
+            reading = self.catalog.read_given(found, given, params.uri)
         result = results.read_result(reading, params.uri, job.call.era, is_fly=is_fly)
         encoded = jsonrpc.answer(job.call.id, result)
         if len(reading.items) > 1 and len(encoded) > self.catalog.max_bytes:
@@ -72,6 +87,24 @@ class Answers:
             size, limit = len(encoded), self.catalog.max_bytes
             raise TooLarge(f"Too large: the answer has {size} bytes, one message holds {limit}", size=size, limit=limit)
         return encoded
+
+    def _read_shaped(self, job: Job, found: Found, given: Reading, item: Stored) -> bytes:
+        """Answer with the whole of a text whose state was read before: only the text is spelled anew."""
+        call, uri, size = job.call, job.call.params.uri, item.source.size
+        key = given.shape, uri, call.era
+        frame = self._frames.get(key)
+        if frame is None:
+            reading = self.catalog.read_given(found, given, uri)
+        else:
+            text = content.whole_text(item)
+            if text is not None:
+                return frame.fill(call.id, text)
+            reading = self.catalog.read_found(found, uri)
+        if _is_plain(reading, size) and reading.etag == given.etag and len(uri) <= MAX_REMEMBERED_LENGTH:
+            if len(self._frames) >= MAX_FRAMES:
+                self._frames.clear()
+            self._frames[key] = results.read_frame(reading, uri, call.era)
+        return jsonrpc.answer(call.id, results.read_result(reading, uri, call.era))
 
     def list(self, job: Job) -> bytes:
         """Give a page; one that would not fit a message ends earlier."""
@@ -159,3 +192,11 @@ class Answers:
             speaks = any(one.speaks_fly for one in mounted)
             self._fly = mounted, speaks
         return speaks
+
+
+def _is_plain(reading: Reading, size: int) -> bool:
+    """Return whether a reading is a text of that many bytes, and nothing told of it depends on its characters."""
+    item = reading.items[0]
+    if len(reading.items) != 1 or type(item) is not Text or not item.meta:
+        return False
+    return item.meta.get("dev.carrel/length") == size and _OF_CHARACTERS.isdisjoint(item.meta)

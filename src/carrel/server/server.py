@@ -13,7 +13,7 @@ from functools import partial
 from math import inf
 from typing import Final, cast
 
-from carrel.catalog.access import EVERYTHING, Access, ActingAs
+from carrel.catalog.access import EVERYTHING, Access, ActingAs, whoever_asks
 from carrel.catalog.catalog import Catalog
 from carrel.catalog.routes import Found
 from carrel.catalog.surveys import token_of
@@ -144,6 +144,9 @@ class Connection:
         """Take a message, or a batch; give its answer, or work that may wait, or nothing."""
         if isinstance(line, OverLong):
             return self._refuse_over_long(line)
+        call = methods.parse_read(line)
+        if call is not None:
+            return self.begin(call)
         if line[:1] == b"[" and self._version == eras.BATCH_VERSION:
             return self._accept_batch(line)
         return self._accept_one(line)
@@ -194,24 +197,28 @@ class Connection:
         """Answer a call, or give work that will. `send` takes what comes before the answer, if that has its own way."""
         if self._is_in_use(call.key):
             return self._refuse_duplicate(call)
-        told = send or self._send
+        if whoever_asks() is self._access:
+            return self._begin(call, send or self._send)
+        with ActingAs(self._access):
+            return self._begin(call, send or self._send)
+
+    def _begin(self, call: methods.Call, told: Send) -> bytes | Work | None:
         found = None
         answer: object = _LATER
         self._inline[call.key] = call
-        with ActingAs(self._access):
-            try:
-                if not (self._stuck and _group(call) in self._stuck):
-                    found = self._find(call)
-                    if not self._may_wait(call.method, found):
-                        answer = self._run(Job(call, found, None, told))
-            except (RequestError, ProviderError, ProtocolError) as error:
-                answer = self._fail(Job(call), error)
-            except TakesAWhile:
-                pass
-            except Cancelled:
-                answer = None
-            finally:
-                is_overtaken = self._inline.pop(call.key, None) is None
+        try:
+            if not (self._stuck and _group(call) in self._stuck):
+                found = self._find(call)
+                if not self._may_wait(call.method, found):
+                    answer = self._run(Job(call, found, None, told))
+        except (RequestError, ProviderError, ProtocolError) as error:
+            answer = self._fail(Job(call), error)
+        except TakesAWhile:
+            pass
+        except Cancelled:
+            answer = None
+        finally:
+            is_overtaken = self._inline.pop(call.key, None) is None
         if is_overtaken:
             return self._end_overtaken(call, answer)
         return self._begin_aside(call, found, told) if answer is _LATER else cast("bytes | None", answer)

@@ -34,7 +34,7 @@ from carrel.providers.workspace.listing import Census, Listing, describe
 from carrel.providers.workspace.paths import Target
 from carrel.providers.workspace.policy import FRESH_S, SET_PRESET, Policy, Preset, Treatment
 from carrel.providers.workspace.tracked_files import Tracked
-from carrel.providers.workspace.tree import MAX_KNOWN, Found, Known, Sniffed, Tree, etag_of, is_servable
+from carrel.providers.workspace.tree import MAX_KNOWN, Found, Known, Shape, Tree, etag_of, is_servable
 
 TTL_MS: Final = 1_000
 _FILE_KEYS: Final = ("start", "length", "lines")
@@ -154,7 +154,7 @@ class Workspace:
         """Read a file, whole or in parts, or a folder's children."""
         known = self._known.get(uri)
         if known is not None and (again := known.open()) is not None:
-            return _reading(*again, known.canonical, known.mime_types)
+            return _reading(*again)
         target = paths.parse(uri, self._trees)
         tree = self._trees[target.root]
         found = tree.open(target)
@@ -176,16 +176,15 @@ class Workspace:
         canonical = paths.canonical(target.root, found.segments)
         name = found.segments[-1]
         mime_types = (file_types.type_of(name, is_text=False), file_types.type_of(name, is_text=True))
+        shape = Shape.of(sniffed, found.opened.stat, canonical, mime_types)
         if target.query:
             part = _wanted_part(target, FileSource(found.opened, sniffed.head), sniffed.kind)
-            return _reading(found.opened, sniffed, canonical, mime_types, part)
+            return _reading(found.opened, shape, None, part)
         if found.opened.real == found.segments and len(target.uri) <= MAX_REMEMBERED_LENGTH:
             if len(self._known) >= MAX_KNOWN:
                 self._known.clear()
-            self._known[target.uri] = Known(
-                tree, found.segments, found.verdict.needs_text, canonical, mime_types, monotonic() + FRESH_S
-            )
-        return _reading(found.opened, sniffed, canonical, mime_types)
+            self._known[target.uri] = Known(tree, found, canonical, mime_types, monotonic() + FRESH_S)
+        return _reading(found.opened, shape)
 
     def fingerprint(self, uri: str) -> str | None:
         """Give the ETag of a file, or a token of a folder's names; None where nothing is yet."""
@@ -284,20 +283,15 @@ def _depth_and_uri(entry: Resource) -> str:
 
 
 def _reading(
-    opened: Opened,
-    sniffed: Sniffed,
-    canonical: str,
-    mime_types: tuple[str, str],
-    part: tuple[Range | None, dict[str, object]] = _WHOLE,
+    opened: Opened, shape: Shape, kept: Shape | None = None, part: tuple[Range | None, dict[str, object]] = _WHOLE
 ) -> Reading:
-    """Give an open file, or a part of it, with what is to be told of it."""
-    encoding, is_text = sniffed.kind.encoding, sniffed.is_text
-    meta = {"dev.carrel/uri": canonical, "dev.carrel/encoding": encoding if is_text else "base64", **part[1]}
-    if sniffed.kind.is_fallback:
-        meta["dev.carrel/fallback"] = True
-    item = Stored(FileSource(opened, sniffed.head), encoding, mime_types[is_text], None, meta)
-    modified_ms = opened.stat.st_mtime_ns // 1_000_000
-    return Reading((item,), "", sniffed.etag, modified_ms, TTL_MS, "private", part[0])
+    """Give an open file, or a part of it, with what is to be told of it; `kept` is the shape, if that is kept."""
+    sniffed = shape.sniffed
+    meta = {**shape.meta, **part[1]} if part[1] else shape.meta
+    item = Stored(FileSource(opened, sniffed.head), sniffed.kind.encoding, shape.mime_type, None, meta)
+    return Reading(
+        (item,), "", sniffed.etag, shape.modified_ms, TTL_MS, "private", part[0], None, False, None, None, kept
+    )
 
 
 def _wanted_part(target: Target, source: FileSource, kind: Kind) -> tuple[Range, dict[str, object]]:

@@ -12,7 +12,7 @@ from typing import Final
 from carrel.core.errors import Denied, NotFound, RequestError
 from carrel.core.hashing import sha256
 from carrel.core.record import Value
-from carrel.files.sandbox import Forbidden, Missing, Opened, Outside, Root, SandboxError, Special, Walk
+from carrel.files.sandbox import Forbidden, Missing, Opened, Outside, Root, SandboxError, Special, Walk, Way
 from carrel.providers.workspace import file_types
 from carrel.providers.workspace.file_types import Kind
 from carrel.providers.workspace.ignore_rules import SETTLED_NS, Segments
@@ -208,30 +208,68 @@ class Trail(Walk):
         return found
 
 
-class Known(Value, frozen=True):
-    """A file that was read a moment ago: what its name means, and what the policy said of it."""
+class Shape(Value, frozen=True, eq=False):
+    """What is told of one state of a file, whatever its bytes are."""
 
-    tree: Tree
-    segments: Segments
-    needs_text: bool
-    canonical: str
-    mime_types: tuple[str, str]
-    """Of binary content, and of text."""
-    until: float
+    sniffed: Sniffed
+    meta: dict[str, object]
+    mime_type: str
+    modified_ms: int
 
-    def open(self) -> tuple[Opened, Sniffed] | None:
-        """Open it once more; None if anything is another than it was, and must be looked at from the start."""
-        if monotonic() > self.until:
+    @classmethod
+    def of(cls, sniffed: Sniffed, stat: os.stat_result, canonical: str, mime_types: tuple[str, str]) -> "Shape":
+        """Make it. The types are those of binary content, and of text."""
+        kind, is_text = sniffed.kind, sniffed.is_text
+        meta: dict[str, object] = {
+            "dev.carrel/uri": canonical,
+            "dev.carrel/encoding": kind.encoding if is_text else "base64",
+        }
+        if kind.is_fallback:
+            meta["dev.carrel/fallback"] = True
+        return cls(sniffed, meta, mime_types[is_text], stat.st_mtime_ns // 1_000_000)
+
+
+class Known:
+    """A file that was read a moment ago: what its name means, what the policy said of it, and its latest state."""
+
+    __slots__ = ("_canonical", "_latest", "_mime_types", "_needs_text", "_tree", "_until", "_way")
+
+    def __init__(self, tree: Tree, found: Found, canonical: str, mime_types: tuple[str, str], until: float) -> None:
+        self._tree = tree
+        self._way = Way(found.segments)
+        self._needs_text = found.verdict.needs_text
+        self._canonical = canonical
+        self._mime_types = mime_types
+        self._until = until
+        # One value, so that no thread finds the state of one moment with the shape of another.
+        self._latest: tuple[tuple[int, ...], Shape | None] = ((), None)
+
+    def open(self) -> tuple[Opened, Shape, Shape | None] | None:
+        """Open it once more; None if anything is another than it was, and must be looked at from the start.
+
+        The shape comes twice if it is kept: that of a file which changed a moment ago is not.
+        """
+        if monotonic() > self._until:
             return None
         try:
-            opened = self.tree.root.open(self.segments)
+            opened = self._tree.root.reopen(self._way)
         except SandboxError:
             return None
         try:
-            if not opened.is_folder and opened.real == self.segments:
-                sniffed = self.tree.sniff(opened)
-                if sniffed.is_text or not self.needs_text:
-                    return opened, sniffed
+            stat = opened.stat
+            state, shape = self._latest
+            now = (stat.st_ctime_ns, stat.st_mtime_ns, stat.st_size, stat.st_ino, stat.st_dev)
+            if state == now and shape is not None and opened.real is self._way.segments:
+                return opened, shape, shape
+            if not opened.is_folder and opened.real == self._way.segments:
+                known = self._tree.sniffed(stat)
+                sniffed = known or self._tree.sniff(opened)
+                if sniffed.is_text or not self._needs_text:
+                    shape = Shape.of(sniffed, stat, self._canonical, self._mime_types)
+                    if known is None:
+                        return opened, shape, None
+                    self._latest = now, shape
+                    return opened, shape, shape
         except BaseException:
             opened.close()
             raise
