@@ -19,7 +19,7 @@ from carrel.providers.workspace.ignore_rules import IgnoreFiles
 from carrel.providers.workspace.policy import Policy
 from carrel.providers.workspace.tree import Tree
 from carrel.transports.http.asgi import Request
-from carrel.transports.http.mcp import _headers_of, _problem_with
+from carrel.transports.http.mcp import _headers_of, problem_with
 from tests.support.workspaces import Served, fill, handles
 
 LONG = 6_000
@@ -107,7 +107,7 @@ def test_long_headers_leave_nothing_behind(header: bytes) -> None:
         scope = {"headers": headers, "method": "POST", "path": "/mcp", "query_string": b""}
         request = Request(scope, nowhere, nowhere)
         _headers_of(request)
-        _problem_with(request)
+        problem_with(request)
 
     assert growth(ask) < KEPT_BYTES
 

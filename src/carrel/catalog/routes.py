@@ -9,11 +9,10 @@ What no route matches goes, as sent, to the `unmatched` of the provider that own
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Final
 
-from carrel.core.blocking import is_on_event_loop, take_a_while
 from carrel.core.errors import BadArgument, NotFound, RequestError, echo
 from carrel.core.faults import attempt
 from carrel.core.limits import MAX_REMEMBERED_LENGTH
-from carrel.core.model import Resource, Template
+from carrel.core.model import Resource, Template, Unread
 from carrel.core.provider import (
     TRAITS,
     Adopting,
@@ -122,7 +121,12 @@ class Found(Value, frozen=True):
     others: tuple[Mounted, ...] = ()
 
     def read(self, condition: str | None = None) -> Given:
-        """Ask the provider; on a condition, if it has a use for one."""
+        """Return what the provider gives, however long that takes."""
+        given = self.open(condition)
+        return given.read() if isinstance(given, Unread) else given
+
+    def open(self, condition: str | None = None) -> Given | Unread:
+        """Return what the provider's reader returns; it gets the condition if it has a use for one."""
         if condition is not None and self.mounted.conditioning is not None:
             return self.mounted.conditioning.read_if(self.uri, condition)
         if self.route is None:
@@ -131,7 +135,7 @@ class Found(Value, frozen=True):
             return self.route.reader(self.uri)
         return self.route.reader(**self.variables)
 
-    def _catch(self) -> Given:
+    def _catch(self) -> Given | Unread:
         """Ask those who own the scheme, one after another."""
         for mounted in (self.mounted, *self.others):
             try:
@@ -157,7 +161,7 @@ class Clash(Value, frozen=True):
 class Routes:
     """The route tables of all providers as one."""
 
-    def __init__(self, providers: Iterable[Mounted]) -> None:
+    def __init__(self, providers: Sequence[Mounted]) -> None:
         self._fixed: dict[str, Found] = {}
         self._recent: dict[str, Found] = {}
         self._normal: dict[str, Found] = {}
@@ -183,6 +187,7 @@ class Routes:
         self._literal = {scheme: owners[0] for scheme, owners in self._owners.items() if owners[0].literal}
         owners = {id(owner) for every in self._owners.values() for owner in every}
         self._sole = next(iter(self._literal.values()), None) if len(owners) == 1 else None
+        self._asks = bool(self._adopting) or any(isinstance(one.provider, Refusing) for one in providers)
 
     def _take_routes(self, mounted: Mounted) -> None:
         for route, template in mounted.routes:
@@ -264,6 +269,10 @@ class Routes:
             self._recent[uri] = found
         return found
 
+    def finds_at_once(self, uri: str) -> bool:
+        """Return whether `find` asks no provider: what one says of an unknown or malformed URI may take long."""
+        return not self._asks or uri in self._recent or uri in self._fixed
+
     def reference(self, reference: str) -> tuple[str, tuple[str, ...] | None, Mounted] | None:
         """Give what a completion reference means, its variables (None: the provider knows), and whose it is.
 
@@ -298,7 +307,6 @@ class Routes:
         owners = self._owners.get(uri.partition(":")[0].lower())
         refusing = owners[0].provider if owners else None
         if isinstance(refusing, Refusing):
-            _ask_aside(owners[0])
             return attempt("a refusal", refusing.refused, uri, error)
         return error
 
@@ -351,13 +359,11 @@ class Routes:
         return Found(mounted, None, uri, {}, others=tuple(others))
 
     def _adopters(self, scheme: str) -> tuple[Mounted, ...]:
-        adopters = []
-        for mounted in self._adopting:
-            if isinstance(mounted.provider, Adopting):
-                _ask_aside(mounted)
-                if attempt("adopting", mounted.provider.adopts, scheme):
-                    adopters.append(mounted)
-        return tuple(adopters)
+        return tuple(
+            mounted
+            for mounted in self._adopting
+            if isinstance(mounted.provider, Adopting) and attempt("adopting", mounted.provider.adopts, scheme)
+        )
 
     def _reason(self, scheme: str, uri: str) -> RequestError:
         """Say why no route matches: a malformed URI, a parameter nobody knows, or nothing there."""
@@ -380,12 +386,6 @@ class Routes:
             if template.match(bare) is not None:
                 return template.query_variables
         return frozenset()
-
-
-def _ask_aside(mounted: Mounted) -> None:
-    """Go to another thread before a provider is asked, unless it is quick."""
-    if is_on_event_loop() and not mounted.quick:
-        take_a_while()
 
 
 def _with_open_query(

@@ -41,13 +41,25 @@ from typing import Final, Literal, NewType, Protocol, runtime_checkable
 
 from carrel.core.errors import ConfigError, RequestError
 from carrel.core.limits import MAX_MESSAGE_BYTES
-from carrel.core.model import Blob, Completion, Meta, Reading, Resource, Stored, Template, Text, Tool, ToolResult
+from carrel.core.model import (
+    Blob,
+    Completion,
+    Meta,
+    Reading,
+    Resource,
+    Stored,
+    Template,
+    Text,
+    Tool,
+    ToolResult,
+    Unread,
+)
 from carrel.core.record import Value
 
 Given = Reading | Text | Blob | Stored
-"""What a reader may give: a whole reading, or its one item."""
+"""A whole reading, or its one item."""
 
-Reader = Callable[..., Given]
+Reader = Callable[..., Given | Unread]
 """Gives what one URI holds: called with the template's variables as keywords."""
 
 Place = NewType("Place", str)
@@ -173,8 +185,9 @@ class Traits:
     blocking: bool = False
     """It may wait long in a read, and is called on a worker thread."""
     quick: bool = False
-    """Every call is a matter of microseconds (memory, a small local file), or says `take_a_while` before it is not:
-    HTTP answers it on its event loop, where everybody else waits meanwhile."""
+    """Every call takes microseconds, as from memory: HTTP makes it on its event loop, where every client waits."""
+    quick_reads: bool = False
+    """The same holds for its reads; one that takes longer is returned as `Unread`."""
     asks_others: bool = False
     """It waits where other providers wait."""
     deadline_s: float = 0.0
@@ -285,7 +298,7 @@ class Ranking(Protocol):
 class Catching(Protocol):
     """Has its own answer for URIs of its schemes that no route matches."""
 
-    def unmatched(self, uri: str) -> Given:
+    def unmatched(self, uri: str) -> Given | Unread:
         """Read the URI, given exactly as sent, or raise."""
 
 

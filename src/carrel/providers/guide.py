@@ -14,7 +14,6 @@ from typing import Final, TypeVar
 
 from carrel.catalog.catalog import Catalog
 from carrel.catalog.routes import Mounted
-from carrel.core.blocking import take_a_while
 from carrel.core.bounded_calls import BoundedCalls
 from carrel.core.errors import CarrelError
 from carrel.core.faults import attempt
@@ -129,7 +128,6 @@ class Guide:
         return INSTRUCTIONS
 
     def read_guide(self) -> Text:
-        take_a_while()
         others = self._others()
         sections = self._ask(others, self._section)
         health = self._health()
@@ -147,7 +145,6 @@ class Guide:
         return Text("\n".join(parts))
 
     def read_catalog(self) -> Text:
-        take_a_while()
         others = self._others()
         counts = self._counts(others)
         providers = []
@@ -169,7 +166,6 @@ class Guide:
         return Text(_json({"title": self._title, "providers": providers}))
 
     def read_health(self) -> Text:
-        take_a_while()
         health = self._health()
         problems = self._problems(health)
         providers = [

@@ -11,13 +11,12 @@ from collections.abc import Callable, Iterable, Iterator
 from functools import partial
 from typing import Final, Protocol
 
-from carrel.core.blocking import Hurrying
 from carrel.core.cancellation import Cancellable
 from carrel.core.limits import STUCK_S
 from carrel.protocol.framing import Lines, OverLong
 from carrel.protocol.methods import Call
+from carrel.server.connection import Connection
 from carrel.server.requests import Work
-from carrel.server.server import Connection
 from carrel.server.workers import Workers
 
 CHUNK: Final = 1 << 16
@@ -73,7 +72,7 @@ class Reading:
 
     def _read(self, turn: int, answers: list[bytes]) -> None:
         """Be the thread that reads, until the end or until another one has taken over."""
-        with Hurrying(), Cancellable(partial(self._is_given_up, turn)):
+        with Cancellable(partial(self._is_given_up, turn)):
             self._read_until_the_end(turn, answers)
 
     def _read_until_the_end(self, turn: int, answers: list[bytes]) -> None:

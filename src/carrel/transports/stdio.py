@@ -97,7 +97,7 @@ class _Serving:
         """Answer until input ends or the reader leaves, then finish."""
         try:
             self._reading.serve(on_end=None if ending is None else ending.begin)
-        except (Stopped, OSError):
+        except (Stopped, KeyboardInterrupt, OSError):  # SQLite turns the exception of a signal into the second
             self._reading.end()
         if ending is not None:
             ending.notice()

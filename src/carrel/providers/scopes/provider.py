@@ -52,7 +52,6 @@ class Scopes:
 
     name = "scopes"
     schemes = ("scopes",)
-    quick = True
     summary = "Projects, epics and tasks in one hierarchy. `scopes://tree/<alias>?depth=1` shows what lies beneath one."
 
     def __init__(

@@ -19,7 +19,7 @@ from carrel.core.errors import ConfigError, NotFound, RequestError
 from carrel.core.hashing import blake2b
 from carrel.core.limits import MAX_COMPLETIONS, MAX_REMEMBERED_LENGTH
 from carrel.core.line_ranges import parse as parse_lines
-from carrel.core.model import Completion, Meta, Range, Reading, Resource, Stored
+from carrel.core.model import Completion, Meta, Range, Reading, Resource, Stored, Unread
 from carrel.core.provider import Changes, Place, Project, Rank, Route, Share
 from carrel.core.uri import quote, split_query
 from carrel.files.sandbox import Opened, Root, SandboxError
@@ -50,7 +50,7 @@ class Workspace:
 
     name = "workspace"
     schemes = (paths.SCHEME,)
-    quick = True
+    quick_reads = True
     summary = "The project's files. A folder's URI lists its children; `?lines=10-50` gives lines."
 
     def __init__(
@@ -100,7 +100,7 @@ class Workspace:
     def routes(self) -> Sequence[Route]:
         main = Route(
             "workspace:///{+path}{?start,length,lines}",
-            self.read,
+            self.begin_read,
             name="workspace-file",
             title="File or folder",
             description="A file of the project, whole or in parts, or the children of a folder",
@@ -108,7 +108,7 @@ class Workspace:
         )
         named = Route(
             "workspace://@{root}/{+path}{?start,length,lines}",
-            self.read,
+            self.begin_read,
             name="workspace-root-file",
             title="File or folder in a further root",
             description=f"The same in another folder: {', '.join(sorted(self._trees)[1:])}",
@@ -150,11 +150,16 @@ class Workspace:
 
     # Reading
 
+    def begin_read(self, uri: str) -> Reading | Unread:
+        """Open a file that was read a moment ago; anything else takes longer: rules, folders, lines."""
+        known = self._known.get(uri)
+        again = None if known is None else known.open()
+        return Unread(partial(self.read, uri)) if again is None else _reading(*again)
+
+    unmatched = begin_read
+
     def read(self, uri: str) -> Reading:
         """Read a file, whole or in parts, or a folder's children."""
-        known = self._known.get(uri)
-        if known is not None and (again := known.open()) is not None:
-            return _reading(*again)
         target = paths.parse(uri, self._trees)
         tree = self._trees[target.root]
         found = tree.open(target)
@@ -168,8 +173,6 @@ class Workspace:
         except BaseException:
             found.opened.close()
             raise
-
-    unmatched = read
 
     def _read_file(self, target: Target, found: Found, tree: Tree) -> Reading:
         sniffed = tree.sniff(found.opened)

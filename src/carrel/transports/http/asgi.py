@@ -19,7 +19,9 @@ HeaderList = Iterable[tuple[bytes, bytes]]
 
 MCP_PATH: Final = b"/mcp"
 LET_IN: Final = "carrel.let_in"
-"""What an ASGI server has called when it is known who makes a request."""
+"""Key of the scope: a function to call when the caller is known."""
+BEGUN: Final = "carrel.begun"
+"""Key of the scope: a request whose message is accepted already, and what came of that."""
 _UNSAFE: Final = re.compile(rb"[^\t -~]")
 _UNQUOTABLE: Final = re.compile(rb"[^!#-\[\]-~ ]")
 JSON: Final = (b"content-type", b"application/json")
@@ -27,11 +29,11 @@ _NOTHING: Final[Mapping[bytes, frozenset[bytes]]] = {}
 
 
 class Answered(NamedTuple):
-    """A whole answer in JSON: its status, headers beside the usual ones, and its body."""
+    """A whole answer: its status, its headers but the length, and its body."""
 
     status: int
-    headers: tuple[tuple[bytes, bytes], ...]
-    body: bytes
+    headers: tuple[tuple[bytes, bytes], ...] = ()
+    body: bytes = b""
 
 
 class Gone(Exception):

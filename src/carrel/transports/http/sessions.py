@@ -12,8 +12,8 @@ from typing import Final
 
 from carrel.catalog.access import Access
 from carrel.core.limits import MAX_SESSIONS, MAX_SESSIONS_PER_CLIENT, SESSION_IDLE_S
+from carrel.server.connection import Connection
 from carrel.server.requests import aside
-from carrel.server.server import Connection
 from carrel.transports.http.sse import Outbox
 
 SWEEP_S: Final = 60.0

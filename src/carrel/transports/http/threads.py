@@ -6,7 +6,6 @@ import threading
 from collections import Counter
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from functools import partial
 from typing import Any, Generic, TypeVar
 
 from carrel.catalog.access import Access, ActingAs
@@ -45,12 +44,6 @@ class Threads:
             take(answer)
 
         self._workers.submit(work, taken)
-
-    async def answer(self, access: Access, work: Work) -> bytes | None:
-        """Have a piece of work done for somebody, and return its answer."""
-        done: asyncio.Future[bytes | None] = asyncio.get_running_loop().create_future()
-        self.submit(access, work, partial(_settle_soon, done))
-        return await done
 
     async def call(
         self,
@@ -109,18 +102,6 @@ class Threads:
         self._workers.close()
         for errand in self._errands:
             errand.stop()
-
-
-def _settle_soon(future: "asyncio.Future[bytes | None]", answer: bytes | None) -> None:
-    """Settle a future from any thread; later ones than the first are ignored."""
-
-    def settle() -> None:
-        if not future.done():
-            future.set_result(answer)
-
-    # The loop may be gone: then nobody waits any more.
-    with contextlib.suppress(RuntimeError):
-        future.get_loop().call_soon_threadsafe(settle)
 
 
 class _Errand(Generic[_Made]):

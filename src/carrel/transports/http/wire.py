@@ -3,9 +3,9 @@
 Headers and bodies have to arrive in time, headers within a size, and what follows a body too.
 A connection past the bound on all of them is closed at once, one whose reader takes nothing is cut off.
 
-A small call to `/mcp` is held back until it is all there. If nothing has to be waited for, it
-is answered where its last byte arrived, without a task of its own; else the application gets
-it as it gets all others (`docs/decisions/0011-answers-at-once.md`).
+A small call to `/mcp` is collected here and accepted when its last byte has arrived. If its answer is there at once,
+it is written without a task of its own; else the application gets the accepted call and waits for its answer
+(`docs/decisions/0011-answers-at-once.md`).
 """
 
 import asyncio
@@ -18,16 +18,14 @@ from typing import Final, Protocol, cast
 import httptools
 from uvicorn.protocols.http.httptools_impl import STATUS_LINE, HttpToolsProtocol, RequestResponseCycle
 
-from carrel.core.errors import ProtocolError, ProviderError, RequestError
-from carrel.core.faults import attempt
 from carrel.core.limits import HTTP_FIRST_S, HTTP_IDLE_S, HTTP_READ_S, HTTP_STALL_S, MAX_CONNECTIONS, MAX_HEADER_BYTES
 from carrel.protocol import jsonrpc
-from carrel.transports.http.asgi import LET_IN, MCP_PATH, Answered, Event, Request, header
+from carrel.transports.http.asgi import BEGUN, JSON, LET_IN, MCP_PATH, Answered, Event, Request, header
 from carrel.transports.http.unauthenticated import Lobby
 
 log = logging.getLogger(__name__)
 
-_HEAD: Final = b"%s%s%scontent-type: application/json\r\ncontent-length: %d\r\n\r\n"
+_HEAD: Final = b"%s%s%scontent-length: %d\r\n\r\n"
 _LATE: Final = 408, "The request did not arrive in time"
 _LARGE: Final = 431, "The headers are too large"
 _WITH_AUTHORITY: Final = re.compile(rb"[a-z][a-z0-9+.-]*://([^/?#]*)(.*)", re.IGNORECASE | re.DOTALL)
@@ -46,10 +44,10 @@ class Answering(Protocol):
     lobby: Lobby[object]
 
     def lets_in(self, request: Request) -> bool:
-        """Tell whether it is known, without waiting, that whoever asks may; by the headers alone."""
+        """Return whether the headers alone, without waiting, tell that the caller may ask."""
 
-    def at_once(self, request: Request, body: bytes) -> Answered | None:
-        """Answer a call that nothing has to be waited for; None for any other."""
+    def accept(self, request: Request, body: bytes) -> object:
+        """Take the message of a POST; return an `Answered`, or something for the application to go on with."""
 
 
 class Wire(HttpToolsProtocol):
@@ -232,7 +230,7 @@ class Wire(HttpToolsProtocol):
             return
         self._is_reading = False
         self._header_bytes = 0
-        if self._is_refused or (self._held is not None and self._answer_at_once(*self._held)):
+        if self._is_refused or (self._held is not None and self._accept(*self._held)):
             self._held = None
             return
         self._give_over()
@@ -257,13 +255,13 @@ class Wire(HttpToolsProtocol):
     def _headers_size(self) -> int:
         return len(self.url) + sum([len(name) + len(value) + 4 for name, value in self.headers])
 
-    def _start(self) -> None:
-        """Let the application see the request."""
+    def _start(self, begun: tuple[Request, object] | None = None) -> None:
+        """Give the request to the application; `begun` if its message is accepted already."""
         self._flush()
         if not self.url.startswith(b"/"):
             self._take_authority()
         before = self.cycle
-        cast("Event", self.scope)[LET_IN] = self.let_in
+        cast("Event", self.scope).update({LET_IN: self.let_in, BEGUN: begun})
         super().on_headers_complete()
         if self.pipeline:
             self._earlier = (*(cycle for cycle in self._earlier if not cycle.response_complete), before)
@@ -283,10 +281,10 @@ class Wire(HttpToolsProtocol):
         latest: RequestResponseCycle | None = self.cycle
         return latest is None or latest.response_complete
 
-    # Calls that need not wait
+    # Small calls
 
     def _hold(self) -> tuple[Request, bytearray] | None:
-        """Begin to hold a small call back, if it may be answered when it is all there."""
+        """Begin to collect a small call, if it may be accepted here when it is complete."""
         parser = self.parser
         if self.url != MCP_PATH or self.expect_100_continue or parser.get_method() != b"POST" or not self._is_between:
             return None
@@ -301,21 +299,22 @@ class Wire(HttpToolsProtocol):
         return request, bytearray()
 
     def _give_over(self) -> None:
-        """Let the application have what was held back."""
+        """Give the application what was collected."""
         held, self._held = self._held, None
         if held is not None:
             self._start()
             super().on_body(bytes(held[1]))
 
-    def _answer_at_once(self, request: Request, body: bytearray) -> bool:
+    def _accept(self, request: Request, body: bytearray) -> bool:
+        """Take a call; write its answer, or have the application wait for it. Return False if it is not taken."""
         if self.flow.write_paused or self.transport.is_closing() or monotonic() > self._answers_until:
             return False
-        try:
-            given = attempt("HTTP", self._application.at_once, request, bytes(body))
-        except (RequestError, ProviderError, ProtocolError):
-            return False  # the application says so, in its way
-        if given is None:
-            return False
+        given = self._application.accept(request, bytes(body))
+        if not isinstance(given, Answered):
+            self._held = None
+            self._start((request, given))
+            super().on_message_complete()
+            return True
         common = _spelled(tuple(self.server_state.default_headers))
         self._say(_HEAD % (STATUS_LINE[given.status], common, _spelled(given.headers), len(given.body)) + given.body)
         self.on_response_complete()
@@ -428,7 +427,7 @@ class Wire(HttpToolsProtocol):
 
 def _refusal(status: int, problem: str) -> bytes:
     body = jsonrpc.plain({"error": problem})
-    return _HEAD % (STATUS_LINE[status], b"connection: close\r\n", b"", len(body)) + body
+    return _HEAD % (STATUS_LINE[status], b"connection: close\r\n", _spelled((JSON,)), len(body)) + body
 
 
 @lru_cache(maxsize=64)
