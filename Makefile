@@ -23,11 +23,6 @@ UNIT := $(addprefix tests/,app architecture catalog cli client core docs files g
 FAST := $(UNIT) tests/property
 CONFORMANCE := $(if $(wildcard tests/conformance/test_*.py),tests/conformance)
 
-# What failed beside others on a busy machine is run once more, alone; it must pass then. Anything but failed tests
-# (a skip where none may be, a crash, nothing run) ends at once.
-ALONE = || { [ $$? -eq 1 ] && echo "Once more, alone:" && $(1) -n 0 --last-failed --last-failed-no-failures none; }
-tested = $(1) $(ALONE)
-
 .DELETE_ON_ERROR:
 .NOTPARALLEL:
 MAKEFLAGS += --no-builtin-rules
@@ -45,12 +40,12 @@ check: $(READY) ## The fast loop: format, lint, types, unit and property tests
 	$(BIN)/ruff format --check .
 	$(BIN)/ruff check .
 	$(BIN)/mypy
-	$(call tested,$(BIN)/pytest -q $(SHARED) --hypothesis-profile=dev -m "not slow" $(FAST))
+	$(BIN)/pytest -q $(SHARED) --hypothesis-profile=dev -m "not slow" $(FAST)
 
 .PHONY: slow
 slow: $(READY) ## The tests that take long by their nature, and the laws with many more examples
-	$(call tested,$(BIN)/pytest -q $(SHARED) --hypothesis-profile=dev -m slow $(UNIT))
-	$(call tested,$(BIN)/pytest -q $(SHARED) --hypothesis-profile=ci tests/property)
+	$(BIN)/pytest -q $(SHARED) --hypothesis-profile=dev -m slow $(UNIT)
+	$(BIN)/pytest -q $(SHARED) --hypothesis-profile=ci tests/property
 
 .PHONY: fuzz
 fuzz: $(READY) ## Hostile messages and byte streams; LONG=1 for many more
@@ -58,11 +53,11 @@ fuzz: $(READY) ## Hostile messages and byte streams; LONG=1 for many more
 
 .PHONY: hostile
 hostile: $(READY) ## Every face over hostile repositories, watched from outside
-	$(call tested,$(BIN)/pytest -q $(SHARED) tests/hostile)
+	$(BIN)/pytest -q $(SHARED) tests/hostile
 
 .PHONY: e2e
 e2e: $(READY) $(NODE_READY) ## Real clients against a real server
-	export PATH="$(CURDIR)/$(NODE_BIN):$$PATH"; $(call tested,$(BIN)/pytest -q --hypothesis-profile=ci tests/e2e $(CONFORMANCE))
+	export PATH="$(CURDIR)/$(NODE_BIN):$$PATH"; $(BIN)/pytest -q --hypothesis-profile=ci tests/e2e $(CONFORMANCE)
 
 .PHONY: conformance
 conformance: $(READY) $(NODE_READY) ## The official conformance suite, both eras

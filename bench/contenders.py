@@ -12,7 +12,7 @@ from bench import install
 from bench.messages import Era
 from bench.peers.served import FILES, MEMORY
 from bench.spelling import Configuration, FileTools, Resources, Spelling
-from bench.works import ENTRIES, WORKS, Setup
+from bench.works import ENTRIES, TREE, WORKS, Setup
 
 Transport = Literal["stdio", "http"]
 
@@ -67,9 +67,11 @@ def here(package: str) -> str:
 
 def carrel(start: Start) -> tuple[str, ...]:
     """Start Carrel: files as its users do, what is in memory through a provider."""
+    address = ("--http", str(start.port), "--no-token") if start.port else ()
+    if start.setup == "tree":
+        return (CARREL, "serve", "--quiet", "--only", "workspace", "--project", str(start.folder / TREE), *address)
     if start.setup != "files":
         return script("carrel_memory.py")(start)
-    address = ("--http", str(start.port), "--no-token") if start.port else ()
     settings = ("--only", "workspace", "--set", "workspace.preset=all")
     return (CARREL, "serve", "--quiet", *settings, "--project", str(start.folder), *address)
 

@@ -25,7 +25,7 @@ from bench.messages import ENVELOPE, PeerError, message, reads
 from carrel.core.model import Text
 from carrel.providers.logs.log import Bounds, Log, now_ms
 from carrel.providers.logs.provider import _reading
-from carrel.providers.logs.uris import Asked
+from carrel.providers.logs.uris import LogQuery
 
 PRINTERS: Final = 10
 LINES: Final = b"".join(b"[%5d/9999] Compiling lib/src/widgets/part_%d.dart\n" % (i, i) for i in range(300))
@@ -121,7 +121,7 @@ def read_costs(plan: Plan) -> dict[str, float]:
 
     def resource() -> None:
         for _ in range(plan.repeats):
-            item = _reading(*log.snapshot(), Asked()).items[0]
+            item = _reading(*log.snapshot(), LogQuery()).items[0]
             assert isinstance(item, Text)
 
     costs = {"deque": best_of(plan.rounds, bare), "log": best_of(plan.rounds, resource)}

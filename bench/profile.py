@@ -26,7 +26,7 @@ from bench.measure import WARM_UP_S
 from bench.pinning import one_core
 from bench.server import ROOT
 from bench.web import WebPeer, free_port
-from bench.works import WORKS, Subject, lay_out
+from bench.works import WORKS, Subject, lay_out, lay_tree
 
 PYTHON: Final = ("carrel", "sdk", "sdk-high", "bare")
 PACKAGES: Final = (
@@ -95,6 +95,7 @@ def main() -> None:
     with tempfile.TemporaryDirectory(prefix="carrel-bench-") as name, one_core():
         folder = Path(name)
         lay_out(folder)
+        lay_tree(folder)
         print("\n".join(shares(*sample(given, folder), given.lines)))
 
 

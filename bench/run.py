@@ -3,6 +3,7 @@
     python -m bench.run --out docs/performance           the whole comparison, with tables, data and plot
     python -m bench.run --smoke --check                  the same in short, with what the development environment has
     python -m bench.run --peer carrel,sdk --work read-1k-memory --transport stdio --era modern --depth 1 --cores one
+    python -m bench.run --peer carrel,sdk --before ../other-checkout    this Carrel beside another one
 
 Tables are printed, and written only where `--out` says. `--everything` measures every work at every depth on one core
 and on all; otherwise only a small read and a few others are measured in all ways.
@@ -16,13 +17,13 @@ from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Final
 
-from bench import plot, report
+from bench import before, plot, report
 from bench.contenders import CONTENDERS, REFERENCE, SMALL, Contender, Transport
 from bench.floor import lay_answers
 from bench.measure import Cell, Cores, Effort, Results, measure_echo, measure_starts, measure_works
 from bench.messages import Era
 from bench.targets import SMOKE, TARGETS, judged
-from bench.works import WORKS, lay_out
+from bench.works import WORKS, lay_out, lay_tree
 
 FULL_EFFORT: Final = Effort(rounds=5, seconds=0.1, starts=5)
 SMOKE_EFFORT: Final = Effort(rounds=3, seconds=0.05, starts=3)
@@ -40,7 +41,15 @@ DEEP: Final = frozenset({"read-1k-memory", "read-1k-files", "read-100k-memory"})
 SPREAD: Final = frozenset({"read-1k-memory", "read-100k-memory", "read-1m-memory", "list-1000"})
 """Works that are also measured on all cores, in the modern era; in the legacy one only the smallest."""
 
-QUICK: Final = SMALLEST | {"read-1k-files", "read-100k-memory", "read-1m-memory", "range", "unchanged", "list-1000"}
+QUICK: Final = SMALLEST | {
+    "read-1k-files",
+    "read-100k-memory",
+    "read-1m-memory",
+    "range",
+    "unchanged",
+    "list-1000",
+    "list-files",
+}
 """What a short run measures: this on stdio in the modern era, and elsewhere only the smallest."""
 
 
@@ -79,6 +88,7 @@ def arguments() -> argparse.Namespace:
     parser.add_argument("--rounds", type=int, help="rounds for each number")
     parser.add_argument("--seconds", type=float, help="seconds of each round")
     parser.add_argument("--starts", type=int, help="starts for each start-up time")
+    parser.add_argument("--before", type=Path, metavar="CHECKOUT", help="measure the Carrel of another checkout too")
     parser.add_argument("--out", type=Path, metavar="FOLDER", help="write tables and data there")
     filters: Mapping[str, Sequence[object]] = {
         "peer": tuple(CONTENDERS),
@@ -118,6 +128,7 @@ def measure(given: argparse.Namespace, table: Mapping[str, Contender], effort: E
     with tempfile.TemporaryDirectory(prefix="carrel-bench-") as name:
         folder = Path(name)
         lay_out(folder)
+        lay_tree(folder)
         if "floor" in table:
             lay_answers(folder)
         measure_echo(effort, folder, results)
@@ -152,9 +163,11 @@ def main() -> int:
     given = arguments()
     effort = effort_of(given)
     table = {name: CONTENDERS[name] for name in given.peer}
+    if given.before:
+        table[before.NAME] = before.contender(given.before.resolve())
     results = measure(given, table, effort)
     targets = SMOKE if given.smoke else TARGETS
-    print("\n".join(report.summary(results, table, targets)))
+    print("\n".join([*report.summary(results, table, targets), *before.comparison(results)]))
     if given.out:
         write(given.out, results, table, effort)
     missed = [target for target, reached in judged(results, targets) if not target.holds(reached, target.wanted)]

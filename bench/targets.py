@@ -35,7 +35,10 @@ TARGETS: Final = (
     Target("stdio 1 KB read, depth 32", Cell("stdio", "modern", "one", "read-1k-memory", 32), 35, 55),
     Target("stdio 100 KB read", Cell("stdio", "modern", "one", "read-100k-memory"), 4, 6),
     Target("stdio 1 MB read", Cell("stdio", "modern", "one", "read-1m-memory"), 2, 2.6),
+    Target("stdio 1 KB read of a file, depth 1", Cell("stdio", "modern", "one", "read-1k-files"), 20, 28),
+    Target("stdio 1 KB read of a file, depth 32", Cell("stdio", "modern", "one", "read-1k-files", 32), 35, 55),
     Target("list of 1,000", Cell("stdio", "modern", "one", "list-1000"), 20, 60),
+    Target("list of 1,000 files", Cell("stdio", "modern", "one", "list-files"), 5, 20),
     Target("100,000 entries in pages of 1,000", Cell("stdio", "modern", "one", "list-100000"), 9, 18),
     Target("HTTP 1 KB read, 32 connections", Cell("http", "modern", "one", "read-1k-memory", 32), 4.5, 10),
     Target("start-up to first answer", Cell("stdio", "modern", "one", START), 6, 9),
@@ -44,7 +47,10 @@ TARGETS: Final = (
 SMOKE: Final = (
     Target("stdio 1 KB read, one core, depth 1", Cell("stdio", "modern", "one", "read-1k-memory"), 8, 28),
     Target("stdio 1 KB read, depth 32", Cell("stdio", "modern", "one", "read-1k-memory", 32), 12, 55),
+    Target("stdio 1 KB read of a file, depth 1", Cell("stdio", "modern", "one", "read-1k-files"), 8, 28),
+    Target("stdio 1 KB read of a file, depth 32", Cell("stdio", "modern", "one", "read-1k-files", 32), 12, 55),
     Target("list of 1,000", Cell("stdio", "modern", "one", "list-1000"), 3, 60),
+    Target("list of 1,000 files", Cell("stdio", "modern", "one", "list-files"), 2, 20),
     Target("start-up to first answer", Cell("stdio", "modern", "one", START), 3, 9),
     Target("resident memory after start", Cell("stdio", "modern", "one", RESIDENT), 1.0, 0.35),
 )

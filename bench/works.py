@@ -14,10 +14,16 @@ from bench.peers.served import CONDITION, ETAG, PAGE, SIZES, STATUS, TEMPLATES
 from bench.spelling import Spelling
 from tests.support import schemas
 
-Setup = Literal["memory", "files", "many"]
-"""How a server is started: with a list of 1,000 in memory, with files and no list, with a list of 100,000."""
+Setup = Literal["memory", "files", "many", "tree"]
+"""How a server is started: with a list of 1,000 in memory, with files and no list, with a list of 100,000, with 1,000
+files in a tree. Others than Carrel list those from memory, too."""
 
-ENTRIES: Final[Mapping[Setup, int]] = {"memory": 1_000, "files": 0, "many": 100_000}
+ENTRIES: Final[Mapping[Setup, int]] = {"memory": 1_000, "files": 0, "many": 100_000, "tree": 1_000}
+LISTED: Final = ("bench://entry/", "workspace:///")
+"""How the URIs begin that count as entries of a list."""
+
+TREE: Final = "tree"
+FOLDERS: Final = 20
 PART: Final = (50 << 20, 4 << 10)
 WORDS: Final = (
     'return self.entries[name] = None if "key" not in found else (value, 0x1F) # so far; const size: 42'.split()
@@ -31,6 +37,17 @@ def lay_out(folder: Path, names: Sequence[str] = tuple(SIZES)) -> None:
         with (folder / name).open("wb") as file:
             for _ in range(SIZES[name] // len(block)):
                 file.write(block)
+
+
+def lay_tree(folder: Path) -> None:
+    """Write the files that are listed, in folders of two depths, with ignore rules as a project has them."""
+    top = folder / TREE
+    top.mkdir()
+    (top / ".gitignore").write_text("build/\n*.log\nnode_modules/\n__pycache__/\n", "utf-8")
+    for number in range(ENTRIES["tree"]):
+        place = top / f"package{number % 4}" / f"part{number % FOLDERS:02}"
+        place.mkdir(parents=True, exist_ok=True)
+        (place / f"module_{number:04}.py").write_text(f"NUMBER = {number}\n", "utf-8")
 
 
 def text(size: int) -> bytes:
@@ -157,7 +174,7 @@ class Listing:
         while params is not None and len(pages) <= wanted:
             pages.append(params)
             page = subject.result("resources/list", params)
-            uris += [entry["uri"] for entry in page["resources"] if entry["uri"].startswith("bench://entry/")]
+            uris += [entry["uri"] for entry in page["resources"] if entry["uri"].startswith(LISTED)]
             params = {"cursor": page["nextCursor"]} if page.get("nextCursor") is not None else None
         if len(uris) != wanted or len(set(uris)) != wanted:
             raise PeerError(f"{len(set(uris))} of {wanted} entries were listed")
@@ -209,6 +226,7 @@ _ALL: Final[tuple[Work, ...]] = (
     Unchanged(),
     Templates(),
     Listing("list-1000", "list of 1,000", "memory"),
+    Listing("list-files", "list of 1,000 files", "tree"),
     Listing("list-100000", f"list of 100,000 in pages of {PAGE:,}", "many"),
 )
 WORKS: Final = {work.name: work for work in _ALL}

@@ -217,7 +217,8 @@ async def show_log(client: Client, project: Path) -> None:
 
 
 STATION = """
-from carrel import Contents, Resource, TextContent
+from carrel import Resource
+from carrel.providers.objects import Contents, TextContent
 
 class Station:
     def capabilities(self): return ["resources"]

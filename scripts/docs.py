@@ -8,7 +8,7 @@ from carrel.catalog.catalog import Catalog
 from carrel.core.model import Tool
 from carrel.core.provider import Program
 from carrel.providers.guide import Guide
-from carrel.providers.logs import tool_schemas
+from carrel.providers.logs import tools as processes
 from carrel.providers.logs.settings import Command
 from carrel.providers.mirror import Mirror
 from carrel.providers.sage import tool_schemas as sage
@@ -25,13 +25,12 @@ Generated from the tools' own schemas by `make docs`; a test fails when it is ou
 def sections() -> dict[str, Iterable[Tool]]:
     """Give every tool Carrel can have, by what brings it."""
     example = {"web": Command([Program("npm"), Program("start")])}
-    flutter = (tool_schemas.FLUTTER_RUN, tool_schemas.FLUTTER_BUILD, tool_schemas.FLUTTER_DOCTOR)
     return {
         "The mirror: the same resources, for hosts that know only tools": Mirror(Catalog([Guide(Catalog())])).tools(),
         'Sage: an assistant\'s memory (`tools = "write"` for those that write)': (*sage.READING, *sage.WRITING),
         'Scopes; those that write exist with `[scopes] tools = "write"`': tools_of("write"),
-        "Logs: Flutter": flutter,
-        "Logs: processes": (tool_schemas.process_start(example), tool_schemas.PROCESS_STOP, tool_schemas.PROCESS_LIST),
+        "Logs: Flutter": processes.flutter_tools(),
+        "Logs: processes": (processes.start_tool(example), *processes.process_tools()),
     }
 
 

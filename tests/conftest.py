@@ -49,7 +49,7 @@ class NoSkips:
 
     @pytest.hookimpl(trylast=True)
     def pytest_sessionfinish(self, session: pytest.Session) -> None:
-        """Fail the run, in another way than by a failed test: running that again would not help."""
+        """Fail the run although every test that ran has passed."""
         if self._complaints(session.config):
             session.exitstatus = pytest.ExitCode.USAGE_ERROR
 

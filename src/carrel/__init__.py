@@ -18,42 +18,15 @@ from carrel.core.provider import Project, Provider, Route
 from carrel.core.version import __version__
 
 if TYPE_CHECKING:
-    from carrel.providers.objects.protocol import (
-        BlobContent,
-        CallsTools,
-        Capable,
-        Contents,
-        Failure,
-        OffersCompletions,
-        OffersResources,
-        OffersTemplates,
-        OffersTools,
-        Structured,
-        TextContent,
-        Tool,
-        blob_content,
-        contents,
-        resource,
-        resource_template,
-        text_content,
-    )
+    from carrel.providers.objects.shelf import Shelf
 
 __all__ = [
     "Annotations",
     "BadArgument",
     "Blob",
-    "BlobContent",
-    "CallsTools",
-    "Capable",
     "Completion",
-    "Contents",
     "Denied",
-    "Failure",
     "NotFound",
-    "OffersCompletions",
-    "OffersResources",
-    "OffersTemplates",
-    "OffersTools",
     "Project",
     "Provider",
     "ProviderError",
@@ -61,26 +34,19 @@ __all__ = [
     "Resource",
     "ResourceLink",
     "Route",
-    "Structured",
+    "Shelf",
     "Template",
     "Text",
-    "TextContent",
     "TooLarge",
-    "Tool",
     "ToolResult",
     "__version__",
-    "blob_content",
-    "contents",
-    "resource",
-    "resource_template",
-    "text_content",
 ]
 
 
 def __getattr__(name: str) -> object:
-    """Give what objects need only when somebody asks for it: a server without objects starts without it."""
-    if name in __all__:
-        from carrel.providers.objects import protocol
+    """Import `Shelf` when it is first used: a server without one starts faster."""
+    if name == "Shelf":
+        from carrel.providers.objects.shelf import Shelf
 
-        return getattr(protocol, name)
+        return Shelf
     raise AttributeError(f"module 'carrel' has no attribute {name!r}")

@@ -190,9 +190,15 @@ def test_the_mirror_reads_what_does_not_fit_one_message(project: Path) -> None:
     ("arguments", "said"),
     [
         ({}, "Missing argument: uri"),
-        ({"uri": 5}, "Invalid argument: uri must be a string"),
-        ({"uri": "workspace:///shelf.md", "start": True}, "Invalid argument: start must be an integer, 0 or more"),
-        ({"uri": "workspace:///shelf.md", "lenght": 1}, 'Unknown argument: "lenght"; known: uri, lines, start, length'),
+        ({"uri": 5}, "Invalid argument: uri=5 (expected a string of at least 1 character)"),
+        (
+            {"uri": "workspace:///shelf.md", "start": True},
+            "Invalid argument: start=true (expected an integer, 0 or more)",
+        ),
+        (
+            {"uri": "workspace:///shelf.md", "lenght": 1},
+            'Unknown argument: lenght (known: uri, lines, start, length; for example {"uri": "README.md"})',
+        ),
         ({"uri": "workspace:///nope"}, "Resource not found: workspace:///nope"),
     ],
 )

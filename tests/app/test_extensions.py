@@ -21,7 +21,8 @@ from tests.support.waiting import PATIENCE_S
 
 GARDEN = (Path(__file__).parents[1] / "support" / "greenhouse.py").read_text(encoding="utf-8")
 OBJECT = """
-from carrel import Contents, Resource, TextContent
+from carrel import Resource
+from carrel.providers.objects import Contents, TextContent
 class {name}:
     def __init__(self, uri="{uri}"):
         self.uri = uri
@@ -233,10 +234,14 @@ def test_two_claims_on_one_template_or_tool_are_errors_too(project: Path) -> Non
     with pytest.raises(ConfigError, match=r"x://\{y\} is claimed by both one and two"):
         desk_of(project, "--object", "one:One", "--object", "two:Two")
 
-    tool = "\n    def capabilities(self): return ['tools']\n    def tools(self): return [Tool('read_resource', 'go')]\n"
+    tools = "[ToolMethod('read_resource', 'go')]"
+    tool = f"\n    def capabilities(self): return ['tools']\n    def tools(self): return {tools}\n"
     write(
         project / "three.py",
-        "from carrel import Tool\n" + OBJECT.format(name="Three", uri="x://c") + tool + "    def go(self): pass\n",
+        "from carrel.providers.objects import ToolMethod\n"
+        + OBJECT.format(name="Three", uri="x://c")
+        + tool
+        + "    def go(self): pass\n",
     )
     with pytest.raises(ConfigError, match="read_resource is claimed by both three and mirror"):
         desk_of(project, "--object", "three:Three")
@@ -338,7 +343,7 @@ def test_objects_may_share_a_scheme(project: Path) -> None:
         ("[objects.x]\nimprt = 'a:b'\n", "[objects.x] has no key 'imprt'; did you mean 'import'?"),
         ("[objects.x]\n", "[objects.x] give either import"),
         ("[objects.x]\ntimeout_s = 5\n", '[objects.x] give either import = "module:attribute" or provider = "NAME"'),
-        ("[objects.x]\nimport = 'a'\n", "[objects.x] import: expected module:attribute, got 'a'"),
+        ("[objects.x]\nimport = 'a'\n", "[objects.x] import: expected module:attribute or a file.py, got 'a'"),
         ("[objects.x]\nimport = 'a:b'\ntimeout_s = 0.01\n", "timeout_s: expected a number from 0.1 to 300, got 0.01"),
         ("[objects.X]\nimport = 'a:b'\n", "[objects.X]: a name is a-z, 0-9 and -"),
         (

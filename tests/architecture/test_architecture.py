@@ -46,7 +46,7 @@ NOT_ALLOWED: Mapping[str, frozenset[str]] = {
 """What a package must not import although it stands before it."""
 
 ROOT_IMPORTS = frozenset({"core"})
-"""What the public names of the package root come from; those of objects are loaded when they are asked for."""
+"""What the public names of the package root come from; `Shelf` is imported when it is first used."""
 
 HTTP = ("transports.http.app", "transports.http.wire")
 HOMES: Mapping[str, tuple[str, ...]] = {
@@ -56,7 +56,7 @@ HOMES: Mapping[str, tuple[str, ...]] = {
     "dulwich": ("git",),
     "httptools": HTTP,
     "joserfc": ("transports.http.jwt",),
-    "msgspec": ("protocol", "app.config", "core.record"),
+    "msgspec": ("protocol", "app.config", "core.arguments", "core.record"),
     "numpy": ("providers.sage.semantic",),
     "pytest": ("testing",),
     "rich": ("cli",),
@@ -221,7 +221,7 @@ def _allowed(package: str, target: str) -> frozenset[str]:
     if package == "__main__":
         return frozenset({"cli"})
     if package == "":
-        return ROOT_IMPORTS | ({"providers"} if target == "providers.objects.protocol" else frozenset())
+        return ROOT_IMPORTS | ({"providers"} if target == "providers.objects.shelf" else frozenset())
     return frozenset(ORDER[: ORDER.index(package)]) - NOT_ALLOWED.get(package, frozenset())
 
 

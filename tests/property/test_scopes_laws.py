@@ -12,13 +12,14 @@ from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, invariant, precondition, rule
 
 from carrel.catalog.catalog import Catalog
+from carrel.core.arguments import parse_integer
 from carrel.core.errors import BadArgument, NotFound, RequestError
 from carrel.core.model import Reading
 from carrel.providers.scopes import changes, importer, json_lines, queries, tree, values
 from carrel.providers.scopes.changes import Change, Move
 from carrel.providers.scopes.scope_errors import ScopeError
 from carrel.providers.scopes.store import Store, blank
-from carrel.providers.scopes.tree_parameters import Wanted, parse_wanted, read_integer
+from carrel.providers.scopes.uris import TreeQuery, parse_query
 from carrel.providers.scopes.values import Scope
 from tests.support.scopes_sample import check_invariants, provider_in
 
@@ -39,7 +40,7 @@ class Plain:
         return [key, *(below for child in self.order[key] for below in self.subtree(child))]
 
 
-def render(plain: Plain, key: str, wanted: Wanted) -> str:
+def render(plain: Plain, key: str, wanted: TreeQuery) -> str:
     """Write a tree down as the page describes it, by recursion and without any bound on what is built."""
     lines: list[str] = []
     owners: list[str] = []
@@ -237,7 +238,7 @@ class Scopes(RuleBasedStateMachine):
         self, data: st.DataObject, depth: int | None, skip: int | None, limit: int | None, most: int | None
     ) -> None:
         name = data.draw(st.sampled_from(sorted(self.plain.names)))
-        wanted = Wanted(depth=depth, skip=skip, limit=limit, max_nodes=most)
+        wanted = TreeQuery(depth=depth, skip=skip, limit=limit, max_nodes=most)
         with self.store.reading() as connection:
             assert connection is not None
             shown = tree.render(connection, self.find(connection, name), wanted, 1_000)
@@ -294,11 +295,11 @@ def test_no_text_makes_the_readers_of_values_raise_anything_else(text: str) -> N
 
 @given(st.integers())
 def test_integers_are_read_as_they_are_or_as_something_as_large(number: int) -> None:
-    read = read_integer(str(number))
+    read = parse_integer(str(number))
 
     assert read is not None
     assert read == number or (abs(number) >= 10**18 and abs(read) == 10**18 - 1 and (read > 0) == (number > 0))
-    assert parse_wanted({"depth": str(number)}, 9).depth == min(max(number, 1), 5)
+    assert parse_query([("depth", str(number))], 9).depth == min(max(number, 1), 5)
 
 
 PIECES = st.sampled_from(

@@ -13,7 +13,7 @@ from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, pr
 
 from carrel.core.errors import RequestError
 from carrel.core.model import Blob, Range, Text
-from carrel.providers.workspace import file_types
+from carrel.files import file_types
 from carrel.providers.workspace.paths import canonical, parse
 from tests.support.workspaces import SECRET, Served, fill
 

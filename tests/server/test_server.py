@@ -1136,6 +1136,8 @@ def test_a_subscription_that_comes_too_late_is_not_made() -> None:
 
     assert len(server.watcher._interests) == 0
     client.tell("notifications/initialized")
+    for thread in [one for one in threading.enumerate() if one.name == "carrel-aside"]:
+        thread.join(PATIENCE_S)
     assert not server.watcher._subscriptions
 
 

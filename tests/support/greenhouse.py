@@ -2,7 +2,8 @@
 
 import json
 
-from carrel import BadArgument, BlobContent, Contents, NotFound, Resource, Template, TextContent, Tool
+from carrel import BadArgument, NotFound, Resource, Template
+from carrel.providers.objects import BlobContent, Contents, TextContent, ToolMethod
 
 
 class Greenhouse:
@@ -36,8 +37,8 @@ class Greenhouse:
                 return Contents([TextContent(uri, "application/json", text)])
         raise NotFound(uri)
 
-    def tools(self) -> list[Tool]:
-        return [Tool("driest", "driest", read_only=True)]
+    def tools(self) -> list[ToolMethod]:
+        return [ToolMethod("driest", "driest", read_only=True)]
 
     def driest(self) -> str:
         """Name the driest bed."""

@@ -71,8 +71,9 @@ class Shortlist:
             place = (one.share.rank, self._listing.number_of(one.mounted.provider.name))
             if place < (rank, number):
                 continue
-            is_there = place == (rank, number)
-            following = [entry for entry in one.entries if not is_there or one.share.key(entry) > key]
+            following = one.entries
+            if place == (rank, number):
+                following = [entry for entry in following if one.share.key(entry) > key]
             last = one if following and len(entries) < wanted else last
             entries += following[: wanted + 1 - len(entries)]
         if last is None or len(entries) <= wanted:

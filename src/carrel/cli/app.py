@@ -9,7 +9,7 @@ import click
 
 from carrel.cli import exit_codes
 from carrel.cli.context import Choices
-from carrel.cli.options import refuse_unused, with_choices, with_server
+from carrel.cli.options import refuse_unused, with_choices, with_objects, with_server
 from carrel.cli.stderr import say, set_up_logging
 from carrel.core.version import __version__
 
@@ -45,6 +45,7 @@ class Commands(click.Group):
 @click.group(cls=Commands, invoke_without_command=True, context_settings={"help_option_names": ["-h", "--help"]})
 @click.version_option(__version__, prog_name="carrel")
 @with_choices
+@with_objects
 @with_server
 @click.pass_context
 def app(context: click.Context) -> None:
@@ -68,7 +69,9 @@ def serve(context: click.Context) -> int:
 
     if not {"-h", "--help"} & set(context.args):
         return run([*context.ensure_object(Choices).words(), *context.args])
-    click.echo("Usage: carrel serve [OPTIONS]\n\n  Serve MCP on stdin and stdout.\n\nOptions:")
+    click.echo(
+        "Usage: carrel serve [OPTIONS] [FILE.py|MODULE:THING]...\n\n  Serve MCP on stdin and stdout.\n\nOptions:"
+    )
     width = max(len(f"{option.flag} {option.value}") for option in OPTIONS)
     for option in OPTIONS:
         click.echo(f"  {f'{option.flag} {option.value}'.ljust(width)}  {option.told}")
@@ -79,6 +82,7 @@ def serve(context: click.Context) -> int:
 @click.argument("prefix", default="")
 @click.option("--limit", type=click.IntRange(min=1), help="At most so many.")
 @with_choices
+@with_objects
 @with_server
 @click.pass_obj
 def ls(choices: Choices, prefix: str, limit: int | None) -> None:
@@ -93,6 +97,7 @@ def ls(choices: Choices, prefix: str, limit: int | None) -> None:
 @click.option("--start", type=click.IntRange(min=0), help="First byte to give.")
 @click.option("--length", type=click.IntRange(min=0), help="How many bytes to give.")
 @with_choices
+@with_objects
 @with_server
 @click.pass_obj
 def cat(choices: Choices, uri: str, start: int | None, length: int | None) -> None:
@@ -104,6 +109,7 @@ def cat(choices: Choices, uri: str, start: int | None, length: int | None) -> No
 
 @app.command()
 @with_choices
+@with_objects
 @with_server
 @click.pass_obj
 def templates(choices: Choices) -> None:
@@ -117,8 +123,9 @@ def templates(choices: Choices) -> None:
 @click.argument("template")
 @click.argument("variable")
 @click.argument("value", default="")
-@click.option("--with", "context", metavar="NAME=VALUE", multiple=True, help="A variable already chosen.")
+@click.option("--given", "context", metavar="NAME=VALUE", multiple=True, help="A variable already chosen.")
 @with_choices
+@with_objects
 @with_server
 @click.pass_obj
 def complete(choices: Choices, template: str, variable: str, value: str, context: tuple[str, ...]) -> None:
@@ -138,6 +145,7 @@ def _pair(text: str) -> tuple[str, str]:
 @app.command()
 @click.argument("uri")
 @with_choices
+@with_objects
 @click.pass_obj
 def explain(choices: Choices, uri: str) -> None:
     """Say why a URI is, or is not, served."""
@@ -148,6 +156,7 @@ def explain(choices: Choices, uri: str) -> None:
 
 @app.command()
 @with_choices
+@with_objects
 @click.pass_obj
 def doctor(choices: Choices) -> int:
     """Check that everything works here, and say what to do where it does not."""

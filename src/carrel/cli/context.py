@@ -5,11 +5,12 @@ import os
 import shlex
 from collections.abc import Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Final
 
 from carrel.app.app import Desk, open_desk
 from carrel.app.config import Config, load
+from carrel.cli.named_objects import object_flags
 from carrel.client.client import Client
 from carrel.core.errors import ConfigError, Unreachable
 
@@ -25,15 +26,17 @@ class Choices:
     server: str | None = None
     is_json: bool = False
     is_debug: bool = False
+    objects: list[str] = field(default_factory=list)
+    """Python files and objects that are served too."""
 
     def words(self) -> list[str]:
         """Give what was chosen as `serve` has it after its name."""
         named = [] if self.project is None else ["--project", self.project]
-        return [*(["--debug"] if self.is_debug else []), *named]
+        return [*(["--debug"] if self.is_debug else []), *named, *(f"--with={one}" for one in self.objects)]
 
     def config(self) -> Config:
         """Gather the settings of the project."""
-        return load(self.project, os.environ)
+        return load(self.project, os.environ, object_flags(self.objects))
 
     @contextmanager
     def desk(self) -> Iterator[Desk]:
@@ -52,6 +55,8 @@ class Choices:
     @contextmanager
     def client(self) -> Iterator[Client]:
         """Ask the server that was named, or the project's own desk: the same way either way."""
+        if self.server is not None and self.objects:
+            raise ConfigError("--with adds to the desk of a project, --server asks another server: give one of them")
         if self.server is not None:
             with _reach(self.server) as client:
                 yield client

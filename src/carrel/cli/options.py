@@ -9,6 +9,9 @@ from carrel.cli.context import Choices
 
 Command = Callable[..., Any]
 
+WITH_OBJECTS = ("cat", "complete", "doctor", "explain", "ls", "serve", "templates")
+"""The commands that serve Python files and objects too, if they are named."""
+
 ASKING = ("cat", "complete", "ls", "tail", "templates")
 """The commands that can ask another server; the others are about the project itself."""
 
@@ -38,6 +41,18 @@ def with_server(command: Command) -> Command:
     )
 
 
+def with_objects(command: Command) -> Command:
+    """Take --with."""
+    return click.option(
+        "--with",
+        metavar="FILE.py|MODULE:THING",
+        multiple=True,
+        expose_value=False,
+        callback=_keep_objects,
+        help="Serve a Python file or object too; may be repeated.",
+    )(command)
+
+
 def with_json(command: Command) -> Command:
     """Take --json."""
     return click.option("--json", is_flag=True, expose_value=False, callback=_keep_json, help="Print JSON.")(command)
@@ -53,6 +68,8 @@ def refuse_unused(choices: Choices, command: str | None) -> None:
     if choices.server is not None and command not in ASKING:
         who = "carrel alone" if command is None else command
         raise click.UsageError(f"{who} has no --server; these have: {', '.join(ASKING)}")
+    if choices.objects and command is not None and command not in WITH_OBJECTS:
+        raise click.UsageError(f"{command} has no --with; these have: {', '.join(WITH_OBJECTS)}")
     if choices.is_json and command in WITHOUT_JSON:
         raise click.UsageError(f"{command} has no --json")
 
@@ -65,6 +82,10 @@ def _keep_project(context: click.Context, _parameter: click.Parameter, value: st
 def _keep_server(context: click.Context, _parameter: click.Parameter, value: str | None) -> None:
     if value is not None:
         context.ensure_object(Choices).server = value
+
+
+def _keep_objects(context: click.Context, _parameter: click.Parameter, value: tuple[str, ...]) -> None:
+    context.ensure_object(Choices).objects.extend(value)
 
 
 def _keep_json(context: click.Context, _parameter: click.Parameter, value: bool) -> None:

@@ -5,7 +5,7 @@ import os
 import shlex
 import shutil
 import sys
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from itertools import islice
 from typing import Final
 
@@ -34,7 +34,7 @@ def show(choices: Choices) -> None:
         guide = [f"  {spelled} cat carrel://guide"] if has_guide else []
         output.print_lines("", "[bold]Read it yourself[/]", f"  {spelled} ls", *guide, "")
         output.print_lines("[bold]Give it to an assistant[/]")
-        for host, line in connect_lines(program).items():
+        for host, line in connect_lines(program, choices.objects).items():
             output.print_lines(f"  {host + ':':<13}{output.escape(line)}")
 
 
@@ -51,13 +51,15 @@ def _notes(desk: Desk) -> list[str]:
     return notes
 
 
-def connect_lines(program: list[str]) -> dict[str, str]:
-    """Give what connects each host to Carrel, started so."""
-    server = {"type": "stdio", "command": program[0], "args": [*program[1:], "serve"]}
+def connect_lines(program: list[str], objects: Sequence[str] = ()) -> dict[str, str]:
+    """Return, for each host, what connects it to Carrel; `objects` are served too."""
+    files = [os.path.abspath(one) if os.path.exists(one) else one for one in objects]
+    words = [*program, "serve", *files]
+    server = {"type": "stdio", "command": words[0], "args": words[1:]}
     spelled = json.dumps({"servers": {"carrel": server}}, separators=(",", ":"))
     return {
-        "Claude Code": f"claude mcp add --scope user carrel -- {shlex.join(program)} serve",
-        "Codex": f"codex mcp add carrel -- {shlex.join(program)} serve",
+        "Claude Code": f"claude mcp add --scope user carrel -- {shlex.join(words)}",
+        "Codex": f"codex mcp add carrel -- {shlex.join(words)}",
         "VS Code": f".vscode/mcp.json: {spelled}",
     }
 

@@ -24,7 +24,7 @@ from carrel.core.provider import Project
 from carrel.providers.scopes import commands, location
 from carrel.providers.scopes.scope_errors import Archived, ScopeError
 from carrel.providers.scopes.store import Store
-from carrel.providers.scopes.tree_parameters import DEFAULT_NODES
+from carrel.providers.scopes.uris import DEFAULT_NODES
 
 _DB: Final = "carrel.scopes.db"
 _WORDS: Final = "carrel.scopes.words"

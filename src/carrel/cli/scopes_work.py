@@ -9,9 +9,10 @@ import click
 from carrel.cli import output
 from carrel.cli.scopes_session import Given, Session, find
 from carrel.cli.scopes_transfer import export, import_
+from carrel.core.arguments import parse_integer
 from carrel.providers.scopes import changes, queries, tree
 from carrel.providers.scopes.changes import Change, Move
-from carrel.providers.scopes.tree_parameters import parse_wanted, read_integer
+from carrel.providers.scopes.uris import parse_query
 from carrel.providers.scopes.values import (
     TREE_URI,
     Scope,
@@ -159,7 +160,7 @@ def list_(session: Session, given: Given) -> None:
 
 
 def _count(name: str, text: str, low: int, high: int) -> int:
-    number = read_integer(text)
+    number = parse_integer(text)
     if number is None or not low <= number <= high:
         raise click.UsageError(f"{name} must be a whole number from {low} to {high}, not {text!r}.")
     return number
@@ -167,16 +168,16 @@ def _count(name: str, text: str, low: int, high: int) -> int:
 
 def show_tree(session: Session, given: Given) -> None:
     names = ("depth", "skip", "limit", "max_nodes")
-    wanted = parse_wanted({name: given[name] for name in names if given[name] is not None}, session.ceiling)
+    query = parse_query([(name, given[name]) for name in names if given[name] is not None], session.ceiling)
     with session.reading() as connection:
         scope = find(connection, given["scope"])
-        shown = tree.render(connection, scope, wanted, session.ceiling)
+        shown = tree.render(connection, scope, query, session.ceiling)
     if not session.is_json:
         _print_nodes(shown.text.split("\n"))
         return
     output.print_json(
         {
-            "uri": f"{TREE_URI}{scope.alias}{wanted.query()}",
+            "uri": f"{TREE_URI}{scope.alias}{query.spelled()}",
             "text": shown.text,
             "etag": shown.etag,
             "nodes": shown.nodes,

@@ -5,13 +5,13 @@ the first answer, and a CLI package would be most of that wait.
 """
 
 import os
-import re
 import sys
 from collections.abc import Sequence
 from typing import Final
 
 from carrel.app.app import Desk, open_desk
 from carrel.app.config import Config, load
+from carrel.cli.named_objects import object_flag, positional_flag
 from carrel.cli.stderr import say, set_up_logging
 from carrel.core.errors import ConfigError, Disconnected
 from carrel.core.record import Value
@@ -33,7 +33,8 @@ OPTIONS: Final = (
     Option("--max-message-mb", "N", "Largest message either way (default 2).", "max_message_mb"),
     Option("--page-size", "N", "Entries in one page of a list (default 1000).", "page_size"),
     Option("--no-mirror", "", "No list_resources and read_resource tools.", "mirror"),
-    Option("--object", "MODULE:THING", "Serve a Python object too, or an installed provider by its name."),
+    Option("--with", "FILE.py|MODULE:THING", "Serve a Python file or object too; FILE.py alone does the same."),
+    Option("--object", "MODULE:THING", "The same; also for an installed provider, by its name."),
     Option("--http", "[HOST:]PORT", "Serve on an address instead of stdin and stdout (HOST: 127.0.0.1)."),
     Option("--no-token", "", "With --http on a loopback address: ask nobody for a token."),
     Option("--set", "SECTION.KEY=VALUE", "Set anything the configuration file can set."),
@@ -93,6 +94,9 @@ def parse(words: Sequence[str]) -> Parsed:
     parsed = Parsed()
     rest = list(words)
     while rest:
+        if not rest[0].startswith("-"):
+            parsed.flags.append(positional_flag(rest.pop(0), parsed.flags))
+            continue
         option, value = _next_option(rest)
         if option.key:
             parsed.flags.append(("server", option.key, value if option.value else "false"))
@@ -100,8 +104,8 @@ def parse(words: Sequence[str]) -> Parsed:
         elif option.flag == "--set":
             parsed.flags.append(_assignment(value))
             parsed.origins.pop(parsed.flags[-1][:2], None)
-        elif option.flag == "--object":
-            parsed.flags.append(_object(value, {section for section, _, _ in parsed.flags}))
+        elif option.flag in ("--with", "--object"):
+            parsed.flags.append(object_flag(value, parsed.flags))
         else:
             _take(parsed, option.flag, value)
     if not parsed.has_token and parsed.http is None:
@@ -146,18 +150,6 @@ def _assignment(text: str) -> tuple[str, str, str]:
     if not (is_assigned and is_dotted and section and key):
         raise ConfigError(f"--set {text}: write it as --set section.key=value")
     return section, key, value
-
-
-def _object(text: str, taken: set[str]) -> tuple[str, str, str]:
-    """Read --object as a section [objects.NAME]; the name is made from the last word."""
-    word = re.sub("[^a-z0-9]+", "-", re.split("[:.]", text)[-1].lower()).strip("-")
-    name = f"{word if word[:1].isalpha() else f'object-{word}'}"[:28].rstrip("-")
-    section = next(
-        section
-        for number in range(1, len(taken) + 2)
-        if (section := f"objects.{name}" if number == 1 else f"objects.{name}-{number}") not in taken
-    )
-    return section, "import" if ":" in text else "provider", text
 
 
 def announcement(desk: Desk, *, is_terminal: bool = False) -> list[str]:

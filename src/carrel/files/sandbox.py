@@ -156,6 +156,20 @@ class Opened(Handle):
             failure = _failure(error)
         raise failure
 
+    @property
+    def size(self) -> int:
+        """Length of the file when it was opened, in bytes."""
+        return self.stat.st_size
+
+    def has_moved(self) -> bool:
+        """Return whether the file changed since it was opened."""
+        before, now = self.stat, os.fstat(self.fd)
+        return (
+            before.st_ctime_ns != now.st_ctime_ns
+            or before.st_mtime_ns != now.st_mtime_ns
+            or before.st_size != now.st_size
+        )
+
     def scan(self) -> list[tuple[str, Kind]]:
         """List this folder, unsorted; kinds come with the names, so nothing more is asked."""
         try:

@@ -9,15 +9,16 @@ says in its first and in its last line which lines it holds and what comes next.
 
 import json
 from collections.abc import Iterator, Mapping, Sequence
-from typing import Final
+from typing import Annotated, Final
 
 from carrel.catalog import suggestions
 from carrel.catalog.catalog import Catalog, Part
+from carrel.core.arguments import Argument, Arguments, InvalidArguments
 from carrel.core.content import OPEN_ENDED, OTHER_PARTS
 from carrel.core.errors import BadArgument, NotFound, ProviderError, RequestError
 from carrel.core.model import Blob, Item, Page, Range, Reading, Resource, ResourceLink, Text, Tool, ToolResult
 from carrel.core.provider import Call, Route
-from carrel.core.record import replace
+from carrel.core.record import Value
 from carrel.core.uri import pairs, split_query, with_query, without
 
 ANSWER_LENGTH: Final = 20_000
@@ -41,64 +42,63 @@ _UNKNOWN_SCHEME: Final = "MCP_NOT_FOUND"
 """How an error says that nobody serves a scheme."""
 _OWN_PARTS: Final = OTHER_PARTS | {"start", "length"}
 
-_LIST: Final = Tool(
-    "list_resources",
-    "List what this server can read, the most useful first: one URI and description a line. "
-    "With a prefix, everything that begins with it. Read carrel://guide first; it explains the URIs.",
-    {
-        "type": "object",
-        "properties": {
-            "cursor": {"type": "string", "description": "Where to go on: the cursor of the page before."},
-            "prefix": {
-                "type": "string",
-                "description": "Only URIs that begin with this, as workspace:///src/ or src/.",
-            },
-        },
-        "additionalProperties": False,
-    },
-    title="List resources",
-    read_only=True,
-    idempotent=True,
-    open_world=False,
-)
-_READ: Final = Tool(
-    "read_resource",
-    "Read one resource by its URI, or a file by its path. A long text comes in parts; "
-    "the first and the last line of the answer name the next one.",
-    {
-        "type": "object",
-        "properties": {
-            "uri": {
-                "type": "string",
-                "description": "The URI, as listed or made from a template in the guide; or a path.",
-            },
-            "lines": {"type": "string", "description": "Only these lines, counted from 1: 10-50, 10- or 10."},
-            "start": {"type": "integer", "minimum": 0, "description": "First byte to give."},
-            "length": {"type": "integer", "minimum": 0, "description": "How many bytes to give."},
-        },
-        "required": ["uri"],
-        "additionalProperties": False,
-    },
-    title="Read a resource",
-    read_only=True,
-    idempotent=True,
-    open_world=False,
-)
+_GUIDE_FIRST: Final = " Read carrel://guide first; it explains the URIs."
 
 
-def _without_guide(value: object) -> object:
-    """Return a JSON value whose texts name no guide: with `--only` there may be none."""
-    if isinstance(value, str):
-        return value.replace(" Read carrel://guide first; it explains the URIs.", "").replace(" in the guide", "")
-    if isinstance(value, dict):
-        return {name: _without_guide(one) for name, one in value.items()}
-    return value
+class ListResources(Value, frozen=True):
+    """The arguments of `list_resources`."""
+
+    cursor: Annotated[str, Argument(description="Where to go on: the cursor of the page before.")] | None = None
+    prefix: (
+        Annotated[
+            str,
+            Argument(
+                description="Only URIs that begin with this, as workspace:///src/ or src/.",
+                examples=["workspace:///src/"],
+            ),
+        ]
+        | None
+    ) = None
 
 
-_WITHOUT_GUIDE: Final = tuple(
-    replace(tool, description=_without_guide(tool.description), input_schema=_without_guide(tool.input_schema))
-    for tool in (_LIST, _READ)
-)
+class ReadResource(Value, frozen=True):
+    """The arguments of `read_resource`."""
+
+    uri: Annotated[
+        str,
+        Argument(
+            min_length=1,
+            description="The URI, as listed or made from a template; or a path.",
+            examples=["README.md"],
+        ),
+    ]
+    lines: Annotated[str, Argument(description="Only these lines, counted from 1: 10-50, 10- or 10.")] | None = None
+    start: Annotated[int, Argument(ge=0, description="First byte to return.")] | None = None
+    length: Annotated[int, Argument(ge=0, description="Number of bytes to return.")] | None = None
+
+
+_LIST: Final = Arguments(ListResources)
+_READ: Final = Arguments(ReadResource)
+
+
+def _tools(*, has_guide: bool) -> tuple[Tool, Tool]:
+    """Return the two tools; without a guide, as with `--only`, their texts do not name one."""
+    listing = (
+        "List what this server can read, the most useful first: one URI and description a line. "
+        f"With a prefix, everything that begins with it.{_GUIDE_FIRST if has_guide else ''}"
+    )
+    reading = (
+        "Read one resource by its URI, or a file by its path. A long text comes in parts; "
+        "the first and the last line of the answer name the next one."
+    )
+    return (
+        _tool("list_resources", listing, _LIST.schema, "List resources"),
+        _tool("read_resource", reading, _READ.schema, "Read a resource"),
+    )
+
+
+def _tool(name: str, description: str, schema: Mapping[str, object], title: str) -> Tool:
+    return Tool(name, description, schema, title=title, read_only=True, idempotent=True, open_world=False)
 
 
 class Mirror:
@@ -120,18 +120,16 @@ class Mirror:
         return iter(())
 
     def tools(self) -> Sequence[Tool]:
-        if any("carrel" in mounted.provider.schemes for mounted in self._catalog.mounted):
-            return (_LIST, _READ)
-        return _WITHOUT_GUIDE
+        return _tools(has_guide=any("carrel" in mounted.provider.schemes for mounted in self._catalog.mounted))
 
     def call(self, name: str, arguments: Mapping[str, object], call: Call) -> ToolResult:
-        tool = _LIST if name == _LIST.name else _READ
-        problem = _problem(tool, arguments)
-        if problem:
-            return ToolResult((problem,), is_error=True)
         room = answer_length(call.client)
         try:
-            return self._list(arguments, room) if tool is _LIST else self._read(arguments, room)
+            if name == "list_resources":
+                return self._list(_LIST.check(arguments), room)
+            return self._read(_READ.check(arguments), room)
+        except InvalidArguments as error:
+            return error.result()
         except (RequestError, ProviderError) as error:
             return ToolResult((self._told(error),), is_error=True, meta={"dev.carrel/error": error.word})
 
@@ -146,9 +144,8 @@ class Mirror:
 
     # Listing
 
-    def _list(self, arguments: Mapping[str, object], room: int) -> ToolResult:
-        cursor = str(arguments.get("cursor", "")) or None
-        prefix = str(arguments.get("prefix", ""))
+    def _list(self, asked: ListResources, room: int) -> ToolResult:
+        cursor, prefix = asked.cursor or None, asked.prefix or ""
         if prefix and not suggestions.has_scheme(prefix):
             prefix = suggestions.as_uri(prefix)
         note = "" if cursor or prefix or self._catalog.chosen().is_whole else _NOT_ALL
@@ -170,14 +167,11 @@ class Mirror:
 
     # Reading
 
-    def _read(self, arguments: Mapping[str, object], room: int) -> ToolResult:
-        uri = suggestions.as_uri(str(arguments["uri"]))
-        lines = str(arguments.get("lines", ""))
-        wanted = None
-        if "start" in arguments or "length" in arguments:
-            length = arguments.get("length")
-            wanted = Range(_whole(arguments.get("start")), None if length is None else _whole(length))
-        reading, blocks = self._fitting(uri, wanted, lines, room)
+    def _read(self, asked: ReadResource, room: int) -> ToolResult:
+        uri = suggestions.as_uri(asked.uri)
+        is_range = asked.start is not None or asked.length is not None
+        wanted = Range(asked.start or 0, asked.length) if is_range else None
+        reading, blocks = self._fitting(uri, wanted, asked.lines or "", room)
         if reading.error == "not_found" and (told := self._nearest(uri)):
             blocks = [*blocks, told]
         return ToolResult(tuple(blocks), is_error=reading.error is not None)
@@ -312,28 +306,5 @@ def _blocks(item: Item, uri: str) -> list[str | ResourceLink]:
 
 
 def _number(item: Item, name: str) -> int:
-    return _whole((item.meta or {}).get(f"dev.carrel/{name}"))
-
-
-def _problem(tool: Tool, arguments: Mapping[str, object]) -> str:
-    """Say which argument is wrong, if one is: the schemas above, checked."""
-    known = tool.input_schema["properties"]
-    assert isinstance(known, dict)
-    for name, value in arguments.items():
-        if name not in known:
-            return f"Unknown argument: {json.dumps(name)}; known: {', '.join(known)}"
-        is_right = isinstance(value, str) if known[name]["type"] == "string" else _is_count(value)
-        if not is_right:
-            expected = "a string" if known[name]["type"] == "string" else "an integer, 0 or more"
-            return f"Invalid argument: {name} must be {expected}"
-    if tool is _READ and not arguments.get("uri"):
-        return "Missing argument: uri"
-    return ""
-
-
-def _is_count(value: object) -> bool:
-    return isinstance(value, int) and not isinstance(value, bool) and value >= 0
-
-
-def _whole(value: object) -> int:
+    value = (item.meta or {}).get(f"dev.carrel/{name}")
     return value if isinstance(value, int) else 0

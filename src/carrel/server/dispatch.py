@@ -19,7 +19,10 @@ from carrel.protocol.eras import Era
 from carrel.server.requests import Running
 
 MAX_FRAMES: Final = 1_024
-"""Texts of which it is remembered how all but the text is spelled: some 800 bytes each."""
+"""Texts of one era of which it is remembered how all but the text is spelled: some 800 bytes each."""
+
+_Frames = dict[tuple[object, str], jsonrpc.Frame]
+"""By shape and URI: of the legacy era, and of the modern one."""
 
 _OF_CHARACTERS: Final = frozenset({"dev.carrel/replaced", "dev.carrel/changing"})
 
@@ -80,7 +83,7 @@ class Dispatch:
         self.catalog = catalog
         self._look()
         self._fly: tuple[tuple[Mounted, ...], bool] = (), False
-        self._frames: dict[tuple[object, str, Era], jsonrpc.Frame] = {}
+        self._frames: tuple[_Frames, _Frames] = {}, {}
         self._first_pages: dict[Era, tuple[Page, jsonrpc.Spelled]] = {}
         self.by_method: Mapping[str, Callable[[Job], bytes | Unfinished | None]] = {
             "resources/read": self.read,
@@ -158,8 +161,9 @@ class Dispatch:
         """Answer with the whole of a text whose state was read before: only the text is encoded anew."""
         call, uri, item = job.call, job.call.params.uri, given.items[0]
         assert isinstance(item, Stored)
-        size, key = item.source.size, (given.shape, uri, call.era)
-        frame = self._frames.get(key)
+        size, key = item.source.size, (given.shape, uri)
+        frames = self._frames[call.era is Era.MODERN]
+        frame = frames.get(key)
         if frame is None:
             reading = self._finish(job, found, given)
         else:
@@ -170,9 +174,9 @@ class Dispatch:
         if reading is None:
             return Unfinished(Unread(found.read))
         if _is_plain(reading, size) and reading.etag == given.etag and len(uri) <= MAX_REMEMBERED_LENGTH:
-            if len(self._frames) >= MAX_FRAMES:
-                self._frames.clear()
-            self._frames[key] = results.read_frame(reading, uri, call.era)
+            if len(frames) >= MAX_FRAMES:
+                frames.clear()
+            frames[key] = results.read_frame(reading, uri, call.era)
         return jsonrpc.answer(call.id, results.read_result(reading, uri, call.era))
 
     def list(self, job: Job) -> bytes:
@@ -205,6 +209,7 @@ class Dispatch:
             return results.list_result(page, call.era, is_brief=call.params.meta.prefix is None)
         known = self._first_pages.get(call.era)
         if known is not None and known[0] == page:
+            self._first_pages[call.era] = page, known[1]  # the same entries are compared faster the next time
             return known[1]
         result = results.list_result(page, call.era)
         if any(entry.meta for entry in page.entries):

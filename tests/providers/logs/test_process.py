@@ -12,7 +12,8 @@ from time import monotonic
 import pytest
 
 from carrel.providers.logs import process as processes_module
-from carrel.providers.logs.process import End, Process, Processes, Program, Stream
+from carrel.providers.logs.process import End, Launch, Process, Processes
+from carrel.providers.logs.ring import Stream
 from tests.support.waiting import PATIENCE_S, until
 
 pytestmark = pytest.mark.slow
@@ -54,7 +55,7 @@ def processes() -> Iterator[Processes]:
 
 def start(processes: Processes, *argv: str, cwd: str = "/", timeout_s: float = 0, **env: str) -> tuple[Process, Kept]:
     kept = Kept()
-    program = Program(argv, cwd, {"PATH": os.environ["PATH"], **env}, timeout_s)
+    program = Launch(argv, cwd, {"PATH": os.environ["PATH"], **env}, timeout_s)
     return processes.start(program, kept), kept
 
 
@@ -237,7 +238,7 @@ def test_no_child_outlives_a_parent_that_was_killed(tmp_path: Path) -> None:
     """
     script = (
         "import os, sys, threading\n"
-        "from carrel.providers.logs.process import Processes, Program\n"
+        "from carrel.providers.logs.process import Processes, Launch\n"
         "class Output:\n"
         "    def write(self, stream, data): sys.stdout.write(data.decode()); sys.stdout.flush()\n"
         "    def pause(self, stream): pass\n"
@@ -245,7 +246,7 @@ def test_no_child_outlives_a_parent_that_was_killed(tmp_path: Path) -> None:
         "processes = Processes(5)\n"
         "for line in ('sleep 60 & echo $! $$; wait', \"trap '' TERM; echo $$; while :; do sleep 0.1; done\",\n"
         "             'setsid sleep 60 & echo $!; wait', '(setsid sleep 60 & echo $!); echo $$; exec sleep 60'):\n"
-        "    processes.start(Program(('sh', '-c', line), '/', dict(os.environ)), Output())\n"
+        "    processes.start(Launch(('sh', '-c', line), '/', dict(os.environ)), Output())\n"
         "threading.Event().wait()\n"
     )
     parent = subprocess.Popen([sys.executable, "-c", script], stdout=subprocess.PIPE, text=True)

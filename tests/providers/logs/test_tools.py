@@ -216,30 +216,31 @@ def test_a_long_doctor_is_cut(project: Path) -> None:
     assert (given["stdout"], given["truncated"]) == ("x" * 8_000, True)
 
 
+UNKNOWN = 'extra (known: debug, profile, release, deviceId, target, dartDefine; for example {"debug": true})'
 BAD = {
     "two modes": ({"debug": True, "release": True}, ["debug, release (at most one of them can be true)"]),
     "an option as device": ({"deviceId": "-x"}, ["deviceId=-x (expected letters, digits and . _ : -)"]),
     "a line end in a device": ({"deviceId": "x\n"}, ["deviceId=x\\x0a (expected letters, digits and . _ : -)"]),
-    "outside": ({"target": "../x.dart"}, ["target=../x.dart (no file of the project that may be read)"]),
+    "outside": ({"target": "../x.dart"}, ["target=../x.dart (not a file of the project that may be read)"]),
     "no Dart": ({"target": "pubspec.yaml"}, ["target=pubspec.yaml (expected a .dart file of the project)"]),
-    "missing": ({"target": "lib/no.dart"}, ["target=lib/no.dart (no file of the project that may be read)"]),
-    "hidden": ({"target": ".hidden.dart"}, ["target=.hidden.dart (no file of the project that may be read)"]),
-    "absolute": ({"target": "/etc/x.dart"}, ["target=/etc/x.dart (no file of the project that may be read)"]),
-    "an unknown name": ({"extra": 1}, ["extra (known: debug, profile, release, deviceId, target, dartDefine)"]),
-    "a wrong type": ({"debug": 1}, ["debug (expected true or false)"]),
+    "missing": ({"target": "lib/no.dart"}, ["target=lib/no.dart (not a file of the project that may be read)"]),
+    "hidden": ({"target": ".hidden.dart"}, ["target=.hidden.dart (not a file of the project that may be read)"]),
+    "absolute": ({"target": "/etc/x.dart"}, ["target=/etc/x.dart (not a file of the project that may be read)"]),
+    "an unknown name": ({"extra": 1}, [UNKNOWN]),
+    "a wrong type": ({"debug": 1}, ["debug=1 (expected true or false)"]),
     "a define's name": ({"dartDefine": {"a-b": "c"}}, ["dartDefine a-b (expected a name of letters, digits, _ and .)"]),
     "a define's value": (
         {"dartDefine": {"a": "b\n", "c": 1}},
         [
-            "dartDefine a (expected a text of at most 4096 bytes without control characters)",
-            "dartDefine c (expected a text of at most 4096 bytes without control characters)",
+            "dartDefine a (expected a string of at most 4096 bytes without control characters)",
+            "dartDefine c (expected a string of at most 4096 bytes without control characters)",
         ],
     ),
     "too many defines": ({"dartDefine": {f"a{i}": "" for i in range(65)}}, ["dartDefine (at most 64 of them)"]),
     "several problems": (
         {"extra": 1, "debug": True, "profile": True, "deviceId": "-x"},
         [
-            "extra (known: debug, profile, release, deviceId, target, dartDefine)",
+            UNKNOWN,
             "debug, profile (at most one of them can be true)",
             "deviceId=-x (expected letters, digits and . _ : -)",
         ],
@@ -278,7 +279,7 @@ def test_the_desk_is_asked_whether_a_target_may_be_read(project: Path) -> None:
         "workspace:///lib/other.dart?start=0&length=0",
     ]
     assert words(provider, result) == ["build", "web", "--release", "--target=lib/main b.dart"]
-    assert told(refused) == ["Invalid argument: target=lib/other.dart (no file of the project that may be read)"]
+    assert told(refused) == ["Invalid argument: target=lib/other.dart (not a file of the project that may be read)"]
 
 
 # Configured commands
@@ -419,7 +420,7 @@ def test_stopping_ends_a_process_and_an_ended_one_is_fine(tmp_path: Path) -> Non
     }
     assert stopped["message"].startswith("stopped 143 after ")
     assert (again["success"], again["exitCode"], again["signal"]) == (True, 0, None)
-    assert unknown == ["Invalid argument: id=web_1 (no process of this server)"]
+    assert unknown == ["Invalid argument: id=web_1 (not a process of this server)"]
 
 
 def test_the_list_has_the_newest_first(tmp_path: Path) -> None:

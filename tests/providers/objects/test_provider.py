@@ -15,15 +15,24 @@ from typing import Any, ClassVar
 import pytest
 
 import carrel
-from carrel import BadArgument, Contents, Failure, NotFound, Resource, Template, TextContent
+from carrel import BadArgument, NotFound, Resource, Template
 from carrel.catalog.catalog import Catalog
 from carrel.catalog.watcher import Watcher
 from carrel.client.client import Client, EraName
 from carrel.core.errors import ConfigError, ProviderError, RemoteError
 from carrel.core.limits import WORKER_THREADS
 from carrel.core.model import Blob, Text, ToolResult
+from carrel.providers import objects
 from carrel.providers.mirror import Mirror
-from carrel.providers.objects import ObjectProvider, ObjectSettings, serve_object
+from carrel.providers.objects import (
+    Contents,
+    Failure,
+    ObjectProvider,
+    ObjectSettings,
+    TextContent,
+    ToolMethod,
+    serve_object,
+)
 from carrel.providers.objects.calls import Busy, Calls
 from carrel.server.server import Server
 from carrel.testing.contract import ProviderContract
@@ -217,7 +226,7 @@ def raising(error: BaseException) -> Callable[[str], Any]:
     return read
 
 
-Wrong: Any = SimpleNamespace(Contents=Contents, Text=TextContent, Blob=carrel.BlobContent)
+Wrong: Any = SimpleNamespace(Contents=Contents, Text=TextContent, Blob=objects.BlobContent)
 """The values again, for what no type checker would let pass."""
 
 FAILED = (-32603, "Resource read failed", "failed")
@@ -248,9 +257,9 @@ RUBBISH = (-32603, "Resource read failed", "bad_result")
         (Contents([TextContent("shelf://b", "", "")]), RUBBISH),
         (Contents([TextContent("shelf://a/../b", "", "")]), RUBBISH),
         (Contents([TextContent("a", "", "")]), RUBBISH),
-        (Contents([carrel.BlobContent("shelf://a", "", "AAE")]), RUBBISH),
-        (Contents([carrel.BlobContent("shelf://a", "", "AA E=")]), RUBBISH),
-        (Contents([carrel.BlobContent("shelf://a", "", "AB==")]), RUBBISH),
+        (Contents([objects.BlobContent("shelf://a", "", "AAE")]), RUBBISH),
+        (Contents([objects.BlobContent("shelf://a", "", "AA E=")]), RUBBISH),
+        (Contents([objects.BlobContent("shelf://a", "", "AB==")]), RUBBISH),
         (Contents([Wrong.Blob("shelf://a", "", b"AAE=")]), RUBBISH),
     ],
 )
@@ -456,7 +465,7 @@ def served_ledger() -> Iterator[tuple[Catalog, ObjectProvider, type[Ledger]]]:
     class Kept(Ledger):
         made: ClassVar[list[Ledger]] = []
 
-    options = ObjectSettings(import_="tests:Ledger", timeout_s=0.3, list_ttl_s=100.0)
+    options = ObjectSettings(import_="tests:Ledger", timeout_s=1.0, list_ttl_s=100.0)
     provider = ObjectProvider("ledger", options, Kept)
     provider.load()
     catalog = Catalog([provider])
@@ -706,7 +715,7 @@ class Offering:
         return Contents([])
 
     def tools(self) -> list[Any]:
-        return [carrel.Tool("say", "say")]
+        return [ToolMethod("say", "say")]
 
     def say(self) -> str:
         return "said"
@@ -839,14 +848,21 @@ def test_the_traceback_stands_beside_the_incident(caplog: pytest.LogCaptureFixtu
 
 
 def test_the_seed_s_names_are_there() -> None:
-    assert (carrel.resource, carrel.contents, carrel.text_content, carrel.blob_content, carrel.resource_template) == (
+    assert (
+        objects.resource,
+        objects.contents,
+        objects.text_content,
+        objects.blob_content,
+        objects.resource_template,
+    ) == (
         carrel.Resource,
-        carrel.Contents,
-        carrel.TextContent,
-        carrel.BlobContent,
+        objects.Contents,
+        objects.TextContent,
+        objects.BlobContent,
         carrel.Template,
     )
-    assert carrel.BlobContent.of("x:a", "image/png", b"\0\1") == carrel.BlobContent("x:a", "image/png", "AAE=")
+    assert objects.BlobContent.of("x:a", "image/png", b"\0\1") == objects.BlobContent("x:a", "image/png", "AAE=")
+    assert sorted(set(objects.__all__)) == sorted(name for name in objects.__all__ if hasattr(objects, name))
     assert sorted(set(carrel.__all__)) == sorted(name for name in carrel.__all__ if hasattr(carrel, name))
 
 
@@ -855,9 +871,9 @@ def test_the_seed_s_names_are_there() -> None:
     [
         (carrel.Resource, ("x:a", "a", "", ""), {"title": "A", "size": 1}),
         (carrel.Template, ("x:{a}", "a", "", ""), {"title": "A"}),
-        (carrel.Tool, ("a", "b"), {"title": "A", "read_only": True}),
-        (carrel.TextContent, ("x:a", "", "text"), {"meta": {}}),
-        (carrel.BlobContent, ("x:a", "", "AAE="), {"meta": {}}),
+        (ToolMethod, ("a", "b"), {"title": "A", "read_only": True}),
+        (objects.TextContent, ("x:a", "", "text"), {"meta": {}}),
+        (objects.BlobContent, ("x:a", "", "AAE="), {"meta": {}}),
     ],
 )
 def test_what_the_page_says_is_given_by_name_only_is(made: Any, given: tuple[str, ...], named: dict[str, Any]) -> None:

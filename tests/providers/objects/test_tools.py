@@ -11,13 +11,13 @@ from typing import Any, Literal
 
 import pytest
 
-from carrel import Failure, ResourceLink, Structured, Tool
+from carrel import ResourceLink
 from carrel.catalog.catalog import Catalog
 from carrel.client.client import Client, EraName
 from carrel.core.errors import RemoteError
 from carrel.core.model import Tool as Offered
 from carrel.core.model import ToolResult
-from carrel.providers.objects import serve_object
+from carrel.providers.objects import Failure, Structured, ToolMethod, serve_object
 from carrel.providers.objects.tools import fit, schema_of
 from carrel.server.server import Server
 from tests.support.waiting import PATIENCE_S
@@ -57,7 +57,7 @@ class Recorder:
         return ["tools"]
 
     def tools(self) -> list[Any]:
-        return [Tool("record", "record")]
+        return [ToolMethod("record", "record")]
 
     def record(self, sample: Sample, at: datetime, day: date | None = None, count: int = 0) -> None:
         self.calls.append((sample, at, day, count))
@@ -75,12 +75,12 @@ class Toolbox:
 
     def tools(self) -> list[Any]:
         return [
-            Tool("soil.measure", "measure", title="Measure", read_only=True),
+            ToolMethod("soil.measure", "measure", title="Measure", read_only=True),
             SimpleNamespace(name="give", method="give"),
-            Tool("secret", "_secret"),
-            Tool("bad name", "give"),
-            Tool("absent", "nowhere"),
-            Tool("give", "give"),
+            ToolMethod("secret", "_secret"),
+            ToolMethod("bad name", "give"),
+            ToolMethod("absent", "nowhere"),
+            ToolMethod("give", "give"),
         ]
 
     def measure(  # type: ignore[no-untyped-def]  # noqa: PLR0913, PLR0917  one of each kind

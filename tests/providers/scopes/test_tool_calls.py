@@ -53,7 +53,8 @@ class Caller:
         assert not answer.get("isError"), answer["content"][0]["text"]
         result = answer["structuredContent"]
         assert json.loads(answer["content"][0]["text"]) == result
-        Draft202012Validator(tool_schemas.TOOLS[name].output_schema or False).validate(result)
+        tool = next(tool for tool in tool_schemas.tools_of("write") if tool.name == name)
+        Draft202012Validator(tool.output_schema or False).validate(result)
         links = [block for block in answer["content"] if block["type"] == "resource_link"]
         uri = f"scopes://scope/{result['alias']}" if "links" in result else None
         assert [link["uri"] for link in links] == ([] if uri is None else [uri])
@@ -208,14 +209,35 @@ def test_aliases_are_added_removed_and_made_canonical(call: Caller) -> None:
             {"alias": ""},
             "INVALID_ARGUMENT",
             400,
-            "Invalid parameter: alias (expected at least 1 character)",
+            "Invalid argument: alias= (expected a string of at least 1 character)",
         ),
-        ("scopes.get", {"alias": 5}, "INVALID_ARGUMENT", 400, "Invalid parameter: alias (expected string)"),
-        ("scopes.get", {"alias": "ab", "x": 1}, "INVALID_ARGUMENT", 400, "Unknown parameter: x (known: alias)"),
+        (
+            "scopes.get",
+            {"alias": 5},
+            "INVALID_ARGUMENT",
+            400,
+            "Invalid argument: alias=5 (expected a string of at least 1 character)",
+        ),
+        (
+            "scopes.get",
+            {"alias": "ab", "x": 1},
+            "INVALID_ARGUMENT",
+            400,
+            'Unknown argument: x (known: alias; for example {"alias": "project-alpha"})',
+        ),
         ("scopes.get", {"alias": "a--b"}, "INVALID_ALIAS", 400, "Invalid alias: a--b"),
         ("scopes.get", {"alias": "0193a1b2-c3d4-7e5f-8a6b-7c8d9e0f1a2b"}, "INVALID_ALIAS", 400, None),
         ("scopes.get", {"alias": "nobody"}, "SCOPE_NOT_FOUND", 404, "Scope not found: nobody"),
-        ("scopes.roots", {"limit": True}, "INVALID_ARGUMENT", 400, "Invalid parameter: limit (expected integer)"),
+        (
+            "scopes.roots",
+            {"limit": True, "x": 1},
+            "INVALID_ARGUMENT",
+            400,
+            (
+                "Invalid argument: limit=true (expected an integer from 1 to 1000); "
+                'Unknown argument: x (known: skip, limit; for example {"skip": 0})'
+            ),
+        ),
         ("scopes.roots", {"limit": 1_001}, "INVALID_ARGUMENT", 400, None),
         ("scopes.roots", {"skip": -1}, "INVALID_ARGUMENT", 400, None),
         ("scopes.roots", {"skip": 2**70}, "INVALID_ARGUMENT", 400, None),

@@ -171,7 +171,6 @@ def test_a_changed_ignore_file_counts_in_the_next_list_and_within_a_second_for_r
     now = [1_000.0]
     monkeypatch.setattr("carrel.providers.workspace.policy.monotonic", lambda: now[0])
     monkeypatch.setattr("carrel.providers.workspace.tree.monotonic", lambda: now[0])
-    monkeypatch.setattr("carrel.providers.workspace.provider.monotonic", lambda: now[0])
     with Served(tmp_path) as served:
         before = (served.uris(), served.outcome("workspace:///x.md"))
         fill(tmp_path, {".gitignore": "x.md\n"})

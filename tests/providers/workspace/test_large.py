@@ -14,9 +14,10 @@ import pytest
 from carrel.core.cancellation import Cancellable, Cancelled
 from carrel.core.errors import TooLarge
 from carrel.core.model import Range
+from carrel.files import file_types
 from carrel.files.sandbox import Opened
 from carrel.protocol import eras, jsonrpc, methods
-from carrel.providers.workspace import file_source, file_types, front_documents, listing
+from carrel.providers.workspace import file_source, front_documents, listing
 from carrel.server.connection import Connection
 from carrel.server.requests import Work
 from tests.support.waiting import PATIENCE_S

@@ -457,8 +457,9 @@ def test_a_client_that_leaves_is_no_longer_listened_for() -> None:
         async with asking(app, "POST", "/mcp", modern_headers("subscriptions/listen"), body) as exchange:
             await exchange.message()
             assert app.threads.open_streams == 1
-        assert app.threads.open_streams == 0
-        assert await asyncio.to_thread(shelf.left.acquire, True, 10)
+            assert await asyncio.to_thread(shelf.watched.acquire, True, PATIENCE_S)
+        assert await asyncio.to_thread(shelf.left.acquire, True, PATIENCE_S)
+        assert await asyncio.to_thread(until, lambda: app.threads.open_streams == 0)
 
     run(talk)
 

@@ -13,6 +13,7 @@ from carrel.core.record import replace
 from carrel.providers.logs import spool
 from carrel.providers.logs.log import KINDS, Bounds, Facts, Kind, Log
 from carrel.providers.logs.ring import Entry
+from carrel.providers.logs.spool import SpooledLog
 from carrel.providers.logs.uris import ID
 
 READ_BACK: Final = 8
@@ -26,7 +27,7 @@ Snapshot = tuple[Facts, tuple[Entry, ...]]
 States = dict[tuple[Kind, str], spool.Token | None]
 
 
-class Shelf:
+class LogIndex:
     """All logs. Safe to use from several threads."""
 
     def __init__(self, root: str, bounds: Bounds, max_logs: int) -> None:
@@ -35,7 +36,7 @@ class Shelf:
         self._max_logs = max_logs
         self._lock = threading.Lock()
         self._logs: dict[tuple[Kind, str], Log] = {}
-        self._read_back: OrderedDict[tuple[Kind, str], spool.Reading] = OrderedDict()
+        self._read_back: OrderedDict[tuple[Kind, str], SpooledLog] = OrderedDict()
         self._ended: dict[tuple[Kind, str], tuple[spool.Token | None, Facts]] = {}
         self._listeners: list[Changes] = []
 
@@ -66,8 +67,8 @@ class Shelf:
         facts = log.facts
         return self._logs.get((facts.kind, facts.id)) is log
 
-    def tell(self, log: Log, *, is_end: bool = False) -> None:
-        """Tell whoever listens that a log changed; where it ended, its folder too."""
+    def report(self, log: Log, *, is_end: bool = False) -> None:
+        """Report that a log changed, and its folder too where it ended."""
         for listener in tuple(self._listeners):
             listener.updated(log.facts.uri)
             if is_end:
@@ -131,10 +132,10 @@ class Shelf:
         bare = (name.removesuffix(spool.SUFFIX) for name in names if name.endswith(spool.SUFFIX))
         return sorted((name for name in bare if ID.fullmatch(name)), key=_started)[-MAX_SPOOLED:]
 
-    def _read(self, kind: Kind, name: str) -> spool.Reading | None:
+    def _read(self, kind: Kind, name: str) -> SpooledLog | None:
         """Read a log on disk as far as it goes now; a file that was replaced meanwhile is read again."""
         key = (kind, name)
-        reading = self._read_back.pop(key, None) or spool.Reading(kind, name, self._bounds)
+        reading = self._read_back.pop(key, None) or SpooledLog(kind, name, self._bounds)
         is_running = False
         for _ in range(_TRIES):
             try:

@@ -21,10 +21,10 @@ from time import monotonic, sleep
 from typing import Final, Literal, Protocol
 
 from carrel.core.record import Value
+from carrel.providers.logs.ring import Stream
 
 log = logging.getLogger(__name__)
 
-Stream = Literal["out", "err"]
 End = Literal["exited", "stopped", "timed-out", "cancelled", "not-started", "lost"]
 
 SILENCE_S: Final = 1.0
@@ -47,7 +47,7 @@ _REASONS: Final = {
 _REFUSED: Final = "the system refused to start it"
 
 
-class Program(Value, frozen=True):
+class Launch(Value, frozen=True):
     """What to run: an argument list, where, and with which environment. 0 s is no time limit."""
 
     argv: Sequence[str]
@@ -72,8 +72,8 @@ class Output(Protocol):
 class Process:
     """One child."""
 
-    def __init__(self, program: Program, output: Output) -> None:
-        self.program = program
+    def __init__(self, launch: Launch, output: Output) -> None:
+        self.launch = launch
         self.end: End | None = None
         self.exit_code: int | None = None
         self.group: int | None = None
@@ -125,9 +125,9 @@ class Processes:
         self._waker = -1
         self._is_closed = False
 
-    def start(self, program: Program, output: Output) -> Process:
+    def start(self, launch: Launch, output: Output) -> Process:
         """Start a program; what cannot be started ends at once as `not-started`."""
-        process = Process(program, output)
+        process = Process(launch, output)
         try:
             if self._is_closed:
                 raise BlockingIOError(errno.EAGAIN, "closed")
@@ -166,17 +166,17 @@ class Processes:
     def _spawn(self, process: Process) -> None:
         pipes = [os.pipe() for _ in range(4)]
         (orders, process.control), (out, out_end), (err, err_end), (process.status, status_end) = pipes
-        program = process.program
-        keeps_locale = "1" if "LC_CTYPE" in program.environment else ""
-        command = [sys.executable, "-I", "-S", _SUPERVISOR, str(status_end), keeps_locale, *program.argv]
+        launch = process.launch
+        keeps_locale = "1" if "LC_CTYPE" in launch.environment else ""
+        command = [sys.executable, "-I", "-S", _SUPERVISOR, str(status_end), keeps_locale, *launch.argv]
         try:
             process.supervisor = subprocess.Popen(
                 command,
                 stdin=orders,
                 stdout=out_end,
                 stderr=err_end,
-                cwd=program.cwd,
-                env=dict(program.environment),
+                cwd=launch.cwd,
+                env=dict(launch.environment),
                 pass_fds=(status_end,),
                 start_new_session=True,
             )
@@ -188,8 +188,8 @@ class Processes:
             for descriptor in (orders, out_end, err_end, status_end):
                 os.close(descriptor)
         process.streams = {out: "out", err: "err"}
-        if program.timeout_s:
-            process.timeout_at = monotonic() + program.timeout_s
+        if launch.timeout_s:
+            process.timeout_at = monotonic() + launch.timeout_s
 
     def _order(self, order: Callable[[], None]) -> None:
         """Have the thread do something; start it where there is anybody to follow and it is not running."""

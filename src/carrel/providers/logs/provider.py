@@ -26,14 +26,20 @@ from carrel.core.model import (
 from carrel.core.provider import Call, Ceiling, Changes, Project, Protection, Rank, Route, Share
 from carrel.providers.logs import uris
 from carrel.providers.logs.log import KINDS, Bounds, Facts, Kind
-from carrel.providers.logs.log_index import Shelf
+from carrel.providers.logs.log_index import LogIndex
 from carrel.providers.logs.rendering import MIME_TYPES, Format, render
 from carrel.providers.logs.ring import Entry, Stream
-from carrel.providers.logs.settings import Command, FlutterSettings, ProcessSettings, check_commands
-from carrel.providers.logs.uris import Asked, Target
+from carrel.providers.logs.settings import (
+    Command,
+    FlutterSettings,
+    ProcessSettings,
+    check_commands,
+    is_flutter_project,
+)
+from carrel.providers.logs.uris import LogQuery, LogTarget
 
 if TYPE_CHECKING:
-    from carrel.providers.logs.tools import Tools
+    from carrel.providers.logs.tools import ProcessTools
 
 MAX_CHILDREN: Final = 1_000
 
@@ -65,9 +71,9 @@ class Logs:
         check_commands(project.root, commands or {})
         self._project = project
         self._settings = (flutter or FlutterSettings(), processes or ProcessSettings(), commands or {})
-        self._shelf = Shelf(project.root, Bounds(max_bytes, max_entries, redact).check(), max_logs)
-        self._made: Tools | None = None
-        self.calls = bool(commands) or (self._settings[0].tools == "auto" and _is_flutter(project.root))
+        self._index = LogIndex(project.root, Bounds(max_bytes, max_entries, redact).check(), max_logs)
+        self._made: ProcessTools | None = None
+        self.calls = bool(commands) or (self._settings[0].tools == "auto" and is_flutter_project(project.root))
 
     def routes(self) -> Sequence[Route]:
         return tuple(
@@ -86,7 +92,7 @@ class Logs:
 
     def entries(self, after: str = "") -> Iterator[Resource]:
         """Yield every log in URI order, after the URI `after`."""
-        for facts in self._shelf.facts():
+        for facts in self._index.facts():
             if facts.uri > after:
                 yield _entry(facts)
 
@@ -107,22 +113,22 @@ class Logs:
         target = uris.parse(uri)
         if target.kind is None or target.id is None:
             return self._read_folder(target)
-        asked = target.asked()
-        found = self._shelf.snapshot(target.kind, target.id)
+        query = target.log_query()
+        found = self._index.snapshot(target.kind, target.id)
         if found is None:
             raise NotFound(uri)
-        return _reading(*found, asked)
+        return _reading(*found, query)
 
     unmatched = read
 
-    def _read_folder(self, target: Target) -> Reading:
+    def _read_folder(self, target: LogTarget) -> Reading:
         """Give one small item per log, so that a host can build a listing from the URIs."""
         after = target.after()
         if target.kind is None:
             kinds = [Text("", FOLDER_TYPE, uri=f"logs://{kind}") for kind in KINDS if kind > after]
             return Reading(tuple(kinds) or (Text("", FOLDER_TYPE),), more=lambda _: None)
         uri = f"logs://{target.kind}"
-        logs = [facts for facts in self._shelf.facts(target.kind) if facts.id > after]
+        logs = [facts for facts in self._index.facts(target.kind) if facts.id > after]
         items = tuple(map(_child, logs[:MAX_CHILDREN])) or (Text("", FOLDER_TYPE),)
 
         def more(count: int) -> str | None:
@@ -135,9 +141,9 @@ class Logs:
         target = uris.parse(uri)
         if target.kind is None or target.id is None:
             target.after()
-            return " ".join(f"{facts.id} {facts.state}" for facts in self._shelf.facts(target.kind))
-        target.asked()
-        found = self._shelf.snapshot(target.kind, target.id)
+            return " ".join(f"{facts.id} {facts.state}" for facts in self._index.facts(target.kind))
+        target.log_query()
+        found = self._index.snapshot(target.kind, target.id)
         return None if found is None else found[0].etag
 
     # Completion and watching
@@ -148,18 +154,18 @@ class Logs:
         offered: Sequence[str] = {"stream": get_args(Stream), "format": get_args(Format)}.get(variable, ())
         if variable == "id":
             kind: Kind = "build" if template.startswith("logs://build/") else "run"
-            newest = sorted(self._shelf.facts(kind), key=lambda facts: (facts.started_ms, facts.id), reverse=True)
+            newest = sorted(self._index.facts(kind), key=lambda facts: (facts.started_ms, facts.id), reverse=True)
             offered = [facts.id for facts in newest]
         fitting = tuple(one for one in offered if one.startswith(value))
         return Completion(fitting, total=len(fitting), has_more=False)
 
     def survey(self) -> str:
         """Give a token that changes when a log comes or goes."""
-        return self._shelf.survey()
+        return self._index.survey()
 
     def watch(self, changes: Changes) -> Callable[[], None]:
         """Report lines and logs as they come, until stopped."""
-        return self._shelf.watch(changes)
+        return self._index.watch(changes)
 
     # Tools
 
@@ -169,17 +175,17 @@ class Logs:
     def call(self, name: str, arguments: Mapping[str, object], call: Call) -> ToolResult:
         return self._tools().call(name, arguments, call)
 
-    def _tools(self) -> "Tools":
+    def _tools(self) -> "ProcessTools":
         if self._made is None:
-            from carrel.providers.logs.tools import Tools  # not before somebody asks for tools
+            from carrel.providers.logs.tools import ProcessTools  # not before somebody asks for tools
 
-            self._made = Tools(self._project, self._shelf, *self._settings)
+            self._made = ProcessTools(self._project, self._index, *self._settings)
         return self._made
 
     def health(self) -> Meta:
         """Tell how many logs there are, how many children run, and what is missing."""
-        logs = self._shelf.facts()
-        fault = self._shelf.fault()
+        logs = self._index.facts()
+        fault = self._index.fault()
         problems = [f"the logs on disk are not served: {fault}"] if fault else []
         missing = self._missing_program()
         if missing:
@@ -188,12 +194,12 @@ class Logs:
 
     def _missing_program(self) -> str:
         """Say which program a Flutter project lacks; empty where it is there, or not wanted."""
-        from carrel.providers.logs import flutter  # not before somebody asks
-
         settings = self._settings[0]
-        if settings.tools == "off" or not _is_flutter(self._project.root):
+        if settings.tools == "off" or not is_flutter_project(self._project.root):
             return ""
-        if flutter.find(self._project, settings.executable) is not None:
+        from carrel.providers.logs.flutter import find_executable  # loaded where a Flutter project needs it
+
+        if find_executable(self._project, settings.executable) is not None:
             return ""
         return f"there is no {settings.executable}" + ("" if os.sep in settings.executable else " on PATH")
 
@@ -203,24 +209,19 @@ class Logs:
             self._made.close()
 
 
-def _is_flutter(root: str) -> bool:
-    return os.path.isfile(os.path.join(root, "pubspec.yaml"))
-
-
-def _reading(facts: Facts, entries: tuple[Entry, ...], asked: Asked) -> Reading:
+def _reading(facts: Facts, entries: tuple[Entry, ...], query: LogQuery) -> Reading:
     """Give what is asked for of a log as it was at one moment."""
     shown: Sequence[Entry] = entries
-    since = asked.since or 0
+    since = query.since or 0
     if since:
         shown = [entry for entry in entries if entry.seq > since]
-    missed = 0 if asked.tail is not None else max(0, facts.newest - since) - len(shown)
-    if asked.stream is not None:
-        shown = [entry for entry in shown if entry.stream == asked.stream]
-    if asked.tail is not None:
-        shown = shown[-asked.tail :]
-    is_part = asked.tail is not None or asked.since is not None
-    text = render(facts, shown, asked.format, is_whole=not is_part, has_own=asked.stream is None)
-    size = facts.size if shown is entries and asked.format == "text" else len(text.encode())
+    missed = 0 if query.tail is not None else max(0, facts.newest - since) - len(shown)
+    if query.stream is not None:
+        shown = [entry for entry in shown if entry.stream == query.stream]
+    if query.tail is not None:
+        shown = shown[-query.tail :]
+    text = render(facts, shown, query.format, is_whole=not query.is_part, has_own=query.stream is None)
+    size = facts.size if shown is entries and query.format == "text" else len(text.encode())
     meta = {
         "dev.carrel/uri": facts.uri,
         "dev.carrel/encoding": "utf-8",
@@ -233,12 +234,12 @@ def _reading(facts: Facts, entries: tuple[Entry, ...], asked: Asked) -> Reading:
     if missed:
         meta["dev.carrel/missed"] = missed
     return Reading(
-        (Text(text, MIME_TYPES[asked.format], meta=meta),),
+        (Text(text, MIME_TYPES[query.format], meta=meta),),
         etag=facts.etag,
         last_modified_ms=facts.modified_ms,
         ttl_ms=facts.ttl_ms,
         # A part of a part cannot be asked for: with a range set here, one beside the URI is refused.
-        range=asked.range or (Range() if is_part else None),
+        range=query.range or (Range() if query.is_part else None),
     )
 
 

@@ -87,3 +87,8 @@ def check_commands(root: str, commands: Mapping[str, Command]) -> None:
             raise ConfigError(f"[commands] {name!r}: a name is letters, digits and . _ -, at most {_NAME_LENGTH}")
         if not is_inside(os.path.join(root, command.cwd), root):
             raise ConfigError(f"[commands.{name}] cwd: {command.cwd} is not below the project's root")
+
+
+def is_flutter_project(root: str) -> bool:
+    """Return whether the root holds a Flutter project."""
+    return os.path.isfile(os.path.join(root, "pubspec.yaml"))

@@ -258,7 +258,7 @@ def token(root: str, kind: Kind, name: str) -> Token | None:
     return None
 
 
-class Reading:
+class SpooledLog:
     """One log read back: as far as its file was read, and no line twice."""
 
     def __init__(self, kind: Kind, name: str, bounds: Bounds) -> None:

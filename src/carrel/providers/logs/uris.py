@@ -1,9 +1,9 @@
-"""Log URIs: which log, or which folder of logs, and what of it is asked for. Nothing here touches a log."""
+"""Log URIs: a log or a folder of logs, and the part of it that is asked for. Nothing here touches a log."""
 
 import re
-from typing import Any, Final, Literal, get_args
+from typing import Annotated, Final
 
-from carrel.core.content import parse_number
+from carrel.core.arguments import Argument, Arguments
 from carrel.core.errors import BadArgument, Denied, NotFound, echo
 from carrel.core.model import Range
 from carrel.core.record import Value
@@ -16,134 +16,102 @@ SCHEME: Final = "logs"
 ID: Final = re.compile(r"[A-Za-z0-9_][A-Za-z0-9._-]{0,95}")
 QUERY: Final = "{?start,length,tail,since,stream,format}"
 
-_LOG_KEYS: Final = ("start", "length", "tail", "since", "stream", "format")
-_FOLDER_KEYS: Final = ("after",)
-_CHOICES: Final[dict[str, tuple[str, ...]]] = {"stream": get_args(Stream), "format": get_args(Format)}
+Count = Annotated[int, Argument(ge=0, le=10**15 - 1)]
 
 
-class Asked(Value, frozen=True):
-    """What of a log is asked for: at most one of `range`, `tail` and `since`."""
+class LogQuery(Value, frozen=True):
+    """The part of a log that is asked for: at most one of a byte range, `tail` and `since`."""
 
-    range: Range | None = None
-    tail: int | None = None
-    since: int | None = None
+    start: Count | None = None
+    length: Count | None = None
+    tail: Annotated[int, Argument(ge=1, le=10**15 - 1, examples=[50])] | None = None
+    since: Count | None = None
     stream: Stream | None = None
     format: Format = "text"
 
+    @property
+    def range(self) -> Range | None:
+        """The byte range, if one is asked for."""
+        return None if self.start is None and self.length is None else Range(self.start or 0, self.length)
 
-class Target(Value, frozen=True):
-    """What a URI means: a log, a folder of them, or, without a kind, the folder of the two folders."""
+    @property
+    def is_part(self) -> bool:
+        """Whether only the end is asked for, or only what is new."""
+        return self.tail is not None or self.since is not None
+
+
+class FolderQuery(Value, frozen=True):
+    """Where the listing of a folder goes on: after this name."""
+
+    after: str = ""
+
+
+LOG_QUERY: Final = Arguments(LogQuery)
+FOLDER_QUERY: Final = Arguments(FolderQuery)
+
+
+class LogTarget(Value, frozen=True):
+    """What a URI means: a log, a folder of logs, or, without a kind, the folder of the two folders."""
 
     uri: str
     kind: Kind | None = None
     id: str | None = None
-    query: tuple[tuple[str, str], ...] = ()
+    pairs: tuple[tuple[str, str], ...] = ()
 
-    def asked(self) -> Asked:
-        """Read what of a log is asked for."""
-        query = _checked(self, _LOG_KEYS)
-        ways = [way for way in (("start", "length"), ("tail",), ("since",)) if any(key in query for key in way)]
-        if len(ways) > 1:
-            raise _invalid(
-                self,
-                ways[1][0],
-                query[next(key for key in ways[1] if key in query)],
-                "expected only one of start/length, tail, since",
-            )
-        numbers = {key: _number(self, key, query[key]) for key in ("start", "length", "tail", "since") if key in query}
-        if numbers.get("tail") == 0:
-            raise _invalid(self, "tail", "0", "expected a whole number, 1 or more")
-        is_range = "start" in numbers or "length" in numbers
-        return Asked(
-            range=Range(numbers.get("start", 0), numbers.get("length")) if is_range else None,
-            tail=numbers.get("tail"),
-            since=numbers.get("since"),
-            stream=_choice(self, query, "stream"),
-            format=_choice(self, query, "format") or "text",
-        )
+    def log_query(self) -> LogQuery:
+        """Return which part of a log is asked for."""
+        query = LOG_QUERY.check_query(self.pairs, self.uri) if self.pairs else LogQuery()
+        given = [name for name in ("start", "length", "tail", "since") if getattr(query, name) is not None]
+        if query.is_part and len(given) > 1:
+            shown = f"{given[-1]}={getattr(query, given[-1])}"
+            message = f"Invalid parameter: {shown} (expected only one of start/length, tail, since)"
+            raise BadArgument(message, uri=self.uri, data={"parameter": given[-1]})
+        return query
 
     def after(self) -> str:
-        """Read where a folder's listing goes on."""
-        return _checked(self, _FOLDER_KEYS).get("after", "")
+        """Return where the listing of a folder goes on."""
+        return FOLDER_QUERY.check_query(self.pairs, self.uri).after
 
 
-def parse(uri: str) -> Target:
-    """Read a URI as far as it can be read without knowing which logs there are."""
+def parse(uri: str) -> LogTarget:
+    """Return what a URI means; which logs exist is not known here."""
     scheme_of(uri)
     if "#" in uri:
-        raise BadArgument(f"Invalid URI: {echo(uri)} (no # stands in a log's URI)", uri=uri, data={"parameter": "uri"})
+        raise BadArgument(f"Invalid URI: {echo(uri)} (a log's URI has no #)", uri=uri, data={"parameter": "uri"})
     bare, query = split_query(uri)
     try:
         names = [decode(part) for part in _path(bare).split("/")]
-        asked = tuple(pairs(query)) if query else ()
+        given = tuple(pairs(query)) if query else ()
     except BadArgument as error:
         raise BadArgument(error.message, uri=uri, data=error.data) from None
-    if is_outside(names):
-        raise denied(uri)
+    _check_inside(names, uri)
     if names == [""]:
-        return Target(uri, query=asked)
+        return LogTarget(uri, pairs=given)
     kind = next((kind for kind in KINDS if kind == names[0].lower()), None)
-    if kind is None or len(names) > 2:
-        raise NotFound(uri)
     name = names[1] if len(names) == 2 else ""
-    if name and not ID.fullmatch(name):
+    if kind is None or len(names) > 2 or (name and not ID.fullmatch(name)):
         raise NotFound(uri)
-    return Target(uri, kind, name or None, asked)
+    return LogTarget(uri, kind, name or None, given)
 
 
 def canonical_prefix(prefix: str) -> str:
-    """Give the beginning of canonical URIs that a spelled beginning means."""
+    """Return the canonical spelling of the beginning of a URI."""
     if not prefix.lower().startswith(f"{SCHEME}:"):
         return prefix
     path = _path(prefix)
-    if is_outside(path.split("/")):
-        raise denied(prefix)
+    _check_inside(path.split("/"), prefix)
     return f"{SCHEME}://{path}"
 
 
-def is_outside(names: list[str]) -> bool:
-    """Tell whether names would leave the folder they stand in."""
-    return any(name == ".." or "/" in name or "\\" in name for name in names)
-
-
-def denied(uri: str) -> Denied:
-    """Refuse a URI that would leave the logs."""
-    return Denied(f"Access denied: {echo(uri)} (outside the logs)", reason="outside", uri=uri)
+def _check_inside(names: list[str], uri: str) -> None:
+    """Refuse names that would leave the folder they stand in."""
+    if any(name == ".." or "/" in name or "\\" in name for name in names):
+        raise Denied(f"Access denied: {echo(uri)} (outside the logs)", reason="outside", uri=uri)
 
 
 def _path(uri: str) -> str:
-    """Give what follows the scheme and up to three slashes: hosts and URL libraries drop some."""
+    """Return what follows the scheme and up to three slashes: some hosts and URL libraries drop slashes."""
     path = uri.partition(":")[2]
     for _ in range(3):
         path = path.removeprefix("/")
     return path
-
-
-def _checked(target: Target, known: tuple[str, ...]) -> dict[str, str]:
-    query: dict[str, str] = {}
-    for name, value in target.query:
-        if name not in known:
-            raise _invalid(target, name, value, f"known here: {', '.join(known)}")
-        if name in query:
-            raise _invalid(target, name, value, "given twice")
-        query[name] = value
-    return query
-
-
-def _number(target: Target, name: str, value: str) -> int:
-    try:
-        return parse_number(name, value)
-    except BadArgument as error:
-        raise BadArgument(error.message, uri=target.uri, data=error.data) from None
-
-
-def _choice(target: Target, query: dict[str, str], name: Literal["stream", "format"]) -> Any:
-    value = query.get(name)
-    if value is not None and value not in _CHOICES[name]:
-        raise _invalid(target, name, value, f"expected {' or '.join(_CHOICES[name])}")
-    return value
-
-
-def _invalid(target: Target, name: str, value: str, why: str) -> BadArgument:
-    message = f"Invalid parameter: {echo(name)}={echo(value)} ({why})"
-    return BadArgument(message, uri=target.uri, data={"parameter": name})

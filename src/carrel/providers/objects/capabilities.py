@@ -6,7 +6,7 @@ from typing import Final
 from carrel.core.errors import echo
 from carrel.core.record import Value
 from carrel.providers.objects.calls import Broke, Busy, Late
-from carrel.providers.objects.conversion import Rubbish, words
+from carrel.providers.objects.conversion import InvalidResult, words
 from carrel.providers.objects.instance import Instance
 
 log = logging.getLogger(__name__)
@@ -50,9 +50,9 @@ def ask(instance: Instance, name: str, timeout_s: float) -> Declared:
 def _reason(cause: BaseException) -> str:
     if isinstance(cause, Late | Busy):
         return "capabilities() gave no answer in time"
-    return str(cause) if isinstance(cause, Rubbish) else "capabilities() raised an exception"
+    return str(cause) if isinstance(cause, InvalidResult) else "capabilities() raised an exception"
 
 
 def _own_words(cause: BaseException) -> str:
     """Return an exception's own words, which are for the log only."""
-    return "" if isinstance(cause, Rubbish | Late | Busy) else f" ({echo(f'{type(cause).__name__}: {cause}')})"
+    return "" if isinstance(cause, InvalidResult | Late | Busy) else f" ({echo(f'{type(cause).__name__}: {cause}')})"

@@ -16,8 +16,8 @@ from typing import Any, Final, Literal, TypeVar
 
 from carrel.core.errors import BadArgument, CarrelError, TemplateError, echo
 from carrel.core.limits import MAX_COMPLETIONS
-from carrel.core.model import Annotations, Blob, Completion, Meta, Resource, Template, Text
-from carrel.core.record import Value
+from carrel.core.model import Annotations, Blob, Completion, Item, Meta, Resource, Stored, Template, Text
+from carrel.core.record import Value, replace
 from carrel.core.template import UriTemplate
 from carrel.core.uri import decode, is_text, normalise, pairs, quote, scheme_of, split_query
 from carrel.providers.objects.protocol import Failure
@@ -35,8 +35,8 @@ _ABSENT: Final = object()
 _Kind = TypeVar("_Kind", Resource, Template)
 
 
-class Rubbish(CarrelError):
-    """An object gave what cannot be served; the message is for its author."""
+class InvalidResult(CarrelError):
+    """An object returned a value that cannot be served; the message is for its author."""
 
 
 class Listed(Value, frozen=True):
@@ -56,7 +56,7 @@ class Listed(Value, frozen=True):
 def words(given: object) -> tuple[str, ...]:
     """Read the capabilities."""
     if not isinstance(given, list | tuple) or not all(isinstance(word, str) for word in given):
-        raise Rubbish("capabilities() gave no list of texts")
+        raise InvalidResult("capabilities() gave no list of texts")
     return tuple(given)
 
 
@@ -83,10 +83,10 @@ def _listed(
             entry = read(one)
             normal, spelled = name(entry)
             if normal in found:
-                raise Rubbish(f"{echo(spelled)} stands there twice")
+                raise InvalidResult(f"{echo(spelled)} stands there twice")
             found[normal] = spelled, entry
-        except (Rubbish, AttributeError) as error:
-            why = str(error) if isinstance(error, Rubbish) else "it has not the attributes of an entry"
+        except (InvalidResult, AttributeError) as error:
+            why = str(error) if isinstance(error, InvalidResult) else "it has not the attributes of an entry"
             faults.append(f"entry {number} of {what} is left out: {why}")
     ordered = sorted(found.values(), key=lambda pair: pair[0])
     return Listed(tuple(entry for _, entry in ordered), tuple(faults))
@@ -95,7 +95,7 @@ def _listed(
 def as_list(given: object, what: str) -> list[Any]:
     """Give a list of its own, which nobody changes while it is looked at."""
     if not isinstance(given, list | tuple):
-        raise Rubbish(f"{what} gave no list")
+        raise InvalidResult(f"{what} gave no list")
     return list(given)
 
 
@@ -103,7 +103,7 @@ def resource(one: Any) -> Resource:
     """Read an entry."""
     size = getattr(one, "size", None)
     if size is not None and (not isinstance(size, int) or isinstance(size, bool) or size < 0):
-        raise Rubbish("its size is no whole number")
+        raise InvalidResult("its size is no whole number")
     return Resource(
         check_uri(one.uri),
         _name(one),
@@ -122,9 +122,9 @@ def template(one: Any) -> Template:
     try:
         parsed = UriTemplate(text)
     except TemplateError as error:
-        raise Rubbish(echo(str(error))) from None
+        raise InvalidResult(echo(str(error))) from None
     if parsed.is_fixed:
-        raise Rubbish(f"{echo(text)} has no variable; list it as a resource")
+        raise InvalidResult(f"{echo(text)} has no variable; list it as a resource")
     return Template(
         text,
         _name(one),
@@ -139,9 +139,9 @@ def check_uri(given: object) -> str:
     """Return a URI that may stand in a list: absolute, sound, without a fragment or white space."""
     uri = _absolute(given)
     if _SPACE.search(uri):
-        raise Rubbish(f"{echo(uri)} has white space; a space is spelled %20")
+        raise InvalidResult(f"{echo(uri)} has white space; a space is spelled %20")
     if "#" in uri:
-        raise Rubbish(f"{echo(uri)} has a fragment")
+        raise InvalidResult(f"{echo(uri)} has a fragment")
     return uri
 
 
@@ -152,14 +152,14 @@ def _absolute(given: object) -> str:
         decode(uri)
         pairs(split_query(uri)[1] or "")
     except BadArgument as error:
-        raise Rubbish(error.message) from None
+        raise InvalidResult(error.message) from None
     return uri
 
 
 def _name(one: Any) -> str:
     name = _text(one.name, "name")
     if not name:
-        raise Rubbish("its name is empty")
+        raise InvalidResult("its name is empty")
     return name
 
 
@@ -170,10 +170,10 @@ def _optional(one: Any, name: str) -> str:
 
 def _text(given: object, what: str) -> str:
     if not isinstance(given, str):
-        raise Rubbish(f"its {what} is no text")
+        raise InvalidResult(f"its {what} is no text")
     text = str.__str__(given)
     if not is_encodable(text):
-        raise Rubbish(f"its {what} has a lone surrogate")
+        raise InvalidResult(f"its {what} has a lone surrogate")
     return text
 
 
@@ -189,18 +189,18 @@ def _annotations(given: Any) -> Annotations | None:
     priority = getattr(given, "priority", None)
     modified = getattr(given, "last_modified_ms", None)
     if not all(isinstance(role, str) and role in _ROLES for role in audience):
-        raise Rubbish("its audience is neither user nor assistant")
+        raise InvalidResult("its audience is neither user nor assistant")
     if priority is not None and not (isinstance(priority, int | float) and 0 <= priority <= 1):
-        raise Rubbish("its priority is no number from 0 to 1")
+        raise InvalidResult("its priority is no number from 0 to 1")
     if modified is not None and (not isinstance(modified, int) or isinstance(modified, bool)):
-        raise Rubbish("its last_modified_ms is no whole number")
+        raise InvalidResult("its last_modified_ms is no whole number")
     return Annotations(audience, None if priority is None else float(priority), modified)
 
 
 # Contents
 
 
-def contents(given: Any, handed: str, is_ours: Callable[[str], bool]) -> tuple[Text | Blob, ...] | Failure | None:
+def contents(given: Any, handed: str, is_ours: Callable[[str], bool]) -> tuple[Item, ...] | Failure | None:
     """Read what `resource_read` gave for the URI it was handed."""
     if given is None:
         return None
@@ -209,7 +209,7 @@ def contents(given: Any, handed: str, is_ours: Callable[[str], bool]) -> tuple[T
         return failure
     items = getattr(given, "items", None)
     if not isinstance(items, list | tuple):
-        raise Rubbish("resource_read() gave no Contents")
+        raise InvalidResult("resource_read() gave no Contents")
     return tuple(_item(one, handed, is_ours) for one in list(items))
 
 
@@ -224,20 +224,30 @@ def as_failure(given: Any) -> Failure | None:
     return Failure(echo(line[:MAX_FAILURE]))
 
 
-def _item(one: Any, handed: str, is_ours: Callable[[str], bool]) -> Text | Blob:
-    # A client may have asked with raw spaces, and the object repeats what it was handed.
-    uri = check_uri(_SPACE.sub(lambda space: quote(space[0]), _absolute(one.uri))) if hasattr(one, "uri") else ""
+def _item(one: Any, handed: str, is_ours: Callable[[str], bool]) -> Item:
+    if isinstance(one, Text | Blob | Stored):
+        if isinstance(one, Text):
+            _text(one.text, "text")
+        return one if one.uri is None else replace(one, uri=_item_uri(one.uri, handed, is_ours))
     text, data = getattr(one, "text", _ABSENT), getattr(one, "base64_data", _ABSENT)
-    if not uri or (text is _ABSENT) == (data is _ABSENT):
-        raise Rubbish("an item is neither a TextContent nor a BlobContent")
-    is_same = normalise(uri) == normalise(handed)
-    if not is_same and not _is_beneath(uri, handed) and not is_ours(uri):
-        raise Rubbish(f"an item has the foreign URI {echo(uri)}")
-    spelled = None if is_same else uri
+    if not hasattr(one, "uri") or (text is _ABSENT) == (data is _ABSENT):
+        raise InvalidResult("an item is neither a TextContent nor a BlobContent")
+    uri = _item_uri(one.uri, handed, is_ours)
     mime_type, meta = _optional(one, "mime_type"), _meta(getattr(one, "meta", None))
     if text is not _ABSENT:
-        return Text(_text(text, "text"), mime_type, uri=spelled, meta=meta)
-    return Blob(_decoded(data), mime_type, uri=spelled, meta=meta)
+        return Text(_text(text, "text"), mime_type, uri=uri, meta=meta)
+    return Blob(_decoded(data), mime_type, uri=uri, meta=meta)
+
+
+def _item_uri(given: object, handed: str, is_ours: Callable[[str], bool]) -> str | None:
+    """Return the URI of an item, None if it is the one that was read; raise InvalidResult for a foreign one."""
+    # A client may have asked with raw spaces, and the object repeats them.
+    uri = check_uri(_SPACE.sub(lambda space: quote(space[0]), _absolute(given)))
+    if normalise(uri) == normalise(handed):
+        return None
+    if not _is_beneath(uri, handed) and not is_ours(uri):
+        raise InvalidResult(f"an item has the foreign URI {echo(uri)}")
+    return uri
 
 
 def _is_beneath(uri: str, handed: str) -> bool:
@@ -248,13 +258,13 @@ def _is_beneath(uri: str, handed: str) -> bool:
 
 def _decoded(data: object) -> bytes:
     if not isinstance(data, str):
-        raise Rubbish("its base64_data is no text")
+        raise InvalidResult("its base64_data is no text")
     try:
         decoded = base64.b64decode(data.encode("ascii"), validate=True)
     except (UnicodeEncodeError, binascii.Error):
-        raise Rubbish("its base64_data is no base64") from None
+        raise InvalidResult("its base64_data is no base64") from None
     if base64.b64encode(decoded) != data.encode("ascii"):
-        raise Rubbish("its base64_data is no strict base64")
+        raise InvalidResult("its base64_data is no strict base64")
     return decoded
 
 
@@ -262,7 +272,7 @@ def _meta(given: object) -> Meta | None:
     if given is None:
         return None
     if not isinstance(given, dict):
-        raise Rubbish("its meta is no JSON object")
+        raise InvalidResult("its meta is no JSON object")
     meta = as_json(given)
     return {key: value for key, value in meta.items() if not key.startswith("io.modelcontextprotocol/")} or None
 
@@ -274,19 +284,19 @@ def completion(given: Any) -> Completion:
     """Read what `completion` gave."""
     values = given if isinstance(given, list | tuple) else getattr(given, "values", None)
     if not isinstance(values, list | tuple) or not all(isinstance(one, str) and is_encodable(one) for one in values):
-        raise Rubbish("completion() gave no list of texts")
+        raise InvalidResult("completion() gave no list of texts")
     is_plain = isinstance(given, list | tuple)
     total = len(values) if is_plain else getattr(given, "total", None)
     has_more = False if is_plain else getattr(given, "has_more", None)
     if total is not None and (not isinstance(total, int) or isinstance(total, bool) or total < 0):
-        raise Rubbish("its total is no whole number")
+        raise InvalidResult("its total is no whole number")
     if has_more is not None and not isinstance(has_more, bool):
-        raise Rubbish("its has_more is neither true nor false")
+        raise InvalidResult("its has_more is neither true nor false")
     return Completion(tuple(values[:MAX_COMPLETIONS]), total, has_more or len(values) > MAX_COMPLETIONS)
 
 
 def as_json(value: Any, depth: int = MAX_DEPTH) -> Any:
-    """Return a value as JSON can say it: dataclasses as objects, times in ISO 8601; raise Rubbish for what is none."""
+    """Return a value as plain JSON: dataclasses as objects, times in ISO 8601; raise InvalidResult for any other."""
     if isinstance(value, enum.Enum):
         value = value.value
     if value is None or (isinstance(value, str) and is_encodable(value)):
@@ -303,7 +313,7 @@ def as_json(value: Any, depth: int = MAX_DEPTH) -> Any:
         value = {field.name: getattr(value, field.name) for field in fields(value)}
     if depth > 0 and isinstance(value, dict) and all(isinstance(key, str) and is_encodable(key) for key in value):
         return {key: as_json(one, depth - 1) for key, one in value.items()}
-    raise Rubbish("a value is no JSON")
+    raise InvalidResult("a value is no JSON")
 
 
 def sorted_schemes(uris: Sequence[str]) -> tuple[str, ...]:

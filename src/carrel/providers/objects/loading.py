@@ -4,15 +4,23 @@ All of it is foreign code and runs inside the boundary of `calls`.
 """
 
 import inspect
+import os
 import sys
+import traceback
 from collections.abc import Callable, Mapping
+from contextlib import ExitStack
 from importlib import import_module
+from importlib.util import module_from_spec, spec_from_file_location
 from operator import attrgetter
+from types import ModuleType
 from typing import Any
 
 from carrel.core.errors import CarrelError
+from carrel.core.hashing import blake2b
 from carrel.core.provider import Project
 from carrel.providers.objects.calls import attempt
+from carrel.providers.objects.settings import split_target
+from carrel.providers.objects.shelf import Shelf
 
 GROUP = "carrel.providers"
 
@@ -23,11 +31,10 @@ class Unloadable(CarrelError):
 
 def build(target: str, entry_point: str, args: Mapping[str, object], project: Project, path: str | None) -> Any:
     """Import what is named; make an object of a class or a function."""
-    if path is not None and path not in sys.path:
-        # Last, so that nothing in the project stands for a module of Carrel's or of Python's.
-        sys.path.append(path)
-    found = find(target) if target else find_installed(entry_point)
-    named = target or entry_point
+    if path is not None:
+        _add_to_path(path)
+    found = find(target, path or "") if target else find_installed(entry_point)
+    named = os.path.basename(target) or entry_point
     if not (inspect.isclass(found) or inspect.isroutine(found)):
         if args:
             raise Unloadable(f"{named} is neither a class nor a function: it takes no args")
@@ -42,9 +49,17 @@ def build(target: str, entry_point: str, args: Mapping[str, object], project: Pr
     raise Unloadable(f"{named}({', '.join(args)}) raised {type(error).__name__} when it was called") from error
 
 
-def find(target: str) -> Any:
-    """Import what `module:attribute` means."""
-    module_name, _, attribute = target.partition(":")
+def _add_to_path(folder: str) -> None:
+    if folder not in sys.path:
+        # Last, so that nothing in the project stands for a module of Carrel's or of Python's.
+        sys.path.append(folder)
+
+
+def find(target: str, folder: str = "") -> Any:
+    """Import what `module:attribute`, `file.py` or `file.py:attribute` means; a relative file starts at `folder`."""
+    module_name, attribute = split_target(target)
+    if module_name.endswith(".py"):
+        return _find_in_file(os.path.join(folder, os.path.expanduser(module_name)), attribute)
     module, error = attempt(lambda: import_module(module_name))
     if isinstance(error, ModuleNotFoundError):
         missing = error.name or module_name
@@ -57,6 +72,58 @@ def find(target: str) -> Any:
     if error is not None:
         raise Unloadable(f"{module_name} has no attribute {attribute}") from error
     return found
+
+
+def _find_in_file(path: str, attribute: str) -> Any:
+    """Return the attribute of a Python file, or the one shelf in it."""
+    name = os.path.basename(path)
+    module, error = attempt(lambda: _run_file(path))
+    if error is not None:
+        raise Unloadable(f"{name}: {_reason(error, path)}") from error
+    if attribute:
+        found, error = attempt(lambda: attrgetter(attribute)(module))
+        if error is not None:
+            raise Unloadable(f"{name} has no attribute {attribute}") from error
+        return found
+    shelves = {key: one for key, one in vars(module).items() if isinstance(one, Shelf)}
+    if len({id(one) for one in shelves.values()}) == 1:
+        return next(iter(shelves.values()))
+    if shelves:
+        raise Unloadable(f"{name} has several shelves; name one: {name}:{next(iter(shelves))}")
+    raise Unloadable(f'{name} has no shelf; write shelf = Shelf("NAME"), or name an object: {name}:thing')
+
+
+def _run_file(path: str) -> ModuleType:
+    """Import a file once, under a name that no other module has."""
+    mark = blake2b(path.encode("utf-8", "surrogateescape"), digest_size=4).hexdigest()
+    name = f"carrel_file_{mark}_{os.path.basename(path).removesuffix('.py')}"
+    if name not in sys.modules:
+        spec = spec_from_file_location(name, path)
+        assert spec is not None
+        assert spec.loader is not None
+        module = module_from_spec(spec)
+        _add_to_path(os.path.dirname(path))
+        sys.modules[name] = module
+        with ExitStack() as until_run:
+            until_run.callback(sys.modules.pop, name)
+            spec.loader.exec_module(module)
+            until_run.pop_all()
+    return sys.modules[name]
+
+
+def _reason(error: BaseException, path: str) -> str:
+    """Return why a file cannot be imported, and the line that its author has to look at."""
+    if isinstance(error, FileNotFoundError) and error.filename == path:
+        return "there is no such file"
+    if isinstance(error, SyntaxError) and error.filename == path:
+        return f"line {error.lineno}: {error.msg}"
+    lines = [frame.lineno for frame in traceback.extract_tb(error.__traceback__) if frame.filename == path]
+    place = f"line {lines[-1]}: " if lines else ""
+    if isinstance(error, CarrelError):
+        return f"{place}{error}"
+    if isinstance(error, ModuleNotFoundError):
+        return f"{place}there is no module {error.name}"
+    return f"{place}{type(error).__name__} was raised"
 
 
 def find_installed(name: str) -> Any:

@@ -1,24 +1,24 @@
-"""What a plain Python object implements to be served: a few methods, and the values they give.
+"""The methods that a plain Python object has to be served, and the values that they return.
 
-An object implements what it offers and says so in `capabilities()`; there is no base class and
-nothing to register. Look-alikes with the same attributes are taken for the values below, so an
-object need not import Carrel at all. The values also have the names of Logtalk's
-`mcp_resource_protocol`, with the same order of arguments.
+An object implements what it offers and says so in `capabilities()`. It needs no base class and no registration.
+Values of other classes with the same attributes are accepted too, so an object need not import Carrel. The values
+also have the names of Logtalk's `mcp_resource_protocol`, with the same order of arguments.
 
     always        capabilities()
-    resources     resources(), resource_read(uri, arguments); optional resource_templates()
+    resources     resources(), resource_read(uri, arguments); optional resource_templates(),
+                  resource_fingerprint(uri, arguments)
     tools         tools(); optional tool_call(name, arguments)
     completions   completion(reference, argument, context)
     any           optional close()
 
-A method may be `async def`. What happens to what an object gives is `providers.objects`' work.
+A method may be `async def`.
 """
 
 import base64
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Literal, Protocol, runtime_checkable
 
-from carrel.core.model import Completion, Meta, Resource, ResourceLink, Template
+from carrel.core.model import Blob, Completion, Meta, Resource, ResourceLink, Stored, Template, Text
 from carrel.core.record import Value
 
 Facet = Literal["resources", "tools", "completions"]
@@ -48,7 +48,7 @@ class TextContent(_Text, frozen=True, kw_only=True):
 
 
 class BlobContent(_Blob, frozen=True, kw_only=True):
-    """Bytes that are no text, in base64."""
+    """Bytes, in base64."""
 
     meta: Meta | None = None
 
@@ -59,38 +59,38 @@ class BlobContent(_Blob, frozen=True, kw_only=True):
 
 
 class Contents(Value, frozen=True):
-    """What a resource holds: no item, one, or many."""
+    """The content of a resource: any number of items, also none."""
 
-    items: Sequence[TextContent | BlobContent]
+    items: Sequence[TextContent | BlobContent | Text | Blob | Stored]
 
 
 class Failure(Value, frozen=True):
-    """What the object wants the caller to read: one line, of which 200 characters are sent."""
+    """A message for the caller: one line, cut at 200 characters."""
 
     message: str
 
 
 class _NamedMethod(Value, frozen=True):
     name: str
-    method: str
+    method: str | Callable[..., object]
 
 
-class Tool(_NamedMethod, frozen=True, kw_only=True):
-    """A method, and the name it is offered under."""
+class ToolMethod(_NamedMethod, frozen=True, kw_only=True):
+    """A method, by its name, or a function, and the name of the tool that calls it."""
 
     title: str = ""
     read_only: bool = False
 
 
 class Structured(Value, frozen=True):
-    """A tool's result as JSON, and what stands beside it."""
+    """The result of a tool as JSON, and the texts and links beside it."""
 
     value: object
     items: Sequence[str | ResourceLink] = ()
 
 
-Given = Contents | Failure | None
-"""What a read may give; None where nothing is."""
+ReadResult = Contents | Failure | None
+"""The result of a read; None if there is no such resource."""
 
 resource = Resource
 resource_template = Template
@@ -104,10 +104,10 @@ blob_content = BlobContent
 
 @runtime_checkable
 class Capable(Protocol):
-    """Says what it offers."""
+    """Declares the facets it offers."""
 
     def capabilities(self) -> list[str]:
-        """Give the facets that are served; asked once, at start."""
+        """Return the names of the facets; called once, at start."""
 
 
 @runtime_checkable
@@ -115,34 +115,42 @@ class OffersResources(Capable, Protocol):
     """Has resources."""
 
     def resources(self) -> list[Resource]:
-        """Give what is listed."""
+        """Return the listed resources."""
 
-    def resource_read(self, uri: str, arguments: list[Pair]) -> Given:
-        """Read a listed URI, or one that a template matches; `arguments` are its query's names and values."""
+    def resource_read(self, uri: str, arguments: list[Pair]) -> ReadResult:
+        """Read a listed URI, or one that a template matches; `arguments` are the names and values of its query."""
 
 
 @runtime_checkable
 class OffersTemplates(Protocol):
-    """Has resources that are not all listed."""
+    """Has resources that are not listed one by one."""
 
     def resource_templates(self) -> list[Template]:
-        """Give how their URIs look."""
+        """Return the URI templates."""
+
+
+@runtime_checkable
+class OffersFingerprints(Protocol):
+    """Can tell cheaply that a resource did not change."""
+
+    def resource_fingerprint(self, uri: str, arguments: list[Pair]) -> str | None:
+        """Return a text that changes whenever the resource may have changed; None if that is not known."""
 
 
 @runtime_checkable
 class OffersTools(Capable, Protocol):
     """Has tools."""
 
-    def tools(self) -> list[Tool]:
-        """Give the methods that may be called."""
+    def tools(self) -> list[ToolMethod]:
+        """Return the methods that may be called."""
 
 
 @runtime_checkable
 class CallsTools(Protocol):
-    """Answers calls of its tools itself."""
+    """Answers tool calls itself."""
 
     def tool_call(self, name: str, arguments: list[tuple[str, object]]) -> object:
-        """Give the result, or NotImplemented to have the tool's method called."""
+        """Return the result, or NotImplemented to have the method of the tool called."""
 
 
 @runtime_checkable
@@ -150,4 +158,4 @@ class OffersCompletions(Capable, Protocol):
     """Completes the variables of its templates."""
 
     def completion(self, reference: str, argument: Pair, context: list[Pair]) -> list[str] | Completion:
-        """Give values for the argument (name, typed so far), best first."""
+        """Return values for the argument (name, text typed so far), best first."""

@@ -16,8 +16,9 @@ from typing import Any, Final
 
 from carrel.core.content import etag_of
 from carrel.core.errors import BadArgument, ConfigError, NotFound, ProviderError, echo
-from carrel.core.model import Completion, Meta, Reading, Resource, Template, Tool, ToolResult
+from carrel.core.model import Completion, Item, Meta, Reading, Resource, Stored, Template, Tool, ToolResult
 from carrel.core.provider import Call, Provider, Route
+from carrel.core.record import Value
 from carrel.core.refresh import Renewal
 from carrel.core.uri import decode, pairs, split_query
 from carrel.providers.objects import conversion, tools
@@ -26,6 +27,7 @@ from carrel.providers.objects.capabilities import FACETS, Declared, ask
 from carrel.providers.objects.instance import Instance, left
 from carrel.providers.objects.listing import Lists, Way
 from carrel.providers.objects.loading import Unloadable, has_method, is_native
+from carrel.providers.objects.local_files import OpenFile, close_files
 from carrel.providers.objects.protocol import Failure
 from carrel.providers.objects.settings import ObjectSettings
 
@@ -37,6 +39,14 @@ MISS_S: Final = 2.0
 CLOSE_S: Final = 2.0
 
 GiveWay = Callable[[Provider], None]
+
+
+class _Token(Value, frozen=True):
+    """The ETag of a subscribed resource, when it was made, and the fingerprint of the object at that time."""
+
+    at_s: float
+    watched: str | None
+    token: str
 
 
 class ObjectProvider:
@@ -64,7 +74,7 @@ class ObjectProvider:
         self._is_closed = False
         self._settled = threading.Event()
         self._again: Callable[[], None] = lambda: None
-        self._tokens: dict[str, tuple[float, str | None]] = {}
+        self._tokens: dict[str, _Token] = {}
 
     # Loading
 
@@ -220,7 +230,7 @@ class ObjectProvider:
             return conversion.Listed((), (f"{method}() gave no answer in time; the last list is served",), "late")
         except Broke as broke:
             log.debug("object %s", self.name, exc_info=broke.cause)
-            is_ours = isinstance(broke.cause, conversion.Rubbish)
+            is_ours = isinstance(broke.cause, conversion.InvalidResult)
             told = str(broke.cause) if is_ours else f"{method}() raised an exception"
             return conversion.Listed((), (told,), "failed")
 
@@ -267,7 +277,7 @@ class ObjectProvider:
             raise self._failed("Resource read failed", "failed", uri)
         if isinstance(given, Failure):
             raise self._failed(given.message or "Resource read failed", "failed", uri)
-        return Reading(given, mime_type=way.mime_type, ttl_ms=self._options.ttl_ms)
+        return _reading(given, way.mime_type, self._options.ttl_ms)
 
     def _broken(self, cause: BaseException, uri: str) -> Exception:
         """Make of what the object raised what the client is told."""
@@ -275,7 +285,9 @@ class ObjectProvider:
             return NotFound(uri)
         if isinstance(cause, BadArgument):
             return BadArgument(_line(cause.message) or "Invalid argument", uri=uri)
-        word = "bad_result" if isinstance(cause, conversion.Rubbish) else "failed"
+        if isinstance(cause, ProviderError):
+            return self._failed(_line(cause.message) or "Resource read failed", cause.word, uri, cause)
+        word = "bad_result" if isinstance(cause, conversion.InvalidResult) else "failed"
         return self._failed("Resource read failed", word, uri, cause)
 
     def _failed(self, message: str, word: str, uri: str, cause: BaseException | None = None) -> ProviderError:
@@ -289,20 +301,46 @@ class ObjectProvider:
         return incident
 
     def fingerprint(self, uri: str) -> str | None:
-        """Give the ETag, read at most once in `poll_s`; of what cannot be read now, the word for why."""
+        """Return the ETag, or the word for why it cannot be read.
+
+        The resource is read again when the fingerprint of the object changed; without one, after `poll_s`.
+        """
         poll_s, now = self._options.poll_s, monotonic()
-        if poll_s == 0:
+        watched = self._ask_fingerprint(uri)
+        if poll_s == 0 and watched is None:
             raise BadArgument("Changes of this resource are not told", uri=uri)
         known = self._tokens.get(uri)
-        if known is not None and now - known[0] < poll_s:
-            return known[1]
+        if known is not None and (now - known.at_s < poll_s if watched is None else watched == known.watched):
+            token = known.token
+            known = _Token(known.at_s if watched is None else now, watched, token)
+        else:
+            known = _Token(now, watched, self._token(uri))
+        self._tokens = {other: one for other, one in self._tokens.items() if now - one.at_s < 2 * poll_s + 2}
+        self._tokens[uri] = known
+        return known.token
+
+    def _token(self, uri: str) -> str:
         try:
-            token = etag_of(self.read(uri).items)
+            reading = self.read(uri)
         except ProviderError as error:
-            token = error.word
-        self._tokens = {other: one for other, one in self._tokens.items() if now - one[0] < 2 * poll_s + 2}
-        self._tokens[uri] = now, token
-        return token
+            return error.word
+        try:
+            return reading.etag or etag_of(reading.items)
+        finally:
+            close_files(reading.items)
+
+    def _ask_fingerprint(self, uri: str) -> str | None:
+        """Return what the object says of a URI; None if it says nothing."""
+        way = self._find(uri)
+        if way is None or not has_method(self._instance.object, "resource_fingerprint"):
+            return None
+        handed, arguments = way.handed, list(way.arguments)
+        try:
+            return self._instance.call(
+                lambda made: made.resource_fingerprint(handed, arguments), self._options.timeout_s, _text_or_none
+            )
+        except (Late, Busy, Broke):
+            return None
 
     # Completions and tools
 
@@ -343,14 +381,14 @@ class ObjectProvider:
                 if given is not None:
                     return given
             return self._instance.call(
-                lambda made: getattr(made, method.method)(**values), self._options.timeout_s, tools.result
+                lambda made: method.function(made)(**values), self._options.timeout_s, tools.result
             )
         except Late:
             return self._tool_failed("Tool timed out", "timeout", name)
         except Busy:
             return self._tool_failed("Provider is busy", "busy", name)
         except Broke as broke:
-            word = "bad_result" if isinstance(broke.cause, conversion.Rubbish) else "failed"
+            word = "bad_result" if isinstance(broke.cause, conversion.InvalidResult) else "failed"
             return self._tool_failed("Tool execution failed", word, name, broke.cause)
 
     def _tool_failed(self, message: str, word: str, name: str, cause: BaseException | None = None) -> ToolResult:
@@ -393,6 +431,18 @@ def serve_built(build: Callable[[], object], name: str = "object", **settings: A
         raise ConfigError(f"{name} is {provider.problem}")
     provider.narrow()
     return provider
+
+
+def _reading(items: tuple[Item, ...], mime_type: str, ttl_ms: int) -> Reading:
+    """Return a reading; one file has an ETag made from its state, so that its parts can be read without the whole."""
+    source = items[0].source if len(items) == 1 and isinstance(items[0], Stored) else None
+    if not isinstance(source, OpenFile):
+        return Reading(items, mime_type=mime_type, ttl_ms=ttl_ms)
+    return Reading(items, mime_type=mime_type, etag=source.etag, last_modified_ms=source.modified_ms, ttl_ms=ttl_ms)
+
+
+def _text_or_none(given: object) -> str | None:
+    return given if isinstance(given, str) else None
 
 
 def _line(text: str) -> str:

@@ -1,5 +1,6 @@
-"""What `[objects.NAME]` may say."""
+"""The settings of `[objects.NAME]`."""
 
+import os
 from typing import Any
 
 from carrel.core.errors import ConfigError
@@ -24,8 +25,8 @@ class ObjectSettings(Section, frozen=True):
     def __post_init__(self) -> None:
         if bool(self.import_) == bool(self.provider):
             raise ConfigError('give either import = "module:attribute" or provider = "NAME"')
-        if self.import_ and not all(self.import_.partition(":")):
-            raise ConfigError(f"import: expected module:attribute, got {self.import_!r}")
+        if self.import_ and not split_target(self.import_)[0]:
+            raise ConfigError(f"import: expected module:attribute or a file.py, got {self.import_!r}")
         self.check(0.1, 300, "timeout_s", "start_timeout_s")
         self.check(1, 64, "concurrency")
         self.check(0, 86_400, "list_ttl_s", "poll_s")
@@ -33,5 +34,16 @@ class ObjectSettings(Section, frozen=True):
 
     @property
     def told(self) -> str:
-        """Say what is served."""
-        return self.import_ or f"the entry point {self.provider}"
+        """What is served, in words; of a file the name, not the folder."""
+        return os.path.basename(self.import_) if self.import_ else f"the entry point {self.provider}"
+
+
+def split_target(target: str) -> tuple[str, str]:
+    """Return the module or file, and the attribute, of `module:attribute`, `file.py` or `file.py:attribute`.
+
+    Both are empty if the target is none of these.
+    """
+    if target.endswith(".py"):
+        return target, ""
+    module, _, attribute = target.rpartition(":")
+    return (module, attribute) if module and attribute else ("", "")

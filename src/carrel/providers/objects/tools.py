@@ -4,7 +4,7 @@ import enum
 import inspect
 import json
 import re
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import MISSING, fields, is_dataclass
 from datetime import date, datetime
 from types import NoneType, UnionType
@@ -13,7 +13,7 @@ from typing import Any, Final, Literal, Union, get_args, get_origin, get_type_hi
 from carrel.core.errors import echo
 from carrel.core.model import ResourceLink, Tool, ToolResult
 from carrel.core.record import Value
-from carrel.providers.objects.conversion import Listed, Rubbish, as_failure, as_json, as_list, is_encodable
+from carrel.providers.objects.conversion import InvalidResult, Listed, as_failure, as_json, as_list, is_encodable
 
 _NAME: Final = re.compile(r"[A-Za-z0-9_.-]{1,128}")
 _KINDS: Final[Mapping[Any, str]] = {str: "string", int: "integer", float: "number", bool: "boolean"}
@@ -26,9 +26,15 @@ class Method(Value, frozen=True):
     """A tool as it is offered, and the method behind it."""
 
     tool: Tool
-    method: str
+    method: str | Callable[..., object]
     parameters: Mapping[str, tuple[Any, bool]]
     """For each parameter its annotation, and whether it must be given."""
+
+    def function(self, owner: object) -> Callable[..., object]:
+        """Return what is called: the method of the object, or the function itself."""
+        called = getattr(owner, self.method) if isinstance(self.method, str) else self.method
+        assert callable(called)
+        return called
 
 
 # Offering
@@ -42,10 +48,10 @@ def methods(given: object, owner: object) -> Listed:
         try:
             method = _method(one, owner)
             if method.tool.name in found:
-                raise Rubbish(f"{method.tool.name} stands there twice")
+                raise InvalidResult(f"{method.tool.name} stands there twice")
             found[method.tool.name] = method
-        except (Rubbish, AttributeError) as error:
-            why = str(error) if isinstance(error, Rubbish) else "it has not the attributes of a tool"
+        except (InvalidResult, AttributeError) as error:
+            why = str(error) if isinstance(error, InvalidResult) else "it has not the attributes of a tool"
             faults.append(f"entry {number} of tools() is left out: {why}")
     return Listed(tuple(found.values()), tuple(faults))
 
@@ -53,16 +59,16 @@ def methods(given: object, owner: object) -> Listed:
 def _method(named: Any, owner: object) -> Method:
     name, method = named.name, named.method
     if not isinstance(name, str) or not _NAME.fullmatch(name):
-        raise Rubbish("its name is not 1 to 128 of A-Z a-z 0-9 _ . -")
-    if not isinstance(method, str) or method.startswith("_"):
-        raise Rubbish(f"the method of {name} is none that may be called")
-    called = getattr(owner, method, None)
+        raise InvalidResult("its name is not 1 to 128 of A-Z a-z 0-9 _ . -")
+    if isinstance(method, str) and method.startswith("_"):
+        raise InvalidResult(f"the method of {name} is none that may be called")
+    called = getattr(owner, method, None) if isinstance(method, str) else method
     if not callable(called):
-        raise Rubbish(f"{name} names the method {echo(method)}, which is not there")
+        raise InvalidResult(f"{name} names the method {echo(str(method))}, which is not there")
     described = _described(inspect.getdoc(called) or "")
     properties: dict[str, object] = {}
     parameters: dict[str, tuple[Any, bool]] = {}
-    hints = _hints(called)
+    hints = hints_of(called)
     for parameter in _parameters(called):
         kind = hints.get(parameter.name, Any)
         schema = schema_of(kind)
@@ -86,7 +92,7 @@ def _parameters(called: Any) -> list[inspect.Parameter]:
     return [one for one in every if one.kind not in _HIDDEN]
 
 
-def _hints(called: Any) -> Mapping[str, Any]:
+def hints_of(called: Any) -> Mapping[str, Any]:
     try:
         return get_type_hints(called if inspect.isroutine(called) else type(called).__call__)
     except (NameError, TypeError, AttributeError, SyntaxError):
@@ -125,7 +131,7 @@ def schema_of(kind: Any, within: tuple[type, ...] = ()) -> dict[str, Any]:
         return {"type": "array", "items": schema_of(inner[0], within)} if inner else {"type": "array"}
     if kind is dict or origin is dict or kind in within:
         return {"type": "object"}
-    choices = _choices(kind)
+    choices = choices_of(kind)
     if choices is not None:
         return {"enum": [sent for sent, _ in choices]}
     if isinstance(kind, type) and is_dataclass(kind):
@@ -142,7 +148,7 @@ def _object_schema(properties: dict[str, Any], required: list[str]) -> dict[str,
 
 def _members(kind: Any) -> dict[str, tuple[Any, bool]]:
     """Return the fields that a dataclass is built from: the annotation of each, and whether it must be given."""
-    hints = _hints(kind.__init__)
+    hints = hints_of(kind.__init__)
     return {
         field.name: (hints.get(field.name, Any), field.default is MISSING and field.default_factory is MISSING)
         for field in fields(kind)
@@ -169,10 +175,29 @@ def fitted(method: Method, arguments: Mapping[str, object]) -> tuple[dict[str, o
             try:
                 values[name] = fit(kind, arguments[name])
             except (TypeError, ValueError):
-                return {}, f"Invalid argument: {name} must be {_in_words(kind)}"
+                return {}, f"Invalid argument: {name} must be {in_words(kind)}"
         elif is_required:
             return {}, f"Missing argument: {name}"
     return values, ""
+
+
+_JSON_SCALAR: Final = re.compile(r"true|false|-?(?:0|[1-9][0-9]{0,17})(?:\.[0-9]{1,30})?(?:[eE][+-]?[0-9]{1,2})?")
+
+
+def is_text_kind(kind: Any) -> bool:
+    """Return whether a text in a URI can become a value of this annotation."""
+    plain = _or_none(kind) or kind
+    return plain in _KINDS or plain in _TIMES or plain in (Any, object) or choices_of(plain) is not None
+
+
+def fit_text(kind: Any, text: str) -> object:
+    """Return the value that a text in a URI means for an annotation; raise TypeError or ValueError if it means none."""
+    try:
+        return fit(kind, text)
+    except (TypeError, ValueError):
+        if not _JSON_SCALAR.fullmatch(text):
+            raise
+        return fit(kind, json.loads(text))
 
 
 def fit(kind: Any, value: object) -> object:
@@ -188,7 +213,7 @@ def fit(kind: Any, value: object) -> object:
         if not isinstance(value, dict):
             raise TypeError
         return value
-    choices = _choices(kind)
+    choices = choices_of(kind)
     if choices is not None:
         return _chosen(choices, value)
     if isinstance(kind, type) and is_dataclass(kind):
@@ -220,7 +245,7 @@ def _fit_plain(kind: Any, value: object) -> object:
     return value
 
 
-def _choices(kind: Any) -> list[tuple[object, object]] | None:
+def choices_of(kind: Any) -> list[tuple[object, object]] | None:
     """Give what may be sent and what the method gets for it, where there is a choice of these."""
     if get_origin(kind) is Literal:
         return [(one, one) for one in get_args(kind)]
@@ -236,13 +261,13 @@ def _chosen(choices: list[tuple[object, object]], value: object) -> object:
     raise ValueError
 
 
-def _in_words(kind: Any) -> str:
+def in_words(kind: Any) -> str:
     schema = schema_of(kind)
-    choices = _choices(kind)
+    choices = choices_of(kind)
     if choices is not None:
         return "one of " + ", ".join(json.dumps(sent, default=str) for sent, _ in choices)
     if "anyOf" in schema:
-        return f"{_in_words(_or_none(kind))} or null"
+        return f"{in_words(_or_none(kind))} or null"
     if schema.get("format"):
         return f"a string with a {schema['format']} of ISO 8601"
     article = "an" if schema.get("type", "")[:1] in ("a", "i", "o") else "a"
@@ -273,7 +298,7 @@ def result(given: Any) -> ToolResult:
 
 def _structured(value: object, items: object) -> ToolResult:
     if not isinstance(items, list | tuple) or not all(_is_block(one) for one in items):
-        raise Rubbish("a tool gave items that are neither texts nor links")
+        raise InvalidResult("a tool gave items that are neither texts nor links")
     plain = as_json(value)
     return ToolResult(tuple(_block(one) for one in items) or (_spelled(plain),), plain)
 
@@ -285,11 +310,11 @@ def _is_block(one: object) -> bool:
 def _block(one: Any) -> str | ResourceLink:
     if isinstance(one, str):
         if not is_encodable(one):
-            raise Rubbish("a tool gave a text with a lone surrogate")
+            raise InvalidResult("a tool gave a text with a lone surrogate")
         return one
     parts = (one.uri, one.name, getattr(one, "description", None), getattr(one, "mime_type", None))
     if not all(isinstance(part, str) for part in parts[:2]):
-        raise Rubbish("a tool gave a link without a URI or a name")
+        raise InvalidResult("a tool gave a link without a URI or a name")
     return ResourceLink(*as_json(parts))
 
 

@@ -17,8 +17,7 @@ from carrel.core.provider import Call, Ceiling, Place, Project, Rank, Route, Sha
 from carrel.providers.scopes import commands, uris
 from carrel.providers.scopes.location import DEFAULT, Location
 from carrel.providers.scopes.scope_errors import INTERNAL_TEXT, ScopeError, StoreFault
-from carrel.providers.scopes.tool_schemas import tools_of
-from carrel.providers.scopes.tree_parameters import DEFAULT_NODES, MAX_DEPTH
+from carrel.providers.scopes.uris import DEFAULT_NODES, MAX_DEPTH, ScopesTarget
 from carrel.providers.scopes.values import SCOPE_URI, hex_sha256, normalise_alias
 
 if TYPE_CHECKING:
@@ -152,12 +151,10 @@ class Scopes:
     def read(self, uri: str) -> Reading:
         """Read one of the resources; the URI is read by our own rules."""
         try:
-            asked = uris.parse(uri)
-            if asked.kind == "cli-quick-ref":
+            target = uris.parse(uri, self._ceiling)
+            if target.kind == "cli-quick-ref":
                 return _quick_reference()
-            if asked.kind == "scope":
-                return self._read_scope(asked.alias())
-            return self._read_tree(asked)
+            return self._read_scope(target) if target.kind == "scope" else self._read_tree(target)
         except ScopeError as error:
             raise _refusal(error, uri) from error
 
@@ -170,8 +167,8 @@ class Scopes:
         assert isinstance(refusal, RequestError)
         return refusal
 
-    def _read_scope(self, alias: str) -> Reading:
-        told = self._ask().scope(alias, self._max_children)
+    def _read_scope(self, target: ScopesTarget) -> Reading:
+        told = self._ask().scope(target.alias, self._max_children)
         return Reading(
             (Text(told.text),),
             mime_type="application/json",
@@ -180,9 +177,8 @@ class Scopes:
             ttl_ms=self._ttl_ms,
         )
 
-    def _read_tree(self, asked: uris.Asked) -> Reading:
-        wanted = asked.wanted(self._ceiling)
-        shown = self._ask().tree(asked.alias(), wanted, self._ceiling)
+    def _read_tree(self, target: ScopesTarget) -> Reading:
+        shown = self._ask().tree(target.alias, target.query, self._ceiling)
         meta: dict[str, object] = {
             "dev.carrel/depth": shown.depth,
             "dev.carrel/nodes": shown.nodes,
@@ -201,11 +197,10 @@ class Scopes:
     def fingerprint(self, uri: str) -> str | None:
         """Give the ETag, asked for again only when the store was written to; None where no scope is yet."""
         try:
-            asked = uris.parse(uri)
-            if asked.kind == "cli-quick-ref":
+            target = uris.parse(uri, self._ceiling)
+            if target.kind == "cli-quick-ref":
                 return uris.QUICK_REFERENCE
-            wanted = asked.wanted(self._ceiling)
-            return self._ask().fingerprint(uri, asked.alias(), asked.kind, wanted, self._ceiling, self._max_children)
+            return self._ask().fingerprint(uri, target, self._ceiling, self._max_children)
         except ScopeError as error:
             raise _refusal(error, uri) from error
 
@@ -228,6 +223,10 @@ class Scopes:
         return Completion(tuple(found[:MAX_COMPLETIONS]), total=None if has_more else len(found), has_more=has_more)
 
     def tools(self) -> Sequence[Tool]:
+        if self._level == "off":
+            return ()
+        from carrel.providers.scopes.tool_schemas import tools_of  # loaded by the first client that uses tools
+
         return tools_of(self._level)
 
     def call(self, name: str, arguments: Mapping[str, object], call: Call) -> ToolResult:

@@ -12,7 +12,7 @@ from carrel.providers.scopes.scope_errors import not_found
 from carrel.providers.scopes.sqlite import Connection
 from carrel.providers.scopes.store import Store
 from carrel.providers.scopes.tree import Rendered
-from carrel.providers.scopes.tree_parameters import Wanted
+from carrel.providers.scopes.uris import ScopesTarget, TreeQuery
 from carrel.providers.scopes.values import Scope, hex_sha256, to_json
 
 MAX_REMEMBERED: Final = 4_096
@@ -49,13 +49,13 @@ class Ledger:
                 raise not_found(alias)
             return _told(connection, scope, max_children)
 
-    def tree(self, alias: str, wanted: Wanted, ceiling: int) -> Rendered:
+    def tree(self, alias: str, query: TreeQuery, ceiling: int) -> Rendered:
         """Give a scope's tree."""
         with self.store.reading() as connection:
             scope = None if connection is None else queries.find(connection, alias)
             if connection is None or scope is None:
                 raise not_found(alias)
-            return tree.render(connection, scope, wanted, ceiling)
+            return tree.render(connection, scope, query, ceiling)
 
     def roots(self, limit: int) -> list[Scope]:
         """Give the first roots, in order."""
@@ -67,22 +67,20 @@ class Ledger:
         with self.store.reading() as connection:
             return [] if connection is None else queries.aliases_from(connection, prefix, limit)
 
-    def fingerprint(
-        self, uri: str, alias: str, kind: str, wanted: Wanted, ceiling: int, max_children: int
-    ) -> str | None:
+    def fingerprint(self, uri: str, target: ScopesTarget, ceiling: int, max_children: int) -> str | None:
         """Give the ETag of a URI, or None while no scope has the alias; looked up only after a commit."""
         stamp = self.store.stamp()
         known = self._tokens.get(uri)
         if stamp is not None and known is not None and known[0] == stamp:
             return known[1]
         with self.store.reading() as connection:
-            scope = None if connection is None else queries.find(connection, alias)
+            scope = None if connection is None else queries.find(connection, target.alias)
             if connection is None or scope is None:
                 token = None
-            elif kind == "scope":
+            elif target.kind == "scope":
                 token = _told(connection, scope, max_children).etag
             else:
-                token = tree.render(connection, scope, wanted, ceiling).etag
+                token = tree.render(connection, scope, target.query, ceiling).etag
         self._remember(uri, stamp, token)
         return token
 

@@ -1,8 +1,7 @@
-"""Tool calls: arguments checked against their schemas, work done, results told.
+"""The tool calls of scopes.
 
-A call that fails is a result too: one text with the error, its code and its status. With
-an idempotency key the result is kept in the very transaction that made it, so that the
-same call, in whatever process, gets the same answer and does nothing.
+With an idempotency key, the result is stored in the transaction that made the change. The same call in any process then
+returns the stored result and changes nothing.
 """
 
 import json
@@ -11,15 +10,29 @@ import re
 from collections.abc import Callable, Mapping
 from typing import Any, Final
 
-from carrel.core.errors import echo
+from carrel.core.arguments import UNSET, InvalidArguments
 from carrel.core.model import ResourceLink, ToolResult
-from carrel.core.record import Value
+from carrel.core.record import Value, replace
 from carrel.providers.scopes import changes, queries
 from carrel.providers.scopes.changes import Change, Move
 from carrel.providers.scopes.scope_errors import Archived, ScopeError, StoreFault, invalid, not_found
 from carrel.providers.scopes.sqlite import Connection
 from carrel.providers.scopes.store import Store
-from carrel.providers.scopes.tool_schemas import DEFAULT_PAGE, KEY, KEY_PATTERN, TOOLS
+from carrel.providers.scopes.tool_schemas import (
+    ARGUMENTS,
+    KEY,
+    KEY_PATTERN,
+    AddAlias,
+    CreateScope,
+    DeleteScope,
+    ListChildren,
+    ListRoots,
+    MoveScope,
+    OneScope,
+    RemoveAlias,
+    SetCanonicalAlias,
+    UpdateScope,
+)
 from carrel.providers.scopes.values import (
     SCOPE_URI,
     Scope,
@@ -42,33 +55,36 @@ Result = dict[str, Any]
 
 
 class Task(Value, frozen=True):
-    """A call under way: where it reads or writes, when, and with which arguments."""
+    """A tool call under way: the connection that it uses, and the time of its changes."""
 
     connection: Connection
     now: int
-    given: Mapping[str, Any]
     max_children: int
 
-    def scope(self, name: str) -> Scope:
-        """Give the scope that an argument names."""
-        return _find(self.connection, self.given[name])
+    def find(self, alias: str) -> Scope:
+        """Return the scope that has this alias, or raise `SCOPE_NOT_FOUND`."""
+        scope = queries.find(self.connection, alias)
+        if scope is None:
+            raise not_found(alias)
+        return scope
 
-    def told(self, scope: Scope) -> Result:
-        """Give a scope as its resource shows it."""
+    def describe(self, scope: Scope) -> Result:
+        """Return a scope as its resource shows it."""
         return queries.describe(self.connection, scope, self.max_children)
 
-    def names(self, scope: Scope) -> list[str]:
-        """Give a scope's aliases."""
+    def aliases(self, scope: Scope) -> list[str]:
+        """Return a scope's aliases, the canonical one first."""
         return [name for name, _ in queries.aliases_of(self.connection, scope)]
 
 
 def call(store: Store, name: str, arguments: Mapping[str, object], max_children: int) -> ToolResult:
-    """Run a tool; whatever is wrong is told in its result."""
+    """Run a tool. Every failure is a result with the error, its code and its status."""
     try:
         given = check_arguments(name, arguments)
-        result = (
-            _write(store, name, given, max_children) if name in _WRITERS else _read(store, name, given, max_children)
-        )
+        if name in _WRITERS:
+            result = _write(store, name, given, arguments, max_children)
+        else:
+            result = _read(store, name, given, max_children)
     except ScopeError as error:
         text = error.text
         if isinstance(error, StoreFault):
@@ -85,130 +101,117 @@ def call(store: Store, name: str, arguments: Mapping[str, object], max_children:
 
 # Arguments
 
+_CHECKS: Final[Mapping[str, Callable[[str], object]]] = {
+    "title": check_title,
+    "description": lambda text: check_description(text) or "",
+    "status": check_status,
+    **dict.fromkeys(
+        (
+            "alias",
+            "parent_alias",
+            "custom_alias",
+            "scope_alias",
+            "new_alias",
+            "alias_to_remove",
+            "new_canonical_alias",
+            "new_parent_alias",
+            "before",
+            "after",
+        ),
+        check_alias,
+    ),
+}
+"""How the text of an argument becomes the value that is stored or looked up."""
 
-def check_arguments(name: str, arguments: Mapping[str, object]) -> dict[str, Any]:
-    """Give the arguments if they fit the tool's schema, or say what does not."""
-    schema: Mapping[str, Any] = TOOLS[name].input_schema
-    known = schema["properties"]
-    for argument, value in arguments.items():
-        if argument not in known:
-            raise invalid(f"Unknown parameter: {echo(argument)} (known: {', '.join(known)})")
-        _check_value(argument, value, known[argument])
-    for argument in schema.get("required", ()):
-        if argument not in arguments:
-            raise invalid(f"Missing required parameter: {argument}")
-    key = arguments.get(KEY)
-    if isinstance(key, str) and not re.fullmatch(KEY_PATTERN.strip("^$"), key):
+
+def check_arguments(name: str, arguments: Mapping[str, object]) -> Value:
+    """Return the arguments of a tool, normalised, or raise an error that names what is wrong."""
+    try:
+        given: Value = ARGUMENTS[name].check(arguments)
+    except InvalidArguments as error:
+        texts = [
+            f"Missing required parameter: {problem.name}" if problem.fault == "missing" else problem.text
+            for problem in error.problems
+        ]
+        raise invalid("; ".join(texts)) from None
+    key = getattr(given, "idempotency_key", None)
+    if key is not None and not re.fullmatch(KEY_PATTERN.strip("^$"), key):
         raise ScopeError("INVALID_IDEMPOTENCY_KEY", "Invalid idempotency key format")
-    return dict(arguments)
+    spelled = {name: getattr(given, name) for name in given.__struct_fields__ if name in _CHECKS}
+    return replace(given, **{name: _CHECKS[name](text) for name, text in spelled.items() if isinstance(text, str)})
 
 
-def _check_value(name: str, value: object, schema: Mapping[str, Any]) -> None:
-    kinds = schema["type"] if isinstance(schema["type"], list) else [schema["type"]]
-    if not any(_is_of(kind, value) for kind in kinds):
-        raise invalid(f"Invalid parameter: {name} (expected {' or '.join(kinds)})")
-    if isinstance(value, str) and len(value) < schema.get("minLength", 0):
-        raise invalid(f"Invalid parameter: {name} (expected at least 1 character)")
-    if isinstance(value, int) and not isinstance(value, bool):
-        low, high = schema.get("minimum", 0), schema.get("maximum", 2**63 - 1)
-        if not low <= value <= high:
-            raise invalid(f"Invalid parameter: {name}={value} (expected an integer from {low} to {high})")
-
-
-def _is_of(kind: str, value: object) -> bool:
-    if kind == "integer":
-        return isinstance(value, int) and not isinstance(value, bool)
-    return isinstance(value, {"string": str, "boolean": bool, "null": type(None)}[kind])
+def _subject(given: Value) -> str | None:
+    """Return the alias of the scope that must exist before a call can do anything."""
+    names = ("alias", "scope_alias", "parent_alias")
+    return next((getattr(given, name) for name in names if getattr(given, name, None)), None)
 
 
 # Reading
 
 
-def _read(store: Store, name: str, given: Mapping[str, Any], max_children: int) -> Result:
+def _read(store: Store, name: str, given: Value, max_children: int) -> Result:
     with store.reading() as connection:
-        if connection is None:
-            if name == "scopes.roots":
-                return {"roots": [], "total": 0, "nextSkip": None}
-            raise not_found(check_alias(given["parentAlias" if name == "scopes.children" else "alias"]))
-        return _READERS[name](Task(connection, 0, given, max_children))
+        if connection is not None:
+            return _READERS[name](Task(connection, 0, max_children), given)
+        subject = _subject(given)
+        if subject is not None:
+            raise not_found(subject)
+        return {"roots": [], "total": 0, "nextSkip": None}
 
 
-def _get(task: Task) -> Result:
-    return task.told(task.scope("alias"))
+def _get(task: Task, given: OneScope) -> Result:
+    return task.describe(task.find(given.alias))
 
 
-def _children(task: Task) -> Result:
-    parent = task.scope("parentAlias")
-    return {"parent": parent.alias, **_page(task, parent.id, "children")}
+def _children(task: Task, given: ListChildren) -> Result:
+    parent = task.find(given.parent_alias)
+    return {"parent": parent.alias, **_page(task, parent.id, "children", given)}
 
 
-def _roots(task: Task) -> Result:
-    return _page(task, None, "roots")
+def _roots(task: Task, given: ListRoots) -> Result:
+    return _page(task, None, "roots", given)
 
 
-def _page(task: Task, parent_id: str | None, name: str) -> Result:
-    skip, limit = task.given.get("skip", 0), task.given.get("limit", DEFAULT_PAGE)
-    found = queries.children(task.connection, parent_id, skip, limit)
+def _page(task: Task, parent_id: str | None, name: str, given: ListChildren | ListRoots) -> Result:
+    found = queries.children(task.connection, parent_id, given.skip, given.limit)
     total = queries.count_children(task.connection, parent_id)
-    following = skip + len(found)
+    following = given.skip + len(found)
     rows = [
         {"alias": one.alias, "title": one.title, "status": one.status, "description": one.description} for one in found
     ]
     return {name: rows, "total": total, "nextSkip": following if found and following < total else None}
 
 
-def _resolve(task: Task) -> Result:
-    scope = task.scope("alias")
-    return {
-        "alias": check_alias(task.given["alias"]),
-        "canonicalAlias": scope.alias,
-        "title": scope.title,
-        "status": scope.status,
-    }
+def _resolve(task: Task, given: OneScope) -> Result:
+    scope = task.find(given.alias)
+    return {"alias": given.alias, "canonicalAlias": scope.alias, "title": scope.title, "status": scope.status}
 
 
 # Writing
 
 
-def _write(store: Store, name: str, given: Mapping[str, Any], max_children: int) -> Result:
-    """Do it, or find that it was done: both in one transaction."""
-    key = given.get(KEY)
-    _check_values(given)
-    if store.identity() is None and name != "scopes.create":
-        raise not_found(check_alias(given["alias" if "alias" in given else "scopeAlias"]))
-    if name == "scopes.create" and store.identity() is None and "parentAlias" in given:
-        raise not_found(check_alias(given["parentAlias"]))
+def _write(store: Store, name: str, given: Value, arguments: Mapping[str, object], max_children: int) -> Result:
+    """Run a tool and store its result for its key, or return the stored result: in one transaction."""
+    subject = _subject(given)
+    if subject is not None and store.identity() is None:
+        raise not_found(subject)  # a call that fails creates no store
+    key = arguments.get(KEY)
     with store.writing() as connection:
         now = now_ms()
-        digest = hex_sha256(to_json({one: given[one] for one in sorted(given) if one != KEY}))
-        kept = None if key is None else _kept(connection, now, name, key, digest)
-        if kept is not None:
-            return kept
-        result = _WRITERS[name](Task(connection, now, given, max_children))
-        if key is not None:
-            _keep(connection, (name, key, digest, to_json(result), now))
-        return result
+        task = Task(connection, now, max_children)
+        if key is None:
+            return _WRITERS[name](task, given)
+        digest = hex_sha256(to_json({one: arguments[one] for one in sorted(arguments) if one != KEY}))
+        stored = _stored(connection, now, name, str(key), digest)
+        if stored is None:
+            stored = _WRITERS[name](task, given)
+            _store(connection, (name, str(key), digest, to_json(stored), now))
+        return stored
 
 
-def _check_values(given: Mapping[str, Any]) -> None:
-    """Refuse what no store would take, before one is made for it."""
-    checks: dict[str, Callable[[str], object]] = {
-        "title": check_title,
-        "description": check_description,
-        "status": check_status,
-        "alias": check_alias,
-        "parentAlias": check_alias,
-        "customAlias": check_alias,
-        "scopeAlias": check_alias,
-        "newAlias": check_alias,
-    }
-    for name, check in checks.items():
-        if name in given:
-            check(given[name])
-
-
-def _kept(connection: Connection, now: int, tool: str, key: str, digest: str) -> Result | None:
-    """Give the result that was kept for a key, if it was the same call."""
+def _stored(connection: Connection, now: int, tool: str, key: str, digest: str) -> Result | None:
+    """Return the stored result of a key; None if there is none. Raise if the key was used for another call."""
     statement = "SELECT args_hash, result FROM idempotency WHERE tool = ? AND key = ? AND created_at > ?"
     with connection.long_texts():
         row = connection.execute(statement, (tool, key, now - KEPT_MS)).fetchone()
@@ -220,7 +223,7 @@ def _kept(connection: Connection, now: int, tool: str, key: str, digest: str) ->
     return result
 
 
-def _keep(connection: Connection, row: tuple[str, str, str, str, int]) -> None:
+def _store(connection: Connection, row: tuple[str, str, str, str, int]) -> None:
     with connection.long_texts():
         connection.execute("INSERT OR REPLACE INTO idempotency VALUES (?, ?, ?, ?, ?)", row)
     # Without the condition SQLite would count page by page, and not look at the deadline meanwhile.
@@ -233,88 +236,77 @@ def _keep(connection: Connection, row: tuple[str, str, str, str, int]) -> None:
         )
 
 
-def _create(task: Task) -> Result:
-    given = task.given
+def _create(task: Task, given: CreateScope) -> Result:
     scope = changes.create(
         task.connection,
         task.now,
-        title=check_title(given["title"]),
-        description=check_description(given.get("description")),
-        parent=task.scope("parentAlias") if "parentAlias" in given else None,
-        alias=check_alias(given["customAlias"]) if "customAlias" in given else None,
-        status=check_status(given.get("status", "TODO")),
+        title=given.title,
+        description=given.description or None,
+        parent=None if given.parent_alias is None else task.find(given.parent_alias),
+        alias=given.custom_alias,
+        status=given.status,
     )
-    return task.told(scope)
+    return task.describe(scope)
 
 
-def _update(task: Task) -> Result:
-    given = task.given
-    expected = given.get("expectedUpdatedAt")
+def _update(task: Task, given: UpdateScope) -> Result:
+    expected = given.expected_updated_at
     change = Change(
-        title=check_title(given["title"]) if "title" in given else None,
-        description=(check_description(given["description"]) or "") if "description" in given else None,
-        status=check_status(given["status"]) if "status" in given else None,
-        is_restored=given.get("restore", False),
+        title=given.title,
+        description=given.description,
+        status=given.status,
+        is_restored=given.restore,
         expected_updated_at=None if expected is None else parse_time("expectedUpdatedAt", expected),
     )
-    return task.told(changes.update(task.connection, task.now, task.scope("alias"), change))
+    return task.describe(changes.update(task.connection, task.now, task.find(given.alias), change))
 
 
-def _move(task: Task) -> Result:
-    given = task.given
-    if not given.keys() & {"newParentAlias", "before", "after"}:
+def _move(task: Task, given: MoveScope) -> Result:
+    if given.new_parent_alias is UNSET and given.before is None and given.after is None:
         raise invalid("Missing required parameter: newParentAlias, before or after")
-    if "before" in given and "after" in given:
-        raise invalid("Invalid parameter: before and after (give one of them)")
-    parent = given.get("newParentAlias")
+    if given.before is not None and given.after is not None:
+        raise invalid("Invalid argument: before and after (give only one of them)")
     where = Move(
-        leaves="newParentAlias" in given,
-        parent=None if parent is None else task.scope("newParentAlias"),
-        before=task.scope("before") if "before" in given else None,
-        after=task.scope("after") if "after" in given else None,
+        leaves=given.new_parent_alias is not UNSET,
+        parent=task.find(given.new_parent_alias) if isinstance(given.new_parent_alias, str) else None,
+        before=None if given.before is None else task.find(given.before),
+        after=None if given.after is None else task.find(given.after),
     )
-    return task.told(changes.move(task.connection, task.now, task.scope("alias"), where))
+    return task.describe(changes.move(task.connection, task.now, task.find(given.alias), where))
 
 
-def _delete(task: Task) -> Result:
-    scope = task.scope("alias")
-    count = changes.delete(task.connection, task.now, scope, cascade=task.given.get("cascade", False))
+def _delete(task: Task, given: DeleteScope) -> Result:
+    scope = task.find(given.alias)
+    count = changes.delete(task.connection, task.now, scope, cascade=given.cascade)
     return {"alias": scope.alias, "deleted": True, "count": count}
 
 
-def _add_alias(task: Task) -> Result:
-    name, is_canonical = check_alias(task.given["newAlias"]), task.given.get("makeCanonical", False)
-    scope = changes.add_alias(task.connection, task.now, task.scope("scopeAlias"), name, is_canonical=is_canonical)
-    return {"scope": scope.alias, "alias": name, "canonical": is_canonical, "aliases": task.names(scope)}
+def _add_alias(task: Task, given: AddAlias) -> Result:
+    name, is_canonical = given.new_alias, given.make_canonical
+    scope = task.find(given.scope_alias)
+    scope = changes.add_alias(task.connection, task.now, scope, name, is_canonical=is_canonical)
+    return {"scope": scope.alias, "alias": name, "canonical": is_canonical, "aliases": task.aliases(scope)}
 
 
-def _remove_alias(task: Task) -> Result:
-    name = check_alias(task.given["aliasToRemove"])
-    scope = changes.remove_alias(task.connection, task.now, task.scope("scopeAlias"), name)
-    return {"scope": scope.alias, "removed": name, "aliases": task.names(scope)}
+def _remove_alias(task: Task, given: RemoveAlias) -> Result:
+    name = given.alias_to_remove
+    scope = changes.remove_alias(task.connection, task.now, task.find(given.scope_alias), name)
+    return {"scope": scope.alias, "removed": name, "aliases": task.aliases(scope)}
 
 
-def _set_canonical(task: Task) -> Result:
-    name = check_alias(task.given["newCanonicalAlias"])
-    scope = changes.set_canonical(task.connection, task.now, task.scope("scopeAlias"), name)
-    return {"scope": scope.alias, "aliases": task.names(scope)}
+def _set_canonical(task: Task, given: SetCanonicalAlias) -> Result:
+    name = given.new_canonical_alias
+    scope = changes.set_canonical(task.connection, task.now, task.find(given.scope_alias), name)
+    return {"scope": scope.alias, "aliases": task.aliases(scope)}
 
 
-def _find(connection: Connection, text: str) -> Scope:
-    alias = check_alias(text)
-    scope = queries.find(connection, alias)
-    if scope is None:
-        raise not_found(alias)
-    return scope
-
-
-_READERS: Final[dict[str, Callable[[Task], Result]]] = {
+_READERS: Final[dict[str, Callable[[Task, Any], Result]]] = {
     "scopes.get": _get,
     "scopes.children": _children,
     "scopes.roots": _roots,
     "aliases.resolve": _resolve,
 }
-_WRITERS: Final[dict[str, Callable[[Task], Result]]] = {
+_WRITERS: Final[dict[str, Callable[[Task, Any], Result]]] = {
     "scopes.create": _create,
     "scopes.update": _update,
     "scopes.move": _move,

@@ -1,57 +1,153 @@
-"""The tools an assistant sees: names, arguments and results, as one table.
+"""The tools of scopes as clients see them: names, arguments, results and hints.
 
-R tools only read. A tools add and may be called again with another effect. W tools change
-or remove, and calling one again changes nothing more.
+A tool reads, adds or changes. One that adds has another effect when it is called again; one that changes has none.
 """
 
 from collections.abc import Mapping
-from typing import Any, Final, Literal
+from functools import cache
+from typing import Annotated, Any, Final, Literal
 
+from carrel.core.arguments import UNSET, Argument, Arguments, UnsetType
 from carrel.core.model import Tool
 from carrel.core.provider import ToolLevel
+from carrel.core.record import Value
+from carrel.providers.scopes.uris import MAX_SKIP
 from carrel.providers.scopes.values import STATUSES
 
 KEY: Final = "idempotencyKey"
 KEY_PATTERN: Final = "^[A-Za-z0-9_-]{8,128}$"
-MAX_PAGE: Final = 1_000
-DEFAULT_PAGE: Final = 100
 
 Schema = dict[str, Any]
+Text = Annotated[str, Argument(min_length=1)]
+Alias = Annotated[Text, Argument(description="The scope's alias, canonical or secondary.", examples=["project-alpha"])]
+Status = Annotated[Text, Argument(description=f"One of {', '.join(STATUSES)}, in upper or lower case.")]
+Skip = Annotated[int, Argument(ge=0, le=MAX_SKIP, description="Number of scopes to leave out.")]
+Limit = Annotated[int, Argument(ge=1, le=1_000, description="Maximum number of scopes.")]
+
+# Arguments
 
 
-def _text(told: str, *, least: int = 1) -> Schema:
-    return {"type": "string", "minLength": least, "description": told} if least else _free(told)
+class OneScope(Value, frozen=True):
+    """The arguments of `scopes.get` and `aliases.resolve`."""
+
+    alias: Alias
 
 
-def _free(told: str) -> Schema:
-    return {"type": "string", "description": told}
+class ListChildren(Value, frozen=True, rename="camel"):
+    """The arguments of `scopes.children`."""
+
+    parent_alias: Alias
+    skip: Skip = 0
+    limit: Limit = 100
 
 
-def _flag(told: str) -> Schema:
-    return {"type": "boolean", "description": told}
+class ListRoots(Value, frozen=True):
+    """The arguments of `scopes.roots`."""
+
+    skip: Skip = 0
+    limit: Limit = 100
 
 
-_ALIAS: Final = _text("The scope's alias, canonical or not.")
-_STATUS: Final = _text(f"One of {', '.join(STATUSES)}, in any case.")
-_KEY: Final = {
-    "type": "string",
-    "pattern": KEY_PATTERN,
-    "description": "Makes a repeated call safe: the same key and arguments give the first result again for 24 hours.",
-}
-_PAGE: Final = {
-    "skip": {"type": "integer", "minimum": 0, "default": 0, "description": "Leave out so many."},
-    "limit": {
-        "type": "integer",
-        "minimum": 1,
-        "maximum": MAX_PAGE,
-        "default": DEFAULT_PAGE,
-        "description": "At most so many.",
-    },
+class Repeatable(Value, frozen=True, kw_only=True, rename="camel"):
+    """The argument that all tools have that write."""
+
+    idempotency_key: (
+        Annotated[
+            str,
+            Argument(
+                description="Makes a repeated call safe: for 24 hours, "
+                "the same key and arguments return the first result again.",
+                extra_json_schema={"pattern": KEY_PATTERN},
+            ),
+        ]
+        | None
+    ) = None
+
+
+class CreateScope(Repeatable, frozen=True):
+    """The arguments of `scopes.create`."""
+
+    title: Annotated[
+        Text, Argument(description="1 to 200 characters, unique among its siblings.", examples=["Write the tests"])
+    ]
+    description: Annotated[str, Argument(description="At most 1000 characters.")] | None = None
+    parent_alias: Annotated[Text, Argument(description="The parent; without it, the scope is a root.")] | None = None
+    custom_alias: Annotated[Text, Argument(description="The canonical alias; generated if left out.")] | None = None
+    status: Status = "TODO"
+
+
+class UpdateScope(Repeatable, frozen=True):
+    """The arguments of `scopes.update`."""
+
+    alias: Alias
+    title: Annotated[Text, Argument(description="The new title.")] | None = None
+    description: Annotated[str, Argument(description='The new description; "" clears it.')] | None = None
+    status: Status | None = None
+    restore: Annotated[bool, Argument(description="First restore an archived scope, to TODO.")] = False
+    expected_updated_at: (
+        Annotated[Text, Argument(description="Change nothing unless the scope's updatedAt is this.")] | None
+    ) = None
+
+
+class MoveScope(Repeatable, frozen=True):
+    """The arguments of `scopes.move`."""
+
+    alias: Alias
+    new_parent_alias: Annotated[
+        Text | UnsetType | None, Argument(description="The new parent; null makes the scope a root.")
+    ] = UNSET
+    before: Annotated[Text, Argument(description="The sibling to stand before.")] | None = None
+    after: Annotated[Text, Argument(description="The sibling to stand after.")] | None = None
+
+
+class DeleteScope(Repeatable, frozen=True):
+    """The arguments of `scopes.delete`."""
+
+    alias: Alias
+    cascade: Annotated[bool, Argument(description="Also delete everything below it.")] = False
+
+
+class AddAlias(Repeatable, frozen=True):
+    """The arguments of `aliases.add`."""
+
+    scope_alias: Alias
+    new_alias: Annotated[Text, Argument(description="2 to 64 characters: a-z, 0-9, - and _.", examples=["alpha"])]
+    make_canonical: Annotated[bool, Argument(description="Make it the canonical alias.")] = False
+
+
+class RemoveAlias(Repeatable, frozen=True):
+    """The arguments of `aliases.remove`."""
+
+    scope_alias: Alias
+    alias_to_remove: Annotated[Text, Argument(description="One of its secondary aliases.", examples=["alpha"])]
+
+
+class SetCanonicalAlias(Repeatable, frozen=True):
+    """The arguments of `aliases.setCanonical`."""
+
+    scope_alias: Alias
+    new_canonical_alias: Annotated[Text, Argument(description="One of its aliases.", examples=["alpha"])]
+
+
+ARGUMENTS: Final[Mapping[str, Arguments[Value]]] = {
+    "scopes.get": Arguments(OneScope),
+    "scopes.children": Arguments(ListChildren),
+    "scopes.roots": Arguments(ListRoots),
+    "aliases.resolve": Arguments(OneScope),
+    "scopes.create": Arguments(CreateScope),
+    "scopes.update": Arguments(UpdateScope),
+    "scopes.move": Arguments(MoveScope),
+    "scopes.delete": Arguments(DeleteScope),
+    "aliases.add": Arguments(AddAlias),
+    "aliases.remove": Arguments(RemoveAlias),
+    "aliases.setCanonical": Arguments(SetCanonicalAlias),
 }
 
 # Results
 
 _STRING: Final = {"type": "string"}
+_INTEGER: Final = {"type": "integer"}
+_BOOLEAN: Final = {"type": "boolean"}
 _OR_NULL: Final = {"type": ["string", "null"]}
 _NAMES: Final = {"type": "array", "items": _STRING}
 
@@ -61,8 +157,11 @@ def _result(optional: tuple[str, ...] = (), **properties: Any) -> Schema:
     return {"type": "object", "properties": properties, "required": required}
 
 
-_BRIEF: Final = _result(alias=_STRING, title=_STRING, status=_STRING, description=_OR_NULL)
-_COUNTS: Final[Schema] = {"total": {"type": "integer"}, "nextSkip": {"type": ["integer", "null"]}}
+_BRIEF: Final = {
+    "type": "array",
+    "items": _result(alias=_STRING, title=_STRING, status=_STRING, description=_OR_NULL),
+}
+_COUNTS: Final[Schema] = {"total": _INTEGER, "nextSkip": {"type": ["integer", "null"]}}
 _SCOPE: Final = _result(
     ("childrenOmitted",),
     id=_STRING,
@@ -76,148 +175,79 @@ _SCOPE: Final = _result(
     createdAt=_STRING,
     updatedAt=_STRING,
     links={"type": "array", "items": _result(rel=_STRING, uri=_STRING)},
-    childrenOmitted={"type": "integer"},
+    childrenOmitted=_INTEGER,
 )
 
 
-def _tool(
-    name: str,
-    hint: Literal["R", "A", "W"],
-    told: str,
-    arguments: Mapping[str, Schema],
-    required: tuple[str, ...],
-    result: Schema,
-) -> Tool:
-    properties = dict(arguments) if hint == "R" else {**arguments, KEY: _KEY}
-    schema: Schema = {"type": "object", "properties": properties, "additionalProperties": False}
-    if required:
-        schema["required"] = list(required)
+def _tool(name: str, effect: Literal["reads", "adds", "changes"], description: str, result: Schema) -> Tool:
     return Tool(
         name,
-        told,
-        schema,
+        description,
+        ARGUMENTS[name].schema,
         output_schema=result,
-        read_only=hint == "R",
-        destructive=hint == "W",
-        idempotent=hint != "A",
+        read_only=effect == "reads",
+        destructive=effect == "changes",
+        idempotent=effect != "adds",
         open_world=False,
     )
 
 
-READING: Final = (
-    _tool("scopes.get", "R", "Get everything about one scope.", {"alias": _ALIAS}, ("alias",), _SCOPE),
-    _tool(
-        "scopes.children",
-        "R",
-        "List the direct children of a scope, a page at a time.",
-        {"parentAlias": _ALIAS, **_PAGE},
-        ("parentAlias",),
-        _result(parent=_STRING, children={"type": "array", "items": _BRIEF}, **_COUNTS),
-    ),
-    _tool(
-        "scopes.roots",
-        "R",
-        "List the scopes that have no parent, a page at a time.",
-        _PAGE,
-        (),
-        _result(roots={"type": "array", "items": _BRIEF}, **_COUNTS),
-    ),
-    _tool(
-        "aliases.resolve",
-        "R",
-        "Say which scope an alias belongs to. The alias must match exactly.",
-        {"alias": _ALIAS},
-        ("alias",),
-        _result(alias=_STRING, canonicalAlias=_STRING, title=_STRING, status=_STRING),
-    ),
-)
-WRITING: Final = (
-    _tool(
-        "scopes.create",
-        "A",
-        "Create a scope: a project, an epic or a task.",
-        {
-            "title": _text("1 to 200 characters, unique among its siblings."),
-            "description": _free("At most 1000 characters."),
-            "parentAlias": _text("The scope it belongs to; without it, it is a root."),
-            "customAlias": _text("Its canonical alias; without it, one is made up."),
-            "status": _STATUS,
-        },
-        ("title",),
-        _SCOPE,
-    ),
-    _tool(
-        "scopes.update",
-        "W",
-        "Change a scope's title, description or status.",
-        {
-            "alias": _ALIAS,
-            "title": _text("The new title."),
-            "description": _free('The new description; "" clears it.'),
-            "status": _STATUS,
-            "restore": _flag("Bring an archived scope back first, as TODO."),
-            "expectedUpdatedAt": _text("Change nothing unless the scope's updatedAt is this."),
-        },
-        ("alias",),
-        _SCOPE,
-    ),
-    _tool(
-        "scopes.move",
-        "W",
-        "Move a scope beneath another parent, or elsewhere among its siblings.",
-        {
-            "alias": _ALIAS,
-            "newParentAlias": {
-                "type": ["string", "null"],
-                "minLength": 1,
-                "description": "The new parent; null makes it a root.",
-            },
-            "before": _text("The sibling it shall stand before."),
-            "after": _text("The sibling it shall stand after."),
-        },
-        ("alias",),
-        _SCOPE,
-    ),
-    _tool(
-        "scopes.delete",
-        "W",
-        "Delete a scope.",
-        {"alias": _ALIAS, "cascade": _flag("Delete everything beneath it too.")},
-        ("alias",),
-        _result(alias=_STRING, deleted={"type": "boolean"}, count={"type": "integer"}),
-    ),
-    _tool(
-        "aliases.add",
-        "A",
-        "Give a scope one more alias.",
-        {
-            "scopeAlias": _ALIAS,
-            "newAlias": _text("2 to 64 characters: a-z, 0-9, - and _."),
-            "makeCanonical": _flag("Make it the canonical alias."),
-        },
-        ("scopeAlias", "newAlias"),
-        _result(scope=_STRING, alias=_STRING, canonical={"type": "boolean"}, aliases=_NAMES),
-    ),
-    _tool(
-        "aliases.remove",
-        "W",
-        "Take a secondary alias from a scope.",
-        {"scopeAlias": _ALIAS, "aliasToRemove": _text("One of its secondary aliases.")},
-        ("scopeAlias", "aliasToRemove"),
-        _result(scope=_STRING, removed=_STRING, aliases=_NAMES),
-    ),
-    _tool(
-        "aliases.setCanonical",
-        "W",
-        "Make one of a scope's aliases the canonical one.",
-        {"scopeAlias": _ALIAS, "newCanonicalAlias": _text("One of its aliases.")},
-        ("scopeAlias", "newCanonicalAlias"),
-        _result(scope=_STRING, aliases=_NAMES),
-    ),
-)
-TOOLS: Final = {tool.name: tool for tool in (*READING, *WRITING)}
-
-
+@cache
 def tools_of(level: ToolLevel) -> tuple[Tool, ...]:
-    """Give the tools there are at a level."""
-    return {"off": (), "read": READING, "write": (*READING, *WRITING)}[level]
+    """Return the tools that exist at a level."""
+    if level == "off":
+        return ()
+    reading = (
+        _tool("scopes.get", "reads", "Get everything about one scope.", _SCOPE),
+        _tool(
+            "scopes.children",
+            "reads",
+            "List the direct children of a scope, one page at a time.",
+            _result(parent=_STRING, children=_BRIEF, **_COUNTS),
+        ),
+        _tool(
+            "scopes.roots",
+            "reads",
+            "List the scopes that have no parent, one page at a time.",
+            _result(roots=_BRIEF, **_COUNTS),
+        ),
+        _tool(
+            "aliases.resolve",
+            "reads",
+            "Find the scope that an alias belongs to. The alias must match exactly.",
+            _result(alias=_STRING, canonicalAlias=_STRING, title=_STRING, status=_STRING),
+        ),
+    )
+    return reading if level == "read" else (*reading, *_writing_tools())
+
+
+def _writing_tools() -> tuple[Tool, ...]:
+    return (
+        _tool("scopes.create", "adds", "Create a scope: a project, an epic or a task.", _SCOPE),
+        _tool("scopes.update", "changes", "Change a scope's title, description or status.", _SCOPE),
+        _tool("scopes.move", "changes", "Move a scope below another parent, or among its siblings.", _SCOPE),
+        _tool(
+            "scopes.delete",
+            "changes",
+            "Delete a scope.",
+            _result(alias=_STRING, deleted=_BOOLEAN, count=_INTEGER),
+        ),
+        _tool(
+            "aliases.add",
+            "adds",
+            "Give a scope one more alias.",
+            _result(scope=_STRING, alias=_STRING, canonical=_BOOLEAN, aliases=_NAMES),
+        ),
+        _tool(
+            "aliases.remove",
+            "changes",
+            "Remove a secondary alias of a scope.",
+            _result(scope=_STRING, removed=_STRING, aliases=_NAMES),
+        ),
+        _tool(
+            "aliases.setCanonical",
+            "changes",
+            "Make one of a scope's aliases the canonical one.",
+            _result(scope=_STRING, aliases=_NAMES),
+        ),
+    )

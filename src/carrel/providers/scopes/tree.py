@@ -8,7 +8,7 @@ from sqlite3 import Connection
 
 from carrel.core.record import Value
 from carrel.providers.scopes import queries
-from carrel.providers.scopes.tree_parameters import DEFAULT_NODES, Wanted
+from carrel.providers.scopes.uris import DEFAULT_NODES, TreeQuery
 from carrel.providers.scopes.values import TREE_URI, Scope, hex_sha256, node_line
 
 
@@ -36,12 +36,12 @@ class Node:
         self.children: list[Node] = []
 
 
-def render(connection: Connection, root: Scope, wanted: Wanted, ceiling: int) -> Rendered:
+def render(connection: Connection, root: Scope, query: TreeQuery, ceiling: int) -> Rendered:
     """Write down a scope's tree."""
-    depth = wanted.depth or 1
-    bound = wanted.max_nodes or min(DEFAULT_NODES, ceiling)
+    depth = query.depth or 1
+    bound = query.max_nodes or min(DEFAULT_NODES, ceiling)
     top = Node(root.id, node_line(root.alias, root.title, root.status), root.updated_at)
-    _gather(connection, top, wanted, depth, bound)
+    _gather(connection, top, query, depth, bound)
     lines, shown, last_modified = _walk(top, bound)
     is_truncated = len(lines) > bound
     if is_truncated:
@@ -49,12 +49,12 @@ def render(connection: Connection, root: Scope, wanted: Wanted, ceiling: int) ->
         lines[-1] += " (truncated)"
     nodes = len(lines)
     next_uri = None
-    if shown and not (wanted.skip is None and wanted.limit is None):
-        after = (wanted.skip or 0) + shown
+    if shown and not (query.skip is None and query.limit is None):
+        after = (query.skip or 0) + shown
         remaining = queries.count_children(connection, root.id) - after
         if remaining > 0:
-            following = Wanted(depth=wanted.depth, skip=after, limit=wanted.limit, max_nodes=wanted.max_nodes)
-            next_uri = f"{TREE_URI}{root.alias}{following.query()}"
+            following = TreeQuery(depth=query.depth, skip=after, limit=query.limit, max_nodes=query.max_nodes)
+            next_uri = f"{TREE_URI}{root.alias}{following.spelled()}"
             lines.append(f"... {remaining} more: {next_uri}")
     text = "\n".join(lines)
     return Rendered(
@@ -68,14 +68,14 @@ def render(connection: Connection, root: Scope, wanted: Wanted, ceiling: int) ->
     )
 
 
-def _gather(connection: Connection, top: Node, wanted: Wanted, depth: int, bound: int) -> None:
+def _gather(connection: Connection, top: Node, query: TreeQuery, depth: int, bound: int) -> None:
     """Hang the levels beneath the top, each as far as it can appear."""
     most = bound + 1
     level = [top]
     for number in range(depth):
         if number == 0:
-            limit = most if wanted.limit is None else min(wanted.limit, most)
-            rows = queries.window(connection, top.id, wanted.skip or 0, limit)
+            limit = most if query.limit is None else min(query.limit, most)
+            rows = queries.window(connection, top.id, query.skip or 0, limit)
         else:
             rows = queries.levels(connection, [node.id for node in level], most)
         below = []

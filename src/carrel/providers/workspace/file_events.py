@@ -16,9 +16,9 @@ from typing import Final
 
 from carrel.core.errors import NotFound, RequestError
 from carrel.core.provider import Changes
+from carrel.files import file_types
 from carrel.files.gitignore import Chain
 from carrel.files.sandbox import Kind, SandboxError
-from carrel.providers.workspace import file_types
 from carrel.providers.workspace.folder_names import Names
 from carrel.providers.workspace.ignore_rules import EXCLUDE_FILE, IGNORE_FILE, Segments
 from carrel.providers.workspace.inotify import Inotify, Lost

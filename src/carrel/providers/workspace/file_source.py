@@ -34,6 +34,7 @@ class FileSource:
         self._opened = opened
         self._head = head
         self.size = opened.stat.st_size
+        self.has_moved = opened.has_moved
         self.close = opened.close
 
     def read(self, start: int, length: int) -> bytes:
@@ -51,15 +52,6 @@ class FileSource:
             return os.lseek(self._opened.fd, start, _SEEK_DATA)
         except OSError as error:
             return self.size if error.errno == errno.ENXIO else start
-
-    def has_moved(self) -> bool:
-        """Tell whether the file changed since it was opened."""
-        before, now = self._opened.stat, os.fstat(self._opened.fd)
-        return (
-            before.st_ctime_ns != now.st_ctime_ns
-            or before.st_mtime_ns != now.st_mtime_ns
-            or before.st_size != now.st_size
-        )
 
 
 def find_lines(

@@ -11,8 +11,8 @@ from carrel.core.isotime import iso
 from carrel.core.model import FOLDER_TYPE, Reading, Text
 from carrel.core.record import Value
 from carrel.core.uri import quote, split_query
+from carrel.files import file_types
 from carrel.files.sandbox import SandboxError
-from carrel.providers.workspace import file_types
 from carrel.providers.workspace.listing import Child, Entry, Listing
 from carrel.providers.workspace.paths import Target, canonical, prefix_of
 from carrel.providers.workspace.tree import Found, Sniffed, Tree, etag_of

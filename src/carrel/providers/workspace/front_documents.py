@@ -48,6 +48,7 @@ def _patterns() -> tuple[re.Pattern[str], ...]:
 
 def find(listing: Listing) -> list[Entry]:
     """Return the documents of a project that are listed, in their order; only a few folders are looked into."""
+    listing.compare()
     found: dict[str, Entry] = {}
     for segments in _candidates(listing, Pace()):
         place = place_of("/".join(segments))

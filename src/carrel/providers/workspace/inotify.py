@@ -12,7 +12,7 @@ from typing import Final, NamedTuple
 _MODIFY, _ATTRIB, _CLOSE_WRITE = 0x2, 0x4, 0x8
 _MOVED_FROM, _MOVED_TO, _CREATE, _DELETE = 0x40, 0x80, 0x100, 0x200
 _OVERFLOW, _IGNORED = 0x4000, 0x8000
-_ONLY_FOLDERS, _NO_LINKS = 0x1000000, 0x2000000
+_ONLY_FOLDERS, _NO_LINKS, _IS_FOLDER = 0x1000000, 0x2000000, 0x40000000
 _NAMED: Final = _MOVED_FROM | _MOVED_TO | _CREATE | _DELETE
 _WANTED: Final = _MODIFY | _ATTRIB | _CLOSE_WRITE | _NAMED | _ONLY_FOLDERS | _NO_LINKS
 _HEAD: Final = struct.Struct("iIII")
@@ -26,6 +26,7 @@ class Event(NamedTuple):
     folder: int
     name: str
     is_named: bool
+    is_folder: bool
 
 
 class Lost(Exception):
@@ -76,7 +77,7 @@ class Inotify:
             if mask & _OVERFLOW:
                 raise Lost
             if name and not mask & _IGNORED:
-                events.append(Event(folder, os.fsdecode(name), bool(mask & _NAMED)))
+                events.append(Event(folder, os.fsdecode(name), bool(mask & _NAMED), bool(mask & _IS_FOLDER)))
         return events
 
     def close(self) -> None:

@@ -21,9 +21,10 @@ from carrel.core.limits import MAX_URI_LENGTH
 from carrel.core.model import Annotations, Resource
 from carrel.core.record import Value
 from carrel.core.uri import quote
+from carrel.files import file_types
 from carrel.files.sandbox import Kind, Opened, SandboxError, Unreadable
-from carrel.providers.workspace import file_types
 from carrel.providers.workspace.ignore_rules import SETTLED_NS, Segments
+from carrel.providers.workspace.kept_folders import Below, Kept, KeptFolders
 from carrel.providers.workspace.paths import prefix_of
 from carrel.providers.workspace.policy import Ground, Verdict
 from carrel.providers.workspace.tree import Found, Tree, is_servable
@@ -115,6 +116,7 @@ class Listing:
         self._tree = tree
         self._max_listed_bytes = max_listed_bytes
         self._large: tuple[tuple[int, ...], list[Named]] = ((), [])
+        self._kept = KeptFolders(tree.root)
         self.unreadable: set[Segments] = set()
 
     def files(self, after: str = "", folder: Segments = (), begins: str = "") -> Iterator[Entry]:
@@ -153,39 +155,71 @@ class Listing:
                     yield entry
         return None
 
-    def shallow_first(self) -> Iterator[Entry]:
+    def shallow_first(self) -> Iterator[Resource]:
         """Yield all files: those in the root, then those one folder deeper, and so on; each depth in URI order.
 
         A folder is read when its turn comes, so a caller who needs a few files does not pay for the tree.
         """
-        prefix = prefix_of(self._tree.name)
-        first = self._enter(self._ground(()), prefix, "")
-        level: list[tuple[_Step, str, str]] = []
-        pace = Pace()
-        if first is not None:
-            yield from self._files_of(first, level, pace)
+        top = self.compare()
+        epoch, pace = self._kept.begin(), Pace()
+        level: list[Below] = [(top, "", prefix_of(self._tree.name))]
         while level:
-            below: list[tuple[_Step, str, str]] = []
+            below: list[Below] = []
             for above, name, uri in level:
-                step = self._below(above, name, uri, "", pace)
-                if step is not None:
-                    yield from self._files_of(step, below, pace)
+                segments = (*above.segments, name) if name else ()
+                kept = self._kept.find(segments)
+                if kept is not None:
+                    below += kept.below
+                    yield from kept.resources
+                elif not name or self._may_go_below(above, name, uri):
+                    yield from self._look_into(above, segments, uri, below, epoch, pace)
             level = below
 
-    def _files_of(self, step: _Step, below: list[tuple[_Step, str, str]], pace: Pace) -> Iterator[Entry]:
-        """Yield the files of one folder; add the folders in it to `below`."""
-        with step.opened:
-            for key, name, kind in step.names:
-                pace.look()
-                if kind == "folder":
-                    below.append((step, name, step.prefix + key))
-                else:
-                    entry = self._entry(step, name, kind, step.prefix + key)
-                    if entry is not None:
-                        yield entry
+    def compare(self) -> Ground:
+        """Drop the kept folders if other rules hold in the root now; return what does."""
+        top = self._tree.policy.top()
+        self._kept.compare(top.chain, self._tree.policy.tracked())
+        return top
+
+    def _look_into(
+        self, above: Ground, segments: Segments, prefix: str, below: list[Below], epoch: int, pace: Pace
+    ) -> Iterator[Resource]:
+        """Yield the files of one folder; add the folders in it to `below`. Keep it, if it can be kept."""
+        pace.look(FOLDER_COST)
+        opened = self._open(segments)
+        if opened is None:
+            return
+        with opened:
+            watched = self._kept.watch(opened, segments, epoch)
+            ground = self._tree.policy.enter(above, segments[-1]) if segments else above
+            names = self._names(opened, segments)
+            step = _Step(ground, prefix, opened, names)
+            folders = [(ground, name, prefix + key) for key, name, kind in names if kind == "folder"]
+            below += folders
+            if watched is None or len(names) >= LARGE:
+                yield from map(describe, self._files_of(step, pace))
+                return
+            entries = list(self._files_of(step, pace))
+            resources = list(map(describe, entries))
+            is_own = all(entry.state.st_nlink == 1 for entry in entries)
+            if is_own and all(kind != "link" for _, _, kind in names):
+                named = [(name, kind == "folder") for _, name, kind in names]
+                self._kept.keep(opened, Kept(ground, resources, named, folders), epoch, watched)
+        yield from resources
+
+    def _files_of(self, step: _Step, pace: Pace) -> Iterator[Entry]:
+        """Yield the files of one folder."""
+        for key, name, kind in step.names:
+            pace.look()
+            entry = None if kind == "folder" else self._entry(step, name, kind, step.prefix + key)
+            if entry is not None:
+                yield entry
 
     def names(self, folder: Segments = ()) -> list[tuple[str, bool]]:
         """Return the names in a folder in which anything may be listed, each with whether it is a folder."""
+        kept = self._kept.find(folder)
+        if kept is not None:
+            return kept.names
         if not self._is_on_the_way(folder):
             return []
         opened = self._open(folder)
@@ -193,6 +227,10 @@ class Listing:
             return []
         with opened:
             return [(name, kind == "folder") for _, name, kind in self._names(opened, folder)]
+
+    def close(self) -> None:
+        """Keep nothing any more."""
+        self._kept.close()
 
     def folders(self, top: Segments, enter: Callable[[Segments], object] = lambda _: None) -> Iterator[Looked]:
         """Yield a folder, and those below it in which anything may be read; `enter` is called before it looks into it.
@@ -290,10 +328,13 @@ class Listing:
 
     def _below(self, step: _Step, name: str, uri: str, after: str, pace: Pace) -> _Step | None:
         """Go into a folder, if anything in it may be listed."""
-        if len(uri) >= MAX_URI_LENGTH or not self._may_enter(step.ground, name):
+        if not self._may_go_below(step.ground, name, uri):
             return None
         pace.look(FOLDER_COST)
         return self._enter(self._tree.policy.enter(step.ground, name), uri, after)
+
+    def _may_go_below(self, ground: Ground, name: str, uri: str) -> bool:
+        return len(uri) < MAX_URI_LENGTH and self._may_enter(ground, name)
 
     def _may_enter(self, ground: Ground, name: str) -> bool:
         policy = self._tree.policy

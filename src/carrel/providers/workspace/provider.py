@@ -11,7 +11,6 @@ from contextlib import ExitStack
 from functools import partial
 from heapq import merge
 from itertools import islice, pairwise
-from time import monotonic
 from typing import Final, Literal
 
 from carrel.core.content import parse_number
@@ -22,17 +21,18 @@ from carrel.core.line_ranges import parse as parse_lines
 from carrel.core.model import Completion, Meta, Range, Reading, Resource, Stored, Unread
 from carrel.core.provider import Changes, Place, Project, Rank, Route, Share
 from carrel.core.uri import quote, split_query
+from carrel.files import file_types
+from carrel.files.file_types import Kind
 from carrel.files.sandbox import Opened, Root, SandboxError
-from carrel.providers.workspace import file_types, front_documents, list_filters, paths
+from carrel.providers.workspace import front_documents, list_filters, paths
 from carrel.providers.workspace.explain import explain, unusable_told
 from carrel.providers.workspace.file_events import watch_trees
 from carrel.providers.workspace.file_source import FileSource, find_lines
-from carrel.providers.workspace.file_types import Kind
 from carrel.providers.workspace.folders import Folder
 from carrel.providers.workspace.ignore_rules import IgnoreFiles
 from carrel.providers.workspace.listing import Census, Listing, describe
 from carrel.providers.workspace.paths import Target
-from carrel.providers.workspace.policy import FRESH_S, SET_PRESET, Policy, Preset, Treatment
+from carrel.providers.workspace.policy import SET_PRESET, Policy, Preset, Treatment
 from carrel.providers.workspace.tracked_files import Tracked
 from carrel.providers.workspace.tree import MAX_KNOWN, Found, Known, Shape, Tree, etag_of, is_servable
 
@@ -96,6 +96,8 @@ class Workspace:
             raise
         in_order = sorted(self._trees, key=paths.prefix_of)
         self._listings = {name: Listing(self._trees[name], max_listed_bytes) for name in in_order}
+        for listing in self._listings.values():
+            self._until_closed.callback(listing.close)
 
     def routes(self) -> Sequence[Route]:
         main = Route(
@@ -133,9 +135,9 @@ class Workspace:
         return first, Share(Rank.FILES, rest, _depth_and_uri)
 
     def _shallow_first(self, left_out: frozenset[str]) -> Iterator[Resource]:
-        every = [map(describe, listing.shallow_first()) for listing in self._listings.values()]
+        every = [listing.shallow_first() for listing in self._listings.values()]
         in_order = every[0] if len(every) == 1 else merge(*every, key=_depth_and_uri)
-        return (entry for entry in in_order if entry.uri not in left_out)
+        return (entry for entry in in_order if entry.uri not in left_out) if left_out else in_order
 
     def browse(self, directory: str | None, prefix: str, after: str = "") -> Iterator[Resource]:
         """Give the files below a folder, or those whose URI begins with the prefix."""
@@ -186,7 +188,8 @@ class Workspace:
         if found.opened.real == found.segments and len(target.uri) <= MAX_REMEMBERED_LENGTH:
             if len(self._known) >= MAX_KNOWN:
                 self._known.clear()
-            self._known[target.uri] = Known(tree, found, canonical, mime_types, monotonic() + FRESH_S)
+            before = self._known.get(target.uri)
+            self._known[target.uri] = Known(tree, found, canonical, mime_types, before)
         return _reading(found.opened, shape)
 
     def fingerprint(self, uri: str) -> str | None:
@@ -291,7 +294,8 @@ def _reading(
     """Give an open file, or a part of it, with what is to be told of it; `kept` is the shape, if that is kept."""
     sniffed = shape.sniffed
     meta = {**shape.meta, **part[1]} if part[1] else shape.meta
-    item = Stored(FileSource(opened, sniffed.head), sniffed.kind.encoding, shape.mime_type, None, meta)
+    source = opened if kept is not None else FileSource(opened, sniffed.head)
+    item = Stored(source, sniffed.kind.encoding, shape.mime_type, None, meta)
     return Reading(
         (item,), "", sniffed.etag, shape.modified_ms, TTL_MS, "private", part[0], None, False, None, None, kept
     )

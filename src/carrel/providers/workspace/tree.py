@@ -12,12 +12,12 @@ from typing import Final
 from carrel.core.errors import Denied, NotFound, RequestError
 from carrel.core.hashing import sha256
 from carrel.core.record import Value
+from carrel.files import file_types
+from carrel.files.file_types import Kind
 from carrel.files.sandbox import Forbidden, Missing, Opened, Outside, Root, SandboxError, Special, Walk, Way
-from carrel.providers.workspace import file_types
-from carrel.providers.workspace.file_types import Kind
 from carrel.providers.workspace.ignore_rules import SETTLED_NS, Segments
 from carrel.providers.workspace.paths import OWN_DENY, Target, denied
-from carrel.providers.workspace.policy import OPEN, TYPE, Policy, Verdict, follow
+from carrel.providers.workspace.policy import FRESH_S, OPEN, TYPE, Policy, Verdict, follow
 
 MAX_SNIFFED: Final = 16_384
 MAX_KNOWN: Final = 4_096
@@ -234,15 +234,22 @@ class Known:
 
     __slots__ = ("_canonical", "_latest", "_mime_types", "_needs_text", "_tree", "_until", "_way")
 
-    def __init__(self, tree: Tree, found: Found, canonical: str, mime_types: tuple[str, str], until: float) -> None:
+    def __init__(
+        self, tree: Tree, found: Found, canonical: str, mime_types: tuple[str, str], before: "Known | None" = None
+    ) -> None:
+        """Remember it for as long as the rules of a folder; `before` is what was remembered of it, and is too old."""
         self._tree = tree
         self._way = Way(found.segments)
         self._needs_text = found.verdict.needs_text
         self._canonical = canonical
         self._mime_types = mime_types
-        self._until = until
+        self._until = monotonic() + FRESH_S
         # One value, so that no thread finds the state of one moment with the shape of another.
         self._latest: tuple[tuple[int, ...], Shape | None] = ((), None)
+        if before is not None and (before._canonical, before._mime_types) == (canonical, mime_types):
+            state, shape = before._latest
+            if shape is not None and (shape.sniffed.is_text or not self._needs_text):
+                self._latest = state, shape
 
     def open(self) -> tuple[Opened, Shape, Shape | None] | None:
         """Open it once more; None if anything is another than it was, and must be looked at from the start.

@@ -1,0 +1,311 @@
+"""Check the arguments of tools and the queries of URIs.
+
+Arguments are declared once, as the annotated fields of a record:
+
+    class Children(Value, frozen=True, rename="camel"):
+        parent_alias: Annotated[str, Argument(min_length=1, description="Alias of the parent.", examples=["web"])]
+        limit: Annotated[int, Argument(ge=1, le=1_000, description="Maximum number of results.")] = 100
+
+    CHILDREN = Arguments(Children)
+
+`CHILDREN.schema` is the JSON Schema that clients see. `CHILDREN.check({"parentAlias": "web"})` and
+`CHILDREN.check_query([("limit", "20")])` return a `Children`, or raise `InvalidArguments`, which names every problem.
+No value is converted silently: "20" is not an integer, except in a query, where every value is text.
+
+A field whose default is None may be left out, and null is not a value for it. A field that must tell null from
+"left out" has the default `UNSET`. `examples` appear in the message about an unknown name, not in the schema.
+"""
+
+import json
+import re
+from collections.abc import Iterable, Mapping
+from enum import Enum
+from functools import cached_property, reduce
+from operator import or_
+from types import NoneType
+from typing import Annotated, Final, Generic, Literal, TypeVar, get_args, get_origin
+
+import msgspec
+from msgspec import UNSET, UnsetType, ValidationError
+from msgspec import Meta as Argument
+
+from carrel.core.errors import BadArgument, echo
+from carrel.core.model import ToolResult
+from carrel.core.record import Value
+
+__all__ = [
+    "UNSET",
+    "Argument",
+    "ArgumentProblem",
+    "Arguments",
+    "InvalidArguments",
+    "UnsetType",
+    "convert",
+    "describe",
+    "object_schema",
+    "parse_integer",
+    "schema_of",
+]
+
+Schema = dict[str, object]
+_Record_co = TypeVar("_Record_co", bound=Value, covariant=True)
+
+_WORDS: Final[Mapping[object, str]] = {
+    "string": "a string",
+    "integer": "an integer",
+    "number": "a number",
+    "boolean": "true or false",
+    "null": "null",
+    "array": "an array",
+    "object": "an object",
+}
+_EXAMPLES: Final[Mapping[object, object]] = {"integer": 1, "number": 0.5, "boolean": True, "array": [], "object": {}}
+_INTEGER: Final = re.compile(r"([+-]?)0*+([0-9]*+)")
+_MAX_DIGITS: Final = 18
+
+
+class ArgumentProblem(Value, frozen=True):
+    """What is wrong with one argument; `text` is a sentence for the caller."""
+
+    name: str
+    fault: Literal["unknown", "missing", "repeated", "invalid"]
+    text: str
+
+
+class ArgumentField(Value, frozen=True):
+    """One declared argument: the attribute of the record that holds it, its annotation and its JSON Schema."""
+
+    attribute: str
+    kind: object
+    schema: Schema
+    is_required: bool
+
+
+class InvalidArguments(BadArgument):
+    """Arguments that do not fit their declaration; there is at least one problem."""
+
+    def __init__(self, problems: Iterable[ArgumentProblem], uri: str | None = None) -> None:
+        self.problems = tuple(problems)
+        message = "; ".join(problem.text for problem in self.problems)
+        super().__init__(message, uri=uri, data={"parameter": self.problems[0].name})
+
+    def result(self) -> ToolResult:
+        """Return the failed result of a tool call: one text for each problem."""
+        return ToolResult(tuple(problem.text for problem in self.problems), is_error=True)
+
+
+class Arguments(Generic[_Record_co]):
+    """The arguments of a tool, or the parameters of a query, as a record declares them."""
+
+    def __init__(self, record: type[_Record_co], **narrowed: object) -> None:
+        """Take the fields of `record`; `narrowed` replaces annotations by what is known only at run time."""
+        self._record = record
+        self._narrowed = narrowed
+
+    @cached_property
+    def _fields(self) -> dict[str, ArgumentField]:
+        """The fields by the name that callers write."""
+        fields = {}
+        for field in msgspec.structs.fields(self._record):
+            kind = self._narrowed.get(field.name, field.type)
+            if not field.required:
+                kind = _without(kind, NoneType if field.default is None else UnsetType)
+            schema = schema_of(kind)
+            if isinstance(field.default, str | int | float):
+                schema["default"] = field.default
+            fields[field.encode_name] = ArgumentField(field.name, kind, schema, field.required)
+        return fields
+
+    @cached_property
+    def schema(self) -> Schema:
+        """The JSON Schema of an object with these arguments and no others."""
+        properties = {name: field.schema for name, field in self._fields.items()}
+        return object_schema(properties, [name for name, field in self._fields.items() if field.is_required])
+
+    def check(self, given: Mapping[str, object]) -> _Record_co:
+        """Return the arguments of a tool call, or raise `InvalidArguments`."""
+        values, problems = self.examine(given)
+        if problems:
+            raise InvalidArguments(problems)
+        return self._record(**values)
+
+    def examine(self, given: Mapping[str, object]) -> tuple[dict[str, object], list[ArgumentProblem]]:
+        """Return the values that fit, by attribute of the record, and what is wrong with the others."""
+        values: dict[str, object] = {}
+        problems: list[ArgumentProblem] = []
+        for name, value in given.items():
+            field = self._fields.get(name)
+            if field is None:
+                problems.append(ArgumentProblem(name, "unknown", f"Unknown argument: {echo(name)} ({self._known()})"))
+                continue
+            try:
+                values[field.attribute] = convert(field.kind, value)
+            except ValueError as error:
+                shown = "" if isinstance(value, list | dict) else f"={echo(_spell(value))}"
+                problems.append(ArgumentProblem(name, "invalid", f"Invalid argument: {name}{shown} ({error})"))
+        for name, field in self._fields.items():
+            if field.is_required and name not in given:
+                problems.append(ArgumentProblem(name, "missing", f"Missing argument: {name}"))
+        return values, problems
+
+    def check_query(self, pairs: Iterable[tuple[str, str]], uri: str | None = None) -> _Record_co:
+        """Return the parameters of a query, none of which is required, or raise `InvalidArguments`."""
+        values: dict[str, object] = {}
+        problems: list[ArgumentProblem] = []
+        for name, text in pairs:
+            field = self._fields.get(name)
+            shown = f"Invalid parameter: {echo(name)}={echo(text)}"
+            if field is None:
+                problems.append(ArgumentProblem(name, "unknown", f"{shown} ({self._known(is_query=True)})"))
+                continue
+            if field.attribute in values:
+                problems.append(ArgumentProblem(name, "repeated", f"{shown} (given twice)"))
+                continue
+            number = parse_integer(text) if field.schema.get("type") == "integer" else None
+            values[field.attribute] = value = text if number is None else number
+            try:
+                values[field.attribute] = convert(field.kind, value)
+            except ValueError as error:
+                problems.append(ArgumentProblem(name, "invalid", f"{shown} ({error})"))
+        if problems:
+            raise InvalidArguments(problems, uri)
+        return self._record(**values)
+
+    def _known(self, *, is_query: bool = False) -> str:
+        """Return the known names and one example that fits: all required arguments, or else the first."""
+        if not self._fields:
+            return "it takes no arguments"
+        required = [name for name, field in self._fields.items() if field.is_required]
+        example = {name: _example(self._fields[name]) for name in required or list(self._fields)[:1]}
+        spelled = "?" + "&".join(f"{name}={value}" for name, value in example.items()) if is_query else _spell(example)
+        return f"known: {', '.join(self._fields)}; for example {spelled}"
+
+
+def object_schema(properties: Mapping[str, object], required: Iterable[str] = ()) -> Schema:
+    """Return the JSON Schema of an object with these properties and no others."""
+    schema: Schema = {"type": "object", "properties": dict(properties), "additionalProperties": False}
+    needed = list(required)
+    return {**schema, "required": needed} if needed else schema
+
+
+def schema_of(kind: object) -> Schema:
+    """Return the JSON Schema of a value with this annotation; a type that JSON does not have allows every value."""
+    try:
+        (schema,), parts = msgspec.json.schema_components([kind], ref_template="{name}")
+    except TypeError:
+        return {}
+    plain = _inlined(schema, parts)
+    return {**plain, "enum": _choices(kind)} if "enum" in plain else plain
+
+
+def _choices(kind: object) -> list[object]:
+    """Return the choices of a `Literal` or an enumeration in the order of their declaration."""
+    while get_origin(kind) is Annotated:
+        kind = get_args(kind)[0]
+    if isinstance(kind, type) and issubclass(kind, Enum):
+        return [member.value for member in kind]
+    return list(get_args(kind))
+
+
+def _inlined(schema: Schema, parts: Mapping[str, Schema]) -> Schema:
+    """Return a schema without references, titles and examples; a record within itself becomes any value."""
+    if "$ref" in schema:
+        name = str(schema["$ref"])
+        part = {key: value for key, value in parts.get(name, {}).items() if key != "description"}
+        schema = {**part, **schema}
+        parts = {key: part for key, part in parts.items() if key != name}
+    kept = {key: value for key, value in schema.items() if key not in ("$ref", "title", "examples") and value != []}
+    plain = {key: _inlined_value(key, value, parts) for key, value in kept.items()}
+    return _with_type(plain)
+
+
+def _inlined_value(key: str, value: object, parts: Mapping[str, Schema]) -> object:
+    if key == "properties" and isinstance(value, dict):
+        return {name: _inlined(one, parts) for name, one in value.items()}
+    if key == "anyOf" and isinstance(value, list):
+        return [_inlined(one, parts) for one in value]
+    return _inlined(value, parts) if isinstance(value, dict) and key != "default" else value
+
+
+def _with_type(schema: Schema) -> Schema:
+    """Return a schema that names the type of its choices, and that lists types instead of schemas where it can."""
+    choices, options = schema.get("enum"), schema.get("anyOf")
+    if isinstance(choices, list) and all(isinstance(choice, str) for choice in choices):
+        return {"type": "string", **schema}
+    if isinstance(options, list) and len(options) == 2 and options[1] == {"type": "null"}:
+        first = options[0]
+        if isinstance(first.get("type"), str) and "enum" not in first:
+            rest = {key: value for key, value in schema.items() if key != "anyOf"}
+            return {**first, "type": [first["type"], "null"], **rest}
+    return schema
+
+
+def convert(kind: object, value: object) -> object:
+    """Return a JSON value as the annotation wants it; raise ValueError with what was expected."""
+    try:
+        return msgspec.convert(value, kind)
+    except ValidationError as error:
+        if isinstance(value, float) and value.is_integer() and schema_of(kind).get("type") == "integer":
+            return convert(kind, int(value))  # to JSON Schema 1.0 is an integer
+        message, _, place = str(error).partition(" - at `$")
+        nested = f"; at {place.rstrip('`')}: {message.replace('`', '')}" if place else ""
+        raise ValueError(f"expected {describe(schema_of(kind))}{nested}") from None
+    except TypeError:  # a type that JSON does not have: the function that takes the value decides
+        return value
+
+
+def describe(schema: Schema) -> str:
+    """Return what a JSON Schema expects, in words."""
+    choices, options, kind = schema.get("enum"), schema.get("anyOf"), schema.get("type")
+    if isinstance(choices, list):
+        return f"one of {', '.join(str(choice) for choice in choices)}"
+    if isinstance(options, list):
+        return " or ".join(describe(one) for one in options)
+    if isinstance(kind, list):
+        return " or ".join(describe({**schema, "type": one}) for one in kind)
+    words = _WORDS.get(kind, "another value")
+    low, high = schema.get("minimum"), schema.get("maximum")
+    if kind in ("integer", "number") and low is not None:
+        return f"{words}, {low} or more" if high is None else f"{words} from {low} to {high}"
+    if kind == "string" and "minLength" in schema:
+        return f"{words} of at least {schema['minLength']} character{'' if schema['minLength'] == 1 else 's'}"
+    if "format" in schema:
+        return f"{words} with a {schema['format']} of ISO 8601"
+    return words
+
+
+def parse_integer(text: str) -> int | None:
+    """Return the number that an optional sign and ASCII digits spell; None for any other text.
+
+    A number of more than 18 digits becomes one of 18 digits: too large for every bound, and quickly read.
+    """
+    found = _INTEGER.fullmatch(text)
+    if found is None or not text[-1:].isdigit():
+        return None
+    digits = found[2] if len(found[2]) <= _MAX_DIGITS else "9" * _MAX_DIGITS
+    number = int(digits or "0")
+    return -number if found[1] == "-" else number
+
+
+def _without(kind: object, absent: object) -> object:
+    """Return a union without the type that stands for an argument left out."""
+    if get_origin(kind) is Annotated:
+        inner, *rules = get_args(kind)
+        return Annotated[(_without(inner, absent), *rules)]
+    if absent not in get_args(kind):
+        return kind
+    return reduce(or_, (part for part in get_args(kind) if part is not absent))
+
+
+def _example(field: ArgumentField) -> object:
+    """Return a value that fits: an example of the annotation, its first choice, or a plain value."""
+    rules = get_args(field.kind)[1:] if get_origin(field.kind) is Annotated else ()
+    named = [example for rule in rules if isinstance(rule, Argument) for example in rule.examples or ()]
+    choices = field.schema.get("enum")
+    if isinstance(choices, list):
+        named += choices
+    return named[0] if named else field.schema.get("minimum", _EXAMPLES.get(field.schema.get("type"), "text"))
+
+
+def _spell(value: object) -> str:
+    return value if isinstance(value, str) else json.dumps(value, ensure_ascii=False, default=str)
