@@ -1,6 +1,9 @@
-"""Writes docs/tools.md from the tools' own schemas: python -m scripts.docs. A test fails when it is out of date."""
+"""Writes the generated pages: python -m scripts.docs. A test fails when one is out of date.
 
-from collections.abc import Iterable, Iterator
+docs/tools.md is made from the tools' own schemas, docs/promises.md from tests/promises.toml.
+"""
+
+from collections.abc import Callable, Iterable, Iterator
 from pathlib import Path
 from typing import Any
 
@@ -9,12 +12,13 @@ from carrel.core.model import Tool
 from carrel.core.provider import Program
 from carrel.providers.guide import Guide
 from carrel.providers.logs import tools as processes
-from carrel.providers.logs.settings import Command
+from carrel.providers.logs.settings import CommandSettings
 from carrel.providers.mirror import Mirror
 from carrel.providers.sage import tool_schemas as sage
 from carrel.providers.scopes.tool_schemas import tools_of
+from scripts import promises
 
-PAGE = Path(__file__).resolve().parents[1] / "docs" / "tools.md"
+DOCS = Path(__file__).resolve().parents[1] / "docs"
 INTRODUCTION = """\
 # Tools
 
@@ -24,7 +28,7 @@ Generated from the tools' own schemas by `make docs`; a test fails when it is ou
 
 def sections() -> dict[str, Iterable[Tool]]:
     """Give every tool Carrel can have, by what brings it."""
-    example = {"web": Command([Program("npm"), Program("start")])}
+    example = {"web": CommandSettings([Program("npm"), Program("start")])}
     return {
         "The mirror: the same resources, for hosts that know only tools": Mirror(Catalog([Guide(Catalog())])).tools(),
         'Sage: an assistant\'s memory (`tools = "write"` for those that write)': (*sage.READING, *sage.WRITING),
@@ -34,8 +38,8 @@ def sections() -> dict[str, Iterable[Tool]]:
     }
 
 
-def render() -> str:
-    """Give the page."""
+def render_tools() -> str:
+    """Return the page of tools."""
     parts = [INTRODUCTION]
     for heading, tools in sections().items():
         parts.append(f"## {heading}\n")
@@ -63,5 +67,13 @@ def _parameters(schema: dict[str, Any]) -> Iterator[str]:
         yield f"| `{name}` | {spelled}{required} | {told.get('description', '')} |"
 
 
+PAGES: dict[Path, Callable[[], str]] = {
+    DOCS / "tools.md": render_tools,
+    DOCS / "promises.md": promises.render,
+}
+"""The generated pages, and what each holds now."""
+
+
 if __name__ == "__main__":
-    PAGE.write_text(render(), encoding="utf-8")
+    for page, render in PAGES.items():
+        page.write_text(render(), encoding="utf-8")

@@ -57,6 +57,42 @@ def test_options_may_stand_before_serve(line: str) -> None:
     assert (ran.returncode, json.loads(ran.stdout)["id"]) == (0, 1)
 
 
+@pytest.mark.parametrize(("option", "limit"), [("--max-message-mb 0.1", 104_857), ("", 2_097_152)])
+def test_no_message_is_larger_than_the_option_says_in_either_direction(project: Path, option: str, limit: int) -> None:
+    (project / "large.txt").write_text("x" * limit, encoding="utf-8")
+    meta = json.loads(DISCOVER)["params"]["_meta"]
+    request = {"jsonrpc": "2.0", "method": "resources/read"}
+    read = {**request, "id": 1, "params": {"uri": "workspace:///large.txt", "_meta": meta}}
+    padded = {**request, "id": 2, "params": {"uri": "workspace:///b.txt", "x": "x" * limit, "_meta": meta}}
+    small = {**request, "id": 3, "params": {"uri": "workspace:///b.txt", "_meta": meta}}
+
+    ran = shell(f"carrel serve --quiet {option}", "".join(f"{json.dumps(one)}\n" for one in (read, padded, small)))
+    told = {answer["id"]: answer for answer in map(json.loads, ran.stdout.splitlines())}
+
+    assert [(told[one]["error"]["code"], told[one]["error"]["data"]["limit"]) for one in (1, 2)] == [
+        (-32802, limit),
+        (-32802, limit),
+    ]
+    assert told[3]["result"]["contents"][0]["text"] == "a line\n"
+
+
+def test_the_protocol_is_utf_8_whatever_the_locale_says(project: Path) -> None:
+    (project / "c.txt").write_text("日本\n", encoding="utf-8")
+    meta = json.loads(DISCOVER)["params"]["_meta"]
+    requests = [
+        {"jsonrpc": "2.0", "id": uri, "method": "resources/read", "params": {"uri": uri, "_meta": meta}}
+        for uri in ("workspace:///c.txt", "workspace:///größe.txt")
+    ]
+    given = "".join(f"{json.dumps(one, ensure_ascii=False)}\n" for one in requests)
+    foreign = {"LC_ALL": "C", "PYTHONIOENCODING": "latin-1", "PYTHONUTF8": "0", "PYTHONCOERCECLOCALE": "0"}
+
+    ran = shell("carrel serve --quiet", given, **foreign)
+    told = {answer["id"]: answer for answer in map(json.loads, ran.stdout.splitlines())}
+
+    assert told["workspace:///c.txt"]["result"]["contents"][0]["text"] == "日本\n"
+    assert told["workspace:///größe.txt"]["error"]["message"] == "Resource not found: workspace:///größe.txt"
+
+
 def test_an_option_before_serve_means_the_same_as_after(project: Path) -> None:
     (project / "other").mkdir()
     ran = shell("carrel --project other serve", "")

@@ -13,6 +13,7 @@ from typing import Any
 
 import pytest
 
+from carrel.catalog.access import Access
 from carrel.catalog.catalog import Catalog
 from carrel.cli import main
 from carrel.client.client import Client
@@ -24,6 +25,9 @@ from carrel.providers.mounts import Mount, MountSettings
 from carrel.providers.mounts.connect import address_of
 from carrel.server.server import Server
 from carrel.testing.harness import join
+from carrel.transports.http.app import App
+from carrel.transports.http.guard import Doors, Guard
+from tests.support.http_asking import modern, modern_headers, post
 from tests.support.waiting import PATIENCE_S
 
 PRIMING = b"id: 1\nretry: 10\ndata: \n\n"
@@ -46,6 +50,7 @@ class Legacy(ThreadingHTTPServer):
         self.posted: Counter[str] = Counter()
         self.text = "first"
         self.asked: Counter[str] = Counter()
+        self.credentials: Counter[str] = Counter()
         self.news: queue.SimpleQueue[bytes] = queue.SimpleQueue()
         self.has_stream = threading.Event()
 
@@ -84,6 +89,7 @@ class Asked(BaseHTTPRequestHandler):
         request = json.loads(self.rfile.read(int(self.headers["Content-Length"])))
         method = request["method"]
         self.server.asked[method] += 1
+        self.server.credentials[self.headers.get("Authorization", "")] += 1
         session = self.headers.get("Mcp-Session-Id")
         if self.server.refusal:
             self._refuse(self.server.refusal)
@@ -254,15 +260,39 @@ def test_a_server_that_wants_us_to_be_slower_is_not_left(foreign: Legacy) -> Non
 
 
 @contextmanager
-def mounted(url: str) -> Iterator[Client]:
-    options = MountSettings(url=url, timeout_s=PATIENCE_S)
+def served(url: str, **settings: Any) -> Iterator[Server]:
+    options = MountSettings(url=url, timeout_s=PATIENCE_S, **settings)
     mount = Mount("foreign", options, address_of(options, {}))
     catalog = Catalog([mount])
     mount.begin()
     assert mount.wait(PATIENCE_S)
-    with Client.to(Server(catalog)) as client:
-        yield client
+    yield Server(catalog)
     catalog.close()
+
+
+@contextmanager
+def mounted(url: str) -> Iterator[Client]:
+    with served(url) as server, Client.to(server) as client:
+        yield client
+
+
+class Keys:
+    """Knows one token."""
+
+    def find(self, token: str) -> Access | None:
+        return Access("caller") if token == "of-the-caller" else None
+
+
+@pytest.mark.parametrize("headers", [{}, {"Authorization": "Bearer of-the-mount"}])
+def test_the_token_of_a_caller_is_not_passed_on_to_a_mount(foreign: Legacy, headers: dict[str, str]) -> None:
+    uri = "foreign://a"
+    sent = {**modern_headers("resources/read", uri), "authorization": "Bearer of-the-caller"}
+    with served(foreign.url, headers=headers) as server:
+        app = App(server, Guard(Doors(is_loopback=True), Keys()))
+        reply = post(app, modern("resources/read", {"uri": uri}), sent)
+
+    assert reply.json["result"]["contents"][0]["text"] == "first"
+    assert set(foreign.credentials) == {headers.get("Authorization", "")}
 
 
 @pytest.mark.parametrize("status", [404, 400])

@@ -1,26 +1,38 @@
-"""Every promise on a page is bound to tests by name, in `tests/promises.toml`, and the tests are there and run."""
+"""Every promise is bound to tests by name, in `tests/promises.toml`, and the tests are there and run."""
 
 import ast
 import re
-import tomllib
 from collections.abc import Iterator, Mapping
 from functools import cache
+from itertools import groupby
 from pathlib import Path
+from typing import NamedTuple
 
 import pytest
 
+from carrel.testing import ProviderContract
+from scripts.promises import Document, Promise, read_documents
 from tests.hostile.repositories import REPOSITORIES
 from tests.hostile.test_hostile import KNOWN
 
 ROOT = Path(__file__).parents[2]
+DOCUMENTS = read_documents()
+FEWEST = {"fly": 40, "sage": 25, "scopes": 28, "alc": 35, "objects": 22, "mcp": 90, "security": 35}
+"""The documents, and how many promises each has at least; so that none is lost unnoticed."""
+
 PAGES = {"security": "docs/security.md"}
-"""The pages that make promises, by their section."""
+"""The pages on which each promise is marked with its id."""
 
 NO_PROMISES = ("What is not promised", "Reporting")
 """Parts of a page whose list items promise nothing."""
 
 _ITEM = re.compile(r"^- (.*(?:\n  .*)*)", re.MULTILINE)
 _NAME = re.compile(r"<!-- ([a-z0-9-]+) -->$")
+_LEAVES = re.compile(r"\bpytest\.(skip|xfail|importorskip)\(")
+_SKIPPED = re.compile(rf"\bmark\.(skip|xfail)|{_LEAVES.pattern}")
+
+
+# Pages that mark their promises
 
 
 def promised(page: str) -> Iterator[tuple[str, str]]:
@@ -32,7 +44,7 @@ def promised(page: str) -> Iterator[tuple[str, str]]:
                 yield (name[1] if name else ""), item
 
 
-def complaints(page: str, rows: Mapping[str, Mapping[str, object]]) -> list[str]:
+def page_complaints(page: str, rows: Mapping[str, object]) -> list[str]:
     """Return what is wrong between a page and its rows."""
     found = list(promised(page))
     names = [name for name, _ in found if name]
@@ -40,18 +52,83 @@ def complaints(page: str, rows: Mapping[str, Mapping[str, object]]) -> list[str]
     twice = [f"twice: {name}" for name in set(names) if names.count(name) > 1]
     missing = [f"no row: {name}" for name in names if name not in rows]
     lonely = [f"not on the page: {name}" for name in rows if name not in names]
-    empty = [f"no test: {name}" for name, row in rows.items() if not row.get("tests") or not row.get("promise")]
-    return unnamed + twice + missing + lonely + empty
+    return unnamed + twice + missing + lonely
+
+
+@pytest.mark.parametrize("section", PAGES)
+def test_every_promise_of_a_page_has_a_row_and_every_row_a_promise(section: str) -> None:
+    page = (ROOT / PAGES[section]).read_text(encoding="utf-8")
+
+    assert page_complaints(page, DOCUMENTS[section].promises) == []
+
+
+def test_a_page_whose_promises_are_not_bound_is_noticed() -> None:
+    page = "- On two\n  lines. <!-- a -->\n- Not named.\n- No row. <!-- b -->\n\n## Reporting\n\n- Uncounted.\n"
+
+    assert page_complaints(page, {"a": "x", "c": "x"}) == ["no name: Not named.", "no row: b", "not on the page: c"]
+
+
+# Rows
+
+
+def row_complaints(document: Document) -> list[str]:
+    """Return what is wrong with the rows of a document, whatever their tests do."""
+    rows = document.promises
+    empty = [f"no test: {name}" for name, row in rows.items() if not row.tests or not row.promise]
+    twice = [f"a test twice: {name}" for name, row in rows.items() if len(set(row.tests)) < len(row.tests)]
+    parts = [part for part, _ in groupby(row.part for row in rows.values())]
+    scattered = [f"not in one piece: {part}" for part in sorted(set(parts)) if parts.count(part) > 1]
+    return empty + twice + scattered
+
+
+def test_every_document_has_its_promises() -> None:
+    counts = {name: len(document.promises) for name, document in DOCUMENTS.items()}
+
+    assert counts.keys() == FEWEST.keys()
+    assert [name for name, count in counts.items() if count < FEWEST[name]] == []
+
+
+@pytest.mark.parametrize("section", DOCUMENTS)
+def test_every_promise_has_a_test(section: str) -> None:
+    assert row_complaints(DOCUMENTS[section]) == []
+
+
+def test_rows_that_prove_nothing_are_noticed() -> None:
+    rows = {
+        "a": Promise("x", ["t"], "one"),
+        "b": Promise("x", [], "two"),
+        "c": Promise("", ["t"], "two"),
+        "d": Promise("x", ["t", "t"], "one"),
+    }
+
+    assert row_complaints(Document("", "", rows)) == [
+        "no test: b",
+        "no test: c",
+        "a test twice: d",
+        "not in one piece: one",
+    ]
+
+
+# Tests
+
+Function = ast.FunctionDef | ast.AsyncFunctionDef
+
+
+class Found(NamedTuple):
+    """What a file holds: the tests with the source of all that could skip them, and the classes that inherit laws."""
+
+    tests: Mapping[str, str]
+    laws: Mapping[str, str]
 
 
 def proof_complaint(test: str) -> str:
     """Return why a test proves nothing; an empty text if it does."""
-    path, _, name = test.partition("::")
-    name, _, case = name.rstrip("]").partition("[")
-    marks = _tests(path).get(name)
-    if marks is None:
+    path, *classes, last = test.split("::")
+    name, _, case = last.rstrip("]").partition("[")
+    source = _source(path, classes, name)
+    if source is None:
         return f"there is no test {test}"
-    if any(re.search(r"mark\.(skip|xfail)", mark) for mark in marks):
+    if _SKIPPED.search(source):
         return f"{test} is skipped or expected to fail"
     if case and case not in REPOSITORIES:
         return f"there is no hostile repository {case}"
@@ -60,64 +137,83 @@ def proof_complaint(test: str) -> str:
     return ""
 
 
+def _source(path: str, classes: list[str], name: str) -> str | None:
+    """Return the source of a test with all that could skip it; None if there is no such test."""
+    found = _found(path)
+    own = found.tests.get("::".join([*classes, name]))
+    if own is None and len(classes) == 1 and hasattr(ProviderContract, name):
+        return found.laws.get(classes[0])
+    return own
+
+
 @cache
-def _tests(path: str) -> dict[str, list[str]]:
-    """Return the tests of a file, each with the decorators that are on it and on its module."""
+def _found(path: str) -> Found:
     file = ROOT / path
     if not file.is_file():
-        return {}
+        return Found({}, {})
     tree = ast.parse(file.read_text(encoding="utf-8"))
-    module = [
-        ast.unparse(node) for node in tree.body if isinstance(node, ast.Assign) and "pytestmark" in ast.unparse(node)
-    ]
-    return {
-        node.name: [*module, *map(ast.unparse, node.decorator_list)]
-        for node in ast.walk(tree)
-        if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef) and node.name.startswith("test_")
-    }
+    helpers = {one.name: ast.unparse(one) for one in _functions(tree.body) if not one.name.startswith("test_")}
+    marks = _marks(tree.body)
+    tests = {one.name: marks + _with_helpers(one, helpers) for one in _functions(tree.body)}
+    laws = {}
+    for node in tree.body:
+        if isinstance(node, ast.ClassDef):
+            around = "\n".join([marks, *map(ast.unparse, node.decorator_list), _marks(node.body)])
+            tests |= {f"{node.name}::{one.name}": around + _with_helpers(one, helpers) for one in _functions(node.body)}
+            if "ProviderContract" in map(ast.unparse, node.bases):
+                laws[node.name] = around
+    return Found(tests, laws)
 
 
-def _rows(section: str) -> dict[str, dict[str, object]]:
-    table = tomllib.loads((ROOT / "tests/promises.toml").read_text(encoding="utf-8"))
-    rows: dict[str, dict[str, object]] = table[section]
-    return rows
+def _functions(body: list[ast.stmt]) -> Iterator[Function]:
+    return (node for node in body if isinstance(node, Function))
 
 
-@pytest.mark.parametrize("section", PAGES)
-def test_every_promise_has_a_row_and_every_row_a_promise(section: str) -> None:
-    page = (ROOT / PAGES[section]).read_text(encoding="utf-8")
-
-    assert complaints(page, _rows(section)) == []
-    assert len(_rows(section)) > 30
+def _marks(body: list[ast.stmt]) -> str:
+    """Return the statements that mark a whole module or class."""
+    return "\n".join(ast.unparse(node) for node in body if isinstance(node, ast.Assign | ast.Expr)) + "\n"
 
 
-@pytest.mark.parametrize("section", PAGES)
+def _with_helpers(test: Function, helpers: Mapping[str, str]) -> str:
+    """Return the source of a test, and of those fixtures and helpers of its file that may end it early."""
+    source = ast.unparse(test)
+    used = set(re.findall(r"\w+", source)) & helpers.keys()
+    return "\n".join([source, *(helpers[name] for name in sorted(used) if _LEAVES.search(helpers[name]))])
+
+
+@pytest.mark.parametrize("section", DOCUMENTS)
 def test_every_test_that_proves_a_promise_exists_and_runs(section: str) -> None:
-    tests = [str(test) for row in _rows(section).values() for test in row["tests"]]  # type: ignore[attr-defined]
+    tests = {test for row in DOCUMENTS[section].promises.values() for test in row.tests}
 
-    assert [complaint for test in tests if (complaint := proof_complaint(test))] == []
-
-
-def test_a_page_whose_promises_are_not_bound_is_noticed() -> None:
-    page = "- On two\n  lines. <!-- a -->\n- Not named.\n- No row. <!-- b -->\n\n## Reporting\n\n- Uncounted.\n"
-    rows = {"a": {"promise": "x", "tests": []}, "c": {"promise": "x", "tests": ["t"]}}
-
-    assert complaints(page, rows) == ["no name: Not named.", "no row: b", "not on the page: c", "no test: a"]
+    assert [complaint for test in sorted(tests) if (complaint := proof_complaint(test))] == []
 
 
 @pytest.mark.parametrize(
     "test",
     [
         "tests/docs/test_promises.py::test_that_is_not_there",
+        "tests/docs/test_promises.py::TestNotThere::test_law_5_two_reads_are_equal_and_the_etag_says_so",
         "tests/core/test_not_there.py::test_x",
         "tests/hostile/test_hostile.py::test_a_hostile_repository_gets_nothing[not_there]",
         "tests/docs/test_promises.py::test_an_example_that_is_expected_to_fail",
+        "tests/docs/test_promises.py::test_an_example_that_may_be_skipped",
+        "tests/providers/alc/test_contract.py::TestAlc::test_law_99_there_is_no_such_law",
     ],
 )
 def test_a_test_that_proves_nothing_is_noticed(test: str) -> None:
     assert proof_complaint(test) != ""
 
 
-@pytest.mark.xfail(reason="it is the example of the test above", strict=True)
+@pytest.mark.xfail(reason="it is an example for the test above", strict=True)
 def test_an_example_that_is_expected_to_fail() -> None:
     raise AssertionError
+
+
+def leave_if(condition: bool) -> None:
+    """Skip a test; no test of this file calls it with true."""
+    if condition:
+        pytest.skip("it is an example for the test above")
+
+
+def test_an_example_that_may_be_skipped() -> None:
+    leave_if(condition=False)

@@ -14,7 +14,7 @@ from pathlib import Path
 import pytest
 
 from carrel.files import sandbox, syscalls
-from carrel.files.sandbox import Forbidden, Missing, Opened, Outside, Root, Special, Unreadable, Walk, is_inside
+from carrel.files.sandbox import Forbidden, Missing, Opened, Outside, Root, Special, Unreadable, Walk, Way, is_inside
 from tests.support.workspaces import handles
 
 SOURCES = Path(sandbox.__file__).parents[2]
@@ -753,3 +753,56 @@ def test_a_root_that_was_moved_stays_the_same_folder(root: Root, folder: Path) -
     (folder / "other").mkdir(parents=True)
 
     assert content(root.open(("lib", "main.dart"))) == b"void main() {}\n"
+
+
+# What was opened before
+
+
+@pytest.mark.parametrize("path", ["lib/main.dart", "lib/deep/er/x.txt", "top.txt", "lib", ""])
+def test_what_was_opened_is_opened_again_by_the_same_names(root: Root, folder: Path, path: str) -> None:
+    (folder / "top.txt").write_bytes(b"top")
+    segments = tuple(filter(None, path.split("/")))
+    root.open(("lib", "main.dart")).close()  # whether names fold is known by now
+
+    with root.open(segments) as first, root.reopen(Way(segments)) as again:
+        assert (again.real, again.is_folder, again.stat.st_ino) == (first.real, first.is_folder, first.stat.st_ino)
+
+
+@pytest.mark.parametrize("name", ["top.txt", "lib/x.txt"])
+def test_what_is_something_else_by_now_is_refused_or_followed_as_a_first_open_does(
+    root: Root, folder: Path, tmp_path: Path, name: str
+) -> None:
+    way, place = Way(tuple(name.split("/"))), folder / name
+    (tmp_path / "outside.txt").write_bytes(b"outside")
+    place.write_bytes(b"before")
+    found = [content(root.reopen(way))]
+    place.unlink()
+    with pytest.raises(Missing):
+        root.reopen(way)
+    place.symlink_to(tmp_path / "outside.txt")
+    with pytest.raises(Outside):
+        root.reopen(way)
+    place.unlink()
+    place.symlink_to("../empty/../lib/main.dart" if "/" in name else "lib/main.dart")
+    with root.reopen(way) as linked:
+        found.append(linked.read(0, 99))
+        assert linked.real == ("lib", "main.dart")
+    place.unlink()
+    os.mkfifo(place)
+    with pytest.raises(Special):
+        root.reopen(way)
+
+    assert found == [b"before", b"void main() {}\n"]
+
+
+@pytest.mark.parametrize("segments", [("..",), ("a", "..", "b"), ("a/b",), ("a\\b",)])
+def test_names_that_lead_elsewhere_make_no_way(segments: tuple[str, ...]) -> None:
+    with pytest.raises(Outside):
+        Way(segments)
+
+
+def test_a_root_that_refuses_names_judges_what_is_opened_again(folder: Path) -> None:
+    with Root(folder, use_openat2=True, guard=lambda names, _: names[-1] == "main.dart") as root:
+        root.open(("lib", "deep")).close()
+        with pytest.raises(Forbidden):
+            root.reopen(Way(("lib", "main.dart")))

@@ -7,7 +7,7 @@ from hypothesis import example, given
 from hypothesis import strategies as st
 
 from carrel.providers.logs.lines import Assembler
-from carrel.providers.logs.ring import Line, Ring
+from carrel.providers.logs.ring import LogLine, Ring
 
 PIECES = st.sampled_from(
     [
@@ -43,7 +43,7 @@ OUTPUT = st.lists(PIECES, max_size=40).map(b"".join)
 CONTROL = re.compile("[\x00-\x08\x0a-\x1f\x7f-\x9f]")
 
 
-def assembled(chunks: list[bytes], max_bytes: int = 1_000) -> list[Line]:
+def assembled(chunks: list[bytes], max_bytes: int = 1_000) -> list[LogLine]:
     assembler = Assembler(max_bytes)
     return [line for chunk in chunks for line in assembler.feed(chunk)] + assembler.flush(is_end=True)
 
@@ -70,7 +70,7 @@ def test_what_is_cut_and_what_stays_are_the_whole_line(text: str, max_bytes: int
     size = len(text.encode())
 
     if size <= max_bytes - 1:
-        assert line == Line(text, size + 1)
+        assert line == LogLine(text, size + 1)
     else:
         kept, _, mark = line.text.rpartition("…")
         assert text.startswith(kept)
@@ -86,7 +86,7 @@ def test_a_ring_keeps_the_newest_that_fit_and_counts_the_rest(
     ring = Ring(max_bytes, max_entries)
     every: list[int] = []
     for batch in batches:
-        ring.extend([Line("", size) for size in batch], 0, "out")
+        ring.extend([LogLine("", size) for size in batch], 0, "out")
         every += batch
         kept = [entry.line.size for entry in ring.entries]
 

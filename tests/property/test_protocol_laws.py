@@ -12,7 +12,7 @@ from msgspec import Raw
 from carrel.catalog.catalog import Catalog
 from carrel.catalog.cursor import seal, unseal
 from carrel.core.errors import BadCursor, ProtocolError
-from carrel.protocol import jsonrpc
+from carrel.protocol import jsonrpc, methods
 from carrel.protocol.framing import Lines, OverLong
 from carrel.protocol.jsonrpc import Message
 from carrel.server.server import Server
@@ -111,6 +111,36 @@ def test_a_request_is_decoded_to_what_it_said(
         "id": request_id,
         "result": {},
     }
+
+
+@given(
+    line=st.one_of(
+        st.builds(
+            lambda request_id, params, more, spaced: json.dumps(
+                {"jsonrpc": "2.0", "id": request_id, "method": "resources/read", "params": params, **more},
+                separators=None if spaced else (",", ":"),
+            ).encode(),
+            st.one_of(IDS, SCALARS),
+            st.one_of(st.fixed_dictionaries({"uri": st.one_of(URIS, SCALARS), "_meta": METAS}), PARAMS),
+            st.dictionaries(st.sampled_from(["jsonrpc", "id", "method", "more"]), SCALARS, max_size=1),
+            st.booleans(),
+        ),
+        st.binary().map(lambda some: b'"resources/read"' + some),
+    )
+)
+@example(b'{"jsonrpc":"2.0","id":-0,"method":"resources/read","params":{"uri":"x"}}')
+@example(b'{"jsonrpc":"2.0","id":1e3,"method":"resources/read","params":{"uri":"x"}}')
+@example(b'{"jsonrpc":"2.0","id":1,"method":"nope","method":"resources/read","params":{"uri":"x"}}')
+@example(b'{"jsonrpc":"2.0","id":1,"method":"resources/read","method":"nope","params":{"uri":"x"}}')
+@example(b'{"jsonrpc":"2.0","id":1,"id":2,"method":"resources/read","params":{"uri":"x"}}')
+@example(b'{"jsonrpc":"2.0","method":"resources/read","params":{"uri":"x"}}')
+def test_a_read_that_is_parsed_in_one_step_is_what_two_steps_make_of_it(line: bytes) -> None:
+    call = methods.parse_read(line)
+
+    if call is not None:
+        message = jsonrpc.decode(line)
+        assert isinstance(message, Message)
+        assert methods.parse(message, SERVER.served) == call
 
 
 @given(request_id=IDS, params=VALUES, cut=st.integers(0, 300), first=st.booleans())

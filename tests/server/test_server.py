@@ -358,6 +358,19 @@ def test_a_modern_answer_does_not_depend_on_earlier_calls(client: Conversation) 
     assert client.ask("resources/list") == before
 
 
+@pytest.mark.parametrize("version", [MODERN, LEGACY])
+def test_every_connection_is_given_the_same_lists(version: str) -> None:
+    server = serve(Memory())
+    first, second = Conversation(server), Conversation(server)
+    first.open("2024-11-05")
+    first.ask("resources/subscribe", {"uri": "test:///plain"}, version=LEGACY)
+    first.ask("resources/read", {"uri": "test:///plain"}, version=version)
+
+    for method in ("resources/list", "resources/templates/list", "tools/list"):
+        assert first.ask(method, version=version) == second.ask(method, version=version)
+    first.close()
+
+
 # Batches
 
 

@@ -10,8 +10,8 @@ from carrel.core.model import Text, ToolResult
 from carrel.core.provider import Program, Project
 from carrel.providers.logs import Logs
 from carrel.providers.logs.log import Bounds, Kind
-from carrel.providers.logs.settings import Command, FlutterSettings, ProcessSettings
-from carrel.providers.logs.spool import Writer
+from carrel.providers.logs.settings import CommandSettings, FlutterSettings, ProcessSettings
+from carrel.providers.logs.spool import SpoolWriter
 from tests.support.waiting import until
 
 
@@ -42,14 +42,14 @@ class Caller:
             stop()
 
 
-def command(script: str, **settings: Any) -> Command:
+def command(script: str, **settings: Any) -> CommandSettings:
     """Give a command that runs a shell script."""
-    return Command([Program("sh"), Program("-c"), Program(script)], **settings)
+    return CommandSettings([Program("sh"), Program("-c"), Program(script)], **settings)
 
 
 def logs(
     root: Path,
-    commands: Mapping[str, Command] | None = None,
+    commands: Mapping[str, CommandSettings] | None = None,
     flutter: FlutterSettings | None = None,
     processes: ProcessSettings | None = None,
     **settings: Any,
@@ -92,6 +92,6 @@ def ended(provider: Logs, uri: str) -> dict[str, Any]:
     return meta(provider, uri)
 
 
-def writer(root: Path, name: str = "make", kind: Kind = "run", **bounds: Any) -> Writer:
+def writer(root: Path, name: str = "make", kind: Kind = "run", **bounds: Any) -> SpoolWriter:
     """Begin a log as `carrel run` does."""
-    return Writer(str(root), kind, name, name, Bounds(**bounds))
+    return SpoolWriter(str(root), kind, name, name, Bounds(**bounds))

@@ -21,7 +21,7 @@ from carrel.providers.logs.ring import Stream
 from carrel.providers.logs.uris import ID
 
 if TYPE_CHECKING:
-    from carrel.providers.logs.spool import Writer
+    from carrel.providers.logs.spool import SpoolWriter
 
 FOLLOW_S: Final = 0.2
 _NAME_LENGTH: Final = 64
@@ -34,13 +34,13 @@ class Keeping:
     def __init__(self, choices: Choices, kind: Kind, name: str, program: str) -> None:
         from carrel.providers.logs import spool  # not for `tail`
 
-        self._writer: Writer | None = None
+        self._writer: SpoolWriter | None = None
         try:
             config = choices.config()
             values = config.values("logs")
             chosen = {key: values[key] for key in ("max_bytes", "max_entries", "redact") if key in values}
             spool.prune(config.root, max(0, int(values.get("spool_logs", 64)) - 1))
-            self._writer = spool.Writer(config.root, kind, name, program, Bounds(**chosen).check())
+            self._writer = spool.SpoolWriter(config.root, kind, name, program, Bounds(**chosen).check())
         except (OSError, CarrelError) as error:
             self._warn(error)
         self._tell("logged as")
@@ -63,7 +63,7 @@ class Keeping:
         if self._writer is not None:
             say(f"carrel: {what} {self._writer.uri}")
 
-    def _try(self, write: Callable[["Writer"], None]) -> None:
+    def _try(self, write: Callable[["SpoolWriter"], None]) -> None:
         if self._writer is not None:
             try:
                 write(self._writer)

@@ -86,7 +86,7 @@ def _tell(text: str, code: str, status: int, exit_code: int, *, is_json: bool) -
     return exit_code
 
 
-def _run(command: commands.Command) -> Any:
+def _run(command: commands.ScopesCommand) -> Any:
     """Make what click calls for a command."""
 
     @click.pass_context
@@ -118,7 +118,7 @@ def _location(config: Config, db: str | None) -> location.Location:
     return location.Location(project, place, is_named="db" in config.named("scopes"))
 
 
-def _parameters(command: commands.Command) -> Iterator[click.Parameter]:
+def _parameters(command: commands.ScopesCommand) -> Iterator[click.Parameter]:
     for argument in command.arguments:
         name = argument.name.lower()
         yield click.Argument([name], metavar=argument.name, required=not argument.is_optional)
@@ -127,7 +127,7 @@ def _parameters(command: commands.Command) -> Iterator[click.Parameter]:
     yield from _shared()
 
 
-def _option(option: commands.Option) -> click.Option:
+def _option(option: commands.CommandOption) -> click.Option:
     return click.Option(
         [*option.flags, option.flags[-1].lstrip("-").replace("-", "_")],
         help=option.explained,

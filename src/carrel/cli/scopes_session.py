@@ -8,7 +8,7 @@ from typing import Any
 from carrel.cli import output
 from carrel.providers.scopes import queries
 from carrel.providers.scopes.scope_errors import not_found
-from carrel.providers.scopes.sqlite import Connection
+from carrel.providers.scopes.sqlite import StoreConnection
 from carrel.providers.scopes.store import Store, blank
 from carrel.providers.scopes.values import Scope, check_alias, is_alias, is_id, normalise_alias
 
@@ -26,7 +26,7 @@ class Session:
     max_children: int
 
     @contextmanager
-    def reading(self) -> Iterator[Connection]:
+    def reading(self) -> Iterator[StoreConnection]:
         """Give a snapshot; of a store that is not there, an empty one."""
         with self.store.reading() as connection:
             if connection is not None:
@@ -36,7 +36,7 @@ class Session:
             yield connection
 
     @contextmanager
-    def writing(self, scope: str, *, is_rehearsal: bool = False) -> Iterator[Connection]:
+    def writing(self, scope: str, *, is_rehearsal: bool = False) -> Iterator[StoreConnection]:
         """Give a transaction in which that scope may be changed; no store is made for one that cannot be there."""
         if self.store.identity() is None:
             with blank() as connection:
@@ -52,7 +52,7 @@ class Session:
             output.print_text("\n".join(lines))
 
 
-def find(connection: Connection, text: str) -> Scope:
+def find(connection: StoreConnection, text: str) -> Scope:
     """Give the scope that an alias or an id names."""
     alias, scope_id = normalise_alias(text), text.strip().lower()
     found = queries.find(connection, alias) if is_alias(alias) else None

@@ -189,11 +189,8 @@ def object_schema(properties: Mapping[str, object], required: Iterable[str] = ()
 
 
 def schema_of(kind: object) -> Schema:
-    """Return the JSON Schema of a value with this annotation; a type that JSON does not have allows every value."""
-    try:
-        (schema,), parts = msgspec.json.schema_components([kind], ref_template="{name}")
-    except TypeError:
-        return {}
+    """Return the JSON Schema of a value with this annotation; raise TypeError for a type that JSON does not have."""
+    (schema,), parts = msgspec.json.schema_components([kind], ref_template="{name}")
     plain = _inlined(schema, parts)
     return {**plain, "enum": _choices(kind)} if "enum" in plain else plain
 
@@ -250,8 +247,6 @@ def convert(kind: object, value: object) -> object:
         message, _, place = str(error).partition(" - at `$")
         nested = f"; at {place.rstrip('`')}: {message.replace('`', '')}" if place else ""
         raise ValueError(f"expected {describe(schema_of(kind))}{nested}") from None
-    except TypeError:  # a type that JSON does not have: the function that takes the value decides
-        return value
 
 
 def describe(schema: Schema) -> str:

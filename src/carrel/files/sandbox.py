@@ -134,11 +134,14 @@ class Opened(Handle):
     def read(self, start: int, length: int) -> bytes:
         """Read `length` bytes from `start`; fewer only where the file ends."""
         try:
+            parts: list[bytes] = []
             if start == 0 < length <= SPARE:  # what most reads are
                 part = os.pread(self.fd, length, 0)
-                if len(part) == length:
+                if len(part) == length or not part:
                     return part
-            parts: list[bytes] = []
+                parts.append(part)
+                start = len(part)
+                length -= start
             left = min(length, sys.maxsize - start)
             while left > 0:
                 # A length is a wish: memory is taken for what the file can have, not for what was asked.

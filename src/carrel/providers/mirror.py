@@ -45,7 +45,7 @@ _OWN_PARTS: Final = OTHER_PARTS | {"start", "length"}
 _GUIDE_FIRST: Final = " Read carrel://guide first; it explains the URIs."
 
 
-class ListResources(Value, frozen=True):
+class ListArguments(Value, frozen=True):
     """The arguments of `list_resources`."""
 
     cursor: Annotated[str, Argument(description="Where to go on: the cursor of the page before.")] | None = None
@@ -61,7 +61,7 @@ class ListResources(Value, frozen=True):
     ) = None
 
 
-class ReadResource(Value, frozen=True):
+class ReadArguments(Value, frozen=True):
     """The arguments of `read_resource`."""
 
     uri: Annotated[
@@ -77,8 +77,8 @@ class ReadResource(Value, frozen=True):
     length: Annotated[int, Argument(ge=0, description="Number of bytes to return.")] | None = None
 
 
-_LIST: Final = Arguments(ListResources)
-_READ: Final = Arguments(ReadResource)
+_LIST: Final = Arguments(ListArguments)
+_READ: Final = Arguments(ReadArguments)
 
 
 def _tools(*, has_guide: bool) -> tuple[Tool, Tool]:
@@ -144,7 +144,7 @@ class Mirror:
 
     # Listing
 
-    def _list(self, asked: ListResources, room: int) -> ToolResult:
+    def _list(self, asked: ListArguments, room: int) -> ToolResult:
         cursor, prefix = asked.cursor or None, asked.prefix or ""
         if prefix and not suggestions.has_scheme(prefix):
             prefix = suggestions.as_uri(prefix)
@@ -167,7 +167,7 @@ class Mirror:
 
     # Reading
 
-    def _read(self, asked: ReadResource, room: int) -> ToolResult:
+    def _read(self, asked: ReadArguments, room: int) -> ToolResult:
         uri = suggestions.as_uri(asked.uri)
         is_range = asked.start is not None or asked.length is not None
         wanted = Range(asked.start or 0, asked.length) if is_range else None

@@ -107,6 +107,11 @@ class Home:
         return Catalog([provider])
 
 
+def compact(value: object) -> str:
+    """Spell a value as alc does."""
+    return json.dumps(value, ensure_ascii=False, sort_keys=True, separators=(",", ":"))
+
+
 def read(catalog: Catalog, uri: str) -> str:
     """Give the text of a read."""
     return text_of(catalog.read(uri))

@@ -20,6 +20,38 @@ def conversation(full: Home) -> Iterator[Conversation]:
     talk.close()
 
 
+ERRORS = {
+    "an invalid scheme": ("ALC://types/alc.d.lua", -32602),
+    "an unknown service": ("alc://foo/bar", -32602),
+    "a step up": ("alc://types/../x", -32602),
+    "a listed stub without its file": ("alc://types/alc.d.lua", -32602),
+    "a missing card": ("alc://cards/no", -32602),
+    "a missing session": ("alc://logs/no", -32602),
+    "a missing result": ("alc://eval/no_1", -32602),
+    "a bad query value": ("alc://logs/s-1?limit=x", -32602),
+    "a cap that is exceeded": ("alc://logs/s-1?limit=10001", -32602),
+    "an id with a reserved character": ("alc://cards/a%20b", -32602),
+    "a card that is no TOML": ("alc://cards/bad", -32603),
+    "a file that is no text": ("alc://scenarios/bad", -32603),
+}
+
+
+@pytest.mark.parametrize("version", [LEGACY, MODERN])
+@pytest.mark.parametrize(("uri", "code"), ERRORS.values(), ids=ERRORS.keys())
+def test_an_error_has_the_same_code_in_both_eras(
+    full: Home, conversation: Conversation, version: str, uri: str, code: int
+) -> None:
+    (full.home / "types/alc.d.lua").unlink()
+    full.write("cards/sketch/bad.toml", "a = = 1")
+    full.write("scenarios/bad.lua", b"\xff")
+    listed = [entry["uri"] for entry in conversation.ask("resources/list", version=version)["resources"]]
+
+    error = conversation.ask("resources/read", {"uri": uri}, version=version)
+
+    assert (error["code"], error["data"]["uri"]) == (code, uri)
+    assert "alc://types/alc.d.lua" in listed
+
+
 @pytest.mark.parametrize("version", [LEGACY, MODERN])
 @pytest.mark.parametrize(
     "row", ['{"text":"' + "x" * 8_000 + '"}', '{"t":"' + "記" * 3_000 + '"}', '"' + '\\"' * 4_000 + '"']

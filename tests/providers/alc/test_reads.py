@@ -8,12 +8,44 @@ import pytest
 
 from carrel.core.errors import ProviderError
 from carrel.core.model import Range, Text
-from tests.providers.alc.homes import SKETCH, Home, read, refusal, text_of
+from tests.providers.alc.homes import SKETCH, Home, compact, read, refusal, text_of
 
 CARD_JSON = (
     '{"card_id":"sketch_m_1","created_at":"2026-04-01T00:00:00Z","pkg":{"name":"sketch"},'
     '"schema_version":"card/v0","stats":{"pass_rate":1.0}}'
 )
+
+
+# Every kind
+
+UUID = "3f4b1a2c-0001-0000-0000-000000000000"
+ROWS = [{"case_idx": number} for number in range(150)]
+
+
+@pytest.mark.parametrize(
+    ("uri", "mime_type", "beginning"),
+    [
+        ("alc://packages/panel/init.lua", "text/x-lua", SKETCH),
+        ("alc://packages/cot/meta", "application/json", '{"has_meta":false,"linked":false,"name":"cot"'),
+        ("alc://packages/cot/narrative", "text/markdown", "# cot\n"),
+        (f"alc://cards/{UUID}", "application/json", '{"a":1}'),
+        (f"alc://cards/{UUID}/samples?offset=0&limit=20", "application/json", compact(ROWS[:20])),
+        (f"alc://cards/{UUID}/samples", "application/json", compact(ROWS[:100])),
+        ("alc://scenarios/my_scenario", "text/x-lua", "return {}\n"),
+        (f"alc://logs/{UUID}?limit=50&max_chars=10000", "application/json", '{"original_rounds":60,'),
+        ("alc://hub/index", "application/json", '{"packages":['),
+    ],
+)
+def test_the_examples_of_the_documents_are_read(full: Home, uri: str, mime_type: str, beginning: str) -> None:
+    full.write("packages/panel/init.lua", SKETCH)
+    full.write("packages/cot/init.lua", "return {}")
+    full.write(f"cards/x/{UUID}.toml", "a = 1")
+    full.write(f"cards/x/{UUID}.samples.jsonl", "".join(f"{json.dumps(row)}\n" for row in ROWS))
+    full.write(f"logs/{UUID}.json", json.dumps({"transcript": list(range(60))}))
+
+    reading = full.catalog().read(uri)
+
+    assert (reading.mime_type, text_of(reading)[: len(beginning)]) == (mime_type, beginning)
 
 
 # Files as they are

@@ -7,12 +7,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from carrel.providers.alc.session_log import DoesNotFit, window
+from tests.providers.alc.homes import compact
 
 ROUND = {"prompt": "p", "query_id": "q3", "response": "r", "system": None}
-
-
-def spell(value: object) -> str:
-    return json.dumps(value, ensure_ascii=False, sort_keys=True, separators=(",", ":"))
 
 
 def by_trying(log: dict[str, object], limit: int, max_chars: int) -> str | int:
@@ -24,7 +21,7 @@ def by_trying(log: dict[str, object], limit: int, max_chars: int) -> str | int:
         cut: dict[str, object] = {**log, "transcript": rounds[len(rounds) - kept :]}
         if kept < len(rounds):
             cut |= {"truncated": True, "original_rounds": len(rounds), "returned_rounds": kept}
-        text = spell(cut)
+        text = compact(cut)
         if len(text) <= max_chars:
             return text
         sizes.append(len(text))
@@ -74,14 +71,14 @@ def test_as_many_rounds_are_kept_as_a_message_holds(rounds: list[str], limit: in
         cut: dict[str, object] = {"transcript": rounds[len(rounds) - kept :]}
         if kept < len(rounds):
             cut |= {"truncated": True, "original_rounds": len(rounds), "returned_rounds": kept}
-        if len(json.dumps(spell(cut), ensure_ascii=False).encode()) - 2 <= max_wire:
-            fitting.append(spell(cut))
+        if len(json.dumps(compact(cut), ensure_ascii=False).encode()) - 2 <= max_wire:
+            fitting.append(compact(cut))
     assert text == (fitting[0] if fitting else window(log, limit, 20_000))
 
 
 @pytest.mark.parametrize("log", [{"transcript": "none", "b": 1}, {"b": 1}, [1, 2], "text", None])
 def test_a_log_without_rounds_is_served_whole_if_it_fits(log: object) -> None:
-    text = spell(log)
+    text = compact(log)
 
     assert given_by(log, 0, len(text)) == text
     assert given_by(log, 0, len(text) - 1) == len(text)

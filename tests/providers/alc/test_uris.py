@@ -69,6 +69,7 @@ REFUSED = (
         f"{SAMPLES}?limit=10001&offset=10000001",
         f"query param 'offset=10000001' on {SAMPLES}?limit=10001&offset=10000001 exceeds cap of 10000000",
     ),
+    (f"{LOG}?limit=10001", f"query param 'limit=10001' on {LOG}?limit=10001 exceeds cap of 10000"),
     (f"{LOG}?max_chars=1000001", f"query param 'max_chars=1000001' on {LOG}?max_chars=1000001 exceeds cap of 1000000"),
     (
         f"{LOG}?max_chars=18446744073709551615",
@@ -124,6 +125,7 @@ def test_what_has_no_such_shape_is_not_found(home: Home, uri: str) -> None:
         (f"{SAMPLES}?limit=" + "0" * 5_000 + "9", ("samples", "c", (0, 9))),
         (LOG, ("log", "s", (50, 20_000))),
         (f"{LOG}?max_chars=1000000&limit=0", ("log", "s", (0, 1_000_000))),
+        (f"{LOG}?limit=10000", ("log", "s", (10_000, 20_000))),
         ("alc://eval/sketch-2_1745000000", ("eval", "sketch-2_1745000000", ())),
         ("alc://packages/x/narrative", ("narrative", "x", ())),
         ("alc://hub//index", ("index", "index", ())),

@@ -7,7 +7,7 @@ import pytest
 
 from carrel.providers.logs.lines import Assembler
 from carrel.providers.logs.redaction import MAX_KEY_LINES, Redactor
-from carrel.providers.logs.ring import Line, Ring
+from carrel.providers.logs.ring import LogLine, Ring
 
 MAX_BYTES = 102_400
 
@@ -53,12 +53,12 @@ def test_an_unfinished_line_is_marked_and_its_end_makes_no_line_of_its_own() -> 
     assembler = Assembler(MAX_BYTES)
 
     assert assembler.feed(b"Password: ") == []
-    assert assembler.flush() == [Line("Password: ", 11, is_partial=True)]
+    assert assembler.flush() == [LogLine("Password: ", 11, is_partial=True)]
     assert assembler.flush() == []
-    assert assembler.feed(b"\nnext\n") == [Line("next", 5)]
+    assert assembler.feed(b"\nnext\n") == [LogLine("next", 5)]
     assert assembler.feed(b"50%\r") == []
-    assert assembler.flush() == [Line("50%", 4, is_partial=True)]
-    assert assembler.feed(b"60%\r\n") == [Line("60%", 4)]
+    assert assembler.flush() == [LogLine("50%", 4, is_partial=True)]
+    assert assembler.feed(b"60%\r\n") == [LogLine("60%", 4)]
 
 
 @pytest.mark.parametrize(
@@ -72,7 +72,7 @@ def test_an_oversize_line_is_cut_exactly(size: int, kept: int, cut: int, step: i
     [line] = [line for at in range(0, len(data), step) for line in assembler.feed(data[at : at + step])]
 
     mark = f"…[cut {cut} bytes]" if cut else ""
-    assert line == Line("x" * kept + mark, kept + len(mark.encode()) + 1, cut)
+    assert line == LogLine("x" * kept + mark, kept + len(mark.encode()) + 1, cut)
     assert line.size <= MAX_BYTES
 
 
@@ -81,7 +81,7 @@ def test_a_line_is_cut_between_characters() -> None:
     [line] = assembler.feed(b"a" + "€".encode() * 40 + b"\n")
 
     # 67 bytes may stay: `a` and 22 characters of three bytes.
-    assert line == Line("a" + "€" * 22 + "…[cut 54 bytes]", 67 + 18, 54)
+    assert line == LogLine("a" + "€" * 22 + "…[cut 54 bytes]", 67 + 18, 54)
 
 
 @pytest.mark.slow
@@ -115,14 +115,14 @@ def test_a_line_of_single_bytes_is_put_together() -> None:
     for _ in range(5_000):
         assert assembler.feed("é".encode()) == []
 
-    assert assembler.feed(b"\n") == [Line("é" * 5_000, 10_001)]
+    assert assembler.feed(b"\n") == [LogLine("é" * 5_000, 10_001)]
 
 
 # The ring
 
 
-def lines(*sizes: int) -> list[Line]:
-    return [Line("x" * (size - 1), size) for size in sizes]
+def lines(*sizes: int) -> list[LogLine]:
+    return [LogLine("x" * (size - 1), size) for size in sizes]
 
 
 def counts(ring: Ring) -> tuple[list[int], int, int, int, int]:
@@ -227,6 +227,6 @@ def test_sizes_count_the_redacted_text_and_a_secret_at_the_cut_does_not_show() -
     token = "ghp_0123456789abcdefghijABCDEFGHIJ012345"
     assembler = Assembler(200, Redactor())
 
-    assert assembler.feed(f"{token}\n".encode()) == [Line("[redacted]", 11)]
+    assert assembler.feed(f"{token}\n".encode()) == [LogLine("[redacted]", 11)]
     [line] = assembler.feed(b"x" * 150 + b" " + token.encode() + b"y" * 500 + b"\n")
     assert "ghp" not in line.text

@@ -17,7 +17,7 @@ from carrel.core.provider import Provider
 from carrel.providers.logs import Logs
 from carrel.providers.logs.log import Bounds
 from carrel.providers.logs.log_index import LogIndex
-from carrel.providers.logs.spool import Writer
+from carrel.providers.logs.spool import SpoolWriter
 from carrel.server.server import Server
 from carrel.testing.contract import ProviderContract
 from tests.support.http_asking import application, get
@@ -498,7 +498,7 @@ class TestLogs(ProviderContract):
     @pytest.fixture(autouse=True)
     def _project(self, tmp_path: Path) -> Iterator[None]:
         self.root = tmp_path
-        self.writer: Writer = writer(tmp_path)
+        self.writer: SpoolWriter = writer(tmp_path)
         self.writer.feed("out", "one\nzwei €\n".encode())
         self.made: list[Logs] = []
         yield

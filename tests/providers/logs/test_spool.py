@@ -119,8 +119,8 @@ def test_a_killed_writer_leaves_a_log_that_is_lost_and_loses_one_line_at_most(tm
     script = (
         "import sys, threading\n"
         "from carrel.providers.logs.log import Bounds\n"
-        "from carrel.providers.logs.spool import Writer\n"
-        f"log = Writer({str(tmp_path)!r}, 'run', 'make', 'make', Bounds())\n"
+        "from carrel.providers.logs.spool import SpoolWriter\n"
+        f"log = SpoolWriter({str(tmp_path)!r}, 'run', 'make', 'make', Bounds())\n"
         "for number in range(5_000):\n"
         "    log.feed('out', b'line %d\\n' % number)\n"
         "log.feed('out', b'unfinished')\n"

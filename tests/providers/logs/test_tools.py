@@ -14,9 +14,13 @@ from carrel.catalog.catalog import Catalog
 from carrel.core.errors import BadArgument, NotFound
 from carrel.core.model import Reading, ResourceLink, Text, ToolResult
 from carrel.core.provider import Exposure, Program, Project
+from carrel.providers.guide import Guide
 from carrel.providers.logs import Logs
-from carrel.providers.logs.settings import Command, FlutterSettings, ProcessSettings
+from carrel.providers.logs.settings import CommandSettings, FlutterSettings, ProcessSettings
+from carrel.providers.workspace import Workspace
+from carrel.server.server import Server
 from tests.support.logging_project import Caller, answer, call, command, ended, logs, meta, text
+from tests.support.schemas import LEGACY, MODERN, Conversation
 from tests.support.waiting import PATIENCE_S, until
 
 pytestmark = pytest.mark.slow
@@ -32,6 +36,10 @@ case $1 in
   doctor) echo "problem" >&2 ;;
 esac
 """
+
+
+FILES = ("lib/main.dart", "pubspec.yaml")
+"""What a workspace lists of the project."""
 
 
 @pytest.fixture
@@ -217,6 +225,32 @@ def test_a_long_doctor_is_cut(project: Path) -> None:
 
 
 UNKNOWN = 'extra (known: debug, profile, release, deviceId, target, dartDefine; for example {"debug": true})'
+
+
+@pytest.mark.parametrize("version", [MODERN, LEGACY])
+def test_an_assistant_lists_reads_runs_and_reads_the_log(provider: Logs, project: Path, version: str) -> None:
+    catalog = Catalog()
+    catalog.mount(Guide(catalog, "desk"), Workspace(Project(str(project), {})), provider)
+    client = Conversation(Server(catalog))
+
+    listed = client.ask("resources/list", {"pageSize": 20}, version=version)
+    read = client.ask("resources/read", {"uri": "workspace://pubspec.yaml"}, version=version)
+    ran = client.ask("tools/call", {"name": "flutter.run", "arguments": {"debug": True}}, version=version)
+    uri = ran["structuredContent"]["logResourceUri"]
+    until(lambda: meta(provider, uri)["entries"] == 4)
+    log = client.ask("resources/read", {"uri": uri}, version=version)
+    again = client.ask("resources/list", {"pageSize": 20}, version=version)
+    every = client.ask("resources/list", {}, version=version)
+
+    files = [{"uri": f"workspace:///{name}", "size": (project / name).stat().st_size} for name in FILES]
+    assert listed["items"] == files
+    assert read["contents"][0]["text"] == "name: app\n"
+    assert log["contents"][0]["text"] == f"[run]\n[--debug]\n{project.resolve()}\nnone\n"
+    size = len(log["contents"][0]["text"])
+    assert again["items"] == [*files, {"uri": uri, "size": size, "entries": 4}]
+    assert {"carrel://guide", uri, *(file["uri"] for file in files)} <= {one["uri"] for one in every["resources"]}
+
+
 BAD = {
     "two modes": ({"debug": True, "release": True}, ["debug, release (at most one of them can be true)"]),
     "an option as device": ({"deviceId": "-x"}, ["deviceId=-x (expected letters, digits and . _ : -)"]),
@@ -326,7 +360,7 @@ def test_a_build_is_waited_for_and_has_a_build_id(tmp_path: Path) -> None:
 
 
 def test_a_program_that_is_not_there_says_so_in_its_log(tmp_path: Path) -> None:
-    provider = logs(tmp_path, {"gone": Command([Program("/no/such/program")])})
+    provider = logs(tmp_path, {"gone": CommandSettings([Program("/no/such/program")])})
     result = call(provider, "process.start", name="gone")
     given = answer(result)
     provider.close()

@@ -847,6 +847,53 @@ def test_the_traceback_stands_beside_the_incident(caplog: pytest.LogCaptureFixtu
     assert isinstance(record.exc_info[1], KeyError)
 
 
+class MyApp:
+    """The protocol of Logtalk's document, predicate by predicate, in its own names."""
+
+    def __init__(self) -> None:
+        self.read: list[tuple[str, list[tuple[str, str]]]] = []
+
+    def capabilities(self) -> list[str]:
+        return ["resources"]
+
+    def resources(self) -> list[carrel.Resource]:
+        return [
+            carrel.resource("logtalk://my-app/data", "data", "What my application knows", "application/json"),
+            carrel.resource("logtalk://my-app/logo", "logo", "A picture", "image/png"),
+        ]
+
+    def resource_read(self, uri: str, arguments: list[tuple[str, str]]) -> carrel.Contents:
+        self.read.append((uri, arguments))
+        if uri == "logtalk://my-app/logo":
+            return carrel.contents([carrel.blob_content(uri, "image/png", "iVBORw0KGgo=")])
+        return carrel.contents([carrel.text_content(uri, "application/json", '{"known": true}')])
+
+
+@pytest.mark.parametrize("era", ERAS)
+def test_the_protocol_of_the_document_is_served_predicate_by_predicate(era: EraName) -> None:
+    app = MyApp()
+    with served(app, era) as client:
+        declared = client.capabilities
+        listed = client.request("resources/list", {})["resources"]
+        items = [client.request("resources/read", {"uri": entry["uri"]})["contents"][0] for entry in listed]
+
+    assert declared == {"resources": {"subscribe": True, "listChanged": True}}
+    assert listed == [
+        {
+            "uri": "logtalk://my-app/data",
+            "name": "data",
+            "description": "What my application knows",
+            "mimeType": "application/json",
+        },
+        {"uri": "logtalk://my-app/logo", "name": "logo", "description": "A picture", "mimeType": "image/png"},
+    ]
+    assert [{key: item[key] for key in item if key != "_meta"} for item in items] == [
+        {"uri": "logtalk://my-app/data", "mimeType": "application/json", "text": '{"known": true}'},
+        {"uri": "logtalk://my-app/logo", "mimeType": "image/png", "blob": "iVBORw0KGgo="},
+    ]
+    assert app.read == [("logtalk://my-app/data", []), ("logtalk://my-app/logo", [])]
+
+
 def test_the_seed_s_names_are_there() -> None:
     assert (
         objects.resource,

@@ -31,6 +31,7 @@ EXACT = {
     "sage://failure/jwt-localstorage": folder.FAILURE_TEXT,
     "sage://failure/jwt-localstorage?format=toon": folder.FAILURE_TOON,
     "SAGE://Failure/jwt-localstorage?format=markdown&other=1": folder.FAILURE_TEXT,
+    "sage://system/objective.md": "# Ship the login page\n\nUse jwt.\n",
     "sage://system/pinned/reference.md": "Reference.\n",
     "sage://system/pinned/reference.md?format=xml": "Reference.\n",
     "sage://system/pinned/reference.md/": "Reference.\n",
@@ -42,6 +43,34 @@ EXACT = {
 @pytest.mark.parametrize(("uri", "text"), EXACT.items())
 def test_the_page_s_examples_are_served_to_the_letter(project: Path, uri: str, text: str) -> None:
     assert read(open_sage(project), uri) == text
+
+
+TYPES = {
+    "sage://system/objective.md": "text/markdown",
+    "sage://system/notes": "text/plain",
+    "sage://system/data.json": "application/json",
+    "sage://checkpoint/jwt": "text/markdown",
+    "sage://knowledge/auth": "text/markdown",
+    "sage://failure/jwt": "text/markdown",
+    "sage://checkpoint/jwt?format=toon": "text/plain",
+}
+
+
+@pytest.mark.parametrize("era", ["modern", "legacy"])
+def test_every_kind_has_its_template_and_its_type(project: Path, era: str) -> None:
+    put(project / ".sage/system/notes", "Plain.\n")
+    put(project / ".sage/system/data.json", "{}\n")
+    sage = open_sage(project)
+    templates = ask(sage, "resources/templates/list", era)["resourceTemplates"]
+    read = {uri: ask(sage, "resources/read", era, uri=uri)["contents"][0] for uri in TYPES}
+
+    assert [one["uriTemplate"] for one in templates] == [
+        "sage://system/{+filename}",
+        "sage://checkpoint/{id}",
+        "sage://knowledge/{id}",
+        "sage://failure/{id}",
+    ]
+    assert {uri: item["mimeType"] for uri, item in read.items()} == TYPES
 
 
 BAD = {
@@ -76,6 +105,7 @@ MISSING = {
     "sage://system/objective.md/x": "File not found: objective.md/x",
     "sage://checkpoint/a/b": "Checkpoint not found: a/b",
     "sage://checkpoint/nonexistent": "Checkpoint not found: nonexistent",
+    "sage://checkpoint/localStorage": "Checkpoint not found: localStorage",  # a word of its text, not of its id
     "sage://checkpoint/---": "Checkpoint not found: ---",
     f"sage://checkpoint/{'a' * 300}": f"Checkpoint not found: {'a' * 200}…",
     "sage://knowledge/nothing": "Knowledge not found: nothing",

@@ -12,7 +12,7 @@ from carrel.core.model import ResourceLink
 from carrel.providers.sage import Sage, search_index, semantic
 from tests.providers.sage.test_saving import call, refusal, told
 from tests.support import sage_folder as folder
-from tests.support.sage_folder import FAILURE, STEM, checkpoint, lay_out, open_sage, put
+from tests.support.sage_folder import FAILURE, STEM, ask, checkpoint, lay_out, open_sage, put
 
 CHECKPOINTS = {
     "jwt-storage": ("Where should the web client keep its JWT?", "Tokens belong in httpOnly cookies"),
@@ -106,6 +106,16 @@ def test_a_search_tells_the_page_s_text_and_links_what_it_found(tmp_path: Path) 
         text,
         ResourceLink(f"sage://checkpoint/{STEM}", f"checkpoint/{STEM}", None, "text/markdown"),
     )
+
+
+@pytest.mark.parametrize("era", ["modern", "legacy"])
+def test_what_a_search_found_is_read_by_its_uri_without_another_call(tmp_path: Path, era: str) -> None:
+    sage = open_sage(lay_out(tmp_path), search="bm25")
+    found = ask(sage, "tools/call", era, name="sage_search_checkpoints", arguments={"query": "jwt auth"})
+    [link] = [block["uri"] for block in found["content"] if block["type"] == "resource_link"]
+
+    assert link == f"sage://checkpoint/{STEM}"
+    assert ask(sage, "resources/read", era, uri=link)["contents"][0]["text"] == folder.CHECKPOINT_TEXT
 
 
 @pytest.mark.parametrize(

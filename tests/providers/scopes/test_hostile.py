@@ -372,7 +372,7 @@ def test_a_new_store_has_the_schema_that_is_asked_for(tmp_path: Path) -> None:
 # Data
 
 
-def count_for_ever(connection: sqlite.Connection | None, meanwhile: Callable[[], int] | None = None) -> None:
+def count_for_ever(connection: sqlite.StoreConnection | None, meanwhile: Callable[[], int] | None = None) -> None:
     assert connection is not None
     if meanwhile is not None:
         connection.set_progress_handler(meanwhile, 1_000)
@@ -481,7 +481,7 @@ def test_what_was_swapped_while_it_was_opened_is_not_read(
     planted(here).close()
     store = confined(here)
 
-    def swapped(path: str, *given: object, **options: object) -> sqlite.Connection:
+    def swapped(path: str, *given: object, **options: object) -> sqlite.StoreConnection:
         (here / ".carrel").rename(here / "before")
         (here / ".carrel").symlink_to("../other/.carrel")
         connection = sqlite.connect(path, *given, **options)  # type: ignore[arg-type]

@@ -17,7 +17,7 @@ from carrel.providers.scopes import changes, queries, sqlite
 from carrel.providers.scopes.changes import Change
 from carrel.providers.scopes.original_database import convert_id
 from carrel.providers.scopes.scope_errors import ScopeError
-from carrel.providers.scopes.sqlite import Connection
+from carrel.providers.scopes.sqlite import StoreConnection
 from carrel.providers.scopes.store import Store
 from carrel.providers.scopes.values import Scope
 from tests.support.scopes_sample import NOW, check_invariants, get, plant, planted, told
@@ -251,7 +251,7 @@ def test_two_who_swapped_their_names_are_restored(desk: Desk) -> None:
     assert [{**line, "updatedAt": ""} for line in restored] == [{**line, "updatedAt": ""} for line in lines]
 
 
-def get_in(connection: Connection, scope_id: str) -> Scope:
+def get_in(connection: StoreConnection, scope_id: str) -> Scope:
     found = queries.by_id(connection, scope_id)
     assert found is not None
     return found

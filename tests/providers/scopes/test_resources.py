@@ -24,6 +24,8 @@ from carrel.providers.scopes.values import Scope, to_json
 from carrel.server.server import Server
 from carrel.testing.contract import ProviderContract
 from tests.support import schemas
+from tests.support.http_asking import application
+from tests.support.http_asking import get as get_http
 from tests.support.schemas import LEGACY, MODERN, SERVER_INFO, Conversation
 from tests.support.scopes_sample import NOW, NOW_SPELLED, TREE, get, plant, planted, provider_in, store_in
 
@@ -248,6 +250,24 @@ def test_a_depth_is_made_to_fit(client: Conversation, value: str, depth: int) ->
     answer = read(client, f"scopes://tree/project-alpha?depth={value}")
 
     assert answer["contents"][0]["_meta"]["dev.carrel/depth"] == depth
+
+
+@pytest.mark.parametrize(
+    ("query", "levels"), [("", 1), ("?depth=1", 1), ("?depth=3", 3), ("?depth=5", 5), ("?depth=9", 5)]
+)
+def test_a_tree_shows_as_many_levels_as_its_depth_however_deep_the_hierarchy_is(
+    tmp_path: Path, query: str, levels: int
+) -> None:
+    names = [f"level-{number}" for number in range(1_100)]  # deeper than Python recurses
+    store = store_in(tmp_path)
+    plant(store, tuple((name, name, "TODO", above) for name, above in zip(names, [None, *names], strict=False)))
+    store.close()
+    client = talk(provider_in(tmp_path))
+
+    for first in (0, 1_000):
+        lines = text_of(client, f"scopes://tree/{names[first]}{query}").split("\n")
+        shown = names[first : first + levels + 1]
+        assert [line.lstrip("└─ ") for line in lines] == [f"{name} ({name}) [TODO]" for name in shown]
 
 
 def test_a_page_names_the_next_one(client: Conversation) -> None:
@@ -512,6 +532,32 @@ def test_a_store_of_a_newer_version_is_a_500(store: Store, tmp_path: Path) -> No
     connection.close()
 
     assert read(talk(provider_in(tmp_path)), "scopes://scope/project-alpha")["message"] == "Internal error"
+
+
+@pytest.mark.parametrize(
+    ("path", "status", "text"),
+    [
+        ("scope/unknown-alias", 404, "Scope not found: unknown-alias"),
+        ("tree/unknown-alias?depth=2", 404, "Scope not found: unknown-alias"),
+        ("scope/a1?depth=2", 400, "Invalid URI: scopes://scope/a1?depth=2"),
+        ("scope/a--b", 400, "Invalid alias: a--b"),
+        ("tree/project-alpha?limit=0", 400, "Invalid parameter: limit=0 (expected an integer from 1 to 1000)"),
+    ],
+)
+def test_over_plain_http_an_error_is_its_status_and_json(provider: Scopes, path: str, status: int, text: str) -> None:
+    reply = get_http(application(provider), f"/scopes/{path}")
+
+    assert (reply.status, reply.headers["content-type"], reply.json) == (status, "application/json", {"error": text})
+
+
+def test_over_plain_http_a_store_that_cannot_be_read_is_a_500(tmp_path: Path) -> None:
+    path = tmp_path / ".carrel/scopes.db"
+    path.parent.mkdir()
+    path.write_bytes(b"this is no database" * 100)
+
+    reply = get_http(application(provider_in(tmp_path)), "/scopes/scope/project-alpha")
+
+    assert (reply.status, reply.json) == (500, {"error": "Internal error"})
 
 
 # ETags and conditions

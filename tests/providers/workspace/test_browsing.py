@@ -12,6 +12,7 @@ from carrel.core.provider import Place, Project
 from carrel.providers.guide import Guide
 from carrel.providers.workspace import Workspace
 from carrel.server.server import Server
+from tests.support.schemas import LEGACY, MODERN
 from tests.support.workspaces import SECRET, Served, fill, record_opens
 
 
@@ -194,3 +195,124 @@ def test_a_prefix_opens_no_folder_that_cannot_hold_it(app: Served, monkeypatch: 
 
     assert browse(app, None, "workspace:///lib/src/") == LIB[1:]
     assert {segments for segments in opened if segments[:1] == ("lib2",)} == set()
+
+
+# Numbered pages, as a client sends for them
+
+PARTS = ["a.dart", "b/c.dart", "b/d.dart", "b/e.yaml", "pubspec.yaml"]
+
+
+@pytest.fixture(scope="module")
+def numbered(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Served]:
+    files = {path: path for path in PARTS}
+    with Served(fill(tmp_path_factory.mktemp("numbered"), {**files, "notes.txt": "n"})) as served:
+        yield served
+
+
+def items(paths: list[str]) -> list[dict[str, object]]:
+    return [{"uri": f"workspace:///{path}", "size": len(path)} for path in paths]
+
+
+@pytest.mark.parametrize("version", [MODERN, LEGACY])
+@pytest.mark.parametrize(
+    ("asked", "paths", "numbers"),
+    [
+        ({"page": 0}, PARTS, (5, 0, 100)),
+        ({"pageSize": 2}, PARTS[:2], (5, 0, 2)),
+        ({"page": 1, "pageSize": 2}, PARTS[2:4], (5, 1, 2)),
+        ({"page": 2, "pageSize": 2}, PARTS[4:], (5, 2, 2)),
+        ({"page": 9, "pageSize": 2}, [], (5, 9, 2)),
+        ({"pageSize": 0}, [], (5, 0, 0)),
+        ({"directory": ""}, PARTS, (5, 0, 100)),
+        ({"directory": "b", "pageSize": 2}, PARTS[1:3], (3, 0, 2)),
+        ({"uri": "workspace:///b/", "page": 1, "pageSize": 2}, PARTS[3:4], (3, 1, 2)),
+        ({"directory": None, "page": None, "pageSize": 3, "uri": None}, PARTS[:3], (5, 0, 3)),
+    ],
+    ids=str,
+)
+def test_a_numbered_page_has_fly_s_fields_beside_the_standard_ones(
+    numbered: Served, version: str, asked: dict[str, object], paths: list[str], numbers: tuple[int, int, int]
+) -> None:
+    listed = numbered.ask("resources/list", asked, version)
+
+    assert listed["items"] == items(paths)
+    assert [entry["uri"] for entry in listed["resources"]] == [item["uri"] for item in items(paths)]
+    assert (listed["total"], listed["page"], listed["pageSize"]) == numbers
+
+
+def test_a_standard_list_has_none_of_fly_s_fields(numbered: Served) -> None:
+    listed = numbered.ask("resources/list")
+
+    assert {"items", "total", "page", "pageSize"} & listed.keys() == set()
+    assert [entry["name"] for entry in listed["resources"]] == PARTS
+
+
+def test_without_a_page_size_a_page_has_100_entries(tmp_path: Path) -> None:
+    fill(tmp_path, {f"{number:03}.md": "" for number in range(101)})
+    with Served(tmp_path) as served:
+        listed = served.ask("resources/list", {"page": 0})
+
+    assert (len(listed["items"]), listed["total"], listed["pageSize"]) == (100, 101, 100)
+
+
+def test_a_numbered_page_goes_on_by_its_cursor_in_the_standard_way(numbered: Served) -> None:
+    first = numbered.ask("resources/list", {"directory": "b", "pageSize": 2})
+    rest = numbered.ask("resources/list", {"cursor": first["nextCursor"]})
+
+    assert [entry["name"] for entry in rest["resources"]] == ["b/e.yaml"]
+    assert {"items", "total", "nextCursor"} & rest.keys() == set()
+
+
+@pytest.mark.parametrize(
+    ("asked", "parameter"),
+    [
+        ({"page": -1}, "page"),
+        ({"page": 1.5}, "page"),
+        ({"page": True}, "page"),
+        ({"pageSize": -1}, "pageSize"),
+        ({"pageSize": "20"}, "pageSize"),
+        ({"directory": 5}, "directory"),
+        ({"directory": "b", "uri": "workspace://"}, "directory"),
+        ({"page": 0, "cursor": "x"}, "cursor"),
+    ],
+    ids=str,
+)
+def test_a_wrong_page_is_refused_by_name(numbered: Served, asked: dict[str, object], parameter: str) -> None:
+    error = numbered.ask("resources/list", asked)
+
+    assert (error["code"], error["data"]["parameter"]) == (-32602, parameter)
+
+
+def test_a_page_that_does_not_fit_one_message_says_how_many_entries_would(tmp_path: Path) -> None:
+    fill(tmp_path, {f"{number:03}.md": "" for number in range(200)})
+    with Served(tmp_path, max_bytes=20_000) as served:
+        error = served.ask("resources/list", {"pageSize": 200})
+        listed = served.ask("resources/list", {"pageSize": error["data"]["suggestedPageSize"]})
+
+    assert (error["code"], error["data"]["name"]) == (-32802, "MCP_TOO_LARGE")
+    assert (len(listed["items"]), listed["total"]) == (error["data"]["suggestedPageSize"], 200)
+
+
+@pytest.mark.parametrize("version", [MODERN, LEGACY])
+@pytest.mark.parametrize(
+    ("name", "asked", "told"),
+    [
+        ("x.md", {"start": 0, "length": 2}, ("aé", "utf-8", 5, 0, 3)),
+        ("x.md", {"start": 3}, ("bc", "utf-8", 5, 3, 2)),
+        ("x.md", {"length": 1}, ("a", "utf-8", 5, 0, 1)),
+        ("x.md", {"start": 9, "length": 9}, ("", "utf-8", 5, 5, 0)),
+        ("x.bin", {"start": 1, "length": 2}, ("/wA=", "base64", 4, 1, 2)),
+    ],
+    ids=str,
+)
+def test_a_part_has_fly_s_fields_beside_the_standard_ones(
+    tmp_path: Path, version: str, name: str, asked: dict[str, int], told: tuple[object, ...]
+) -> None:
+    fill(tmp_path, {"x.md": "aébc", "x.bin": b"\x00\xff\x00\xff"})
+    with Served(tmp_path, preset="all") as served:
+        read = served.ask("resources/read", {"uri": f"workspace:///{name}", **asked}, version)
+        plain = served.ask("resources/read", {"uri": f"workspace:///{name}"}, version)
+
+    assert tuple(read[field] for field in ("content", "encoding", "total", "start", "length")) == told
+    assert read["contents"][0].get("text", read["contents"][0].get("blob")) == told[0]
+    assert {"content", "encoding", "total", "start", "length"} & plain.keys() == set()

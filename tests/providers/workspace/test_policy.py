@@ -111,6 +111,21 @@ def test_every_way_to_a_file_asks_the_same_policy(
         assert {path: reach(served, path) for path in expected} == expected
 
 
+FLUTTER_TYPES = (
+    *(f"x{suffix}" for suffix in (".dart", ".yaml", ".yml", ".gradle", ".kt", ".kts", ".swift", ".mm", ".m")),
+    *("x.xml", "x.plist", "pubspec.yaml", "analysis_options.yaml", "CMakeLists.txt", "Podfile", "Info.plist"),
+)
+OTHER_TYPES = ("x.txt", "x.DART", "x.dart.bak", "x.md", "x.json", "x.py", "dart", "podfile", "Podfile.lock", "x.xmlx")
+
+
+def test_a_flutter_project_serves_exactly_its_types(tmp_path: Path) -> None:
+    fill(tmp_path, {f"sub/{name}": name for name in (*FLUTTER_TYPES, *OTHER_TYPES)})
+    with Served(tmp_path, preset="flutter") as served:
+        assert served.uris() == sorted(f"sub/{name}" for name in FLUTTER_TYPES)
+        assert {served.outcome(f"workspace:///sub/{name}") for name in OTHER_TYPES} == {"DENIED type"}
+        assert [served.text(f"workspace:///sub/{name}") for name in FLUTTER_TYPES] == [*FLUTTER_TYPES]
+
+
 def test_auto_is_flutter_where_a_pubspec_is_when_the_server_starts(tmp_path: Path) -> None:
     presets = []
     for is_there in (False, True):

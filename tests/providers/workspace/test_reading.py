@@ -6,6 +6,7 @@ import socket
 import tracemalloc
 from collections.abc import Iterator
 from hashlib import sha256
+from itertools import count
 from pathlib import Path
 
 import pytest
@@ -13,6 +14,8 @@ import pytest
 from carrel.core.errors import TooLarge
 from carrel.core.model import Blob
 from carrel.providers.workspace.file_source import FileSource
+from carrel.server import dispatch
+from tests.support.schemas import LEGACY, MODERN
 from tests.support.workspaces import NOON_NS, SECRET, Served, fill, handles, settle
 
 SAMPLE = "aé€😀z\n"
@@ -362,6 +365,27 @@ def test_no_handle_is_left_open(served: Served, tmp_path: Path) -> None:
     assert handles(tmp_path) == before
 
 
+def test_nothing_in_the_folder_is_changed_by_asking(served: Served, tmp_path: Path) -> None:
+    fill(tmp_path, {"a.md": SAMPLE, "sub/b.md": "b", "raw": b"\0"})
+
+    def state() -> list[tuple[str, int, int, bytes]]:
+        places = (tmp_path, *sorted(tmp_path.rglob("*")))
+        stats = [(place, place.stat()) for place in places]
+        return [
+            (str(place), stat.st_mtime_ns, stat.st_ctime_ns, place.read_bytes() if place.is_file() else b"")
+            for place, stat in stats
+        ]
+
+    before = state()
+    for uri in ("workspace:///", "workspace:///sub", *(f"workspace:///{path}" for path in served.uris())):
+        served.ask("resources/read", {"uri": uri})
+    served.ask("resources/list", {"page": 0})
+    served.completions("")
+    served.workspace.fingerprint("workspace:///a.md")
+
+    assert state() == before
+
+
 class Rewritten(FileSource):
     """A file that is emptied while it is read, each time it is."""
 
@@ -389,3 +413,124 @@ def test_a_file_that_is_rewritten_while_it_is_read_is_told_as_long_as_its_text(
     assert (getattr(item, "text", None), meta["start"], meta["length"], meta["total"]) == given
     assert meta["changing"] is True
     assert "next" not in meta
+
+
+# Read again and again
+
+TEXTS: dict[str, bytes] = {
+    "ascii": b"plain\n",
+    "escaped": b'"quoted" \\ \x00\x1f\x7f \t</script>\r\n',
+    "unicode": SAMPLE.encode(),
+    "line separators": "\u2028\u2029\x85".encode(),
+    "with a byte order mark": b"\xef\xbb\xbfmarked",
+    "utf-16": "\ufeffwide é".encode("utf-16-le"),
+    "latin-1": b"caf\xe9 \xa3\n",
+    "malformed further on": b"x" * WINDOW + b"\xff\xfe",
+    "binary": b"\0\1\2",
+    "empty": b"",
+    "long": b"0123456789abcdef" * 20_000,
+}
+
+
+@pytest.mark.parametrize("version", [LEGACY, MODERN])
+@pytest.mark.parametrize("content", TEXTS.values(), ids=TEXTS)
+def test_a_file_that_is_read_again_is_told_as_the_first_time(
+    served: Served, tmp_path: Path, content: bytes, version: str
+) -> None:
+    fill(tmp_path, {"x.md": content, "lib/y.md": content})
+    settle(tmp_path / "x.md", tmp_path / "lib/y.md")
+
+    for uri in ("workspace:///x.md", "workspace:///lib/y.md", "workspace:lib/y.md"):
+        answers = [served.ask("resources/read", {"uri": uri}, version) for _ in range(5)]
+        assert answers == [answers[0]] * 5
+
+
+@pytest.mark.parametrize("content", [b"before", b"after!", b"\xff\0", "é".encode(), b"", b"\xef\xbb\xbfx"])
+def test_a_file_that_changes_between_reads_is_given_as_it_is_now(
+    served: Served, tmp_path: Path, content: bytes
+) -> None:
+    fill(tmp_path, {"x.md": b"before"})
+    settle(tmp_path / "x.md")
+    for _ in range(3):
+        served.ask("resources/read", {"uri": "workspace:///x.md"})
+    (tmp_path / "x.md").write_bytes(content)
+    with Served(tmp_path, preset="all") as fresh:
+        told = fresh.ask("resources/read", {"uri": "workspace:///x.md"})
+
+    assert served.ask("resources/read", {"uri": "workspace:///x.md"}) == told
+
+
+def test_bytes_that_change_and_leave_no_trace_in_the_state_of_a_file_are_read(
+    served: Served, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A page that is mapped into memory may change later than the times of its file."""
+    fill(tmp_path, {"x.md": b"before"})
+    settle(tmp_path / "x.md")
+    for _ in range(3):
+        served.ask("resources/read", {"uri": "workspace:///x.md"})
+    really = os.pread
+    monkeypatch.setattr(os, "pread", lambda *asked: really(*asked).replace(b"before", b"after!"))
+
+    (item,) = served.ask("resources/read", {"uri": "workspace:///x.md"})["contents"]
+    assert item["text"] == "after!"
+
+
+def test_a_known_file_that_moves_while_it_is_read_is_read_again(
+    served: Served, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    place = tmp_path / "x.md"
+    fill(tmp_path, {"x.md": b"before"})
+    settle(place)
+    for _ in range(3):
+        served.ask("resources/read", {"uri": "workspace:///x.md"})
+    really = os.pread
+    times = count()
+
+    def torn(handle: int, length: int, start: int) -> bytes:
+        data = really(handle, length, start)
+        if next(times) == 0:
+            place.write_bytes(b"after!")
+        return data
+
+    monkeypatch.setattr(os, "pread", torn)
+
+    (item,) = served.ask("resources/read", {"uri": "workspace:///x.md"})["contents"]
+    assert item["text"] == "after!"
+    assert item["_meta"]["dev.carrel/etag"] == etag_of(place)
+
+
+def test_a_known_file_that_becomes_something_else_is_refused(served: Served, tmp_path: Path) -> None:
+    place = tmp_path / "root"
+    fill(tmp_path, {"secret.txt": SECRET, "root/x.md": "x", "root/lib/x.md": "x", "root/.env": SECRET})
+    settle(*place.rglob("*.md"))
+    with Served(place) as inside:
+        for uri in ("workspace:///x.md", "workspace:///lib/x.md"):
+            for _ in range(3):
+                inside.ask("resources/read", {"uri": uri})
+        outcomes = []
+        for target in ("../secret.txt", ".env", "nowhere"):
+            (place / "x.md").unlink()
+            (place / "x.md").symlink_to(target)
+            outcomes.append(inside.outcome("workspace:///x.md"))
+        (place / "x.md").unlink()
+        os.mkfifo(place / "x.md")
+        outcomes.append(inside.outcome("workspace:///x.md"))
+        (place / "lib").rename(place / "kept")
+        (place / "lib").symlink_to("../")
+        outcomes.append(inside.outcome("workspace:///lib/x.md"))
+
+    assert outcomes == ["DENIED outside", "DENIED deny", "NOTFOUND", "DENIED special", "DENIED outside"]
+    assert handles(tmp_path) == [str(tmp_path)]  # that of the other fixture
+
+
+def test_what_is_remembered_of_texts_is_bounded(
+    served: Served, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(dispatch, "MAX_FRAMES", 4)
+    fill(tmp_path, {f"{number}.md": "x" for number in range(20)})
+    settle(tmp_path / "19.md")
+    for number in range(20):
+        for _ in range(3):
+            served.ask("resources/read", {"uri": f"workspace:///{number}.md"})
+
+    assert max(map(len, served.server.answers._frames)) <= 4

@@ -91,6 +91,20 @@ def test_headers_that_differ_from_the_body_are_refused(app: App, headers: dict[s
     assert error(post(app, modern("resources/read", {"uri": PLAIN}, request_id=3), headers)) == (400, -32020, 3)
 
 
+def test_the_name_of_a_tool_is_compared_too(app: App) -> None:
+    body = modern("tools/call", {"name": "echo", "arguments": {}}, request_id=3)
+
+    assert error(post(app, body, modern_headers("tools/call", "count"))) == (400, -32020, 3)
+    assert post(app, body, modern_headers("tools/call", "echo")).status == 200
+
+
+def test_a_session_id_means_nothing_to_the_modern_era(app: App) -> None:
+    headers = {**HEADERS, "mcp-session-id": "unknown", "last-event-id": "7"}
+    reply = post(app, modern("resources/read", {"uri": PLAIN}), headers)
+
+    assert (reply.status, "mcp-session-id" in reply.headers) == (200, False)
+
+
 def test_a_header_that_stands_twice_is_refused(app: App) -> None:
     async def send_twice() -> list[Any]:
         sent: list[Any] = []
@@ -235,6 +249,25 @@ def test_a_client_that_leaves_has_cancelled() -> None:
         async with asking(app, "POST", "/mcp", modern_headers("tools/call", "wait"), body):
             assert await asyncio.to_thread(memory.waiting.acquire, True, 10)
         assert await asyncio.to_thread(memory.ended.acquire, True, 10)
+
+    run(talk)
+
+
+def test_a_legacy_client_that_leaves_has_not_cancelled() -> None:
+    memory = Memory()
+    app = application(memory)
+
+    async def talk() -> None:
+        headers = await open_session(app)
+        body = legacy("tools/call", {"name": "wait", "arguments": {}}, request_id=9)
+        async with asking(app, "POST", "/mcp", headers, body):
+            assert await asyncio.to_thread(memory.waiting.acquire, True, PATIENCE_S)
+        assert (await ask(app, "POST", "/mcp", headers, legacy("ping"))).status == 200
+        assert not memory.ended.acquire(blocking=False)
+        note = legacy("notifications/cancelled", {"requestId": 9}, request_id=None)
+        assert (await ask(app, "POST", "/mcp", headers, note)).status == 202
+        assert await asyncio.to_thread(memory.ended.acquire, True, PATIENCE_S)
+        app.end()
 
     run(talk)
 
@@ -592,6 +625,19 @@ def test_a_client_pushes_out_only_its_own_sessions() -> None:
         sessions.close()
         assert len(sessions) == 0
         assert ended[:5] == [*greedy[:3], greedy[4], quiet]
+
+    run(talk)
+
+
+@pytest.mark.parametrize("version", ["1999-01-01", "2025-11-26", "x", ""])
+def test_a_legacy_version_that_we_do_not_have_is_refused_with_and_without_a_session(app: App, version: str) -> None:
+    async def talk() -> None:
+        opened = await open_session(app)
+        for headers in (JSON, opened):
+            reply = await ask(app, "POST", "/mcp", {**headers, "mcp-protocol-version": version}, legacy("ping"))
+            assert reply.status == 400
+        assert (await ask(app, "POST", "/mcp", opened, legacy("ping"))).status == 200
+        app.end()
 
     run(talk)
 

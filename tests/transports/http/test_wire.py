@@ -476,7 +476,7 @@ def test_an_unexpected_exception_is_answered_as_an_internal_error(
     monkeypatch.setattr(Endpoint, "_accept", fail)
     with listening(app) as port:
         answers = raw(port, call + end)
-    assert statuses(answers) == [500, 500]
+    assert answers.count(b"HTTP/1.1 500 ") == 2
     assert b"nobody planned this" not in answers
     assert caplog.text.count("RuntimeError: nobody planned this") == 2
 

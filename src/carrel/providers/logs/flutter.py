@@ -3,7 +3,7 @@
 import os
 import re
 from collections.abc import Callable, Mapping
-from typing import Annotated, Final, Literal
+from typing import Annotated, Any, Final, Literal
 
 from carrel.core.arguments import Argument, ArgumentProblem, Arguments, InvalidArguments
 from carrel.core.errors import CarrelError, echo
@@ -42,7 +42,7 @@ Target = Annotated[
     str, Argument(description="The entry point: a path below the root, or a workspace URI.", examples=["lib/main.dart"])
 ]
 DartDefine = Annotated[
-    dict[str, object],
+    dict[str, Any],
     Argument(
         description="Compile-time variables, name to text.",
         extra_json_schema={"additionalProperties": {"type": "string"}},

@@ -9,7 +9,7 @@ import re
 from collections.abc import Callable
 from typing import Final
 
-from carrel.providers.logs.ring import Line
+from carrel.providers.logs.ring import LogLine
 
 MARK_ROOM: Final = 33
 """Bytes of a cut line that are kept free for the mark that says so, and its line end."""
@@ -52,7 +52,7 @@ class Assembler:
         self._held = 0
         self._lost = 0
 
-    def feed(self, data: bytes) -> list[Line]:
+    def feed(self, data: bytes) -> list[LogLine]:
         """Take bytes; give the lines they end."""
         text = self._decoder.decode(data)
         if self._carry or self._is_in_string or _SPECIAL.search(text):
@@ -85,7 +85,7 @@ class Assembler:
         self._forget()
         return count, size
 
-    def flush(self, *, is_end: bool = False) -> list[Line]:
+    def flush(self, *, is_end: bool = False) -> list[LogLine]:
         """Give a line that has not ended, as after a silence; at the end also what is left of a character."""
         if is_end:
             self._hold(self._decoder.decode(b"", final=True))
@@ -141,7 +141,7 @@ class Assembler:
         self._parts = []
         self._held = self._lost = 0
 
-    def _release(self, *, is_partial: bool) -> list[Line]:
+    def _release(self, *, is_partial: bool) -> list[LogLine]:
         """Give the line that was begun; nothing where only the end of one that was given before is left."""
         text, lost = "".join(self._parts), self._lost
         is_continued, self._is_continued = self._is_continued, is_partial
@@ -152,7 +152,7 @@ class Assembler:
             [text] = self._redact([text])
         return [self._line(text, lost, is_partial=is_partial)]
 
-    def _whole(self, texts: list[str]) -> list[Line]:
+    def _whole(self, texts: list[str]) -> list[LogLine]:
         """Give lines that came whole."""
         texts = [_last_part(text.split("\r")) if "\r" in text else text for text in texts]
         if self._redact is not None:
@@ -161,18 +161,18 @@ class Assembler:
         lines = []
         for text in texts:
             size = len(text) if text.isascii() else len(text.encode())
-            lines.append(Line(text, size + 1) if size <= longest else self._line(text, 0, is_partial=False))
+            lines.append(LogLine(text, size + 1) if size <= longest else self._line(text, 0, is_partial=False))
         return lines
 
-    def _line(self, text: str, lost: int, *, is_partial: bool) -> Line:
+    def _line(self, text: str, lost: int, *, is_partial: bool) -> LogLine:
         data = text.encode()
         total = len(data) + lost
         if total <= self._max_bytes - 1:
-            return Line(text, total + 1, is_partial=is_partial)
+            return LogLine(text, total + 1, is_partial=is_partial)
         kept = data[: self._max_bytes - MARK_ROOM].decode(errors="ignore")
         cut = total - len(kept.encode())
         text = f"{kept}…[cut {cut} bytes]"
-        return Line(text, len(text.encode()) + 1, cut, is_partial)
+        return LogLine(text, len(text.encode()) + 1, cut, is_partial)
 
 
 def _is_plain(data: bytes, longest: int) -> bool:

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Final, Literal
 from carrel.core.errors import ConfigError
 from carrel.core.isotime import iso
 from carrel.core.record import Value, replace
-from carrel.providers.logs.ring import Entry, Line, Ring, Stream
+from carrel.providers.logs.ring import LogEntry, LogLine, Ring, Stream
 
 if TYPE_CHECKING:
     from carrel.providers.logs.lines import Assembler
@@ -49,7 +49,7 @@ class Bounds(Value, frozen=True):
         return Assembler(self.max_bytes, Redactor() if self.redact else None)
 
 
-class Facts(Value, frozen=True):
+class LogFacts(Value, frozen=True):
     """What is known of a log beside its lines."""
 
     kind: Kind
@@ -123,7 +123,7 @@ def now_ms() -> int:
     return int(time() * 1000)
 
 
-def with_ring(facts: Facts, ring: Ring) -> Facts:
+def with_ring(facts: LogFacts, ring: Ring) -> LogFacts:
     """Give the facts as the ring has them now."""
     return replace(
         facts,
@@ -140,18 +140,18 @@ class Log:
     """The log of one of this server's processes. Written by one thread, read by any."""
 
     def __init__(self, kind: Kind, name: str, program: str, bounds: Bounds, started_ms: int) -> None:
-        self._facts = Facts(kind, name, program, started_ms, modified_ms=started_ms)
+        self._facts = LogFacts(kind, name, program, started_ms, modified_ms=started_ms)
         self._ring = bounds.ring()
         self._assemblers: Mapping[Stream, Assembler] = {stream: bounds.assembler() for stream in STREAMS}
         self._lock = threading.Lock()
 
     @property
-    def facts(self) -> Facts:
+    def facts(self) -> LogFacts:
         """Give what is known now."""
         with self._lock:
             return with_ring(self._facts, self._ring)
 
-    def snapshot(self) -> tuple[Facts, tuple[Entry, ...]]:
+    def snapshot(self) -> tuple[LogFacts, tuple[LogEntry, ...]]:
         """Give what is known and the entries, of one moment."""
         with self._lock:
             return with_ring(self._facts, self._ring), tuple(self._ring.entries)
@@ -171,7 +171,7 @@ class Log:
 
     def say(self, text: str) -> None:
         """Enter a line of our own, as why the program was not started."""
-        self._enter([Line(text, len(text.encode()) + 1)], "err")
+        self._enter([LogLine(text, len(text.encode()) + 1)], "err")
 
     def end(self, state: State, exit_code: int | None) -> None:
         """Record what became of the process."""
@@ -179,7 +179,7 @@ class Log:
             ended = now_ms()
             self._facts = replace(self._facts, state=state, exit_code=exit_code, ended_ms=ended, modified_ms=ended)
 
-    def _enter(self, lines: list[Line], stream: Stream) -> bool:
+    def _enter(self, lines: list[LogLine], stream: Stream) -> bool:
         if lines:
             with self._lock:
                 self._ring.extend(lines, now_ms(), stream)

@@ -11,8 +11,8 @@ from typing import Final
 from carrel.core.provider import Changes
 from carrel.core.record import replace
 from carrel.providers.logs import spool
-from carrel.providers.logs.log import KINDS, Bounds, Facts, Kind, Log
-from carrel.providers.logs.ring import Entry
+from carrel.providers.logs.log import KINDS, Bounds, Kind, Log, LogFacts
+from carrel.providers.logs.ring import LogEntry
 from carrel.providers.logs.spool import SpooledLog
 from carrel.providers.logs.uris import ID
 
@@ -23,7 +23,7 @@ MAX_SPOOLED: Final = 256
 POLL_S: Final = 0.2
 _TRIES: Final = 3
 
-Snapshot = tuple[Facts, tuple[Entry, ...]]
+Snapshot = tuple[LogFacts, tuple[LogEntry, ...]]
 States = dict[tuple[Kind, str], spool.Token | None]
 
 
@@ -37,7 +37,7 @@ class LogIndex:
         self._lock = threading.Lock()
         self._logs: dict[tuple[Kind, str], Log] = {}
         self._read_back: OrderedDict[tuple[Kind, str], SpooledLog] = OrderedDict()
-        self._ended: dict[tuple[Kind, str], tuple[spool.Token | None, Facts]] = {}
+        self._ended: dict[tuple[Kind, str], tuple[spool.Token | None, LogFacts]] = {}
         self._listeners: list[Changes] = []
 
     # Logs of this server's processes
@@ -76,7 +76,7 @@ class LogIndex:
 
     # All logs
 
-    def facts(self, kind: Kind | None = None) -> list[Facts]:
+    def facts(self, kind: Kind | None = None) -> list[LogFacts]:
         """Give what is known of every log, in the order of their URIs."""
         with self._lock:
             logs = tuple(self._logs.values())
@@ -102,7 +102,7 @@ class LogIndex:
             reading = self._read(kind, name)
             return None if reading is None else (reading.facts, tuple(reading.ring.entries))
 
-    def _spooled(self, kind: Kind | None) -> Iterator[Facts]:
+    def _spooled(self, kind: Kind | None) -> Iterator[LogFacts]:
         for one in KINDS if kind is None else (kind,):
             for name in self._names(one):
                 with self._lock:
@@ -110,7 +110,7 @@ class LogIndex:
                 if facts is not None:
                     yield facts
 
-    def _spooled_facts(self, kind: Kind, name: str) -> Facts | None:
+    def _spooled_facts(self, kind: Kind, name: str) -> LogFacts | None:
         """Give what is known of a log on disk; one that has ended is read once."""
         token = spool.token(self._root, kind, name)
         known = self._ended.get((kind, name))

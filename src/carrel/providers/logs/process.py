@@ -56,7 +56,7 @@ class Launch(Value, frozen=True):
     timeout_s: float = 0
 
 
-class Output(Protocol):
+class ProcessOutput(Protocol):
     """Takes what a child writes, and what becomes of it; called from the one thread that follows children."""
 
     def write(self, stream: Stream, data: bytes) -> None:
@@ -72,7 +72,7 @@ class Output(Protocol):
 class Process:
     """One child."""
 
-    def __init__(self, launch: Launch, output: Output) -> None:
+    def __init__(self, launch: Launch, output: ProcessOutput) -> None:
         self.launch = launch
         self.end: End | None = None
         self.exit_code: int | None = None
@@ -125,7 +125,7 @@ class Processes:
         self._waker = -1
         self._is_closed = False
 
-    def start(self, launch: Launch, output: Output) -> Process:
+    def start(self, launch: Launch, output: ProcessOutput) -> Process:
         """Start a program; what cannot be started ends at once as `not-started`."""
         process = Process(launch, output)
         try:

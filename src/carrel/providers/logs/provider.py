@@ -25,12 +25,12 @@ from carrel.core.model import (
 )
 from carrel.core.provider import Call, Ceiling, Changes, Project, Protection, Rank, Route, Share
 from carrel.providers.logs import uris
-from carrel.providers.logs.log import KINDS, Bounds, Facts, Kind
+from carrel.providers.logs.log import KINDS, Bounds, Kind, LogFacts
 from carrel.providers.logs.log_index import LogIndex
 from carrel.providers.logs.rendering import MIME_TYPES, Format, render
-from carrel.providers.logs.ring import Entry, Stream
+from carrel.providers.logs.ring import LogEntry, Stream
 from carrel.providers.logs.settings import (
-    Command,
+    CommandSettings,
     FlutterSettings,
     ProcessSettings,
     check_commands,
@@ -63,7 +63,7 @@ class Logs:
         spool_logs: int = 64,
         flutter: FlutterSettings | None = None,
         processes: ProcessSettings | None = None,
-        commands: dict[str, Command] | None = None,
+        commands: dict[str, CommandSettings] | None = None,
     ) -> None:
         del spool_logs  # for `carrel run`, which reads it from the configuration
         if max_logs < 1:
@@ -209,9 +209,9 @@ class Logs:
             self._made.close()
 
 
-def _reading(facts: Facts, entries: tuple[Entry, ...], query: LogQuery) -> Reading:
+def _reading(facts: LogFacts, entries: tuple[LogEntry, ...], query: LogQuery) -> Reading:
     """Give what is asked for of a log as it was at one moment."""
-    shown: Sequence[Entry] = entries
+    shown: Sequence[LogEntry] = entries
     since = query.since or 0
     if since:
         shown = [entry for entry in entries if entry.seq > since]
@@ -250,7 +250,7 @@ def _newest_first(entry: Resource) -> str:
     return f"{10**18 - int(started[:18]) if is_number else 10**18:019d}{entry.uri}"
 
 
-def _entry(facts: Facts) -> Resource:
+def _entry(facts: LogFacts) -> Resource:
     return Resource(
         facts.uri,
         f"{facts.kind}/{facts.id}",
@@ -263,7 +263,7 @@ def _entry(facts: Facts) -> Resource:
     )
 
 
-def _child(facts: Facts) -> Text:
+def _child(facts: LogFacts) -> Text:
     """Give a log as one item of its folder: this is no content."""
     meta = {
         "dev.carrel/uri": facts.uri,

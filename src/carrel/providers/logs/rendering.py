@@ -5,8 +5,8 @@ from json.encoder import encode_basestring
 from typing import Final, Literal
 
 from carrel.core.isotime import iso
-from carrel.providers.logs.log import Facts
-from carrel.providers.logs.ring import Entry, Line
+from carrel.providers.logs.log import LogFacts
+from carrel.providers.logs.ring import LogEntry, LogLine
 
 Format = Literal["text", "full", "json"]
 
@@ -17,7 +17,7 @@ MIME_TYPES: Final[dict[Format, str]] = {
 }
 
 
-def render(facts: Facts, entries: Iterable[Entry], form: Format, *, is_whole: bool, has_own: bool) -> str:
+def render(facts: LogFacts, entries: Iterable[LogEntry], form: Format, *, is_whole: bool, has_own: bool) -> str:
     """Give entries as text. With `has_own`, Carrel's own lines stand around them: all where the log is whole."""
     if form == "text":
         return "\n".join([*[entry.line.text for entry in entries], ""])
@@ -40,19 +40,19 @@ def spell_time(ms: int) -> str:
     return spelled if ms % 1000 else f"{spelled[:-1]}.000Z"
 
 
-def json_line(entry: Entry) -> str:
+def json_line(entry: LogEntry) -> str:
     """Spell an entry as JSON."""
     return f'{{"seq":{entry.seq},{_json(entry.time_ms, entry.stream, entry.line)}}}'
 
 
-def _json(time_ms: int, stream: str, line: Line) -> str:
+def _json(time_ms: int, stream: str, line: LogLine) -> str:
     spelled = f'"time":"{spell_time(time_ms)}","stream":"{stream}","text":{encode_basestring(line.text)}'
     if line.cut:
         spelled += f',"cut":{line.cut}'
     return f'{spelled},"partial":true' if line.is_partial else spelled
 
 
-def _full(entry: Entry) -> str:
+def _full(entry: LogEntry) -> str:
     return f"{spell_time(entry.time_ms)} {entry.stream} {entry.line.text}"
 
 
@@ -61,4 +61,4 @@ def _own_line(time_ms: int, text: str) -> str:
 
 
 def _own_json(time_ms: int, text: str) -> str:
-    return f"{{{_json(time_ms, 'sys', Line(text, 0))}}}"
+    return f"{{{_json(time_ms, 'sys', LogLine(text, 0))}}}"

@@ -9,7 +9,7 @@ from carrel.core.record import Value
 Stream = Literal["out", "err"]
 
 
-class Line(Value, frozen=True, gc=False):
+class LogLine(Value, frozen=True, gc=False):
     """A line as it is kept: `size` is its bytes and one for its end, `cut` the bytes taken off a longer one."""
 
     text: str
@@ -18,13 +18,13 @@ class Line(Value, frozen=True, gc=False):
     is_partial: bool = False
 
 
-class Entry(Value, frozen=True, gc=False):
+class LogEntry(Value, frozen=True, gc=False):
     """A line in a log: its number there, when it came and on which stream."""
 
     seq: int
     time_ms: int
     stream: Stream
-    line: Line
+    line: LogLine
 
 
 class Ring:
@@ -33,13 +33,13 @@ class Ring:
     def __init__(self, max_bytes: int, max_entries: int) -> None:
         self._max_bytes = max_bytes
         self._max_entries = max_entries
-        self.entries: deque[Entry] = deque()
+        self.entries: deque[LogEntry] = deque()
         self.size = 0
         self.newest = 0
         self.dropped_entries = 0
         self.dropped_bytes = 0
 
-    def extend(self, lines: Sequence[Line], time_ms: int, stream: Stream) -> None:
+    def extend(self, lines: Sequence[LogLine], time_ms: int, stream: Stream) -> None:
         """Append lines that came together. Those that would be dropped at once are only counted."""
         first = self._first_kept(lines)
         if first:
@@ -52,7 +52,7 @@ class Ring:
         for line in lines:
             seq += 1
             size += line.size
-            self.entries.append(Entry(seq, time_ms, stream, line))
+            self.entries.append(LogEntry(seq, time_ms, stream, line))
         self.newest, self.size = seq, size
         self._trim()
 
@@ -63,14 +63,14 @@ class Ring:
         self.dropped_entries += count
         self.dropped_bytes += size
 
-    def restore(self, entry: Entry) -> None:
+    def restore(self, entry: LogEntry) -> None:
         """Append an entry that has its number already, as one read back from a file."""
         self.entries.append(entry)
         self.newest = entry.seq
         self.size += entry.line.size
         self._trim()
 
-    def _first_kept(self, lines: Sequence[Line]) -> int:
+    def _first_kept(self, lines: Sequence[LogLine]) -> int:
         """Give the place of the first of these lines that stays when all are in."""
         at, room = len(lines), self._max_bytes
         least = max(0, at - self._max_entries)

@@ -48,7 +48,7 @@ class ProcessSettings(Section, frozen=True):
         return self.start_wait_ms / 1_000
 
 
-class Command(Section, frozen=True):
+class CommandSettings(Section, frozen=True):
     """A section `[commands.<name>]`: a program an assistant may start by that name, and nothing else."""
 
     argv: list[Program]
@@ -80,7 +80,7 @@ class Command(Section, frozen=True):
         return self.timeout_s if self.timeout_s is not None else 3_600 if self.kind == "run" else 1_800
 
 
-def check_commands(root: str, commands: Mapping[str, Command]) -> None:
+def check_commands(root: str, commands: Mapping[str, CommandSettings]) -> None:
     """Refuse names that make no ids, and working folders outside the root."""
     for name, command in commands.items():
         if not ID.fullmatch(name) or len(name) > _NAME_LENGTH:

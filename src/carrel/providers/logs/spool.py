@@ -20,8 +20,8 @@ from typing import TYPE_CHECKING, Any, Final, TypeGuard, get_args
 from carrel.core.record import replace
 from carrel.files.atomic import FILE_MODE, FOLDER_MODE, keep_out_of_git
 from carrel.files.sandbox import belongs_here
-from carrel.providers.logs.log import KINDS, STREAMS, Bounds, Facts, Kind, State, now_ms, with_ring
-from carrel.providers.logs.ring import Entry, Line, Stream
+from carrel.providers.logs.log import KINDS, STREAMS, Bounds, Kind, LogFacts, State, now_ms, with_ring
+from carrel.providers.logs.ring import LogEntry, LogLine, Stream
 
 if TYPE_CHECKING:
     from carrel.providers.logs.lines import Assembler
@@ -74,7 +74,7 @@ def fault(root: str) -> str:
     return ""
 
 
-class Writer:
+class SpoolWriter:
     """Writes one log. Any of its methods may raise OSError; the command runs on without it."""
 
     def __init__(self, root: str, kind: Kind, name: str, program: str, bounds: Bounds) -> None:
@@ -84,7 +84,7 @@ class Writer:
         self._limit = REWRITE_AT * bounds.max_bytes
         self._ring = bounds.ring()
         self._assemblers: dict[Stream, Assembler] = {stream: bounds.assembler() for stream in STREAMS}
-        self._facts = Facts(kind, _free_id(root, kind, name), program, now_ms())
+        self._facts = LogFacts(kind, _free_id(root, kind, name), program, now_ms())
         self._descriptor = -1
         self._size = self._size_after_rewrite = 0
         self._rewrite()
@@ -135,7 +135,7 @@ class Writer:
             os.close(self._descriptor)
             self._descriptor = -1
 
-    def _enter(self, lines: Sequence[Line], stream: Stream, before: int) -> None:
+    def _enter(self, lines: Sequence[LogLine], stream: Stream, before: int) -> None:
         """Enter lines; `before` is the number of the newest one on disk."""
         if not lines:
             return
@@ -194,7 +194,7 @@ def _free_id(root: str, kind: Kind, name: str) -> str:
     return f"{name}_{number}"
 
 
-def _spell(entry: Entry) -> str:
+def _spell(entry: LogEntry) -> str:
     line = entry.line
     more = f',"cut":{line.cut}' if line.cut else ""
     more += ',"partial":true' if line.is_partial else ""
@@ -267,7 +267,7 @@ class SpooledLog:
         self._place = 0
         self.inode = 0
         self.ring = bounds.ring()
-        self.facts = Facts(kind, name, "", 0)
+        self.facts = LogFacts(kind, name, "", 0)
         self.has_end = False
         self.is_log = False
 
@@ -331,8 +331,8 @@ class SpooledLog:
         size = len(text.encode()) + 1
         if seq > self.ring.newest and size <= self._bounds.max_bytes:
             cut = given.get("cut")
-            line = Line(text, size, cut if _is_count(cut) else 0, given.get("partial") is True)
-            self.ring.restore(Entry(seq, time_ms, stream, line))
+            line = LogLine(text, size, cut if _is_count(cut) else 0, given.get("partial") is True)
+            self.ring.restore(LogEntry(seq, time_ms, stream, line))
 
 
 def _is_count(value: Any) -> TypeGuard[int]:

@@ -21,7 +21,7 @@ from carrel.providers.logs.log import Kind
 from carrel.providers.logs.log_index import LogIndex
 from carrel.providers.logs.process import Launch, Processes
 from carrel.providers.logs.process_table import Limit, LimitReached, ProcessTable, Run
-from carrel.providers.logs.settings import Command, FlutterSettings, ProcessSettings, is_flutter_project
+from carrel.providers.logs.settings import CommandSettings, FlutterSettings, ProcessSettings, is_flutter_project
 
 DOCTOR_CHARACTERS: Final = 8_000
 MESSAGE_CHARACTERS: Final = 120
@@ -66,7 +66,7 @@ class ProcessTools:
         index: LogIndex,
         flutter_settings: FlutterSettings,
         processes: ProcessSettings,
-        commands: Mapping[str, Command],
+        commands: Mapping[str, CommandSettings],
     ) -> None:
         self._project = project
         self._flutter = flutter_settings
@@ -214,12 +214,12 @@ class ProcessTools:
         return _answer({"processes": listed})
 
 
-def _start_arguments(commands: Mapping[str, Command]) -> Arguments[StartCommand]:
+def _start_arguments(commands: Mapping[str, CommandSettings]) -> Arguments[StartCommand]:
     choices = Literal.__getitem__(tuple(commands))
     return Arguments(StartCommand, name=Annotated[choices, Argument(description="The name of the command.")])
 
 
-def start_tool(commands: Mapping[str, Command]) -> Tool:
+def start_tool(commands: Mapping[str, CommandSettings]) -> Tool:
     """Return the tool that starts the configured commands, whose names it lists."""
     described = [f"{name}: {command.description}" for name, command in commands.items() if command.description]
     return Tool(

@@ -11,7 +11,7 @@ from carrel.core.record import Value
 from carrel.providers.scopes.values import STATUSES
 
 
-class Argument(Value, frozen=True):
+class CommandArgument(Value, frozen=True):
     """A word that stands for itself."""
 
     name: str
@@ -19,7 +19,7 @@ class Argument(Value, frozen=True):
     is_optional: bool = False
 
 
-class Option(Value, frozen=True):
+class CommandOption(Value, frozen=True):
     """A flag; with `value` it takes one, of `choices` where there are any: in these very words if they are `exact`."""
 
     flags: tuple[str, ...]
@@ -38,146 +38,148 @@ class Option(Value, frozen=True):
         return f"{self.told} One of {', '.join(self.choices)}{'' if self.is_exact else ', in any case'}."
 
 
-class Command(Value, frozen=True):
+class ScopesCommand(Value, frozen=True):
     """One command; `name` has a space where it belongs to a group."""
 
     name: str
     told: str
-    arguments: tuple[Argument, ...] = ()
-    options: tuple[Option, ...] = ()
+    arguments: tuple[CommandArgument, ...] = ()
+    options: tuple[CommandOption, ...] = ()
 
 
 PROGRAM: Final = "carrel scopes"
 
 SHARED: Final = (
-    Option(("--project",), "The project around DIR, instead of the working folder.", "DIR"),
-    Option(("--db",), "The store, instead of the project's own.", "FILE"),
-    Option(("--json",), "Print one JSON value; errors too."),
+    CommandOption(("--project",), "The project around DIR, instead of the working folder.", "DIR"),
+    CommandOption(("--db",), "The store, instead of the project's own.", "FILE"),
+    CommandOption(("--json",), "Print one JSON value; errors too."),
 )
 """Taken before and after every command."""
 
-_SCOPE: Final = Argument("SCOPE", "Alias or id of a scope.")
-_NAME: Final = Argument("NAME", "The alias.")
+_SCOPE: Final = CommandArgument("SCOPE", "Alias or id of a scope.")
+_NAME: Final = CommandArgument("NAME", "The alias.")
 _IN_PLACE: Final = "a sibling there; alone, to reorder in place."
 
 COMMANDS: Final = (
-    Command(
+    ScopesCommand(
         "create",
         "Add a scope after its last sibling.",
-        (Argument("TITLE", "1 to 200 characters, unique among siblings."),),
+        (CommandArgument("TITLE", "1 to 200 characters, unique among siblings."),),
         (
-            Option(("-d", "--description"), "At most 1000 characters.", "TEXT"),
-            Option(("-p", "--parent"), "The scope it belongs to; without it, it is a root.", "SCOPE"),
-            Option(("-a", "--alias"), "Its canonical alias; without it, one is made up.", "NAME"),
-            Option(("-s", "--status"), "Its status.", "STATUS", choices=STATUSES, is_exact=False, default="TODO"),
+            CommandOption(("-d", "--description"), "At most 1000 characters.", "TEXT"),
+            CommandOption(("-p", "--parent"), "The scope it belongs to; without it, it is a root.", "SCOPE"),
+            CommandOption(("-a", "--alias"), "Its canonical alias; without it, one is made up.", "NAME"),
+            CommandOption(
+                ("-s", "--status"), "Its status.", "STATUS", choices=STATUSES, is_exact=False, default="TODO"
+            ),
         ),
     ),
-    Command("show", "Show everything about a scope.", (_SCOPE,)),
-    Command(
+    ScopesCommand("show", "Show everything about a scope.", (_SCOPE,)),
+    ScopesCommand(
         "update",
         "Change a scope's title or description.",
         (_SCOPE,),
         (
-            Option(("-t", "--title"), "The new title.", "TEXT"),
-            Option(("-d", "--description"), 'The new description; "" clears it.', "TEXT"),
-            Option(("--if-updated-at",), "Only if it was last changed then.", "TIME"),
+            CommandOption(("-t", "--title"), "The new title.", "TEXT"),
+            CommandOption(("-d", "--description"), 'The new description; "" clears it.', "TEXT"),
+            CommandOption(("--if-updated-at",), "Only if it was last changed then.", "TIME"),
         ),
     ),
-    Command(
+    ScopesCommand(
         "status",
         f"Show or set a scope's status: {', '.join(STATUSES[:-1])} or {STATUSES[-1]}.",
-        (_SCOPE, Argument("STATUS", "The new status, in any case.", is_optional=True)),
-        (Option(("--restore",), "Bring an archived scope back first, as TODO."),),
+        (_SCOPE, CommandArgument("STATUS", "The new status, in any case.", is_optional=True)),
+        (CommandOption(("--restore",), "Bring an archived scope back first, as TODO."),),
     ),
-    Command(
+    ScopesCommand(
         "move",
         "Put a scope beneath another parent, or elsewhere among its siblings.",
         (_SCOPE,),
         (
-            Option(("--parent",), "The new parent.", "SCOPE"),
-            Option(("--root",), "Make it a root."),
-            Option(("--before",), f"Before {_IN_PLACE}", "SCOPE"),
-            Option(("--after",), f"After {_IN_PLACE}", "SCOPE"),
+            CommandOption(("--parent",), "The new parent.", "SCOPE"),
+            CommandOption(("--root",), "Make it a root."),
+            CommandOption(("--before",), f"Before {_IN_PLACE}", "SCOPE"),
+            CommandOption(("--after",), f"After {_IN_PLACE}", "SCOPE"),
         ),
     ),
-    Command(
+    ScopesCommand(
         "delete",
         "Delete a scope.",
         (_SCOPE,),
         (
-            Option(("--cascade",), "Everything beneath it too."),
-            Option(("--dry-run",), "Only say what would be deleted."),
+            CommandOption(("--cascade",), "Everything beneath it too."),
+            CommandOption(("--dry-run",), "Only say what would be deleted."),
         ),
     ),
-    Command(
+    ScopesCommand(
         "list",
         "List the roots, the children of a scope, or all scopes.",
         (),
         (
-            Option(("-p", "--parent"), "The children of this scope.", "SCOPE"),
-            Option(("--all",), "All scopes, by alias."),
-            Option(
+            CommandOption(("-p", "--parent"), "The children of this scope.", "SCOPE"),
+            CommandOption(("--all",), "All scopes, by alias."),
+            CommandOption(
                 ("--status",), "Only of this status.", "STATUS", choices=STATUSES, is_exact=False, is_repeatable=True
             ),
-            Option(("--offset",), "Leave out so many.", "N", default="0"),
-            Option(("--limit",), "At most so many, 1 to 1000.", "N", default="20"),
+            CommandOption(("--offset",), "Leave out so many.", "N", default="0"),
+            CommandOption(("--limit",), "At most so many, 1 to 1000.", "N", default="20"),
         ),
     ),
-    Command(
+    ScopesCommand(
         "tree",
         "Show a scope and what lies beneath it.",
         (_SCOPE,),
         (
-            Option(("--depth",), "Levels beneath it, 1 to 5; 1 if it is not given.", "N"),
-            Option(("--skip",), "Leave out so many of its children.", "N"),
-            Option(("--limit",), "At most so many of its children.", "N"),
-            Option(("--max-nodes",), "At most so many nodes in all.", "N"),
+            CommandOption(("--depth",), "Levels beneath it, 1 to 5; 1 if it is not given.", "N"),
+            CommandOption(("--skip",), "Leave out so many of its children.", "N"),
+            CommandOption(("--limit",), "At most so many of its children.", "N"),
+            CommandOption(("--max-nodes",), "At most so many nodes in all.", "N"),
         ),
     ),
-    Command(
+    ScopesCommand(
         "alias add",
         "Give a scope one more alias.",
         (_SCOPE, _NAME),
-        (Option(("--canonical",), "Make it the canonical one."),),
+        (CommandOption(("--canonical",), "Make it the canonical one."),),
     ),
-    Command("alias rm", "Take a secondary alias from a scope.", (_SCOPE, _NAME)),
-    Command(
+    ScopesCommand("alias rm", "Take a secondary alias from a scope.", (_SCOPE, _NAME)),
+    ScopesCommand(
         "alias rename",
         "Rename an alias, canonical or not.",
-        (Argument("OLD", "The alias as it is."), Argument("NEW", "The alias as it shall be.")),
+        (CommandArgument("OLD", "The alias as it is."), CommandArgument("NEW", "The alias as it shall be.")),
     ),
-    Command("alias set-canonical", "Make one of a scope's aliases the canonical one.", (_SCOPE, _NAME)),
-    Command("alias list", "List a scope's aliases, the canonical one first.", (_SCOPE,)),
-    Command(
+    ScopesCommand("alias set-canonical", "Make one of a scope's aliases the canonical one.", (_SCOPE, _NAME)),
+    ScopesCommand("alias list", "List a scope's aliases, the canonical one first.", (_SCOPE,)),
+    ScopesCommand(
         "export",
         "Write all scopes, or one and what lies beneath it, as JSON lines.",
-        (Argument("SCOPE", "Alias or id of a scope; without it, all.", is_optional=True),),
-        (Option(("--out",), "Write there instead of to standard output.", "FILE"),),
+        (CommandArgument("SCOPE", "Alias or id of a scope; without it, all.", is_optional=True),),
+        (CommandOption(("--out",), "Write there instead of to standard output.", "FILE"),),
     ),
-    Command(
+    ScopesCommand(
         "import",
         "Add what was exported; all of it or nothing.",
-        (Argument("FILE", "What to read; - is standard input.", is_optional=True),),
+        (CommandArgument("FILE", "What to read; - is standard input.", is_optional=True),),
         (
-            Option(("--from-scopes-db",), "Read a database of the original Scopes application instead.", "FILE"),
-            Option(
+            CommandOption(("--from-scopes-db",), "Read a database of the original Scopes application instead.", "FILE"),
+            CommandOption(
                 ("--on-conflict",),
                 "What to do where an id exists.",
                 "WAY",
                 choices=("fail", "skip", "replace"),
                 default="fail",
             ),
-            Option(
+            CommandOption(
                 ("--exact",),
                 "Make the store exactly what is read: replace every scope, and remove those that are not in it.",
             ),
-            Option(("--dry-run",), "Only say what would be imported."),
+            CommandOption(("--dry-run",), "Only say what would be imported."),
         ),
     ),
 )
 
 
-def usage(command: Command) -> str:
+def usage(command: ScopesCommand) -> str:
     """Write the usage line of a command."""
     words = [f"[{one.name}]" if one.is_optional else one.name for one in command.arguments]
     return " ".join([PROGRAM, command.name, *(["[OPTIONS]"] if command.options else []), *words])
@@ -201,7 +203,7 @@ def quick_reference(uris: tuple[tuple[str, str], ...]) -> str:
     return "\n".join(parts)
 
 
-def _option_row(option: Option) -> str:
+def _option_row(option: CommandOption) -> str:
     flags = ", ".join(option.flags) + (f" {option.value}" if option.value else "")
     notes = [option.explained]
     if option.default:

@@ -13,7 +13,7 @@ from carrel.core.limits import STORE_COMMAND_S
 from carrel.core.record import Value, replace
 from carrel.providers.scopes import queries
 from carrel.providers.scopes.scope_errors import ScopeError, StoreFault, invalid
-from carrel.providers.scopes.sqlite import Connection
+from carrel.providers.scopes.sqlite import StoreConnection
 from carrel.providers.scopes.values import (
     MAX_POSITION,
     MAX_TIME_MS,
@@ -57,7 +57,7 @@ class Record(Value, frozen=True):
 # Out
 
 
-def export(connection: Connection, top: Scope | None) -> Iterator[str]:
+def export(connection: StoreConnection, top: Scope | None) -> Iterator[str]:
     """Yield the lines of all scopes, or of one and what lies beneath it; without line ends.
 
     Each scope has its own time, since a reader of the lines may be slow; and there are no more than the file can hold.
@@ -88,7 +88,7 @@ def export(connection: Connection, top: Scope | None) -> Iterator[str]:
         )
 
 
-def _every(connection: Connection, top: Scope | None) -> Iterator[Scope]:
+def _every(connection: StoreConnection, top: Scope | None) -> Iterator[Scope]:
     """Yield scopes level by level, siblings in order."""
     level: list[str] = []
     for scope in queries.children(connection, None) if top is None else [top]:

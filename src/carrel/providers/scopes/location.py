@@ -31,7 +31,7 @@ Identity = tuple[int, ...]
 _NAME_IT: Final = "To use it all the same, name it: `[scopes] db` in your own settings, or --db"
 
 
-class Found(Value, frozen=True):
+class StoreFile(Value, frozen=True):
     """A store's file as it was found. With `is_frozen` its folder cannot be written, and it has no write-ahead log."""
 
     path: str
@@ -62,7 +62,7 @@ class Location:
             found = None if folder is None else self._describe(folder, self.name)
             return None if found is None else (found.st_dev, found.st_ino)
 
-    def look(self) -> Found | None:
+    def look(self) -> StoreFile | None:
         """Return the file to open, after a look at all that SQLite would open with it; None if there is none."""
         with self._lock:
             folder = self._reach()
@@ -78,7 +78,7 @@ class Location:
             is_frozen = not can_write and (log is None or log.st_size == 0)
             # SQLite does not notice changes of a frozen file; size and time make a changed one another store.
             change = (found.st_size, found.st_mtime_ns) if is_frozen else ()
-            return Found(os.path.join(folder.path, self.name), (found.st_dev, found.st_ino, *change), is_frozen)
+            return StoreFile(os.path.join(folder.path, self.name), (found.st_dev, found.st_ino, *change), is_frozen)
 
     def open_folder(self) -> Root:
         """Open the folder."""

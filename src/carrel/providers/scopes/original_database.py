@@ -17,7 +17,7 @@ from carrel.core.record import replace
 from carrel.providers.scopes.json_lines import Record, in_order, numbered
 from carrel.providers.scopes.location import named
 from carrel.providers.scopes.scope_errors import ScopeError, StoreFault
-from carrel.providers.scopes.sqlite import Connection, connect
+from carrel.providers.scopes.sqlite import StoreConnection, connect
 from carrel.providers.scopes.values import (
     MAX_TIME_MS,
     MAX_TITLE,
@@ -190,7 +190,7 @@ class Original:
             yield replace(record, scope=replace(scope, title=title))
 
 
-def _connect(path: str) -> Connection:
+def _connect(path: str) -> StoreConnection:
     """Open the database; what is no regular file is refused before SQLite touches it."""
     found = named(path).look()
     if found is None:
@@ -200,7 +200,7 @@ def _connect(path: str) -> Connection:
     return connection
 
 
-def _tables(connection: Connection) -> set[str]:
+def _tables(connection: StoreConnection) -> set[str]:
     """Return the names of the plain tables: no views, no virtual tables, no columns that are computed."""
     found = connection.execute("SELECT name FROM sqlite_schema WHERE type = 'table' AND rootpage > 0 LIMIT 1000")
     return {

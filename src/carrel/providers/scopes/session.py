@@ -9,7 +9,7 @@ from carrel.core.record import Value
 from carrel.providers.scopes import queries, tool_calls, tree
 from carrel.providers.scopes.location import Location
 from carrel.providers.scopes.scope_errors import not_found
-from carrel.providers.scopes.sqlite import Connection
+from carrel.providers.scopes.sqlite import StoreConnection
 from carrel.providers.scopes.store import Store
 from carrel.providers.scopes.tree import Rendered
 from carrel.providers.scopes.uris import ScopesTarget, TreeQuery
@@ -27,7 +27,7 @@ class Told(Value, frozen=True, gc=False):
     last_modified_ms: int
 
 
-def _told(connection: Connection, scope: Scope, max_children: int) -> Told:
+def _told(connection: StoreConnection, scope: Scope, max_children: int) -> Told:
     told = queries.describe(connection, scope, max_children)
     text = to_json(told)
     return Told(text, queries.etag(scope, told, text), scope.updated_at)

@@ -48,7 +48,7 @@ _SETTINGS: Final = (
 _SAFE: Final = frozenset(b"/-._~abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789")
 
 
-class Deadline:
+class StatementDeadline:
     """A point in time that SQLite asks about while it works."""
 
     __slots__ = ("until",)
@@ -62,12 +62,12 @@ class Deadline:
         return monotonic() > self.until
 
 
-class Connection(sqlite3.Connection):
+class StoreConnection(sqlite3.Connection):
     """A connection whose statements end at a bound; `checked` is the number of the schema that was found sound."""
 
     def __init__(self, *given: Any, **options: Any) -> None:
         super().__init__(*given, **options)
-        self.deadline = Deadline()
+        self.deadline = StatementDeadline()
         self.checked: int | None = None
         for limit, value in _LIMITS.items():
             self.setlimit(limit, value)
@@ -105,7 +105,7 @@ def connect(
     is_frozen: bool = False,
     max_text: int = MAX_TEXT,
     max_sql: int = MAX_SQL,
-) -> Connection:
+) -> StoreConnection:
     """Open a file: limits small, foreign keys on, nothing lost in a crash. `is_frozen` promises that nobody writes."""
     spelled = "".join(chr(byte) if byte in _SAFE else f"%{byte:02X}" for byte in os.fsencode(path))
     connection = sqlite3.connect(
@@ -115,7 +115,7 @@ def connect(
         isolation_level=None,
         check_same_thread=False,
         cached_statements=256,
-        factory=Connection,
+        factory=StoreConnection,
     )
     try:
         connection.setlimit(sqlite3.SQLITE_LIMIT_LENGTH, max_text)

@@ -26,21 +26,21 @@ from carrel.core.record import Value
 from carrel.files.atomic import FILE_MODE
 from carrel.files.sandbox import Root
 from carrel.providers.scopes import schema, sqlite
-from carrel.providers.scopes.location import BESIDE, Found, Identity, Location, named, open_descriptors
+from carrel.providers.scopes.location import BESIDE, Identity, Location, StoreFile, named, open_descriptors
 from carrel.providers.scopes.scope_errors import ScopeError, StoreFault
-from carrel.providers.scopes.sqlite import Connection, connect
+from carrel.providers.scopes.sqlite import StoreConnection, connect
 
 _PAUSE_S: Final = (0.000_5, 0.004)
 _TRIES: Final = 4
 _NOT_OURS: Final = "The store is not read: its schema is not that of a store of scopes"
 
 
-class Held(Value, frozen=True):
+class HeldConnection(Value, frozen=True):
     """A connection, the thread it is for, and the file it was opened on."""
 
     thread: threading.Thread
-    found: Found
-    connection: Connection
+    found: StoreFile
+    connection: StoreConnection
 
 
 class Store:
@@ -52,9 +52,9 @@ class Store:
         self.path = self.location.path
         self.read_s = read_s
         self.write_s = write_s
-        self._held: dict[tuple[int, str], Held] = {}
+        self._held: dict[tuple[int, str], HeldConnection] = {}
         self._lock = threading.Lock()
-        self._poll: Held | None = None
+        self._poll: HeldConnection | None = None
         self._polling = threading.Lock()
         self._generation = 0
 
@@ -69,7 +69,7 @@ class Store:
         return found is not None and found.is_frozen
 
     @contextmanager
-    def reading(self) -> Iterator[Connection | None]:
+    def reading(self) -> Iterator[StoreConnection | None]:
         """Give a snapshot to read from, the same from the first query to the last; None for an empty store."""
         with self._translated():
             connection = self._begin_reading()
@@ -82,7 +82,7 @@ class Store:
                 connection.rollback()
 
     @contextmanager
-    def writing(self, *, is_rehearsal: bool = False, is_long: bool = False) -> Iterator[Connection]:
+    def writing(self, *, is_rehearsal: bool = False, is_long: bool = False) -> Iterator[StoreConnection]:
         """Give a transaction that holds the write lock; it is committed at the end, unless it is a rehearsal.
 
         While one that `is_long` runs, such as an import, other writers wait as long as it takes.
@@ -142,7 +142,7 @@ class Store:
 
     # Connections
 
-    def _begin_reading(self) -> Connection | None:
+    def _begin_reading(self) -> StoreConnection | None:
         """Begin a snapshot of a store whose schema is ours."""
         for _ in range(_TRIES):
             connection = self._connection("ro")
@@ -154,14 +154,14 @@ class Store:
                 return connection
         raise StoreFault(f"{self.path} is being changed all the time")
 
-    def _is_unchanged(self, connection: Connection) -> bool:
+    def _is_unchanged(self, connection: StoreConnection) -> bool:
         """Return whether the schema is the one that was checked; else let go of the connection."""
         if connection.execute("PRAGMA schema_version").fetchone()[0] == connection.checked:
             return True
         self._drop_own()
         return False
 
-    def _connection(self, mode: str) -> Connection | None:
+    def _connection(self, mode: str) -> StoreConnection | None:
         """Return this thread's connection of a kind, opened anew where the file is another one."""
         place = threading.get_ident(), mode
         held = self._held.get(place)
@@ -177,7 +177,7 @@ class Store:
             self._held[place] = opened
         return opened.connection
 
-    def _is_current(self, held: Held) -> bool:
+    def _is_current(self, held: HeldConnection) -> bool:
         """Return whether a connection is to the file that has the name now."""
         if held.found.is_frozen:
             return self.location.look() == held.found
@@ -187,7 +187,7 @@ class Store:
             return False
         return (now.st_dev, now.st_ino) == held.found.identity
 
-    def _open(self, mode: str) -> Held | None:
+    def _open(self, mode: str) -> HeldConnection | None:
         """Open the file as it is, or after its migration; None if nothing was ever written to it."""
         found = self.location.look()
         if found is None:
@@ -205,9 +205,9 @@ class Store:
             connection.close()
             return None
         connection.watch_time()
-        return Held(threading.current_thread(), found, connection)
+        return HeldConnection(threading.current_thread(), found, connection)
 
-    def _connect(self, found: Found, mode: str) -> Connection:
+    def _connect(self, found: StoreFile, mode: str) -> StoreConnection:
         """Connect to the file that was found, which still has its name afterwards."""
         if mode == "rw" and found.is_frozen:
             raise StoreFault(f"{self.path} cannot be written: its folder is read-only")
@@ -228,7 +228,7 @@ class Store:
                 raise
             raise StoreFault(f"{self.path} is not a store of scopes: its schema has no end", _NOT_OURS) from None
 
-    def _checked_version(self, connection: Connection) -> int:
+    def _checked_version(self, connection: StoreConnection) -> int:
         """Return the store's version, 0 for a file without tables; refuse what is no store of ours."""
         connection.allow_steps(sqlite.OPENING_STEPS)
         with self._ending_soon(), _snapshot(connection):
@@ -286,7 +286,7 @@ class Store:
 
     # Writing
 
-    def _begin_writing(self) -> Connection:
+    def _begin_writing(self) -> StoreConnection:
         """Begin to write to the file that has the name now; it is made if there is none."""
         until = monotonic() + self.write_s
         while monotonic() < until:
@@ -302,7 +302,7 @@ class Store:
                 return connection
         raise StoreFault(f"{self.path} is being changed all the time")
 
-    def _take_lock(self, connection: Connection, until: float) -> None:
+    def _take_lock(self, connection: StoreConnection, until: float) -> None:
         """Take the write lock; while an import has it, wait until then."""
         while True:
             try:
@@ -352,11 +352,11 @@ class Store:
         os.rename(f"{name}.new", name, src_dir_fd=folder.fd, dst_dir_fd=folder.fd)
         os.fsync(handle)
 
-    def _is_blank(self, found: Found) -> bool:
+    def _is_blank(self, found: StoreFile) -> bool:
         with closing(self._connect(found, "ro")) as connection:
             return self._checked_version(connection) == 0
 
-    def _migrate(self, found: Found) -> None:
+    def _migrate(self, found: StoreFile) -> None:
         """Bring the store to our version, in one transaction, after a copy; a second process finds it done."""
         with closing(self._connect(found, "rw")) as connection:
             connection.allow_time(self.write_s)
@@ -370,7 +370,7 @@ class Store:
             finally:
                 connection.rollback()
 
-    def _keep_copy(self, found: Found, old: int) -> None:
+    def _keep_copy(self, found: StoreFile, old: int) -> None:
         kept = f"{self.location.name}.bak-v{old}"
         with self.location.open_folder() as folder:
             with suppress(FileNotFoundError):
@@ -385,7 +385,7 @@ class Store:
 
 
 @contextmanager
-def _snapshot(connection: Connection) -> Iterator[None]:
+def _snapshot(connection: StoreConnection) -> Iterator[None]:
     connection.execute("BEGIN")
     try:
         yield
@@ -393,7 +393,7 @@ def _snapshot(connection: Connection) -> Iterator[None]:
         connection.rollback()
 
 
-def _connect_new(folder: Root, name: str) -> Connection:
+def _connect_new(folder: Root, name: str) -> StoreConnection:
     """Make a file for the user alone and open it; SQLite gives the files beside it the same mode."""
     flags = os.O_RDWR | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC
     handle = os.open(name, flags, FILE_MODE, dir_fd=folder.fd)
@@ -404,7 +404,7 @@ def _connect_new(folder: Root, name: str) -> Connection:
 
 def _connect_to(
     identity: Identity, path: str, mode: str, busy_ms: int | None = None, *, is_frozen: bool = False
-) -> Connection:
+) -> StoreConnection:
     """Connect to that very file, though SQLite opens it by its path."""
     connection = connect(path, mode, busy_ms=busy_ms, is_frozen=is_frozen)
     if open_descriptors(identity) == []:
@@ -486,9 +486,9 @@ def _lay_out(connection: sqlite3.Connection) -> None:
 
 
 @contextmanager
-def blank() -> Iterator[Connection]:
+def blank() -> Iterator[StoreConnection]:
     """Give an empty store that nobody will see again."""
-    with closing(sqlite3.connect(":memory:", isolation_level=None, factory=Connection)) as connection:
+    with closing(sqlite3.connect(":memory:", isolation_level=None, factory=StoreConnection)) as connection:
         connection.execute("PRAGMA foreign_keys = ON")
         _lay_out(connection)
         yield connection

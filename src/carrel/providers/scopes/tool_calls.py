@@ -16,7 +16,7 @@ from carrel.core.record import Value, replace
 from carrel.providers.scopes import changes, queries
 from carrel.providers.scopes.changes import Change, Move
 from carrel.providers.scopes.scope_errors import Archived, ScopeError, StoreFault, invalid, not_found
-from carrel.providers.scopes.sqlite import Connection
+from carrel.providers.scopes.sqlite import StoreConnection
 from carrel.providers.scopes.store import Store
 from carrel.providers.scopes.tool_schemas import (
     ARGUMENTS,
@@ -57,7 +57,7 @@ Result = dict[str, Any]
 class Task(Value, frozen=True):
     """A tool call under way: the connection that it uses, and the time of its changes."""
 
-    connection: Connection
+    connection: StoreConnection
     now: int
     max_children: int
 
@@ -210,7 +210,7 @@ def _write(store: Store, name: str, given: Value, arguments: Mapping[str, object
         return stored
 
 
-def _stored(connection: Connection, now: int, tool: str, key: str, digest: str) -> Result | None:
+def _stored(connection: StoreConnection, now: int, tool: str, key: str, digest: str) -> Result | None:
     """Return the stored result of a key; None if there is none. Raise if the key was used for another call."""
     statement = "SELECT args_hash, result FROM idempotency WHERE tool = ? AND key = ? AND created_at > ?"
     with connection.long_texts():
@@ -223,7 +223,7 @@ def _stored(connection: Connection, now: int, tool: str, key: str, digest: str) 
     return result
 
 
-def _store(connection: Connection, row: tuple[str, str, str, str, int]) -> None:
+def _store(connection: StoreConnection, row: tuple[str, str, str, str, int]) -> None:
     with connection.long_texts():
         connection.execute("INSERT OR REPLACE INTO idempotency VALUES (?, ?, ?, ?, ?)", row)
     # Without the condition SQLite would count page by page, and not look at the deadline meanwhile.
