@@ -59,7 +59,7 @@ _WORDS: Final[Mapping[object, str]] = {
     "array": "an array",
     "object": "an object",
 }
-_EXAMPLES: Final[Mapping[object, object]] = {"integer": 1, "number": 0.5, "boolean": True, "array": [], "object": {}}
+_EXAMPLES: Final[Mapping[str, object]] = {"integer": 1, "number": 0.5, "boolean": True, "array": [], "object": {}}
 _INTEGER: Final = re.compile(r"([+-]?)0*+([0-9]*+)")
 _MAX_DIGITS: Final = 18
 
@@ -299,7 +299,8 @@ def _example(field: ArgumentField) -> object:
     choices = field.schema.get("enum")
     if isinstance(choices, list):
         named += choices
-    return named[0] if named else field.schema.get("minimum", _EXAMPLES.get(field.schema.get("type"), "text"))
+    kind = field.schema.get("type")
+    return named[0] if named else field.schema.get("minimum", _EXAMPLES.get(str(kind), "text"))
 
 
 def _spell(value: object) -> str:

@@ -104,10 +104,10 @@ def takes_long(given: Item | Reading | Unread, wanted: Range | None) -> bool:
     if isinstance(given, Unread):
         return True
     items: tuple[Item, ...] = given.items if isinstance(given, Reading) else (given,)
-    sources = [item.source for item in items if type(item) is Stored]
-    if not sources:
-        return False
-    size = sum(source.size for source in sources)
+    size = 0
+    for item in items:
+        if type(item) is Stored:
+            size += item.source.size
     if isinstance(given, Reading) and given.etag:  # else all bytes are read to make one
         part = wanted or given.range
         size = size if part is None or part.length is None else min(size, part.length)

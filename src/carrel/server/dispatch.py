@@ -161,11 +161,15 @@ class Dispatch:
         """Answer with the whole of a text whose state was read before: only the text is encoded anew."""
         call, uri, item = job.call, job.call.params.uri, given.items[0]
         assert isinstance(item, Stored)
-        size, key = item.source.size, (given.shape, uri)
         frames = self._frames[call.era is Era.MODERN]
-        frame = frames.get(key)
+        frame = frames.get((given.shape, uri))
         if frame is None:
+            size = item.source.size
             reading = self._finish(job, found, given)
+            if reading is not None and reading.etag == given.etag and _is_plain(reading, uri, size):
+                if len(frames) >= MAX_FRAMES:
+                    frames.clear()
+                frames[given.shape, uri] = results.read_frame(reading, uri, call.era)
         else:
             text = whole_text(item)
             if text is not None:
@@ -173,10 +177,6 @@ class Dispatch:
             reading = None if job.on_loop else self.catalog.read_found(found, uri)
         if reading is None:
             return Unfinished(Unread(found.read))
-        if _is_plain(reading, size) and reading.etag == given.etag and len(uri) <= MAX_REMEMBERED_LENGTH:
-            if len(frames) >= MAX_FRAMES:
-                frames.clear()
-            frames[key] = results.read_frame(reading, uri, call.era)
         return jsonrpc.answer(call.id, results.read_result(reading, uri, call.era))
 
     def list(self, job: Job) -> bytes:
@@ -268,9 +268,9 @@ class Dispatch:
         return speaks
 
 
-def _is_plain(reading: Reading, size: int) -> bool:
+def _is_plain(reading: Reading, uri: str, size: int) -> bool:
     """Return whether a reading is a text of that many bytes, and nothing told of it depends on its characters."""
     item = reading.items[0]
-    if len(reading.items) != 1 or type(item) is not Text or not item.meta:
+    if len(uri) > MAX_REMEMBERED_LENGTH or len(reading.items) != 1 or type(item) is not Text or not item.meta:
         return False
     return item.meta.get("dev.carrel/length") == size and _OF_CHARACTERS.isdisjoint(item.meta)

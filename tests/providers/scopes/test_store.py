@@ -381,3 +381,28 @@ def test_many_threads_read_and_write_at_once(tmp_path: Path) -> None:
         assert connection is not None
         assert queries.count_children(connection, None) == 60
     store.close()
+
+
+def test_a_store_that_is_closed_leaves_a_connection_in_use_to_its_thread(store: Store) -> None:
+    begun, failures = threading.Event(), list[BaseException]()
+
+    def read() -> None:
+        try:
+            with store.reading() as connection:
+                assert connection is not None
+                connection.create_function("mark", 0, begun.set)
+                connection.execute(
+                    "WITH RECURSIVE c(x) AS (SELECT mark() UNION ALL SELECT 1 FROM c) SELECT count(*) FROM c"
+                )
+        except ScopeError as error:
+            failures.append(error)
+
+    thread = threading.Thread(target=read)
+    thread.start()
+    assert begun.wait(10)
+    store.close()
+    thread.join(10)
+
+    assert [error.code for error in failures if isinstance(error, ScopeError)] == ["INTERNAL"]
+    with store.reading() as connection:
+        assert connection is not None

@@ -86,7 +86,7 @@ class Assembler:
         return count, size
 
     def flush(self, *, is_end: bool = False) -> list[LogLine]:
-        """Give a line that has not ended, as after a silence; at the end also what is left of a character."""
+        """Return a line that has not ended, as after a silence; at the end also what is left of a character."""
         if is_end:
             self._hold(self._decoder.decode(b"", final=True))
         return self._release(is_partial=True) if self._held else []
@@ -142,7 +142,7 @@ class Assembler:
         self._held = self._lost = 0
 
     def _release(self, *, is_partial: bool) -> list[LogLine]:
-        """Give the line that was begun; nothing where only the end of one that was given before is left."""
+        """Return the line that was begun; nothing where only the end of one that was given before is left."""
         text, lost = "".join(self._parts), self._lost
         is_continued, self._is_continued = self._is_continued, is_partial
         self._forget()
@@ -153,7 +153,7 @@ class Assembler:
         return [self._line(text, lost, is_partial=is_partial)]
 
     def _whole(self, texts: list[str]) -> list[LogLine]:
-        """Give lines that came whole."""
+        """Return lines that came whole."""
         texts = [_last_part(text.split("\r")) if "\r" in text else text for text in texts]
         if self._redact is not None:
             texts = self._redact(texts)
@@ -176,7 +176,7 @@ class Assembler:
 
 
 def _is_plain(data: bytes, longest: int) -> bool:
-    """Tell whether lines are kept as they are: UTF-8 without control characters, none too long, no part of a key."""
+    """Return whether lines are kept as they are: UTF-8 without control characters, none too long, no part of a key."""
     if len(data.translate(None, _CONTROLS)) != len(data) or b"PRIVATE KEY" in data:
         return False
     if not data.isascii():
@@ -192,5 +192,5 @@ def _is_plain(data: bytes, longest: int) -> bool:
 
 
 def _last_part(parts: list[str]) -> str:
-    """Give what stays of a line with carriage returns: the last part that holds anything."""
+    """Return what stays of a line with carriage returns: the last part that holds anything."""
     return next(filter(None, reversed(parts)), "")

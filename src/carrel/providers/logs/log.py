@@ -32,17 +32,17 @@ class Bounds(Value, frozen=True):
     redact: bool = True
 
     def check(self) -> "Bounds":
-        """Give itself, unless nothing could be kept within it."""
+        """Return itself, unless nothing could be kept within it."""
         if self.max_bytes < LEAST_BYTES or self.max_entries < 1:
             raise ConfigError(f"[logs]: max_bytes is at least {LEAST_BYTES}, max_entries at least 1")
         return self
 
     def ring(self) -> Ring:
-        """Give a ring of this size."""
+        """Return a ring of this size."""
         return Ring(self.max_bytes, self.max_entries)
 
     def assembler(self) -> "Assembler":
-        """Give what makes lines of one stream."""
+        """Return what makes lines of one stream."""
         from carrel.providers.logs.lines import Assembler  # their patterns are not made before there is a log
         from carrel.providers.logs.redaction import Redactor
 
@@ -68,7 +68,7 @@ class LogFacts(Value, frozen=True):
 
     @property
     def uri(self) -> str:
-        """Give the one URI by which it is listed."""
+        """Return the one URI by which it is listed."""
         return f"logs://{self.kind}/{self.id}"
 
     @property
@@ -78,17 +78,17 @@ class LogFacts(Value, frozen=True):
 
     @property
     def etag(self) -> str:
-        """Give what changes when a read would give something else."""
+        """Return what changes when a read would give something else."""
         return f"{self.newest}-{self.state}"
 
     @property
     def ttl_ms(self) -> int:
-        """Give how long a copy is good."""
+        """Return how long a copy is good."""
         return RUNNING_TTL_MS if self.is_running else ENDED_TTL_MS
 
     @property
     def duration_ms(self) -> int:
-        """Give how long it ran, so far or in all."""
+        """Return how long it ran, so far or in all."""
         end = self.ended_ms if self.ended_ms is not None else now_ms() if self.is_running else self.modified_ms
         return max(0, end - self.started_ms)
 
@@ -106,7 +106,7 @@ class LogFacts(Value, frozen=True):
         return f"{self.ending}, {self.entries} entries, {self.dropped_entries} dropped"
 
     def meta(self) -> dict[str, object]:
-        """Give what stands in `_meta` of a list entry and of a read."""
+        """Return what stands in `_meta` of a list entry and of a read."""
         return {
             "dev.carrel/entries": self.entries,
             "dev.carrel/dropped-entries": self.dropped_entries,
@@ -119,12 +119,12 @@ class LogFacts(Value, frozen=True):
 
 
 def now_ms() -> int:
-    """Give the time."""
+    """Return the time."""
     return int(time() * 1000)
 
 
 def with_ring(facts: LogFacts, ring: Ring) -> LogFacts:
-    """Give the facts as the ring has them now."""
+    """Return the facts as the ring has them now."""
     return replace(
         facts,
         entries=len(ring.entries),
@@ -147,17 +147,17 @@ class Log:
 
     @property
     def facts(self) -> LogFacts:
-        """Give what is known now."""
+        """Return what is known now."""
         with self._lock:
             return with_ring(self._facts, self._ring)
 
     def snapshot(self) -> tuple[LogFacts, tuple[LogEntry, ...]]:
-        """Give what is known and the entries, of one moment."""
+        """Return what is known and the entries, of one moment."""
         with self._lock:
             return with_ring(self._facts, self._ring), tuple(self._ring.entries)
 
     def last_line(self) -> tuple[int, str]:
-        """Give the newest entry's number and text."""
+        """Return the newest entry's number and text."""
         with self._lock:
             return self._ring.newest, self._ring.entries[-1].line.text if self._ring.entries else ""
 

@@ -63,7 +63,7 @@ class LogIndex:
         return log
 
     def is_kept(self, log: Log) -> bool:
-        """Tell whether a log is still here."""
+        """Return whether a log is still here."""
         facts = log.facts
         return self._logs.get((facts.kind, facts.id)) is log
 
@@ -77,7 +77,7 @@ class LogIndex:
     # All logs
 
     def facts(self, kind: Kind | None = None) -> list[LogFacts]:
-        """Give what is known of every log, in the order of their URIs."""
+        """Return what is known of every log, in the order of their URIs."""
         with self._lock:
             logs = tuple(self._logs.values())
         known = {facts.uri: facts for facts in self._spooled(kind)}
@@ -89,12 +89,12 @@ class LogIndex:
         return spool.fault(self._root)
 
     def survey(self) -> str:
-        """Give a token that changes when a log comes or goes."""
+        """Return a token that changes when a log comes or goes."""
         own = {f"{kind}/{name}" for kind, name in tuple(self._logs)}
         return " ".join(sorted(own.union(f"{kind}/{name}" for kind in KINDS for name in self._names(kind))))
 
     def snapshot(self, kind: Kind, name: str) -> Snapshot | None:
-        """Give a log as it is now, if there is one."""
+        """Return a log as it is now, if there is one."""
         log = self._logs.get((kind, name))
         if log is not None:
             return log.snapshot()
@@ -111,7 +111,7 @@ class LogIndex:
                     yield facts
 
     def _spooled_facts(self, kind: Kind, name: str) -> LogFacts | None:
-        """Give what is known of a log on disk; one that has ended is read once."""
+        """Return what is known of a log on disk; one that has ended is read once."""
         token = spool.token(self._root, kind, name)
         known = self._ended.get((kind, name))
         if known is not None and known[0] == token:
@@ -188,7 +188,7 @@ class LogIndex:
             before = now
 
     def _states(self) -> States:
-        """Give a token for each log on disk that changes when it does."""
+        """Return a token for each log on disk that changes when it does."""
         return {(kind, name): spool.token(self._root, kind, name) for kind in KINDS for name in self._names(kind)}
 
 

@@ -122,7 +122,7 @@ class Logs:
     unmatched = read
 
     def _read_folder(self, target: LogTarget) -> Reading:
-        """Give one small item per log, so that a host can build a listing from the URIs."""
+        """Return one small item per log, so that a host can build a listing from the URIs."""
         after = target.after()
         if target.kind is None:
             kinds = [Text("", FOLDER_TYPE, uri=f"logs://{kind}") for kind in KINDS if kind > after]
@@ -137,7 +137,7 @@ class Logs:
         return Reading(items, ttl_ms=LIST_TTL_MS, more=more)
 
     def fingerprint(self, uri: str) -> str | None:
-        """Give the ETag of a log, or a token of a folder; None where nothing is yet."""
+        """Return the ETag of a log, or a token of a folder; None where nothing is yet."""
         target = uris.parse(uri)
         if target.kind is None or target.id is None:
             target.after()
@@ -160,7 +160,7 @@ class Logs:
         return Completion(fitting, total=len(fitting), has_more=False)
 
     def survey(self) -> str:
-        """Give a token that changes when a log comes or goes."""
+        """Return a token that changes when a log comes or goes."""
         return self._index.survey()
 
     def watch(self, changes: Changes) -> Callable[[], None]:
@@ -210,7 +210,7 @@ class Logs:
 
 
 def _reading(facts: LogFacts, entries: tuple[LogEntry, ...], query: LogQuery) -> Reading:
-    """Give what is asked for of a log as it was at one moment."""
+    """Return what is asked for of a log as it was at one moment."""
     shown: Sequence[LogEntry] = entries
     since = query.since or 0
     if since:
@@ -264,7 +264,7 @@ def _entry(facts: LogFacts) -> Resource:
 
 
 def _child(facts: LogFacts) -> Text:
-    """Give a log as one item of its folder: this is no content."""
+    """Return a log as one item of its folder: this is no content."""
     meta = {
         "dev.carrel/uri": facts.uri,
         "dev.carrel/encoding": "utf-8",

@@ -51,7 +51,7 @@ class Redactor:
         self._key_lines = 0
 
     def __call__(self, lines: list[str]) -> list[str]:
-        """Give the lines with secrets replaced."""
+        """Return the lines with secrets replaced."""
         block = "\n".join(lines)
         lowered = block.lower()
         for sign, words, shape in _COMPILED:
@@ -63,7 +63,7 @@ class Redactor:
         return redacted
 
     def _without_key(self, line: str) -> str:
-        """Give a line without what it holds of a private key."""
+        """Return a line without what it holds of a private key."""
         if not self._key_lines:
             begin = _KEY_BEGINS.search(line)
             if begin is None:

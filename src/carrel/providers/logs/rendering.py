@@ -18,7 +18,7 @@ MIME_TYPES: Final[dict[Format, str]] = {
 
 
 def render(facts: LogFacts, entries: Iterable[LogEntry], form: Format, *, is_whole: bool, has_own: bool) -> str:
-    """Give entries as text. With `has_own`, Carrel's own lines stand around them: all where the log is whole."""
+    """Return entries as text. With `has_own`, Carrel's own lines stand around them: all where the log is whole."""
     if form == "text":
         return "\n".join([*[entry.line.text for entry in entries], ""])
     own, spell = (_own_line, _full) if form == "full" else (_own_json, json_line)

@@ -71,7 +71,7 @@ class Ring:
         self._trim()
 
     def _first_kept(self, lines: Sequence[LogLine]) -> int:
-        """Give the place of the first of these lines that stays when all are in."""
+        """Return the place of the first of these lines that stays when all are in."""
         at, room = len(lines), self._max_bytes
         least = max(0, at - self._max_entries)
         while at > least and room >= lines[at - 1].size:

@@ -108,7 +108,7 @@ class SpoolWriter:
 
     @property
     def uri(self) -> str:
-        """Give the URI by which every server of the project has it."""
+        """Return the URI by which every server of the project has it."""
         return self._facts.uri
 
     def end(self, exit_code: int | None, state: State = "exited") -> None:
@@ -185,7 +185,7 @@ class SpoolWriter:
 
 
 def _free_id(root: str, kind: Kind, name: str) -> str:
-    """Give an id nobody has."""
+    """Return an id nobody has."""
     number = time_ns() // 1_000
     with contextlib.suppress(OSError), opened(root, kind) as folder:
         taken = set(os.listdir(folder))
@@ -238,7 +238,7 @@ def file(folder: int, name: str) -> Iterator[int]:
 
 
 def is_locked(descriptor: int) -> bool:
-    """Tell whether somebody writes the file."""
+    """Return whether somebody writes the file."""
     try:
         fcntl.flock(descriptor, fcntl.LOCK_SH | fcntl.LOCK_NB)
     except BlockingIOError:
@@ -251,7 +251,7 @@ Token = tuple[int, int, int, bool]
 
 
 def token(root: str, kind: Kind, name: str) -> Token | None:
-    """Give what changes when a log on disk does; None where there is none."""
+    """Return what changes when a log on disk does; None where there is none."""
     with contextlib.suppress(OSError), opened(root, kind) as folder, file(folder, name + SUFFIX) as descriptor:
         status = os.fstat(descriptor)
         return status.st_ino, status.st_size, status.st_mtime_ns, is_locked(descriptor)

@@ -75,7 +75,7 @@ def start(program: list[str]) -> tuple[int, int]:
 
 
 def restore_signals() -> None:
-    """Give the program the signals' usual meaning, where Python ignores them."""
+    """Return the program the signals' usual meaning, where Python ignores them."""
     import _signal  # the module `signal` costs as much as all the rest
 
     for number in (PIPE, XFSZ):
@@ -132,7 +132,7 @@ def reap(program: int) -> int | None:
 
 
 def open_pidfd(pid: int) -> int:
-    """Give a descriptor that tells of the end of a process; -1 where the system has none."""
+    """Return a descriptor that tells of the end of a process; -1 where the system has none."""
     try:
         return os.pidfd_open(pid)
     except (AttributeError, OSError):
@@ -183,7 +183,7 @@ def facts_of(name: str) -> tuple[bytes, bytes, bytes] | None:
 
 
 def is_gone(group: int) -> bool:
-    """Tell whether nobody is left alive in the group."""
+    """Return whether nobody is left alive in the group."""
     try:
         os.killpg(group, 0)
     except ProcessLookupError:
@@ -199,7 +199,7 @@ def is_gone(group: int) -> bool:
 
 
 def is_alive_in(group: int, name: str) -> bool:
-    """Tell whether a process is of the group and has not ended."""
+    """Return whether a process is of the group and has not ended."""
     facts = facts_of(name)
     return facts is not None and int(facts[2]) == group and facts[0] not in (b"Z", b"X")
 

@@ -174,7 +174,7 @@ def delete(connection: Connection, now: int, scope: Scope, *, cascade: bool) -> 
 
 
 def add_alias(connection: Connection, now: int, scope: Scope, name: str, *, is_canonical: bool = False) -> Scope:
-    """Give a scope one more alias."""
+    """Return a scope one more alias."""
     insert_alias(connection, name, scope.id, now)
     if is_canonical:
         return _make_canonical(connection, now, scope, name)
@@ -193,7 +193,7 @@ def remove_alias(connection: Connection, now: int, scope: Scope, name: str) -> S
 
 
 def rename_alias(connection: Connection, now: int, old: str, new: str) -> Scope:
-    """Give an alias another name; it stays what it was, canonical or not."""
+    """Return an alias another name; it stays what it was, canonical or not."""
     scope = queries.find(connection, old)
     if scope is None:
         raise ScopeError("ALIAS_NOT_FOUND", f"Alias not found: {old}")
@@ -247,7 +247,7 @@ def free_alias(connection: Connection, invent: Callable[[], str] = invent_alias)
 
 
 def next_position(connection: Connection, parent_id: str | None) -> int:
-    """Give the position after the last sibling."""
+    """Return the position after the last sibling."""
     statement = "SELECT position FROM scopes WHERE parent_id IS ? ORDER BY position DESC LIMIT 1"
     row = connection.execute(statement, (parent_id,)).fetchone()
     if row is not None and row[0] >= MAX_POSITION:

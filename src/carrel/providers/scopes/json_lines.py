@@ -6,8 +6,9 @@ an order made from what is kept, so that what was taken in is written down as it
 
 import json
 from collections.abc import Iterable, Iterator
-from typing import Any, Final
+from typing import Annotated, Final
 
+from carrel.core.arguments import Argument, Arguments, InvalidArguments
 from carrel.core.errors import echo
 from carrel.core.limits import STORE_COMMAND_S
 from carrel.core.record import Value, replace
@@ -16,7 +17,6 @@ from carrel.providers.scopes.scope_errors import ScopeError, StoreFault, invalid
 from carrel.providers.scopes.sqlite import StoreConnection
 from carrel.providers.scopes.values import (
     MAX_POSITION,
-    MAX_TIME_MS,
     Scope,
     check_alias,
     check_description,
@@ -32,18 +32,31 @@ LEAST_BYTES: Final = 64
 """What one scope takes in a store at least: its id alone is there more than twice."""
 
 HEADER: Final = {"carrelScopes": 1}
-FIELDS: Final = (
-    "id",
-    "alias",
-    "aliases",
-    "title",
-    "description",
-    "status",
-    "parentId",
-    "position",
-    "createdAt",
-    "updatedAt",
-)
+
+
+class ExportedAlias(Value, frozen=True, rename="camel", forbid_unknown_fields=True):
+    """An alias of an exported scope."""
+
+    name: str
+    created_at: str
+
+
+class ExportedScope(Value, frozen=True, rename="camel"):
+    """One line of an export."""
+
+    id: str
+    alias: str
+    aliases: list[ExportedAlias]
+    title: str
+    description: str | None
+    status: str
+    parent_id: str | None
+    position: Annotated[int, Argument(ge=0, le=MAX_POSITION)]
+    created_at: str
+    updated_at: str
+
+
+_FIELDS: Final = Arguments(ExportedScope)
 
 
 class Record(Value, frozen=True):
@@ -122,7 +135,7 @@ def parse(lines: Iterable[str | bytes]) -> Iterator[Record]:
         raise invalid(f"line 1: not an export of scopes: it must begin with {to_json(HEADER)}")
 
 
-def _decoded(line: str | bytes) -> dict[str, Any]:
+def _decoded(line: str | bytes) -> dict[str, object]:
     try:
         given = json.loads(line)
     except (ValueError, RecursionError):
@@ -132,61 +145,42 @@ def _decoded(line: str | bytes) -> dict[str, Any]:
     return given
 
 
-def _record(where: str, given: dict[str, Any]) -> Record:
-    odd = next((name for name in given if name not in FIELDS), None)
-    missing = next((name for name in FIELDS if name not in given), None)
-    if odd is not None:
-        raise invalid(f"Unknown field: {echo(odd)}")
-    if missing is not None:
-        raise invalid(f"Missing field: {missing}")
+def _record(where: str, given: dict[str, object]) -> Record:
+    try:
+        line = _FIELDS.check(given)
+    except InvalidArguments as error:
+        problem = error.problems[0]
+        words = {"unknown": "Unknown", "missing": "Missing"}.get(problem.fault)
+        text = problem.text.replace("argument", "field", 1)
+        raise invalid(text if words is None else f"{words} field: {echo(problem.name)}") from None
     scope = Scope(
-        id=_id("id", given["id"]),
-        alias=check_alias(_text("alias", given["alias"])),
-        parent_id=None if given["parentId"] is None else _id("parentId", given["parentId"]),
-        title=check_title(_text("title", given["title"])),
-        description=None
-        if given["description"] is None
-        else check_description(_text("description", given["description"])),
-        status=check_status(_text("status", given["status"])),
-        position=_whole("position", given["position"], MAX_POSITION),
-        created_at=parse_time("createdAt", given["createdAt"]),
-        updated_at=parse_time("updatedAt", given["updatedAt"]),
+        id=_id("id", line.id),
+        alias=check_alias(line.alias),
+        parent_id=None if line.parent_id is None else _id("parentId", line.parent_id),
+        title=check_title(line.title),
+        description=check_description(line.description),
+        status=check_status(line.status),
+        position=line.position,
+        created_at=parse_time("createdAt", line.created_at),
+        updated_at=parse_time("updatedAt", line.updated_at),
     )
     if scope.updated_at < scope.created_at:
         raise invalid("Invalid field: updatedAt (earlier than createdAt)")
-    return Record(where, scope, _aliases(scope, given["aliases"]))
-
-
-def _aliases(scope: Scope, given: object) -> tuple[tuple[str, int], ...]:
-    rows: dict[str, int] = {}
-    for one in given if isinstance(given, list) else [None]:
-        if not isinstance(one, dict) or set(one) != {"name", "createdAt"}:
-            raise invalid("Invalid field: aliases (expected a list of objects with name and createdAt)")
-        name = check_alias(_text("aliases", one["name"]))
-        if name in rows:
+    aliases: dict[str, int] = {}
+    for one in line.aliases:
+        name = check_alias(one.name)
+        if name in aliases:
             raise invalid(f"Invalid field: aliases ({name} is given twice)")
-        rows[name] = parse_time("aliases", one["createdAt"])
-    if scope.alias not in rows:
+        aliases[name] = parse_time("aliases", one.created_at)
+    if scope.alias not in aliases:
         raise invalid(f"Invalid field: aliases ({scope.alias} is missing)")
-    return tuple(rows.items())
+    return Record(where, scope, tuple(aliases.items()))
 
 
-def _text(name: str, value: object) -> str:
-    if not isinstance(value, str):
-        raise invalid(f"Invalid field: {name} (expected a text)")
-    return value
-
-
-def _id(name: str, value: object) -> str:
-    if not isinstance(value, str) or not is_id(value):
+def _id(name: str, text: str) -> str:
+    if not is_id(text):
         raise invalid(f"Invalid field: {name} (expected a UUIDv7 in lower case)")
-    return value
-
-
-def _whole(name: str, value: object, high: int = MAX_TIME_MS) -> int:
-    if not isinstance(value, int) or isinstance(value, bool) or not 0 <= value <= high:
-        raise invalid(f"Invalid field: {name} (expected a whole number from 0 to {high})")
-    return value
+    return text
 
 
 def in_order(records: Iterable[Record]) -> list[Record]:
@@ -204,7 +198,7 @@ def in_order(records: Iterable[Record]) -> list[Record]:
 
 
 def numbered(records: Iterable[Record]) -> list[Record]:
-    """Give siblings the positions of the order they are in."""
+    """Return siblings the positions of the order they are in."""
     counts: dict[str | None, int] = {}
     placed = []
     for record in records:

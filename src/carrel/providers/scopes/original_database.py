@@ -88,7 +88,7 @@ class Original:
         return connection.execute(f"SELECT {columns} FROM {table} ORDER BY {order}").fetchall()
 
     def records(self) -> list[Record]:
-        """Give the scopes, parents first, siblings numbered in their order."""
+        """Return the scopes, parents first, siblings numbered in their order."""
         ids = {row[0]: convert_id(str(row[0]), _time(row[4])) for row in self._scopes}
         if len(set(ids.values())) < len(ids):
             raise ScopeError("DUPLICATE_ID", "Two scopes of the database would get one id")
@@ -150,7 +150,7 @@ class Original:
         return mended
 
     def _statuses(self, ids: Mapping[object, str]) -> dict[object, str]:
-        """Give the statuses; note whose aspects say something else."""
+        """Return the statuses; note whose aspects say something else."""
         statuses: dict[object, str] = {}
         for source, key, value in self._aspects:
             if key == "status":
@@ -160,7 +160,7 @@ class Original:
         return statuses
 
     def _names(self, ids: Mapping[object, str]) -> dict[object, list[tuple[str, str, int]]]:
-        """Give each scope's aliases with kind and time, oldest first; what cannot be an alias is left out."""
+        """Return each scope's aliases with kind and time, oldest first; what cannot be an alias is left out."""
         names: dict[object, list[tuple[str, str, int]]] = {}
         taken: set[str] = set()
         for source, text, kind, created_at in self._aliases:

@@ -2,7 +2,7 @@
 
 scopes://cli-quick-ref                                 the commands of `carrel scopes`
 scopes://scope/{alias}                                 one scope, as JSON
-scopes://tree/{alias}{?depth,skip,limit,max_nodes}     a scope and what lies beneath it, as text
+scopes://tree/{alias}{?depth,skip,limit,max_nodes}     a scope and everything below it, as text
 """
 
 import logging
@@ -17,11 +17,11 @@ from carrel.core.provider import Call, Ceiling, Place, Project, Rank, Route, Sha
 from carrel.providers.scopes import commands, uris
 from carrel.providers.scopes.location import DEFAULT, Location
 from carrel.providers.scopes.scope_errors import INTERNAL_TEXT, ScopeError, StoreFault
-from carrel.providers.scopes.uris import DEFAULT_NODES, MAX_DEPTH, ScopesTarget
+from carrel.providers.scopes.uris import DEFAULT_NODES, MAX_DEPTH
 from carrel.providers.scopes.values import SCOPE_URI, hex_sha256, normalise_alias
 
 if TYPE_CHECKING:
-    from carrel.providers.scopes.session import Ledger
+    from carrel.providers.scopes.reader import ScopeReader
 
 log = logging.getLogger(__name__)
 
@@ -35,9 +35,9 @@ _QUICK: Final = Resource(
     "text/markdown",
     title="CLI Quick Reference",
 )
-_SCOPE_TOLD: Final = "One scope (a project, an epic or a task): its title, status, parent, children and aliases"
-_TREE_TOLD: Final = (
-    "A scope and what lies beneath it, as indented text. Start with depth=1; depth goes up to 5. Look for "
+_SCOPE_DESCRIPTION: Final = "One scope (a project, an epic or a task): its title, status, parent, children and aliases"
+_TREE_DESCRIPTION: Final = (
+    "A scope and everything below it, as indented text. Start with depth=1; depth goes up to 5. Look for "
     "(truncated) on the last line: then page with skip and limit, lower the depth, or read a subtree by its alias"
 )
 
@@ -51,7 +51,7 @@ class Scopes:
 
     name = "scopes"
     schemes = ("scopes",)
-    summary = "Projects, epics and tasks in one hierarchy. `scopes://tree/<alias>?depth=1` shows what lies beneath one."
+    summary = "Projects, epics and tasks in one hierarchy. `scopes://tree/<alias>?depth=1` shows what is below one."
 
     def __init__(
         self,
@@ -64,8 +64,7 @@ class Scopes:
         list_roots: int = 100,
         ttl_ms: int = 0,
     ) -> None:
-        """Make it; `enabled` was for whoever decides whether to."""
-        del enabled
+        del enabled  # read by the application, which decides whether to mount the provider
         _check("max_nodes_ceiling", max_nodes_ceiling, 1, MAX_CEILING)
         _check("max_children_listed", max_children_listed, 0, 1_000_000)
         _check("list_roots", list_roots, 0, 1_000_000)
@@ -74,9 +73,9 @@ class Scopes:
         self._level: ToolLevel = tools
         self._ceiling = max_nodes_ceiling
         self._max_children = max_children_listed
-        self._list_roots = list_roots
         self._ttl_ms = ttl_ms
-        self._ledger: Ledger | None = None
+        self._list_roots = list_roots
+        self._opened: ScopeReader | None = None
 
     def routes(self) -> Sequence[Route]:
         return (
@@ -94,7 +93,7 @@ class Scopes:
                 name="scope",
                 title="Scope Details",
                 mime_type="application/json",
-                description=_SCOPE_TOLD,
+                description=_SCOPE_DESCRIPTION,
                 whole=True,
             ),
             Route(
@@ -103,7 +102,7 @@ class Scopes:
                 name="tree",
                 title="Scope Tree View",
                 mime_type="text/plain",
-                description=_TREE_TOLD,
+                description=_TREE_DESCRIPTION,
                 whole=True,
             ),
         )
@@ -125,7 +124,7 @@ class Scopes:
 
     def _roots(self) -> list[Resource]:
         try:
-            roots = self._ask().roots(self._list_roots) if self._exists() else []
+            roots = self._reader().roots(self._list_roots) if self._exists() else []
         except ScopeError as error:
             raise _refusal(error, SCOPE_URI) from error
         return [
@@ -140,74 +139,47 @@ class Scopes:
         ]
 
     def survey(self) -> str:
-        """Give a token of what is listed; while nothing was written, it is the one from before."""
+        """Return a token of what is listed."""
         try:
-            return self._ask().survey(self._list_roots) if self._exists() else ""
+            return self._reader().survey(self._list_roots) if self._exists() else ""
         except ScopeError as error:
             return error.code
 
     # Reading
 
     def read(self, uri: str) -> Reading:
-        """Read one of the resources; the URI is read by our own rules."""
+        """Read one of the resources. Its URI follows rules that templates do not express."""
         try:
             target = uris.parse(uri, self._ceiling)
             if target.kind == "cli-quick-ref":
                 return _quick_reference()
-            return self._read_scope(target) if target.kind == "scope" else self._read_tree(target)
+            return self._reader().read(target)
         except ScopeError as error:
             raise _refusal(error, uri) from error
 
     unmatched = read
 
     def refused(self, uri: str, error: RequestError) -> RequestError:
-        """Say in our words that a URI is too long or holds what no URI may."""
+        """Return the error for a URI that is too long or holds a character that no URI has."""
         del error
         refusal = _refusal(uris.BadUri(uri), uri)
         assert isinstance(refusal, RequestError)
         return refusal
 
-    def _read_scope(self, target: ScopesTarget) -> Reading:
-        told = self._ask().scope(target.alias, self._max_children)
-        return Reading(
-            (Text(told.text),),
-            mime_type="application/json",
-            etag=told.etag,
-            last_modified_ms=told.last_modified_ms,
-            ttl_ms=self._ttl_ms,
-        )
-
-    def _read_tree(self, target: ScopesTarget) -> Reading:
-        shown = self._ask().tree(target.alias, target.query, self._ceiling)
-        meta: dict[str, object] = {
-            "dev.carrel/depth": shown.depth,
-            "dev.carrel/nodes": shown.nodes,
-            "dev.carrel/truncated": shown.is_truncated,
-        }
-        if shown.next_uri is not None:
-            meta["dev.carrel/next"] = shown.next_uri
-        return Reading(
-            (Text(shown.text, meta=meta),),
-            mime_type="text/plain",
-            etag=shown.etag,
-            last_modified_ms=shown.last_modified_ms,
-            ttl_ms=self._ttl_ms,
-        )
-
     def fingerprint(self, uri: str) -> str | None:
-        """Give the ETag, asked for again only when the store was written to; None where no scope is yet."""
+        """Return the ETag; None while no scope has the alias."""
         try:
             target = uris.parse(uri, self._ceiling)
             if target.kind == "cli-quick-ref":
                 return uris.QUICK_REFERENCE
-            return self._ask().fingerprint(uri, target, self._ceiling, self._max_children)
+            return self._reader().fingerprint(uri, target)
         except ScopeError as error:
             raise _refusal(error, uri) from error
 
     # Completion, tools, state
 
     def complete(self, template: str, variable: str, value: str, context: Mapping[str, str]) -> Completion:
-        """Offer aliases, or depths, that begin with what is typed."""
+        """Return the aliases or depths that begin with a value."""
         del context
         if variable == "depth" and template == uris.TREE:
             return Completion(tuple(str(n) for n in range(1, MAX_DEPTH + 1) if str(n).startswith(value)))
@@ -216,7 +188,7 @@ class Scopes:
                 f"Unknown argument: {echo(variable)} (known: alias, depth)", data={"parameter": "argument"}
             )
         try:
-            found = self._ask().aliases_from(normalise_alias(value), MAX_COMPLETIONS + 1)
+            found = self._reader().aliases_from(normalise_alias(value), MAX_COMPLETIONS + 1)
         except ScopeError as error:
             raise _refusal(error, template) from error
         has_more = len(found) > MAX_COMPLETIONS
@@ -231,14 +203,16 @@ class Scopes:
 
     def call(self, name: str, arguments: Mapping[str, object], call: Call) -> ToolResult:
         del call
-        return self._ask().call(name, arguments, self._max_children)
+        from carrel.providers.scopes import tool_calls  # loaded by the first call
+
+        return tool_calls.call(self._reader().store, name, arguments, self._max_children)
 
     def health(self) -> Meta:
-        """Tell whether the store can be read."""
+        """Return whether the store can be read."""
         try:
-            if not self._exists() or not self._ask().check():
+            if not self._exists() or self._reader().is_empty():
                 return {"store": "empty", "problems": []}
-            if self._ask().store.is_frozen:
+            if self._reader().store.is_frozen:
                 return {"store": "read-only", "problems": [_FROZEN]}
             return {"store": "ready", "problems": []}
         except ScopeError as error:
@@ -248,29 +222,29 @@ class Scopes:
 
     def close(self) -> None:
         """Close the store."""
-        if self._ledger is not None:
-            self._ledger.close()
+        if self._opened is not None:
+            self._opened.store.close()
         self._location.close()
 
     def _exists(self) -> bool:
         return self._location.identity() is not None
 
-    def _ask(self) -> "Ledger":
-        """Give what works with the store; SQLite is loaded now."""
-        if self._ledger is None:
-            from carrel.providers.scopes.session import Ledger  # most servers never come here
+    def _reader(self) -> "ScopeReader":
+        if self._opened is None:
+            from carrel.providers.scopes.reader import ReadingBounds, ScopeReader  # loads SQLite
 
-            self._ledger = Ledger(self._location)
-        return self._ledger
+            bounds = ReadingBounds(self._ceiling, self._max_children, self._ttl_ms)
+            self._opened = ScopeReader(self._location, bounds)
+        return self._opened
 
 
 def _quick_reference() -> Reading:
-    told = (
+    described = (
         (uris.QUICK_REFERENCE, "This text."),
-        (uris.SCOPE, f"{_SCOPE_TOLD}."),
-        (uris.TREE, f"{_TREE_TOLD}."),
+        (uris.SCOPE, f"{_SCOPE_DESCRIPTION}."),
+        (uris.TREE, f"{_TREE_DESCRIPTION}."),
     )
-    text = commands.quick_reference(told)
+    text = commands.quick_reference(described)
     modified = os.stat(commands.__file__).st_mtime_ns // 1_000_000
     return Reading(
         (Text(text),),
@@ -283,7 +257,7 @@ def _quick_reference() -> Reading:
 
 
 def _refusal(error: ScopeError, uri: str) -> RequestError | ProviderError:
-    """Make a wire error of ours: the text is the page's, and what broke stays in the log."""
+    """Return the error for the client; the cause of an internal error stays in the log."""
     if error.status == 404:
         return NotFound(uri, error.text, data={"error": error.text, "status": error.status})
     if error.status == 400:

@@ -19,32 +19,32 @@ _ORDER: Final = "ORDER BY position, created_at, id"
 
 
 def find(connection: Connection, alias: str) -> Scope | None:
-    """Give the scope that has an alias, canonical or not."""
+    """Return the scope that has an alias, canonical or not."""
     statement = f"SELECT {_FIELDS} FROM aliases a CROSS JOIN scopes s ON s.id = a.scope_id WHERE a.name = ?"
     row = connection.execute(statement, (alias,)).fetchone()
     return None if row is None else Scope(*row)
 
 
 def by_id(connection: Connection, scope_id: str) -> Scope | None:
-    """Give the scope of an id."""
+    """Return the scope of an id."""
     row = connection.execute(f"SELECT {_FIELDS} FROM scopes s WHERE s.id = ?", (scope_id,)).fetchone()
     return None if row is None else Scope(*row)
 
 
 def children(connection: Connection, parent_id: str | None, skip: int = 0, limit: int = -1) -> list[Scope]:
-    """Give the direct children of a scope, or the roots, in order."""
+    """Return the direct children of a scope, or the roots, in order."""
     statement = f"SELECT {_FIELDS} FROM scopes s WHERE parent_id IS ? {_ORDER} LIMIT ? OFFSET ?"
     return [Scope(*row) for row in connection.execute(statement, (parent_id, limit, skip))]
 
 
 def child_aliases(connection: Connection, parent_id: str, limit: int = -1) -> list[str]:
-    """Give the canonical aliases of the direct children, in order; the index alone holds them."""
+    """Return the canonical aliases of the direct children, in order; the index alone holds them."""
     statement = f"SELECT alias FROM scopes WHERE parent_id = ? {_ORDER} LIMIT ?"
     return [alias for (alias,) in connection.execute(statement, (parent_id, limit))]
 
 
 def child_ids(connection: Connection, parent_id: str | None) -> list[str]:
-    """Give the ids of the direct children, or of the roots, in order."""
+    """Return the ids of the direct children, or of the roots, in order."""
     statement = f"SELECT id FROM scopes WHERE parent_id IS ? {_ORDER}"
     return [scope_id for (scope_id,) in connection.execute(statement, (parent_id,))]
 
@@ -55,7 +55,7 @@ def count_children(connection: Connection, parent_id: str | None) -> int:
 
 
 def is_beneath(connection: Connection, scope_id: str, ancestor_id: str) -> bool:
-    """Tell whether a scope is another, or lies somewhere beneath it."""
+    """Return whether a scope is another, or lies somewhere beneath it."""
     statement = """
         WITH RECURSIVE up(id) AS (SELECT ? UNION SELECT s.parent_id FROM up JOIN scopes s ON s.id = up.id)
         SELECT 1 FROM up WHERE id = ?"""
@@ -63,7 +63,7 @@ def is_beneath(connection: Connection, scope_id: str, ancestor_id: str) -> bool:
 
 
 def aliases_of(connection: Connection, scope: Scope) -> list[tuple[str, int]]:
-    """Give a scope's aliases with their times: the canonical one first, the others by name."""
+    """Return a scope's aliases with their times: the canonical one first, the others by name."""
     statement = "SELECT name, created_at FROM aliases WHERE scope_id = ? ORDER BY name LIMIT ?"
     rows = connection.execute(statement, (scope.id, MAX_ALIASES + 1)).fetchall()
     if len(rows) > MAX_ALIASES:
@@ -72,13 +72,13 @@ def aliases_of(connection: Connection, scope: Scope) -> list[tuple[str, int]]:
 
 
 def holder(connection: Connection, alias: str) -> str | None:
-    """Give the id of the scope that an alias belongs to."""
+    """Return the id of the scope that an alias belongs to."""
     row = connection.execute("SELECT scope_id FROM aliases WHERE name = ?", (alias,)).fetchone()
     return None if row is None else str(row[0])
 
 
 def aliases_from(connection: Connection, prefix: str, limit: int) -> list[str]:
-    """Give the aliases that begin with a text, by name."""
+    """Return the aliases that begin with a text, by name."""
     # No character of an alias sorts after "z", so this range holds every continuation of the prefix.
     statement = "SELECT name FROM aliases WHERE name >= ? AND name < ? ORDER BY name LIMIT ?"
     return [name for (name,) in connection.execute(statement, (prefix, prefix + "{", limit))]
@@ -87,7 +87,7 @@ def aliases_from(connection: Connection, prefix: str, limit: int) -> list[str]:
 def matching(
     connection: Connection, parent: tuple[str | None] | None, statuses: Sequence[str], offset: int, limit: int
 ) -> tuple[list[Scope], int]:
-    """Give a page of the children of `parent`, or by alias of all scopes, of these statuses, and how many there are."""
+    """Return a page of the children of `parent`, or of all scopes by alias, with these statuses, and their number."""
     # A condition that always holds: without one SQLite would count page by page, and not look at the deadline.
     conditions, values, order = ["s.created_at >= 0"], list[object](), "ORDER BY s.alias"
     if parent is not None:
@@ -126,7 +126,7 @@ def window(connection: Connection, parent_id: str, skip: int, limit: int) -> Ite
 
 
 def describe(connection: Connection, scope: Scope, max_children: int) -> dict[str, Any]:
-    """Give everything about a scope, as its resource shows it."""
+    """Return everything about a scope, as its resource shows it."""
     listed = child_aliases(connection, scope.id, max_children + 1)
     parent = None if scope.parent_id is None else by_id(connection, scope.parent_id)
     links = [{"rel": "self", "uri": SCOPE_URI + scope.alias}, {"rel": "tree", "uri": TREE_URI + scope.alias}]

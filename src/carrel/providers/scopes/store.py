@@ -14,6 +14,7 @@ import fcntl
 import os
 import sqlite3
 import threading
+from collections import Counter
 from collections.abc import Iterator
 from contextlib import closing, contextmanager, nullcontext, suppress
 from random import uniform
@@ -54,6 +55,7 @@ class Store:
         self.write_s = write_s
         self._held: dict[tuple[int, str], HeldConnection] = {}
         self._lock = threading.Lock()
+        self._threads: Counter[int] = Counter()
         self._poll: HeldConnection | None = None
         self._polling = threading.Lock()
         self._generation = 0
@@ -70,8 +72,8 @@ class Store:
 
     @contextmanager
     def reading(self) -> Iterator[StoreConnection | None]:
-        """Give a snapshot to read from, the same from the first query to the last; None for an empty store."""
-        with self._translated():
+        """Return a snapshot to read from, the same from the first query to the last; None for an empty store."""
+        with self._translated(), self._busy():
             connection = self._begin_reading()
             if connection is None:
                 yield None
@@ -79,11 +81,11 @@ class Store:
             try:
                 yield connection
             finally:
-                connection.rollback()
+                self._end(connection)
 
     @contextmanager
     def writing(self, *, is_rehearsal: bool = False, is_long: bool = False) -> Iterator[StoreConnection]:
-        """Give a transaction that holds the write lock; it is committed at the end, unless it is a rehearsal.
+        """Return a transaction that holds the write lock; it is committed at the end, unless it is a rehearsal.
 
         While one that `is_long` runs, such as an import, other writers wait as long as it takes.
         """
@@ -95,16 +97,16 @@ class Store:
                 return
             if self.identity() is None:
                 self._create()
-            with self._announced() if is_long else nullcontext():
+            with self._announced() if is_long else nullcontext(), self._busy():
                 connection = self._begin_writing()
                 try:
                     yield connection
                     connection.execute("ROLLBACK" if is_rehearsal else "COMMIT")
                 finally:
-                    connection.rollback()
+                    self._end(connection)
 
     def stamp(self) -> str | None:
-        """Give a token that moves with every commit, whoever made it; None for an empty store.
+        """Return a token that moves with every commit, whoever made it; None for an empty store.
 
         SQLite counts commits for each connection by itself, so one connection serves for this alone.
         """
@@ -129,16 +131,35 @@ class Store:
     def close(self) -> None:
         """Close every connection, and end what still runs on them; a second call does nothing."""
         with self._lock:
-            held, self._held = self._held, {}
-        for one in held.values():
-            if one.connection.in_transaction:  # on another thread; else it would keep the log from being folded
-                one.connection.interrupt()
+            idle = {place: held for place, held in self._held.items() if place[0] not in self._threads}
+            used = [held for place, held in self._held.items() if place not in idle]
+            self._held = {}
+        for held in used:
+            held.connection.interrupt()  # its own thread closes it: to close it meanwhile would crash the process
         with self._polling:
             self._stop_polling()
         # Those that may write come last: the last one out folds the log into the file.
-        for _, one in sorted(held.items(), key=lambda item: item[0][1] == "rw"):
-            one.connection.close()
+        for _, held in sorted(idle.items(), key=lambda item: item[0][1] == "rw"):
+            held.connection.close()
         self.location.close()
+
+    @contextmanager
+    def _busy(self) -> Iterator[None]:
+        """Mark this thread as one that uses its connections: `close` leaves them to it."""
+        thread = threading.get_ident()
+        with self._lock:
+            self._threads[thread] += 1
+        try:
+            yield
+        finally:
+            with self._lock:
+                self._threads -= Counter([thread])
+
+    def _end(self, connection: StoreConnection) -> None:
+        """End a transaction; close its connection if the store was closed meanwhile."""
+        connection.rollback()
+        if all(held.connection is not connection for held in tuple(self._held.values())):
+            connection.close()
 
     # Connections
 
@@ -487,7 +508,7 @@ def _lay_out(connection: sqlite3.Connection) -> None:
 
 @contextmanager
 def blank() -> Iterator[StoreConnection]:
-    """Give an empty store that nobody will see again."""
+    """Return an empty store that nobody will see again."""
     with closing(sqlite3.connect(":memory:", isolation_level=None, factory=StoreConnection)) as connection:
         connection.execute("PRAGMA foreign_keys = ON")
         _lay_out(connection)

@@ -89,7 +89,7 @@ def _gather(connection: Connection, top: Node, query: TreeQuery, depth: int, bou
 
 
 def _walk(top: Node, bound: int) -> tuple[list[str], int, int]:
-    """Give the lines depth first, one more than the bound if there are more; of those within it, how many
+    """Return the lines depth first, one more than the bound if there are more; of those within it, how many
     are direct children, and the greatest time of change.
     """
     lines = [top.line]

@@ -66,7 +66,7 @@ def to_json(value: object) -> str:
 
 
 def hex_sha256(text: str) -> str:
-    """Give the SHA-256 of a text in UTF-8."""
+    """Return the SHA-256 of a text in UTF-8."""
     return str(sha256(text.encode("utf-8", "surrogatepass")).hexdigest())
 
 
@@ -74,17 +74,17 @@ def hex_sha256(text: str) -> str:
 
 
 def normalise_alias(text: str) -> str:
-    """Give the one spelling of an alias; whether it can be one is not asked."""
+    """Return the one spelling of an alias; whether it can be one is not asked."""
     return text.strip(_ASCII_SPACE).translate(_LOWER)
 
 
 def is_alias(text: str) -> bool:
-    """Tell whether a normalised text can be an alias."""
+    """Return whether a normalised text can be an alias."""
     return 2 <= len(text) <= MAX_ALIAS and _ALIAS.fullmatch(text) is not None
 
 
 def check_alias(text: str) -> str:
-    """Give the alias that a text means, or refuse it."""
+    """Return the alias that a text means, or refuse it."""
     alias = normalise_alias(text)
     if not is_alias(alias):
         raise ScopeError("INVALID_ALIAS", f"Invalid alias: {echo(text)}")
@@ -99,7 +99,7 @@ def invent_alias() -> str:
 
 
 def _below(limit: int) -> int:
-    """Give a random number from 0 up to a small limit, each as likely, from the system's source."""
+    """Return a random number from 0 up to a small limit, each as likely, from the system's source."""
     usable = 65_536 - 65_536 % limit
     while True:
         number = int.from_bytes(urandom(2))
@@ -111,7 +111,7 @@ def _below(limit: int) -> int:
 
 
 def check_title(text: str) -> str:
-    """Give the title as it is kept, or refuse it."""
+    """Return the title as it is kept, or refuse it."""
     if re.search(_NOT_IN_TITLE, text):
         raise ScopeError("INVALID_TITLE", "Invalid title: it holds a control character or a line separator")
     title = text.strip()
@@ -121,7 +121,7 @@ def check_title(text: str) -> str:
 
 
 def check_description(text: str | None) -> str | None:
-    """Give the description as it is kept, or refuse it; an empty one is none."""
+    """Return the description as it is kept, or refuse it; an empty one is none."""
     if text is None:
         return None
     text = text.replace("\r\n", "\n").replace("\r", "\n")
@@ -141,7 +141,7 @@ def without_controls(text: str, *, is_title: bool) -> str:
 
 
 def check_status(text: str) -> str:
-    """Give the status that a text means, in any case and with `-` for `_`."""
+    """Return the status that a text means, in any case and with `-` for `_`."""
     status = text.upper().replace("-", "_") if text.isascii() else ""
     if status not in STATUSES:
         known = ", ".join(STATUSES)
@@ -153,7 +153,7 @@ def check_status(text: str) -> str:
 
 
 def is_id(text: str) -> bool:
-    """Tell whether a text is an id as the store has them."""
+    """Return whether a text is an id as the store has them."""
     return re.fullmatch(_ID, text) is not None
 
 
@@ -171,7 +171,7 @@ def make_id(bits: int) -> str:
 
 
 def now_ms() -> int:
-    """Give the time."""
+    """Return the time."""
     return time_ns() // 1_000_000
 
 

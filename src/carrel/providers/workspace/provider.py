@@ -42,7 +42,7 @@ _FOLDER_KEYS: Final = ("after",)
 _ROOT_NAME: Final = re.compile(r"[a-z0-9][a-z0-9-]{0,31}")
 _ENOUGH: Final = MAX_COMPLETIONS + 1
 _NO_VALUES: Final = Completion((), total=0, has_more=False)
-_WHOLE: Final[tuple[None, dict[str, object]]] = (None, {})
+_WHOLE: Final[tuple[Range | None, dict[str, object]]] = (None, {})
 
 
 class Workspace:
@@ -156,7 +156,10 @@ class Workspace:
         """Open a file that was read a moment ago; anything else takes longer: rules, folders, lines."""
         known = self._known.get(uri)
         again = None if known is None else known.open()
-        return Unread(partial(self.read, uri)) if again is None else _reading(*again)
+        if known is None or again is None:
+            return Unread(partial(self.read, uri))
+        opened, shape, kept = again
+        return _reading(opened, shape, kept) if known.part is None else _reading(opened, shape, None, (known.part, {}))
 
     unmatched = begin_read
 
@@ -182,15 +185,16 @@ class Workspace:
         name = found.segments[-1]
         mime_types = (file_types.type_of(name, is_text=False), file_types.type_of(name, is_text=True))
         shape = Shape.of(sniffed, found.opened.stat, canonical, mime_types)
+        part = _WHOLE
         if target.query:
             part = _wanted_part(target, FileSource(found.opened, sniffed.head), sniffed.kind)
-            return _reading(found.opened, shape, None, part)
-        if found.opened.real == found.segments and len(target.uri) <= MAX_REMEMBERED_LENGTH:
+        has_lines = any(name == "lines" for name, _ in target.query)  # where they are depends on the bytes
+        if not has_lines and found.opened.real == found.segments and len(target.uri) <= MAX_REMEMBERED_LENGTH:
             if len(self._known) >= MAX_KNOWN:
                 self._known.clear()
             before = self._known.get(target.uri)
-            self._known[target.uri] = Known(tree, found, canonical, mime_types, before)
-        return _reading(found.opened, shape)
+            self._known[target.uri] = Known(tree, found, canonical, mime_types, before, part[0])
+        return _reading(found.opened, shape, None, part)
 
     def fingerprint(self, uri: str) -> str | None:
         """Give the ETag of a file, or a token of a folder's names; None where nothing is yet."""
