@@ -222,7 +222,7 @@ def _read_data(id: str) -> Text:  # noqa: A002 the template's variable is named 
 def _teach_the_protocol() -> None:
     """Let the suite's methods through the parser."""
     decoders: Any = methods._DECODERS
-    decoders["prompts/list"] = msgspec.json.Decoder(methods.Listing).decode
+    decoders["prompts/list"] = msgspec.json.Decoder(methods.ListParams).decode
     decoders["prompts/get"] = msgspec.json.Decoder(methods.CallTool).decode
     decoders["logging/setLevel"] = msgspec.json.Decoder(methods.Params).decode
 

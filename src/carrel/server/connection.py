@@ -70,7 +70,7 @@ class Connection:
         self._version: str | None = None
         self._client = ""
         self._running: dict[Key, Running] = {}
-        self._inline: dict[Key, methods.Call] = {}
+        self._inline: dict[Key, methods.ParsedCall] = {}
         self._overtaken: dict[Key, Running] = {}
         self._overtaking = threading.Lock()
         self._stuck: Counter[str] = Counter()
@@ -133,7 +133,9 @@ class Connection:
 
     # One message
 
-    def begin(self, call: methods.Call, send: Send | None = None, *, on_loop: bool = False) -> bytes | Work | None:
+    def begin(
+        self, call: methods.ParsedCall, send: Send | None = None, *, on_loop: bool = False
+    ) -> bytes | Work | None:
         """Return the answer to a call, or the work that gives it.
 
         `send` gets the messages that come before the answer. On an event loop (`on_loop`) only what takes microseconds
@@ -146,7 +148,7 @@ class Connection:
         with ActingAs(self._access):
             return self._begin(call, send or self._send, on_loop=on_loop)
 
-    def _begin(self, call: methods.Call, send: Send, *, on_loop: bool) -> bytes | Work | None:
+    def _begin(self, call: methods.ParsedCall, send: Send, *, on_loop: bool) -> bytes | Work | None:
         found = None
         answer: bytes | Unfinished | None = _NOT_BEGUN
         self._inline[call.key] = call
@@ -166,7 +168,7 @@ class Connection:
         return self._begin_aside(call, found, send, answer) if isinstance(answer, Unfinished) else answer
 
     def _begin_aside(
-        self, call: methods.Call, found: Found | None, send: Send, unfinished: Unfinished | None = None
+        self, call: methods.ParsedCall, found: Found | None, send: Send, unfinished: Unfinished | None = None
     ) -> bytes | Work:
         """Return the work that answers a call on a worker thread, from its start or with what is `unfinished`."""
         if self._is_in_use(call.key):
@@ -204,18 +206,18 @@ class Connection:
     def _time_out(self, job: Job) -> bytes:
         return self._fail(job, ProviderError("Request timed out", word="timeout"))
 
-    def _refuse_duplicate(self, call: methods.Call) -> bytes:
+    def _refuse_duplicate(self, call: methods.ParsedCall) -> bytes:
         message = "Invalid request: id is in use by a request that still runs"
         return wire_errors.encode(ProtocolError(jsonrpc.INVALID_REQUEST, message), call.era, call.id)
 
     # A call that takes long on the thread that reads
 
     @property
-    def inline(self) -> methods.Call | None:
+    def inline(self) -> methods.ParsedCall | None:
         """The call that the reading thread is answering now."""
         return next(iter(tuple(self._inline.values())), None)
 
-    def overtake(self, call: methods.Call, hand_over: Callable[[Work], None]) -> None:
+    def overtake(self, call: methods.ParsedCall, hand_over: Callable[[Work], None]) -> None:
         """Leave a call that takes long to the reading thread, which another thread replaces.
 
         From now on the call can be cancelled and has a deadline; `hand_over` gets it as work that only waits for
@@ -231,7 +233,7 @@ class Connection:
             self._stuck[_group(taken)] += 1
             hand_over(self._work(Job(taken), running, lambda: None))
 
-    def _end_overtaken(self, call: methods.Call) -> bool:
+    def _end_overtaken(self, call: methods.ParsedCall) -> bool:
         """End the state of an overtaken call; return False if it was cancelled or its time was over."""
         with self._overtaking:
             running = self._overtaken.pop(call.key)
@@ -244,15 +246,15 @@ class Connection:
     def _is_in_use(self, key: Key) -> bool:
         return key in self._running or key in self._listens
 
-    def _finds_here(self, call: methods.Call, *, on_loop: bool) -> bool:
+    def _finds_here(self, call: methods.ParsedCall, *, on_loop: bool) -> bool:
         """Return whether the route of a call can be looked for here: on an event loop, no provider may be asked."""
         return not on_loop or call.method != "resources/read" or self._catalog.finds_at_once(call.params.uri)
 
-    def _find(self, call: methods.Call) -> Found | None:
+    def _find(self, call: methods.ParsedCall) -> Found | None:
         """Return the route to the URI of a read; None for any other call."""
         return self._catalog.find(call.params.uri) if call.method == "resources/read" else None
 
-    def _asked(self, call: methods.Call, found: Found | None) -> tuple[str, bool]:
+    def _asked(self, call: methods.ParsedCall, found: Found | None) -> tuple[str, bool]:
         """Return the name of the provider whose worker slot a call takes, and whether it is a tool that may take long.
 
         Calls of which the provider is not known share the slots of their method.
@@ -345,8 +347,8 @@ class Connection:
             aside(partial(self._run_unasked, message.method, None))
 
     def _run_unasked(self, method: str, params: Key | None) -> None:
-        """Handle a notification; errors go to the log, and nobody else."""
-        self._run_aside(Job(methods.Call(b"", "", method, Era.LEGACY, params)))
+        """Handle a notification; its errors are dropped."""
+        self._run_aside(Job(methods.ParsedCall(b"", "", method, Era.LEGACY, params)))
 
     def _cancelled(self, job: Job) -> None:
         """Stop a request that the client cancelled; late and unknown ids are ignored."""
@@ -464,7 +466,7 @@ _OWN: Final[Mapping[str, Callable[[Connection, Job], bytes | None]]] = {
 """Methods that depend on the connection; `Dispatch` has the others."""
 
 
-def _group(call: methods.Call) -> str:
+def _group(call: methods.ParsedCall) -> str:
     """Return a name shared by all calls that wait for the same provider, as far as the call itself tells."""
     uri: str | None = getattr(call.params, "uri", None)
     return f"{call.method} {uri.partition(':')[0].lower()}" if uri else call.method
@@ -475,7 +477,7 @@ def _is_list(page: Page, token: str) -> bool:
     return page.next_cursor is None and token_of(page.entries) == token
 
 
-def _progress_of(call: methods.Call, send: Send) -> TellProgress | None:
+def _progress_of(call: methods.ParsedCall, send: Send) -> TellProgress | None:
     token = call.params.meta.progress_token
     if call.method != "tools/call" or token is None:
         return None

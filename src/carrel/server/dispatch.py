@@ -63,7 +63,7 @@ class Job(Value, frozen=True, gc=False):
     returns `Unfinished`, with which another job goes on.
     """
 
-    call: methods.Call
+    call: methods.ParsedCall
     found: Found | None = None
     running: Running | None = None
     send: Send = _ignore
@@ -180,7 +180,7 @@ class Dispatch:
         return jsonrpc.answer(call.id, results.read_result(reading, uri, call.era))
 
     def list(self, job: Job) -> bytes:
-        """Give a page; one that would not fit a message ends earlier."""
+        """Return a page; one that would not fit a message ends earlier."""
         if job.call.params.is_fly:
             return self._browse(job)
         limit = self.catalog.page_size
@@ -203,7 +203,7 @@ class Dispatch:
                 return encoded
             limit = len(page.entries) // 2
 
-    def _spelled(self, page: Page, call: methods.Call) -> object:
+    def _spelled(self, page: Page, call: methods.ParsedCall) -> object:
         """Spell a page of the list; the first one, while it is as it was the last time, is not spelled again."""
         if call.params.cursor or call.params.meta.prefix is not None:
             return results.list_result(page, call.era, is_brief=call.params.meta.prefix is None)
@@ -219,7 +219,7 @@ class Dispatch:
         return spelled
 
     def _browse(self, job: Job) -> bytes:
-        """Give a page in Fly's way, with its fields beside the standard ones."""
+        """Return a page in Fly's way, with its fields beside the standard ones."""
         params = job.call.params
         if params.cursor is not None:
             raise BadArgument("Invalid parameter: cursor (not together with others)", data={"parameter": "cursor"})

@@ -17,7 +17,7 @@ from carrel.core.provider import Call, Route
 from carrel.core.record import replace
 from carrel.server.server import Server
 from carrel.transports.http.app import App
-from carrel.transports.http.sessions import Session, Sessions
+from carrel.transports.http.sessions import LegacySession, Sessions
 from carrel.transports.http.sse import Outbox
 from tests.support.http_asking import (
     INITIALIZE,
@@ -607,11 +607,11 @@ def test_sessions_end_when_idle_and_the_longest_idle_goes_first() -> None:
 def test_a_client_pushes_out_only_its_own_sessions() -> None:
     server = Server(Catalog([Memory()]))
 
-    def session_of(owner: str) -> Session:
-        return Session(Access(owner), server.connect(lambda _: None), Outbox(), "2025-11-25")
+    def session_of(owner: str) -> LegacySession:
+        return LegacySession(Access(owner), server.connect(lambda _: None), Outbox(), "2025-11-25")
 
     async def talk() -> None:
-        ended: list[Session] = []
+        ended: list[LegacySession] = []
         sessions = Sessions(ended.append, limit=10, limit_each=2)
         quiet = session_of("quiet")
         greedy = [session_of("greedy") for _ in range(5)]
@@ -771,7 +771,7 @@ def test_each_request_of_a_batch_that_waits_at_the_end_is_told(ending: str) -> N
 def test_session_ids_are_128_random_bits() -> None:
     async def ids() -> list[str]:
         connect = Server(Catalog([Memory()])).connect
-        return [Session(Access("x"), connect(lambda _: None), Outbox(), "2025-11-25").id for _ in range(200)]
+        return [LegacySession(Access("x"), connect(lambda _: None), Outbox(), "2025-11-25").id for _ in range(200)]
 
     made = asyncio.run(ids())
     numbers = [int(one, 16) for one in made]

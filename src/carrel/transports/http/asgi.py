@@ -37,7 +37,7 @@ class Answered(NamedTuple):
 
 
 class Gone(Exception):
-    """The client left; nobody waits for the answer."""
+    """The client left and does not wait for the answer."""
 
 
 class TooLong(Exception):
@@ -114,11 +114,11 @@ class Request:
         await self.reply(status, jsonrpc.plain(value), JSON, *headers)
 
     async def refuse(self, status: int, problem: str, *headers: tuple[bytes, bytes]) -> None:
-        """Answer that it is not to be, in a sentence."""
+        """Answer with an error, in a sentence."""
         await self.reply_json(status, {"error": problem}, *headers)
 
     def scope_challenge(self, scope: str) -> tuple[bytes, bytes]:
-        """Give the header that says which scope is missing, and where to ask for it."""
+        """Return the header that says which scope is missing, and where to ask for it."""
         where = f", resource_metadata={quoted(self.metadata_url)}" if self.metadata_url else ""
         return header(b"www-authenticate", f'Bearer error="insufficient_scope", scope={quoted(scope)}{where}')
 
@@ -132,7 +132,7 @@ class Request:
         await self.send({"type": "http.response.body", "body": part, "more_body": not is_last})
 
     async def body(self, limit: int) -> bytes:
-        """Read the body, at most so much of it."""
+        """Return the body; raise `TooLong` if it is longer than `limit`."""
         declared = self.headers.get(b"content-length", b"")
         if declared.isdigit() and int(declared[:20]) > limit:
             raise TooLong

@@ -25,7 +25,7 @@ from carrel.server.server import Server
 from carrel.transports.http.asgi import JSON, Answered, Request, TooLong
 from carrel.transports.http.open_posts import OpenPost, messages_in
 from carrel.transports.http.plain import refusal
-from carrel.transports.http.sessions import Session, Sessions
+from carrel.transports.http.sessions import LegacySession, Sessions
 from carrel.transports.http.sse import Outbox, stream
 from carrel.transports.http.threads import Threads
 
@@ -68,13 +68,13 @@ class Endpoint:
             aside(connection.close)
         self.sessions.close()
 
-    def _end_posts(self, session: Session) -> None:
+    def _end_posts(self, session: LegacySession) -> None:
         """Answer the open requests of a session that ends."""
         for post in tuple(self._posts):
             if post.connection is session.connection:
                 post.fail("Session ended")
 
-    def _cancel_posts(self, session: Session, key: Key | None) -> None:
+    def _cancel_posts(self, session: LegacySession, key: Key | None) -> None:
         """End the wait for a cancelled request; its work may stop later, or never."""
         for post in self._posts:
             if post.connection is session.connection:
@@ -127,7 +127,7 @@ class Endpoint:
             return Answered(400, (JSON,), wire_errors.encode(refused, Era.LEGACY, call.id))
         return self._begin(request, call, session)
 
-    def _begin(self, request: Request, call: methods.Call, session: Session | None) -> Answered | OpenPost:
+    def _begin(self, request: Request, call: methods.ParsedCall, session: LegacySession | None) -> Answered | OpenPost:
         outbox = Outbox() if call.method == _LISTEN or call.params.meta.progress_token is not None else None
         send = _ignore if outbox is None else outbox.put
         connection = session.connection if session else self._connect(request, send)
@@ -146,12 +146,12 @@ class Endpoint:
             post.take(given)
         return post
 
-    def _open_session(self, request: Request, call: methods.Call) -> OpenPost:
+    def _open_session(self, request: Request, call: methods.ParsedCall) -> OpenPost:
         outbox = Outbox()
         connection = self._connect(request, outbox.put)
         given = connection.begin(call, on_loop=True)
         assert isinstance(given, Work)  # providers are asked for their instructions
-        session = Session(request.access, connection, outbox, eras.negotiate(call.params.protocol_version))
+        session = LegacySession(request.access, connection, outbox, eras.negotiate(call.params.protocol_version))
         return OpenPost(connection, Outbox(), Era.LEGACY, {call.key: call.id}, given, opens=session)
 
     def _accept_batch(self, request: Request, body: bytes, error: ProtocolError) -> Answered | OpenPost:
@@ -253,7 +253,7 @@ class Endpoint:
 
     # Sessions
 
-    def _session_of(self, request: Request) -> Session | None:
+    def _session_of(self, request: Request) -> LegacySession | None:
         given = request.headers.get(_SESSION)
         return None if given is None else self.sessions.find(given.decode("latin-1"), request.access)
 
@@ -271,7 +271,7 @@ class Endpoint:
         else:
             await self._stream_session(request, session)
 
-    async def _stream_session(self, request: Request, session: Session) -> None:
+    async def _stream_session(self, request: Request, session: LegacySession) -> None:
         """Stream the notifications of a session; a later stream of the same session takes over."""
         gone = asyncio.ensure_future(request.until_gone())
         gone.add_done_callback(lambda _: session.outbox.wake())

@@ -9,7 +9,7 @@ from carrel.protocol.eras import Era
 from carrel.protocol.jsonrpc import Key, Message
 from carrel.server.connection import Connection
 from carrel.server.requests import Work
-from carrel.transports.http.sessions import Session
+from carrel.transports.http.sessions import LegacySession
 from carrel.transports.http.sse import Outbox
 
 
@@ -27,7 +27,7 @@ class OpenPost(Value, frozen=True, eq=False):
     work: Work | None = None
     may_go_on: bool = False
     is_batch: bool = False
-    opens: Session | None = None
+    opens: LegacySession | None = None
 
     def cancel(self, key: Key | None) -> None:
         """Note that a request was cancelled; once all are, end without an answer."""

@@ -2,7 +2,7 @@
 
 `/logs/run/web_1` is `logs://run/web_1`; a scheme whose URIs have no authority, such as
 workspace, gets its empty one: `/workspace/x` is `workspace:///x`. The path is taken as it
-was sent and decoded once, by whoever decodes URIs. Bodies are sent in parts, never held.
+was sent and decoded once, with the rest of the URI. Bodies are sent in parts, never held in memory.
 """
 
 from collections.abc import Awaitable, Callable
@@ -29,7 +29,7 @@ from carrel.transports.http.threads import Failure, Threads
 
 CHUNK: Final = 1 << 18
 SMALL: Final = 1 << 16
-"""What is no larger is sent in one piece, and read where it is asked for: a hop to another thread costs more."""
+"""Up to this size, a body is read on the event loop and sent in one piece: a switch of threads costs more."""
 
 _SAFETY: Final = (
     (b"cache-control", b"private, no-cache"),
@@ -41,7 +41,7 @@ _SAFETY: Final = (
 
 Header = tuple[bytes, bytes]
 Part = Callable[[int, int], Awaitable[bytes]]
-"""Gives the bytes from a place on, at most so many."""
+"""Returns bytes from a position on, at most the given number."""
 
 
 class Plain:
@@ -213,7 +213,7 @@ def _asked_for(query: str) -> str:
 
 
 def _facts(reading: Reading) -> list[Header]:
-    """Give what the headers say of a reading."""
+    """Return what the headers say of a reading."""
     facts = list(_SAFETY)
     if reading.error is None and reading.etag and _is_plain(reading.etag):
         facts.append((b"etag", f'"{reading.etag}"'.encode()))
@@ -254,7 +254,7 @@ def _is_plain(text: str) -> bool:
 
 
 def _range_of(request: Request, reading: Reading, size: int) -> tuple[int, int] | str | None:
-    """Give the one range asked for; None where the whole is to be sent."""
+    """Return the one range asked for; None where the whole is to be sent."""
     asked = request.headers.get(b"range", b"").decode("latin-1").strip().lower()
     unless = request.headers.get(b"if-range")
     if unless is not None and unless.decode("latin-1").strip() != f'"{reading.etag}"':

@@ -31,15 +31,15 @@ _LARGE: Final = 431, "The headers are too large"
 _WITH_AUTHORITY: Final = re.compile(rb"[a-z][a-z0-9+.-]*://([^/?#]*)(.*)", re.IGNORECASE | re.DOTALL)
 _POSTED: Final = {"method": "POST", "raw_path": MCP_PATH, "query_string": b""}
 _SMALL_BYTES: Final = 65_536
-"""A longer call is not held back: the application reads it as it comes."""
+"""A longer call is not collected here: the application reads it as it arrives."""
 _MUCH_BYTES: Final = 65_536
-"""Answers that have waited for others are written when there are so many bytes, which is what a transport buffers."""
+"""Collected answers are written when they have this many bytes, which is what a transport buffers."""
 _BURST_S: Final = 0.01
-"""How long calls that came in one piece are answered before other connections get their turn."""
+"""How long calls of one connection are answered before other connections get their turn."""
 
 
 class Answering(Protocol):
-    """An application that can answer some calls where they arrive."""
+    """An application that can accept calls where they arrive."""
 
     lobby: Lobby[object]
 
@@ -51,7 +51,7 @@ class Answering(Protocol):
 
 
 class Wire(HttpToolsProtocol):
-    """One connection. What is counted here is never asked of the application."""
+    """One connection, with its limits."""
 
     read_s = HTTP_READ_S
     first_s = HTTP_FIRST_S
@@ -94,17 +94,17 @@ class Wire(HttpToolsProtocol):
         self._rest = self.loop.call_later(self._may_idle_s, self._look_if_idle)
 
     def make_room(self) -> None:
-        """End a connection on which nobody was let in, for one that is newer."""
+        """End a connection without an accepted request, to make room for a newer one."""
         self._is_refused = True
         self.transport.abort()
 
     def let_in(self) -> None:
-        """Know that somebody was let in here: from now on it is kept as long as any other."""
+        """Note that a request was accepted: from now on the connection is kept as long as any other."""
         self._application.lobby.leave(self)
 
     @property
     def _may_read_s(self) -> float:
-        """What a request may take to arrive."""
+        """The time a request may take to arrive."""
         return min(self.read_s, self.first_s) if self in self._application.lobby else self.read_s
 
     @property
@@ -158,7 +158,7 @@ class Wire(HttpToolsProtocol):
             self._deadline = None
 
     def _feed(self, data: bytes) -> None:
-        """Have bytes parsed. A request that would rather go on in another protocol the parser leaves without a body."""
+        """Parse bytes. The parser leaves out the body of a request that asks for another protocol; it is fed again."""
         rest = memoryview(data)
         while rest:
             try:
@@ -188,7 +188,7 @@ class Wire(HttpToolsProtocol):
     # What the parser finds
 
     def on_message_begin(self) -> None:
-        """A request begins."""
+        """Begin a request."""
         self._is_reading = self._is_in_headers = True
         self._begun_at = self.loop.time()
         super().on_message_begin()
@@ -202,7 +202,7 @@ class Wire(HttpToolsProtocol):
                 self.expect_100_continue = True
 
     def on_headers_complete(self) -> None:
-        """Its headers are there: go on with it if they are within the size."""
+        """Go on with a request whose headers are complete and within the size."""
         if self._is_given_up:
             return
         self._is_in_headers = False
@@ -217,7 +217,7 @@ class Wire(HttpToolsProtocol):
             self._start()
 
     def on_body(self, body: bytes) -> None:
-        """A part of its body is there."""
+        """Take a part of the body."""
         self._header_bytes = 0
         if self._held is not None:
             self._held[1].extend(body)
@@ -225,7 +225,7 @@ class Wire(HttpToolsProtocol):
             super().on_body(body)
 
     def on_message_complete(self) -> None:
-        """It is all there."""
+        """Accept a complete request."""
         if self._is_given_up:
             return
         self._is_reading = False
@@ -237,7 +237,7 @@ class Wire(HttpToolsProtocol):
         super().on_message_complete()
 
     def send_400_response(self, msg: str) -> None:
-        """Refuse what is no HTTP, after the answers to what came before it."""
+        """Refuse what is not HTTP, after the answers to earlier requests."""
         told = 400, msg
         if self._is_arriving:
             # It is the latest request that breaks off: nobody answers it.
@@ -256,7 +256,7 @@ class Wire(HttpToolsProtocol):
         return len(self.url) + sum([len(name) + len(value) + 4 for name, value in self.headers])
 
     def _start(self, begun: tuple[Request, object] | None = None) -> None:
-        """Give the request to the application; `begun` if its message is accepted already."""
+        """Return the request to the application; `begun` if its message is accepted already."""
         self._flush()
         if not self.url.startswith(b"/"):
             self._take_authority()
@@ -267,7 +267,7 @@ class Wire(HttpToolsProtocol):
             self._earlier = (*(cycle for cycle in self._earlier if not cycle.response_complete), before)
 
     def _take_authority(self) -> None:
-        """Let the name in a target such as `http://name/path` count, and not the one beside it (RFC 9112, 3.2.2)."""
+        """Use the host of a target such as `http://name/path` instead of the Host header (RFC 9112, 3.2.2)."""
         found = _WITH_AUTHORITY.fullmatch(self.url)
         if found is not None:
             rest = found[2]
@@ -277,7 +277,7 @@ class Wire(HttpToolsProtocol):
 
     @property
     def _is_between(self) -> bool:
-        """Whether no request is under way in the application."""
+        """Whether the application has no unanswered request."""
         latest: RequestResponseCycle | None = self.cycle
         return latest is None or latest.response_complete
 
@@ -299,7 +299,7 @@ class Wire(HttpToolsProtocol):
         return request, bytearray()
 
     def _give_over(self) -> None:
-        """Give the application what was collected."""
+        """Return the application what was collected."""
         held, self._held = self._held, None
         if held is not None:
             self._start()
@@ -343,7 +343,7 @@ class Wire(HttpToolsProtocol):
     # Between requests
 
     def on_response_complete(self) -> None:
-        """Go on with what came meanwhile, or rest."""
+        """Go on with the next request, or wait for one."""
         if self.pipeline:
             super().on_response_complete()
             return
@@ -369,14 +369,14 @@ class Wire(HttpToolsProtocol):
     # Who sends too slowly, or takes nothing
 
     def pause_writing(self) -> None:
-        """The other end is slower than we are: see that it moves at all."""
+        """Begin to watch whether the other end takes anything at all."""
         super().pause_writing()
         if self._stall is None:
             left = self.transport.get_write_buffer_size()
             self._stall = self.loop.call_later(self.stall_s, self._look_if_stalled, left)
 
     def resume_writing(self) -> None:
-        """The other end took what it was sent."""
+        """Stop watching: the other end took what it was sent."""
         super().resume_writing()
         if self._stall is not None:
             self._stall.cancel()
