@@ -274,7 +274,7 @@ class Connection:
         if found is not None:
             return self._dispatch.needs_thread(found, on_loop=on_loop)
         if method in _ASK_PROVIDERS:
-            return self._dispatch.has_blocking or (on_loop and not self._dispatch.is_quick)
+            return self._dispatch.has_blocking or (on_loop and not self._dispatch.is_instant)
         return method == "tools/call" or (method in _OPENING and on_loop)
 
     def _run_aside(self, job: Job) -> bytes | None:

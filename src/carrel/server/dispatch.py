@@ -84,7 +84,7 @@ class Dispatch:
         self._look()
         self._fly: tuple[tuple[Mounted, ...], bool] = (), False
         self._frames: tuple[_Frames, _Frames] = {}, {}
-        self._first_pages: dict[Era, tuple[Page, jsonrpc.Spelled]] = {}
+        self._first_pages: dict[Era, tuple[Page, bytes, jsonrpc.Spelled]] = {}
         self.by_method: Mapping[str, Callable[[Job], bytes | Unfinished | None]] = {
             "resources/read": self.read,
             "resources/list": self.list,
@@ -99,8 +99,8 @@ class Dispatch:
         self._generation = catalog.generation
         self.declared = eras.capabilities(completes=catalog.completes, calls=catalog.calls)
         self._served = {era: eras.served(era, completes=catalog.completes, calls=catalog.calls) for era in Era}
-        self.deadline_s = max((mounted.deadline_s for mounted in catalog.mounted), default=0.0)
-        self.is_quick = all(mounted.quick for mounted in catalog.mounted)
+        self.deadline_s = max((mounted.provider.deadline_s for mounted in catalog.mounted), default=0.0)
+        self.is_instant = all(mounted.speed == "instant" for mounted in catalog.mounted)
 
     @property
     def served(self) -> methods.Served:
@@ -112,14 +112,15 @@ class Dispatch:
     @property
     def has_blocking(self) -> bool:
         """Whether any provider may wait for something outside this process."""
-        return any(mounted.blocking for mounted in self.catalog.mounted)
+        return any(mounted.speed == "blocking" for mounted in self.catalog.mounted)
 
     def needs_thread(self, found: Found, *, on_loop: bool) -> bool:
-        """Return whether a read must run on a worker thread; on an event loop, all but quick reads must."""
-        mounted = found.mounted
-        if mounted.blocking or (mounted.asks_others and self.has_blocking):
-            return True
-        return on_loop and not (mounted.quick or mounted.quick_reads)
+        """Return whether a read must run on a worker thread; on an event loop, only quick reads need none."""
+        speed = found.mounted.speed
+        if speed == "as_others":
+            others = {mounted.speed for mounted in self.catalog.mounted if mounted is not found.mounted}
+            speed = "blocking" if "blocking" in others else "instant" if others <= {"instant"} else "normal"
+        return speed == "blocking" or (on_loop and speed == "normal")
 
     def read(self, job: Job) -> bytes | Unfinished:
         params, found, condition = job.call.params, job.found, job.call.params.meta.condition or None
@@ -207,15 +208,12 @@ class Dispatch:
         """Spell a page of the list; the first one, while it is as it was the last time, is not spelled again."""
         if call.params.cursor or call.params.meta.prefix is not None:
             return results.list_result(page, call.era, is_brief=call.params.meta.prefix is None)
+        # What a `meta` holds may change without being replaced.
+        metas = jsonrpc.plain([dict(entry.meta) for entry in page.entries if entry.meta])
         known = self._first_pages.get(call.era)
-        if known is not None and known[0] == page:
-            self._first_pages[call.era] = page, known[1]  # the same entries are compared faster the next time
-            return known[1]
-        result = results.list_result(page, call.era)
-        if any(entry.meta for entry in page.entries):
-            return result  # what a `meta` holds may change without being replaced
-        spelled = jsonrpc.spelled(result)
-        self._first_pages[call.era] = page, spelled
+        is_same = known is not None and known[1] == metas and known[0] == page
+        spelled = known[2] if known and is_same else jsonrpc.spelled(results.list_result(page, call.era))
+        self._first_pages[call.era] = page, metas, spelled  # the very same entries are compared faster the next time
         return spelled
 
     def _browse(self, job: Job) -> bytes:
@@ -263,7 +261,7 @@ class Dispatch:
         mounted, speaks = self._fly
         if mounted is not self.catalog.mounted:  # each read asks, and providers seldom change
             mounted = self.catalog.mounted
-            speaks = any(one.speaks_fly for one in mounted)
+            speaks = any(one.provider.speaks_fly for one in mounted)
             self._fly = mounted, speaks
         return speaks
 

@@ -327,7 +327,7 @@ def test_progress_comes_on_a_stream_before_the_answer(app: App, era: str) -> Non
 class Mixed(Shelf):
     """Returns reads of `slow` unread; remembers which reads were made on the event loop."""
 
-    quick_reads = True
+    speed = "mixed"
 
     def __init__(self) -> None:
         super().__init__("mixed", {"quick": "quick text", "slow": "slow text"})

@@ -107,13 +107,13 @@ class Plain:
                 opened = attempt("a plain read", found.open)
                 if not takes_long(opened, Range(0, 0)):
                     return attempt("a plain read", open_, opened)
-        unfinished, asked = Unfinished(opened), found.mounted
+        unfinished, asked = Unfinished(opened), found.mounted.provider
         try:
             return await self._threads.call(
                 request.access,
                 lambda: open_(unfinished.take()),
                 lambda late: close_sources(late.items),
-                owner=asked.provider.name,
+                owner=asked.name,
                 deadline_s=asked.deadline_s,
             )
         finally:
@@ -155,8 +155,8 @@ class Plain:
         read = partial(source.read, start, length)
         if length <= SMALL and not self._server.dispatch.needs_thread(found, on_loop=True):
             return attempt("a plain read", read)
-        asked = found.mounted
-        return await self._threads.call(request.access, read, owner=asked.provider.name, deadline_s=asked.deadline_s)
+        asked = found.mounted.provider
+        return await self._threads.call(request.access, read, owner=asked.name, deadline_s=asked.deadline_s)
 
     async def _send_bytes(
         self, request: Request, status: int, part: Part, start: int, end: int, headers: list[Header]
