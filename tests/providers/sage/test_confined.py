@@ -88,7 +88,7 @@ def test_a_folder_of_another_user_counts_as_absent(tmp_path: Path, place: str, m
     sage = open_sage(tmp_path, tools="write")
     assert SECRET not in everything(sage)
     assert read(sage, "sage://system/a.md") == "File not found: a.md"
-    result = sage.called.call("sage_write_system", {"filename": "b.md", "content": "x"})
+    result = sage.toolset.call("sage_write_system", {"filename": "b.md", "content": "x"})
     assert result.blocks[0] == "Error writing b.md: the folder belongs to another user"
     assert not (tmp_path / ".sage/system/b.md").exists()
 
@@ -114,7 +114,7 @@ def test_code_links_that_were_not_resolved_in_time_say_so(tmp_path: Path, monkey
 
 def test_a_denied_name_is_not_written(tmp_path: Path) -> None:
     sage = open_sage(tmp_path, tools="write")
-    result = sage.called.call("sage_write_system", {"filename": "id_rsa.md", "content": "x"})
+    result = sage.toolset.call("sage_write_system", {"filename": "id_rsa.md", "content": "x"})
     assert result.blocks[0] == "Error writing id_rsa.md: its name is on the deny-list"
 
 
@@ -146,8 +146,8 @@ def test_a_fifo_in_any_place_never_blocks(tmp_path: Path, place: str) -> None:
     everything(sage)
     for uri in ("sage://system/a.md", "sage://checkpoint/a", "sage://knowledge/a", "sage://failure/a"):
         read(sage, uri)
-    sage.called.call("sage_recall_knowledge", {"query": "text"})
-    sage.called.call("sage_search_checkpoints", {"query": "text"})
+    sage.toolset.call("sage_recall_knowledge", {"query": "text"})
+    sage.toolset.call("sage_search_checkpoints", {"query": "text"})
 
 
 @pytest.mark.parametrize("place", [".git", ".git/hooks", ".ssh", "keys.private"])

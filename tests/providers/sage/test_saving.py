@@ -300,7 +300,7 @@ def test_a_full_disk_and_a_read_only_disk_have_different_messages(
         raise OSError(number, os.strerror(number))
 
     monkeypatch.setattr(os, "fsync", refuse)
-    written = sage.called.call("sage_write_system", {"filename": "b.md", "content": "x"})
+    written = sage.toolset.call("sage_write_system", {"filename": "b.md", "content": "x"})
     monkeypatch.undo()
     sage.close()
 
@@ -335,8 +335,8 @@ def test_a_checkpoint_is_loaded_by_its_uri_too(sage: Sage, asked: str) -> None:
 
 def test_the_format_in_a_uri_counts_unless_another_is_given(sage: Sage) -> None:
     data_of(sage, "sage_save_checkpoint", core_question="q", thesis="Cookies", confidence=0)
-    toon = sage.called.call("sage_load_checkpoint", {"id": "sage://checkpoint/cookies?format=toon"}).blocks[0]
-    plain = sage.called.call(
+    toon = sage.toolset.call("sage_load_checkpoint", {"id": "sage://checkpoint/cookies?format=toon"}).blocks[0]
+    plain = sage.toolset.call(
         "sage_load_checkpoint", {"id": "sage://checkpoint/cookies?format=toon", "format": "markdown"}
     )
     assert str(toon).startswith("# Research Context\n")
@@ -344,7 +344,7 @@ def test_the_format_in_a_uri_counts_unless_another_is_given(sage: Sage) -> None:
 
 
 def test_a_uri_of_another_kind_is_no_checkpoint(sage: Sage) -> None:
-    refused = sage.called.call("sage_load_checkpoint", {"id": "sage://knowledge/a"})
+    refused = sage.toolset.call("sage_load_checkpoint", {"id": "sage://knowledge/a"})
     assert refused.blocks[0] == "Invalid checkpoint ID: sage://knowledge/a"
 
 

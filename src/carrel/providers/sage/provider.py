@@ -70,13 +70,13 @@ class Sage(Provider):
         self._errors = errors
         self._inject = (inject, inject_tokens, inject_failures)
         self._search = search
-        self._making = Lock()
+        self._lock = Lock()
         self._tools: SageTools | None = None
 
     def routes(self) -> Sequence[Route]:
         return tuple(
-            Route(f"sage://{end}", self.read, name=name, title=title, description=told, whole=True)
-            for end, (name, title, told) in _DESCRIPTIONS.items()
+            Route(f"sage://{end}", self.read, name=name, title=title, description=description, whole=True)
+            for end, (name, title, description) in _DESCRIPTIONS.items()
         )
 
     # Listing
@@ -186,23 +186,23 @@ class Sage(Provider):
         return self._enabled is True or self._level == "write" or self.memory.home.exists
 
     @property
-    def called(self) -> "SageTools":
+    def toolset(self) -> "SageTools":
         """The tools, created when they are first needed."""
         from carrel.providers.sage.tools import SageTools  # search and saving take long to import
 
-        with self._making:
+        with self._lock:
             if self._tools is None:
                 self._tools = SageTools(self._project, self.memory, self._level, self._search)
             return self._tools
 
     def tools(self) -> Sequence[Tool]:
         """Return the tools that the configuration allows."""
-        return self.called.tools() if self._level != "off" and self.is_listed else ()
+        return self.toolset.tools() if self._level != "off" and self.is_listed else ()
 
     def call(self, name: str, arguments: Mapping[str, object], call: Call) -> ToolResult:
         """Call a tool."""
         del call
-        return self.called.call(name, arguments)
+        return self.toolset.call(name, arguments)
 
     def instructions(self) -> str:
         """Return the system files and the relevant failures, within the budget."""
