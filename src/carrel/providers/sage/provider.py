@@ -19,7 +19,7 @@ from carrel.providers.sage.fields import BadFile
 from carrel.providers.sage.folders import FOLDERS, walk
 from carrel.providers.sage.listing import SageListing
 from carrel.providers.sage.memory import SageError, SageMemory
-from carrel.providers.sage.names import SCHEME, checked, is_plain, split_uri
+from carrel.providers.sage.names import KINDS, SCHEME, checked, split_uri
 from carrel.providers.sage.record_folder import Ambiguous, NoMatch
 
 if TYPE_CHECKING:
@@ -161,22 +161,12 @@ class Sage(Provider):
         """Return the ids or file names that begin with the value, then those that contain it, newest first."""
         del variable, context
         kind = template.removeprefix("sage://").partition("/")[0]
-        every = self._names(kind)
+        # The entries by kind are in the order of the kinds.
+        every = [entry.name.partition("/")[2] for entry in self.listing.kinds()[KINDS.index(kind)]]
         matching = [name for name in every if name.startswith(value)]
         matching += [name for name in every if value in name and not name.startswith(value)]
         shown = tuple(matching[:MAX_COMPLETIONS])
         return Completion(shown, total=len(matching), has_more=len(matching) > len(shown))
-
-    def _names(self, kind: str) -> list[str]:
-        """Return the names of all items of a kind, in the order of the list."""
-        memory = self.memory
-        if kind == "system":
-            return [file.path for file in memory.system.listed()]
-        if kind == "knowledge":
-            items = memory.knowledge.newest_first(memory.knowledge.items().values())
-            return [one.item.id for one in items if is_plain(one.item.id) and not self.listing.content_reason(one)]
-        folder = memory.checkpoints if kind == "checkpoint" else memory.failures
-        return [address for _, address in folder.readable()]
 
     # Tools, instructions, health
 
