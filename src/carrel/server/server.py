@@ -13,10 +13,10 @@ from functools import partial
 from math import inf
 from typing import Final, cast
 
-from carrel.catalog.access import EVERYTHING, Access, ActingAs, whoever_asks
+from carrel.catalog.access import EVERYTHING, Access, ActingAs, current_access
 from carrel.catalog.catalog import Catalog
 from carrel.catalog.routes import Found
-from carrel.catalog.surveys import token_of
+from carrel.catalog.subscriptions import token_of
 from carrel.catalog.watcher import LIST, Subscription, Watcher
 from carrel.core.blocking import TakesAWhile, is_on_event_loop
 from carrel.core.cancellation import Cancellable, Cancelled
@@ -198,7 +198,7 @@ class Connection:
         """Answer a call, or give work that will. `send` takes what comes before the answer, if that has its own way."""
         if self._is_in_use(call.key):
             return self._refuse_duplicate(call)
-        if whoever_asks() is self._access:
+        if current_access() is self._access:
             return self._begin(call, send or self._send)
         with ActingAs(self._access):
             return self._begin(call, send or self._send)
