@@ -59,7 +59,7 @@ class Answers:
         self.catalog = catalog
         self._fly: tuple[tuple[Mounted, ...], bool] = (), False
         self._frames: tuple[_Frames, _Frames] = {}, {}
-        self._first_pages: dict[Era, tuple[Page, jsonrpc.Spelled]] = {}
+        self._first_pages: dict[Era, tuple[Page, bytes, jsonrpc.Spelled]] = {}
         self.by_method: Mapping[str, Callable[[Job], bytes | None]] = {
             "resources/read": self.read,
             "resources/list": self.list,
@@ -138,15 +138,12 @@ class Answers:
         """Spell a page of the list; the first one, while it is as it was the last time, is not spelled again."""
         if call.params.cursor or call.params.meta.prefix is not None:
             return results.list_result(page, call.era, is_brief=call.params.meta.prefix is None)
+        # What a `meta` holds may change without being replaced.
+        metas = jsonrpc.plain([dict(entry.meta) for entry in page.entries if entry.meta])
         known = self._first_pages.get(call.era)
-        if known is not None and known[0] == page:
-            self._first_pages[call.era] = page, known[1]  # the same entries are compared faster the next time
-            return known[1]
-        result = results.list_result(page, call.era)
-        if any(entry.meta for entry in page.entries):
-            return result  # what a `meta` holds may change without being replaced
-        spelled = jsonrpc.spelled(result)
-        self._first_pages[call.era] = page, spelled
+        is_same = known is not None and known[1] == metas and known[0] == page
+        spelled = known[2] if known and is_same else jsonrpc.spelled(results.list_result(page, call.era))
+        self._first_pages[call.era] = page, metas, spelled  # the very same entries are compared faster the next time
         return spelled
 
     def _browse(self, job: Job) -> bytes:
