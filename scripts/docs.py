@@ -31,7 +31,7 @@ def sections() -> dict[str, Iterable[Tool]]:
     example = {"web": CommandSettings([Program("npm"), Program("start")])}
     return {
         "The mirror: the same resources, for hosts that know only tools": Mirror(Catalog([Guide(Catalog())])).tools(),
-        'Sage: an assistant\'s memory (`tools = "write"` for those that write)': (*sage.READING, *sage.WRITING),
+        'Sage: an assistant\'s memory (`tools = "write"` for those that write)': sage.TOOLS.values(),
         'Scopes; those that write exist with `[scopes] tools = "write"`': tools_of("write"),
         "Logs: Flutter": processes.flutter_tools(),
         "Logs: processes": (processes.start_tool(example), *processes.process_tools()),

@@ -46,7 +46,10 @@ NOT_ALLOWED: Mapping[str, frozenset[str]] = {
 """What a package must not import although it stands before it."""
 
 ROOT_IMPORTS = frozenset({"core"})
-"""What the public names of the package root come from; `Shelf` is imported when it is first used."""
+"""What the public names of the package root come from."""
+
+LAZY_IN_ROOT = frozenset({"providers.objects", "providers.objects.protocol", "providers.objects.shelf"})
+"""What the package root imports when one of its names is first used."""
 
 HTTP = ("transports.http.app", "transports.http.wire")
 HOMES: Mapping[str, tuple[str, ...]] = {
@@ -221,7 +224,7 @@ def _allowed(package: str, target: str) -> frozenset[str]:
     if package == "__main__":
         return frozenset({"cli"})
     if package == "":
-        return ROOT_IMPORTS | ({"providers"} if target == "providers.objects.shelf" else frozenset())
+        return ROOT_IMPORTS | ({"providers"} if target in LAZY_IN_ROOT else frozenset())
     return frozenset(ORDER[: ORDER.index(package)]) - NOT_ALLOWED.get(package, frozenset())
 
 

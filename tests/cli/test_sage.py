@@ -143,7 +143,7 @@ def test_keys_that_no_checkpoint_has_are_named(run: Run, project: Path) -> None:
     code, out, err = run("save-checkpoint", "--from-json", "one.json")
 
     assert (code, out) == (2, "")
-    assert err.startswith("carrel: one.json has keys that are not known: evidence, id; known: core_question, thesis, ")
+    assert err.startswith("carrel: one.json has unknown keys: evidence, id; known keys: core_question, thesis, ")
 
 
 # On the desk

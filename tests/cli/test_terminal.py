@@ -74,8 +74,11 @@ def test_a_uri_is_never_folded(show: Any) -> None:
 @pytest.mark.parametrize(
     ("words", "expected"),
     [
-        (("sage", "ls"), "Nothing is kept yet; the first: carrel sage save-knowledge ID --keyword K --content TEXT\n"),
-        (("sage", "search", "x"), "Nothing is found; carrel sage ls shows what there is.\n"),
+        (
+            ("sage", "ls"),
+            "The memory is empty. Add something: carrel sage save-knowledge ID --keyword K --content TEXT\n",
+        ),
+        (("sage", "search", "x"), "Nothing found. To list all items: carrel sage ls\n"),
         (("sage", "ls", "--check"), "Everything is listed.\n"),
         (("trust", "--list"), "No file is trusted yet; carrel trust, in a project, trusts that project's own.\n"),
         (("ls", "logs:"), "Nothing is listed here yet.\n"),

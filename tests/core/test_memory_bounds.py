@@ -12,9 +12,9 @@ import pytest
 from carrel.core.provider import Project
 from carrel.files.sandbox import Missing, Root
 from carrel.providers.sage import Sage
-from carrel.providers.sage.folders import Folders
-from carrel.providers.sage.memory import Memory
-from carrel.providers.sage.record_folders import KEPT_BYTES as KEPT_OF_SHELF
+from carrel.providers.sage.folders import SageFolders
+from carrel.providers.sage.memory import SageMemory
+from carrel.providers.sage.record_folder import CACHE_BYTES
 from carrel.providers.workspace.ignore_rules import IgnoreFiles
 from carrel.providers.workspace.policy import Policy
 from carrel.providers.workspace.tree import Tree
@@ -116,10 +116,10 @@ def test_of_many_large_sage_items_only_the_latest_few_megabytes_are_kept(tmp_pat
     body = "A long observation. " * 3_000
     numbers = range(WARM_UP + TIMES)
     fill(tmp_path, {f".sage/checkpoints/c{number}.md": checkpoint(f"c{number}", body) for number in numbers})
-    memory = Memory(Project(str(tmp_path), {}), ".sage", 10**6)
+    memory = SageMemory(Project(str(tmp_path), {}), ".sage", 10**6)
     try:
         assert len(memory.checkpoints.load("c1")[1].data) > len(body)
-        assert growth(lambda number: memory.checkpoints.load(f"c{number}")) < 1.5 * KEPT_OF_SHELF
+        assert growth(lambda number: memory.checkpoints.load(f"c{number}")) < 1.5 * CACHE_BYTES
     finally:
         memory.close()
 
@@ -154,7 +154,7 @@ def test_a_sage_list_forgets_the_files_that_are_gone(tmp_path: Path) -> None:
 
 def test_sage_folders_that_were_replaced_do_not_stay_open(tmp_path: Path) -> None:
     fill(tmp_path, {".sage/system/a.md": "text"})
-    home = Folders(Project(str(tmp_path), {}), ".sage")
+    home = SageFolders(Project(str(tmp_path), {}), ".sage")
     try:
         assert home.root("system") is not None
         before = len(handles(tmp_path))

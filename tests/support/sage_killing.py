@@ -20,7 +20,6 @@ from typing import Any
 
 from carrel.providers.sage import Sage
 from carrel.providers.sage.file_format import read_mapping
-from carrel.providers.sage.knowledge import Library
 from tests.support.sage_folder import open_sage
 
 STEPS = ("open", "close", "mkdir", "fsync", "fchmod", "rename", "link", "unlink")
@@ -115,7 +114,7 @@ def complaints(project: Path, acknowledged: dict[str, int]) -> Iterator[str]:
             yield f"{name} is not whole: {error}"
     index = project / ".sage/knowledge/index.yaml"
     if index.exists():
-        files = {item["file"] for item in read_mapping(index.read_text(encoding="utf-8"))["items"]}
+        files = {item.text("file") for item in read_mapping(index.read_text(encoding="utf-8")).mappings("items")}
         yield from (f"{file} is in the index and not there" for file in files if not (index.parent / file).exists())
     else:
         files = set()
@@ -133,11 +132,11 @@ def _body(sage: Sage, name: str, path: Path) -> str:
     if "/failures/" in name:
         return sage.memory.failures.load(path.stem)[0].why_failed
     if "/knowledge/" in name:
-        library: Library = sage.memory.library
-        item = next((one.item for one in library.items().values() if name.endswith(one.item.file)), None)
+        knowledge = sage.memory.knowledge
+        item = next((one.item for one in knowledge.items().values() if name.endswith(one.item.file)), None)
         if item is None:  # a kill before the index was written: the content must be whole all the same
             return path.read_text(encoding="utf-8").partition("\n---\n")[2]
-        return library.content(item)[0]
+        return knowledge.content(item)[0]
     return path.read_text(encoding="utf-8")
 
 

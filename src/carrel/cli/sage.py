@@ -1,4 +1,4 @@
-"""`carrel sage`: an assistant's memory, for people."""
+"""`carrel sage`: read, search and extend an assistant's memory."""
 
 import json
 import sys
@@ -19,27 +19,26 @@ from carrel.core.model import Resource, ToolResult
 from carrel.core.provider import Project
 from carrel.core.record import Value
 from carrel.providers.sage.arguments import needed
-from carrel.providers.sage.item_names import KINDS, split_uri
-from carrel.providers.sage.lookup import failure_addresses
-from carrel.providers.sage.memory import Refused
+from carrel.providers.sage.memory import SageError
+from carrel.providers.sage.names import KINDS, split_uri
 from carrel.providers.sage.provider import Sage
-from carrel.providers.sage.tool_schemas import BY_NAME
-from carrel.providers.sage.tools import Tools
+from carrel.providers.sage.tool_schemas import TOOLS
+from carrel.providers.sage.tools import SageTools
 
 _SEARCHED = ("checkpoint", "knowledge", "failure")
 _FOLDERS = (("system", "pinned"), ("checkpoints",), ("knowledge", "global"), ("knowledge", "skills"), ("failures",))
 
 
-class Desk(Value, frozen=True):
-    """The memory of a project, with every tool: a person at the command line may save."""
+class OpenMemory(Value, frozen=True):
+    """The memory of a project, with every tool: a person at the command line may always save."""
 
     sage: Sage
-    tools: Tools
+    tools: SageTools
 
 
 @contextmanager
-def opened(choices: Choices) -> Iterator[Desk]:
-    """Open the project's memory as it is configured."""
+def opened(choices: Choices) -> Iterator[OpenMemory]:
+    """Open the project's memory as configured."""
     config = choices.config()
     values = config.values("sage")
     denied = tuple(config.values("workspace").get("deny") or ())
@@ -48,56 +47,56 @@ def opened(choices: Choices) -> Iterator[Desk]:
     project = Project(config.root, config.environment, given, named, is_trusted=config.is_trusted, deny=denied)
     built = builtin_providers.load("carrel.providers.sage:Sage")(project, **values)
     assert isinstance(built, Sage)
-    tools = Tools(project, built.memory, "write", values.get("search", "auto"))
+    tools = SageTools(project, built.memory, "write", values.get("search", "auto"))
     try:
-        yield Desk(built, tools)
+        yield OpenMemory(built, tools)
     finally:
         tools.close()
         built.close()
 
 
-class Refusals(click.Group):
-    """Commands whose refusals are told on stderr, with exit code 2 for what was asked wrongly, else 1."""
+class SageCommands(click.Group):
+    """Commands that print errors to stderr and exit with 2 for wrong input, or else with 1."""
 
     def invoke(self, ctx: click.Context) -> Any:
         """Run a command."""
         try:
             return super().invoke(ctx)
-        except Refused as refused:
-            say(refused.message)
-            raise click.exceptions.Exit(exit_codes.USAGE if refused.kind == "invalid" else exit_codes.FAILED) from None
+        except SageError as error:
+            say(error.message)
+            raise click.exceptions.Exit(exit_codes.USAGE if error.kind == "invalid" else exit_codes.FAILED) from None
 
 
-@click.group(cls=Refusals)
+@click.group(cls=SageCommands)
 def sage() -> None:
-    """Look at, search and add to what was learned about this project."""
+    """Read, search and extend an assistant's memory of this project."""
 
 
 @sage.command("ls")
-@click.option("--kind", type=click.Choice(KINDS), help="Only of this kind.")
-@click.option("--check", is_flag=True, help="Name what is not listed, with the reason.")
+@click.option("--kind", type=click.Choice(KINDS), help="Only items of this kind.")
+@click.option("--check", is_flag=True, help="Show the files that are not listed, and why.")
 @with_choices
 @click.pass_obj
 def list_items(choices: Choices, kind: str | None, check: bool) -> int:
-    """List what there is, or with --check what is not listed and why."""
-    with opened(choices) as desk:
+    """List all items, or with --check the files that are not listed, and why."""
+    with opened(choices) as memory:
         if check:
-            return _check(choices, desk, kind)
-        every = (*desk.sage.front(), *desk.sage.entries())
+            return _check(choices, memory, kind)
+        every = (*memory.sage.front(), *memory.sage.entries())
         entries = [entry for entry in every if kind is None or entry.uri.startswith(f"sage://{kind}/")]
     if choices.is_json:
         output.print_json([_entry(entry) for entry in entries])
     else:
         output.print_entries(
-            entries, "Nothing is kept yet; the first: carrel sage save-knowledge ID --keyword K --content TEXT"
+            entries, "The memory is empty. Add something: carrel sage save-knowledge ID --keyword K --content TEXT"
         )
     return exit_codes.DONE
 
 
-def _check(choices: Choices, desk: Desk, kind: str | None) -> int:
+def _check(choices: Choices, memory: OpenMemory, kind: str | None) -> int:
     folders = {"checkpoint": "checkpoints/", "failure": "failures/", "knowledge": "knowledge/", "system": "system/"}
     begins = "" if kind is None else folders[kind]
-    found = [one for one in desk.sage.listing.unlisted() if one.path.startswith(begins)]
+    found = [one for one in memory.sage.listing.unlisted() if one.path.startswith(begins)]
     if choices.is_json:
         output.print_json([{"path": one.path, "reason": one.reason} for one in found])
     else:
@@ -113,67 +112,71 @@ def _entry(entry: Resource) -> dict[str, object]:
 
 @sage.command()
 @click.argument("item")
-@click.option("--format", "form", metavar="F", help="markdown or toon.")
+@click.option("--format", "form", metavar="F", help="Format: markdown or toon.")
 @with_choices
 @click.pass_obj
 def show(choices: Choices, item: str, form: str | None) -> None:
-    """Print an item, by its URI or as KIND/ID; a leading @ is fine."""
+    """Print an item, given by its URI or as KIND/ID, with or without a leading @."""
     named = item.removeprefix("@")
     uri = named if "://" in named else f"sage://{named}"
     parts = split_uri(uri)
     if parts is None:
-        raise Refused(f"Resource not found: {uri}", "not_found")
+        raise SageError(f"Resource not found: {uri}", "not_found")
     kind, name, wanted = parts
-    with opened(choices) as desk:
-        served = desk.sage.memory.read(kind, name, wanted if form is None else form)
+    with opened(choices) as memory:
+        text = memory.sage.memory.read(kind, name, wanted if form is None else form)
     if choices.is_json:
-        output.print_json({"uri": uri, "mimeType": served.mime_type, "text": served.text})
+        output.print_json({"uri": uri, "mimeType": text.mime_type, "text": text.text})
     else:
-        output.print_text(served.text, "")
+        output.print_text(text.text, "")
 
 
 @sage.command()
 @click.argument("query")
-@click.option("--kind", type=click.Choice(_SEARCHED), help="Only of this kind.")
-@click.option("--limit", type=click.IntRange(1, 200), default=10, show_default=True, help="At most so many.")
+@click.option("--kind", type=click.Choice(_SEARCHED), help="Only items of this kind.")
+@click.option("--limit", type=click.IntRange(1, 200), default=10, show_default=True, help="Maximum number of results.")
 @with_choices
 @click.pass_obj
 def search(choices: Choices, query: str, kind: str | None, limit: int) -> None:
-    """Find items by what they are about, best first within each kind."""
-    with opened(choices) as desk:
-        needed({"query": query}, "query", desk.sage.memory.limit)
-        told = _found(desk, query, _SEARCHED if kind is None else (kind,), limit)
+    """Search for items, the best first within each kind."""
+    with opened(choices) as memory:
+        needed({"query": query}, "query", memory.sage.memory.limit)
+        told = _found(memory, query, _SEARCHED if kind is None else (kind,), limit)
     if choices.is_json:
         output.print_json(told)
     else:
         rows = [(str(one["uri"]), f"{one['score']:.3f}", str(one["description"])) for one in told]
-        empty = "Nothing is found; carrel sage ls shows what there is."
+        empty = "Nothing found. To list all items: carrel sage ls"
         output.print_table(("URI", "score", "what"), rows, plain_columns=2, spare=("score", "what"), empty=empty)
 
 
-def _found(desk: Desk, query: str, kinds: tuple[str, ...], limit: int) -> list[dict[str, Any]]:
-    """Search each kind; where all together are too many, the best of each stay: scores of two kinds do not compare."""
-    titles = {entry.uri: entry for entry in desk.sage.entries()}
-    failures = desk.sage.memory.failures
-    addresses = failure_addresses(failures, failures.examined())
+def _found(memory: OpenMemory, query: str, kinds: tuple[str, ...], limit: int) -> list[dict[str, object]]:
+    """Return the best results of each kind, `limit` in all: scores of different kinds cannot be compared."""
+    entries = {entry.uri: entry for entry in memory.sage.entries()}
+    addresses = {file.stem: address for file, address in memory.sage.memory.failures.listed()}
     ranked = []
     for place, kind in enumerate(kinds):
-        found = desk.tools.searching.search(kind, query, limit)
+        found = memory.tools.search.search(kind, query, limit)
         for rank, hit in enumerate(found.hits):
             uri = f"sage://{kind}/{addresses.get(hit.key, hit.key) if kind == 'failure' else hit.key}"
-            entry = titles.get(uri)
+            entry = entries.get(uri)
             what = (entry.description or entry.title) if entry else ""
-            told = {"uri": uri, "score": round(hit.score, 6), "engine": found.engine, "description": what}
-            ranked.append((rank, place, told))
+            result = {"uri": uri, "score": round(hit.score, 6), "engine": found.engine, "description": what}
+            ranked.append((rank, place, result))
     best = sorted(ranked, key=lambda one: one[:2])[:limit]
-    return [told for _, _, told in sorted(best, key=lambda one: (one[1], one[0]))]
+    return [result for _, _, result in sorted(best, key=lambda one: (one[1], one[0]))]
 
 
 @sage.command("save-checkpoint")
-@click.option("--question", help="What is asked.")
-@click.option("--thesis", help="What is held to be the answer.")
-@click.option("--confidence", help="From 0 to 1.")
-@click.option("--from-json", "source", metavar="FILE", help="A file with the tool's parameters; - for standard input.")
+@click.option("--question", help="The question under research.")
+@click.option("--thesis", help="The current answer.")
+@click.option("--confidence", help="Confidence in the answer, from 0 to 1.")
+@click.option(
+    "--from-json",
+    "source",
+    metavar="FILE",
+    help="JSON file with the parameters of sage_save_checkpoint; - for standard input.",
+)
 @with_choices
 @click.pass_obj
 def save_checkpoint(
@@ -187,18 +190,18 @@ def save_checkpoint(
         given["thesis"] = thesis
     if confidence is not None:
         given["confidence"] = _number(confidence)
-    with opened(choices) as desk:
-        _told(choices, desk.tools.save_checkpoint(given))
+    with opened(choices) as memory:
+        _print_saved(choices, memory.tools.save_checkpoint(given))
 
 
 @sage.command("save-knowledge")
 @click.argument("name", metavar="ID")
-@click.option("--keyword", "keywords", multiple=True, metavar="K", help="A word it is found by; several are fine.")
-@click.option("--content", help="What is known.")
-@click.option("--file", "source", metavar="FILE", help="A file with what is known; - for standard input.")
+@click.option("--keyword", "keywords", multiple=True, metavar="K", help="A word to find it by; may be repeated.")
+@click.option("--content", help="The knowledge itself.")
+@click.option("--file", "source", metavar="FILE", help="A file with the knowledge; - for standard input.")
 @click.option("--source", "origin", help="Where it comes from.")
 @click.option("--skill", help="The skill it belongs to.")
-@click.option("--type", "kind", default="knowledge", show_default=True, help="What kind of knowledge it is.")
+@click.option("--type", "kind", default="knowledge", show_default=True, help="The type of knowledge.")
 @click.argument("stdin", default="", metavar="[-]")
 @with_choices
 @click.pass_obj
@@ -212,9 +215,9 @@ def save_knowledge(choices: Choices, /, name: str, keywords: tuple[str, ...], st
     if content is None:
         content = _text("-" if stdin else source) if stdin or source else ""
     named = {"source": given["origin"], "skill": given["skill"], "type": given["kind"]}
-    with opened(choices) as desk:
-        saved = desk.tools.save_knowledge({"id": name, "content": content, "keywords": list(keywords), **named})
-        _told(choices, saved)
+    with opened(choices) as memory:
+        saved = memory.tools.save_knowledge({"id": name, "content": content, "keywords": list(keywords), **named})
+        _print_saved(choices, saved)
 
 
 @sage.command("record-failure")
@@ -222,22 +225,22 @@ def save_knowledge(choices: Choices, /, name: str, keywords: tuple[str, ...], st
 @click.option("--approach", help="What was tried.")
 @click.option("--why", "why_failed", help="Why it failed.")
 @click.option("--learned", help="What was learned.")
-@click.option("--keyword", "keywords", multiple=True, metavar="K", help="A word it is found by; several are fine.")
+@click.option("--keyword", "keywords", multiple=True, metavar="K", help="A word to find it by; may be repeated.")
 @with_choices
 @click.pass_obj
 def record_failure(choices: Choices, /, name: str, keywords: tuple[str, ...], **given: str | None) -> None:
     """Record a failure and print its URI."""
-    with opened(choices) as desk:
-        _told(choices, desk.tools.record_failure({"id": name, "keywords": list(keywords), **given}))
+    with opened(choices) as memory:
+        _print_saved(choices, memory.tools.record_failure({"id": name, "keywords": list(keywords), **given}))
 
 
 @sage.command()
 @with_choices
 @click.pass_obj
 def init(choices: Choices) -> None:
-    """Make the folders of a memory; what exists is not touched."""
-    with opened(choices) as desk:
-        made = list(dict.fromkeys(path for way in _FOLDERS for path in desk.tools.saving.make(*way)))
+    """Create the folders of a memory; existing ones are not changed."""
+    with opened(choices) as memory:
+        made = list(dict.fromkeys(path for way in _FOLDERS for path in memory.tools.writer.make_folder(*way)))
     if choices.is_json:
         output.print_json(made)
     else:
@@ -245,7 +248,7 @@ def init(choices: Choices) -> None:
             output.print_text(path)
 
 
-def _told(choices: Choices, result: ToolResult) -> None:
+def _print_saved(choices: Choices, result: ToolResult) -> None:
     assert isinstance(result.structured, dict)
     if choices.is_json:
         output.print_json(result.structured)
@@ -269,13 +272,13 @@ def _text(source: str | None) -> str:
 
 
 def _parameters(source: str) -> dict[str, Any]:
-    """Read what a checkpoint is to hold; what none can hold is refused, not lost."""
+    """Return the parameters in a JSON file; raise `ConfigError` for unknown ones, which would be lost."""
     given = dict(_json(source))
-    known = BY_NAME["sage_save_checkpoint"].input_schema["properties"]
+    known = TOOLS["sage_save_checkpoint"].input_schema["properties"]
     assert isinstance(known, dict)
     odd = [echo(name) for name in given if name not in known]
     if odd:
-        raise ConfigError(f"{source} has keys that are not known: {', '.join(odd)}; known: {', '.join(known)}")
+        raise ConfigError(f"{source} has unknown keys: {', '.join(odd)}; known keys: {', '.join(known)}")
     return given
 
 

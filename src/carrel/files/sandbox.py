@@ -115,7 +115,10 @@ class Handle:
 
 
 class Opened(Handle):
-    """A regular file or a folder, open. `real` is where it lies below the root, links followed."""
+    """A regular file or a folder, open. `real` is where it lies below the root, links followed.
+
+    It is a source of bytes: `size`, `read`, `has_moved`, `close`.
+    """
 
     def __init__(self, fd: int, real: tuple[str, ...]) -> None:
         """Take the handle over: it is closed at once if it is nothing we serve."""
@@ -123,6 +126,7 @@ class Opened(Handle):
         self.real = real
         try:
             self.stat = found = os.fstat(fd)
+            self.size = found.st_size
             kind = found.st_mode & KIND_BITS
             self.is_folder = kind == FOLDER_BITS
             if kind not in KINDS_SERVED:
@@ -158,11 +162,6 @@ class Opened(Handle):
         except OSError as error:
             failure = _failure(error)
         raise failure
-
-    @property
-    def size(self) -> int:
-        """Length of the file when it was opened, in bytes."""
-        return self.stat.st_size
 
     def has_moved(self) -> bool:
         """Return whether the file changed since it was opened."""

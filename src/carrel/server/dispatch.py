@@ -93,21 +93,21 @@ class Answers:
 
     def _read_shaped(self, job: Job, found: Found, given: Reading, item: Stored) -> bytes:
         """Answer with the whole of a text whose state was read before: only the text is spelled anew."""
-        call, uri, size = job.call, job.call.params.uri, item.source.size
-        key = given.shape, uri
+        call, uri = job.call, job.call.params.uri
         frames = self._frames[call.era is Era.MODERN]
-        frame = frames.get(key)
+        frame = frames.get((given.shape, uri))
         if frame is None:
+            size = item.source.size
             reading = self.catalog.read_given(found, given, uri)
+            if _is_plain(reading, size) and reading.etag == given.etag and len(uri) <= MAX_REMEMBERED_LENGTH:
+                if len(frames) >= MAX_FRAMES:
+                    frames.clear()
+                frames[given.shape, uri] = results.read_frame(reading, uri, call.era)
         else:
             text = content.whole_text(item)
             if text is not None:
                 return frame.fill(call.id, text)
             reading = self.catalog.read_found(found, uri)
-        if _is_plain(reading, size) and reading.etag == given.etag and len(uri) <= MAX_REMEMBERED_LENGTH:
-            if len(frames) >= MAX_FRAMES:
-                frames.clear()
-            frames[key] = results.read_frame(reading, uri, call.era)
         return jsonrpc.answer(call.id, results.read_result(reading, uri, call.era))
 
     def list(self, job: Job) -> bytes:

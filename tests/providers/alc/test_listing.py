@@ -22,6 +22,7 @@ from carrel.providers.alc.reads import Found
 from carrel.providers.alc.uris import Target
 from tests.providers.alc.homes import Home, read, refusal
 from tests.support.memory_provider import Counted
+from tests.support.waiting import PATIENCE_S, until
 
 FIXED = ["alc://types/alc.d.lua", "alc://types/alc_shapes.d.lua"]
 
@@ -534,9 +535,11 @@ def test_a_provider_is_asked_as_often_as_it_wants(full: Home) -> None:
     watcher = Watcher(catalog, poll_s=0.02)
     subscription = watcher.subscribe(told.put, ["alc://logs/s-1", "notes:///a"])
     subscription.start()
+    # Each provider is looked at once when it begins to be watched; only then does the interval count.
+    until(lambda: [one.has_begun and not one.is_asked for one in watcher._attended.values()] == [True, True])
     for text in ("first", "second"):
         shelf.put("a", text)
-        assert told.get(timeout=10) == "notes:///a"
+        assert told.get(timeout=PATIENCE_S) == "notes:///a"
         full.write("logs/s-1.json", json.dumps(text))
     shelf.put("a", "third")
 

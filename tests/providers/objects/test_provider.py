@@ -858,15 +858,15 @@ class MyApp:
 
     def resources(self) -> list[carrel.Resource]:
         return [
-            carrel.resource("logtalk://my-app/data", "data", "What my application knows", "application/json"),
-            carrel.resource("logtalk://my-app/logo", "logo", "A picture", "image/png"),
+            objects.resource("logtalk://my-app/data", "data", "What my application knows", "application/json"),
+            objects.resource("logtalk://my-app/logo", "logo", "A picture", "image/png"),
         ]
 
-    def resource_read(self, uri: str, arguments: list[tuple[str, str]]) -> carrel.Contents:
+    def resource_read(self, uri: str, arguments: list[tuple[str, str]]) -> objects.Contents:
         self.read.append((uri, arguments))
         if uri == "logtalk://my-app/logo":
-            return carrel.contents([carrel.blob_content(uri, "image/png", "iVBORw0KGgo=")])
-        return carrel.contents([carrel.text_content(uri, "application/json", '{"known": true}')])
+            return objects.contents([objects.blob_content(uri, "image/png", "iVBORw0KGgo=")])
+        return objects.contents([objects.text_content(uri, "application/json", '{"known": true}')])
 
 
 @pytest.mark.parametrize("era", ERAS)

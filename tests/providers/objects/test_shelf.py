@@ -511,7 +511,7 @@ def test_a_variable_becomes_what_its_annotation_says(typed: Shelf, uri: str, tex
         ("typed://int/" + "9" * 500, f"Invalid parameter: x={'9' * 60}… (expected an integer)"),
         ("typed://float/nan", "Invalid parameter: x=nan (expected a number)"),
         ("typed://float/Infinity", "Invalid parameter: x=Infinity (expected a number)"),
-        ("typed://bool/yes", "Invalid parameter: x=yes (expected one of true, false)"),
+        ("typed://bool/yes", "Invalid parameter: x=yes (expected true or false)"),
         ("typed://literal/c", "Invalid parameter: x=c (expected one of a, b, 3)"),
         ("typed://enum/SPRING", "Invalid parameter: x=SPRING (expected one of spring, autumn)"),
         ("typed://date/monday", "Invalid parameter: x=monday (expected a string with a date of ISO 8601)"),
@@ -704,7 +704,7 @@ def test_a_tool_has_its_schema_from_the_annotations(tmp_path: Path) -> None:
     assert tool.input_schema["required"] == ["rows"]
     assert tool.input_schema["properties"] == {
         "rows": {"type": "array", "items": {"type": "integer"}, "description": "The rows to look at."},
-        "season": {"enum": ["spring", "autumn"]},
+        "season": {"type": "string", "enum": ["spring", "autumn"]},
     }
     assert answered.blocks == ("autumn 2",)
     assert wrong.is_error

@@ -14,11 +14,11 @@ import pytest
 from carrel import ResourceLink
 from carrel.catalog.catalog import Catalog
 from carrel.client.client import Client, EraName
+from carrel.core.arguments import convert, schema_of
 from carrel.core.errors import RemoteError
 from carrel.core.model import Tool as Offered
 from carrel.core.model import ToolResult
 from carrel.providers.objects import Failure, Structured, ToolMethod, serve_object
-from carrel.providers.objects.tools import fit, schema_of
 from carrel.server.server import Server
 from tests.support.waiting import PATIENCE_S
 
@@ -133,10 +133,10 @@ SCHEMA = {
         "depth": {"type": "integer", "description": "How deep."},
         "wet": {"type": "number"},
         "deep": {"type": "boolean"},
-        "days": {"anyOf": [{"type": "array", "items": {"type": "integer"}}, {"type": "null"}]},
-        "how": {"enum": ["fast", "slow"]},
-        "when": {"enum": ["spring", "autumn"]},
-        "extra": {"anyOf": [{"type": "object"}, {"type": "null"}]},
+        "days": {"type": ["array", "null"], "items": {"type": "integer"}},
+        "how": {"type": "string", "enum": ["fast", "slow"]},
+        "when": {"type": "string", "enum": ["spring", "autumn"]},
+        "extra": {"type": ["object", "null"], "additionalProperties": {"type": "integer"}},
         "odd": {},
         "untyped": {},
     },
@@ -155,9 +155,9 @@ def test_a_tool_has_the_schema_of_its_method_and_unsound_ones_are_left_out() -> 
         Offered("give", "", {"type": "object", "properties": {}}),
     ]
     assert problems == [
-        "entry 2 of tools() is left out: the method of secret is none that may be called",
+        "entry 2 of tools() is left out: secret names a private method",
         "entry 3 of tools() is left out: its name is not 1 to 128 of A-Z a-z 0-9 _ . -",
-        "entry 4 of tools() is left out: absent names the method nowhere, which is not there",
+        "entry 4 of tools() is left out: absent names the method nowhere, which does not exist",
         "entry 5 of tools() is left out: give stands there twice",
     ]
 
@@ -175,15 +175,18 @@ def test_a_method_gets_its_declared_parameters_by_name_and_others_are_dropped() 
     ("arguments", "said"),
     [
         ({"bed": "north"}, "Missing argument: depth"),
-        ({"bed": 5, "depth": 1}, "Invalid argument: bed must be a string"),
-        ({"bed": "n", "depth": True}, "Invalid argument: depth must be an integer"),
-        ({"bed": "n", "depth": 1.5}, "Invalid argument: depth must be an integer"),
-        ({"bed": "n", "depth": 1, "wet": "x"}, "Invalid argument: wet must be a number"),
-        ({"bed": "n", "depth": 1, "deep": 1}, "Invalid argument: deep must be a boolean"),
-        ({"bed": "n", "depth": 1, "days": ["x"]}, "Invalid argument: days must be an array or null"),
-        ({"bed": "n", "depth": 1, "how": "soon"}, 'Invalid argument: how must be one of "fast", "slow"'),
-        ({"bed": "n", "depth": 1, "when": "WINTER"}, 'Invalid argument: when must be one of "spring", "autumn"'),
-        ({"bed": "n", "depth": 1, "extra": []}, "Invalid argument: extra must be an object or null"),
+        ({"bed": 5, "depth": 1}, "Invalid argument: bed (expected a string)"),
+        ({"bed": "n", "depth": True}, "Invalid argument: depth (expected an integer)"),
+        ({"bed": "n", "depth": 1.5}, "Invalid argument: depth (expected an integer)"),
+        ({"bed": "n", "depth": 1, "wet": "x"}, "Invalid argument: wet (expected a number)"),
+        ({"bed": "n", "depth": 1, "deep": 1}, "Invalid argument: deep (expected true or false)"),
+        (
+            {"bed": "n", "depth": 1, "days": ["x"]},
+            "Invalid argument: days (expected an array or null; at [0]: Expected int, got str)",
+        ),
+        ({"bed": "n", "depth": 1, "how": "soon"}, "Invalid argument: how (expected one of fast, slow)"),
+        ({"bed": "n", "depth": 1, "when": "WINTER"}, "Invalid argument: when (expected one of spring, autumn)"),
+        ({"bed": "n", "depth": 1, "extra": []}, "Invalid argument: extra (expected an object or null)"),
     ],
 )
 def test_a_wrong_argument_is_named_and_nothing_runs(arguments: dict[str, object], said: str) -> None:
@@ -202,12 +205,12 @@ RECORD = {
             "properties": {
                 "bed": {"type": "string"},
                 "depth": {"type": "integer"},
-                "at": {"anyOf": [{"type": "string", "format": "date-time"}, {"type": "null"}]},
+                "at": {"type": ["string", "null"], "default": None},
             },
             "required": ["bed", "depth"],
         },
         "at": {"type": "string", "format": "date-time"},
-        "day": {"anyOf": [{"type": "string", "format": "date"}, {"type": "null"}]},
+        "day": {"type": ["string", "null"], "format": "date"},
         "count": {"type": "integer"},
     },
     "required": ["sample", "at"],
@@ -237,21 +240,21 @@ def test_a_dataclass_that_holds_itself_has_a_schema() -> None:
         "type": "object",
         "properties": {
             "name": {"type": "string"},
-            "below": {"anyOf": [{"type": "array", "items": {"type": "object"}}, {"type": "null"}]},
+            "below": {"type": ["array", "null"], "items": {}, "default": None},
         },
         "required": ["name"],
     }
-    assert fit(Node, {"name": "a", "below": [{"name": "b"}]}) == Node("a", [Node("b")])
+    assert convert(Node, {"name": "a", "below": [{"name": "b"}]}) == Node("a", [Node("b")])
 
 
 @pytest.mark.parametrize(
     ("sample", "at", "said"),
     [
-        ({"bed": "n"}, "2026-11-17", "sample must be an object"),
-        ("n", "2026-11-17", "sample must be an object"),
-        ({"bed": "n", "depth": "3"}, "2026-11-17", "sample must be an object"),
-        ({"bed": "n", "depth": 3}, "noon", "at must be a string with a date-time of ISO 8601"),
-        ({"bed": "n", "depth": 3}, 12, "at must be a string with a date-time of ISO 8601"),
+        ({"bed": "n"}, "2026-11-17", "sample (expected an object)"),
+        ("n", "2026-11-17", "sample (expected an object)"),
+        ({"bed": "n", "depth": "3"}, "2026-11-17", "sample (expected an object; at .depth: Expected int, got str)"),
+        ({"bed": "n", "depth": 3}, "noon", "at (expected a string with a date-time of ISO 8601)"),
+        ({"bed": "n", "depth": 3}, 12, "at (expected a string with a date-time of ISO 8601)"),
     ],
 )
 def test_a_wrong_record_or_time_is_named(sample: object, at: object, said: str) -> None:

@@ -7,8 +7,8 @@ import pytest
 
 from carrel.core.provider import Project
 from carrel.providers.sage import Sage, code_links
-from carrel.providers.sage.file_writes import WriteFailed, Writer
-from carrel.providers.sage.folders import Folders
+from carrel.providers.sage.file_writes import FolderWriter, WriteFailed
+from carrel.providers.sage.folders import SageFolders
 from tests.support.owners import give_away
 from tests.support.sage_folder import open_sage, put, read
 
@@ -154,7 +154,7 @@ def test_a_fifo_in_any_place_holds_nobody_up(tmp_path: Path, place: str) -> None
 def test_nothing_is_written_to_a_denied_folder_that_a_project_names(tmp_path: Path, place: str) -> None:
     (tmp_path / place).mkdir(parents=True)
     project = Project(str(tmp_path), {}, deny=("*.private",))
-    writer = Writer(project, Folders(project, place).data)
+    writer = FolderWriter(project, SageFolders(project, place).data)
 
     with pytest.raises(WriteFailed, match="its name is on the deny-list"):
         writer.make("system")

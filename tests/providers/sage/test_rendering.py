@@ -4,18 +4,18 @@ from time import monotonic
 
 import pytest
 
-from carrel.providers.sage.code_links import Resolved
+from carrel.providers.sage.code_links import ResolvedLink
 from carrel.providers.sage.definitions import find_definition
-from carrel.providers.sage.parsing import parse_checkpoint, parse_entry
+from carrel.providers.sage.record_files import parse_checkpoint, parse_index
 from carrel.providers.sage.records import (
     Checkpoint,
+    CheckpointSource,
     CodeLink,
     CodeRef,
     DiffSummary,
     GitContext,
-    Knowledge,
+    KnowledgeItem,
     KnowledgeLink,
-    Source,
     Tension,
 )
 from carrel.providers.sage.rendering import Format, render_checkpoint, render_knowledge
@@ -224,7 +224,7 @@ def test_toon_has_tables_from_three_on() -> None:
         tensions=tuple(Tension(name, "b", "n\nm", "unresolved") for name in "xyz"),
         code_refs=(CodeRef("a,b", "1", "+"), CodeRef("c"), CodeRef("d", "2-3", "~")),
         files_changed=tuple("abcde"),
-        sources=(Source("s", "t", "u", "contradicts"),),
+        sources=(CheckpointSource("s", "t", "u", "contradicts"),),
         git_context=GitContext("b", "c0ffee123"),
         diff_summary=DiffSummary(("a",)),
     )
@@ -240,11 +240,11 @@ def test_toon_has_tables_from_three_on() -> None:
 
 
 def test_knowledge_links_in_both_forms() -> None:
-    item = Knowledge("k", "global/k.md")
+    item = KnowledgeItem("k", "global/k.md")
     links = [
-        Resolved(CodeLink("a.py::f", "example", "see"), "a.py", 3, "modified"),
-        Resolved(CodeLink("b.py"), "b.py", 0, "ok"),
-        Resolved(CodeLink("c.py::g", note="gone"), "c.py", 0, "not found"),
+        ResolvedLink(CodeLink("a.py::f", "example", "see"), "a.py", 3, "modified"),
+        ResolvedLink(CodeLink("b.py"), "b.py", 0, "ok"),
+        ResolvedLink(CodeLink("c.py::g", note="gone"), "c.py", 0, "not found"),
     ]
 
     head = "## k\n*Type: knowledge | Added: unknown | Status: active*\n\nText\n\n### Linked Code\n"
@@ -261,13 +261,11 @@ def test_knowledge_links_in_both_forms() -> None:
 
 def test_notes_on_links_to_other_knowledge_are_shown() -> None:
     links = (KnowledgeLink("other", "extends", "see there first"), KnowledgeLink("plain"))
-    item = Knowledge("k", "global/k.md", knowledge_links=links)
+    item = KnowledgeItem("k", "global/k.md", knowledge_links=links)
     lines = "- sage://knowledge/other (extends) — see there first\n- sage://knowledge/plain (related)\n"
     assert render_knowledge(item, "Text", []).endswith(f"### Linked Knowledge\n{lines}")
     assert render_knowledge(item, "Text", [], "toon").endswith(f"### Links [2]\n{lines}")
-    given = {"id": "k", "file": "f", "knowledge_links": [{"target_id": "o", "relation": "related", "note": "n"}]}
-    parsed = parse_entry(given)
-    assert parsed is not None
+    [parsed] = parse_index("items: [{id: k, file: f, knowledge_links: [{target_id: o, note: n}]}]")
     assert parsed.knowledge_links == (KnowledgeLink("o", "related", "n"),)
 
 

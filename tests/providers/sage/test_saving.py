@@ -14,11 +14,10 @@ import pytest
 import yaml
 
 from carrel.core.model import ResourceLink, ToolResult
-from carrel.providers.sage import Sage, knowledge_index, saving
-from carrel.providers.sage.file_writes import reason_of
-from carrel.providers.sage.parsing import parse_checkpoint
+from carrel.providers.sage import Sage, saving, yaml_text
+from carrel.providers.sage.file_writes import WriteFailed, reasons
+from carrel.providers.sage.record_files import compose_checkpoint, parse_checkpoint
 from carrel.providers.sage.records import Checkpoint
-from carrel.providers.sage.serialization import compose_checkpoint
 from tests.support import sage_folder as folder
 from tests.support.sage_folder import FILES, git, lay_out, open_sage, put, read
 
@@ -320,7 +319,8 @@ def test_a_full_disk_and_a_read_only_one_are_told_apart(
     ],
 )
 def test_a_refusal_of_the_system_says_what_to_do_about_it(number: int, reason: str) -> None:
-    assert reason_of(OSError(number, "text")) == reason
+    with pytest.raises(WriteFailed, match=reason), reasons():
+        raise OSError(number, "text")
 
 
 @pytest.mark.parametrize(
@@ -558,7 +558,7 @@ def test_a_writer_that_takes_no_lock_is_noticed_before_the_rename(
     sage: Sage, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     index = put(tmp_path / ".sage/knowledge/index.yaml", "version: 1\nitems: []\n")
-    compose = knowledge_index.put
+    compose = yaml_text.put_item
     stranger = ["- {id: theirs, file: global/theirs.md}\n"]
 
     def late(text: str, *rest: Any) -> str:
@@ -567,10 +567,20 @@ def test_a_writer_that_takes_no_lock_is_noticed_before_the_rename(
             index.write_text(f"version: 1\nitems:\n{stranger.pop()}", encoding="utf-8")
         return made
 
-    monkeypatch.setattr(knowledge_index, "put", late)
+    monkeypatch.setattr(yaml_text, "put_item", late)
     told(sage, "sage_save_knowledge", id="ours", content="c", keywords=["k"])
 
     assert re.findall(r"^- id: (\w+)", index.read_text(), re.MULTILINE) == ["theirs", "ours"]
+
+
+def test_a_new_index_keeps_the_items_that_were_served_without_one(sage: Sage, tmp_path: Path) -> None:
+    for name in ("a", "b"):
+        put(tmp_path / f".sage/knowledge/global/{name}.md", f"---\nid: {name}\n---\ntext\n")
+    told(sage, "sage_save_knowledge", id="new", content="c", keywords=["k"])
+
+    text = (tmp_path / ".sage/knowledge/index.yaml").read_text(encoding="utf-8")
+    assert [item["id"] for item in yaml.safe_load(text)["items"]] == ["a", "b", "new"]
+    assert "&" not in text  # no aliases, of which a reader accepts only a few
 
 
 def test_writing_and_reading_a_checkpoint_are_inverse() -> None:

@@ -11,7 +11,7 @@ from carrel.core.record import Value
 from carrel.core.template import UriTemplate
 from carrel.core.uri import normalise, pairs, split_query
 from carrel.providers.objects.conversion import Listed, sorted_schemes
-from carrel.providers.objects.tools import Method
+from carrel.providers.objects.tools import OfferedTool
 
 log = logging.getLogger(__name__)
 
@@ -37,7 +37,7 @@ class Lists:
         self.version = 0
         self.resources: tuple[Resource, ...] = ()
         self.templates: tuple[Template, ...] = ()
-        self.tools: tuple[Method, ...] = ()
+        self.tools: tuple[OfferedTool, ...] = ()
         self.known_resources: tuple[Resource, ...] = ()
         self.known_templates: tuple[Template, ...] = ()
         self.schemes: tuple[str, ...] = ()

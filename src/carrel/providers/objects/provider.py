@@ -213,7 +213,7 @@ class ObjectProvider:
             if has_method(self._instance.object, "resource_templates"):
                 wanted["templates"] = "resource_templates", conversion.templates
         if "tools" in self._facets:
-            wanted["tools"] = "tools", partial(tools.methods, owner=self._instance.object)
+            wanted["tools"] = "tools", partial(tools.offered_tools, owner=self._instance.object)
         self._lists.refresh(
             {kind: partial(self._ask_list, method, read, left or self._time) for kind, (method, read) in wanted.items()}
         )
@@ -369,7 +369,7 @@ class ObjectProvider:
         """Check the arguments, then have `tool_call` answer, or the tool's own method."""
         del call
         method = next(one for one in self._lists.tools if one.tool.name == name)
-        values, problem = tools.fitted(method, arguments)
+        values, problem = method.check(arguments)
         if problem:
             return ToolResult((problem,), is_error=True, meta={"dev.carrel/error": "invalid"})
         try:

@@ -2,17 +2,21 @@
 
 import enum
 import inspect
+import json
 import re
 from collections.abc import Callable, Mapping
+from contextlib import suppress
 from datetime import date
 from typing import Final
 
+from carrel.core.arguments import Schema, convert, describe, schema_of
 from carrel.core.errors import BadArgument, ConfigError, NotFound, echo
 from carrel.core.template import UriTemplate
 from carrel.providers.objects.protocol import Pair
-from carrel.providers.objects.tools import choices_of, fit_text, hints_of, in_words, is_text_kind
+from carrel.providers.objects.tools import hints_of
 
 _MAX_SHOWN: Final = 60
+_JSON_SCALAR: Final = re.compile(r"true|false|-?(?:0|[1-9][0-9]{0,17})(?:\.[0-9]{1,30})?(?:[eE][+-]?[0-9]{1,2})?")
 _SEPARATOR: Final = re.compile(r"[/\\]")
 
 
@@ -24,10 +28,7 @@ class Variables:
         self.of_path = tuple(name for name in template.variables if name not in template.query_variables)
         hints = hints_of(function)
         self._kinds = {name: hints.get(name, str) for name in template.variables}
-        for name, kind in self._kinds.items():
-            if not is_text_kind(kind):
-                allowed = "str, int, float, bool, date, datetime, Literal or an Enum"
-                raise ConfigError(f"{label}: the variable {name} must be annotated {allowed}")
+        self._schemas = {name: _schema(kind, name, label) for name, kind in self._kinds.items()}
         _check(inspect.signature(function).parameters, label, template)
 
     def convert(self, uri: str, texts: Mapping[str, str], query: list[Pair]) -> dict[str, object]:
@@ -48,18 +49,18 @@ class Variables:
 
     def _value(self, name: str, text: str) -> object:
         kind = self._kinds[name]
-        try:
-            return fit_text(kind, text)
-        except (TypeError, ValueError):
-            allowed = ", ".join(map(spell, self.choices(name)))
-            expected = f"one of {allowed}" if allowed else in_words(kind)
-            shown = echo(text if len(text) <= _MAX_SHOWN else text[:_MAX_SHOWN] + "…")
-            raise BadArgument(f"Invalid parameter: {name}={shown} (expected {expected})") from None
+        # A text is a string, or the number, true or false that it spells.
+        for value in (text, *([json.loads(text)] if _JSON_SCALAR.fullmatch(text) else ())):
+            with suppress(ValueError):
+                return convert(kind, value)
+        shown = echo(text if len(text) <= _MAX_SHOWN else text[:_MAX_SHOWN] + "…")
+        raise BadArgument(f"Invalid parameter: {name}={shown} (expected {describe(self._schemas[name])})")
 
     def choices(self, name: str) -> list[object]:
         """Return the values that the annotation of a variable allows, if it names them."""
-        kind = self._kinds.get(name, str)
-        return [True, False] if kind is bool else [sent for sent, _ in choices_of(kind) or ()]
+        schema = self._schemas.get(name, {})
+        choices = [True, False] if schema.get("type") == "boolean" else schema.get("enum")
+        return choices if isinstance(choices, list) else []
 
     def texts_of(self, value: object) -> dict[str, str]:
         """Return the texts of the variables that one value of `entries=` stands for; raise ValueError if it does not.
@@ -71,6 +72,19 @@ class Variables:
             return {name: spell(value[name]) for name in self._template.variables if name in value}
         values = (value,) if len(names) == 1 else tuple(value) if isinstance(value, list | tuple) else ()
         return {name: spell(one) for name, one in zip(names, values, strict=True)}
+
+
+def _schema(kind: object, name: str, label: str) -> Schema:
+    """Return the JSON Schema of an annotation; raise ConfigError if a text in a URI cannot become such a value."""
+    try:
+        schema = schema_of(kind)
+    except (TypeError, NameError):
+        schema = {"type": "object"}
+    kinds = schema.get("type", "string")
+    if not {"array", "object"}.isdisjoint(kinds if isinstance(kinds, list) else [kinds]):
+        allowed = "str, int, float, bool, date, datetime, Literal or an Enum"
+        raise ConfigError(f"{label}: the variable {name} must be annotated {allowed}")
+    return schema
 
 
 def spell(value: object) -> str:

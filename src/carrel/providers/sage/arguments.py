@@ -1,20 +1,21 @@
-"""Arguments of tools and of the command line, checked: what is wrong raises `Refused` with its name."""
+"""Checks of the arguments of tools and commands. A wrong argument raises `SageError` with its name."""
 
 import math
 import re
 from collections.abc import Mapping
-from typing import Any, Final
+from typing import Final
 
-from carrel.providers.sage.memory import Refused
+from carrel.core.record import Value
+from carrel.providers.sage.memory import SageError
 from carrel.providers.sage.records import (
     LINK_RELATIONS,
     MARKS,
     TYPES,
     Checkpoint,
+    CheckpointSource,
     CodeRef,
     Contribution,
-    Failure,
-    Source,
+    FailureRecord,
     Tension,
 )
 
@@ -23,29 +24,29 @@ ALIASES: Final = ("checkpoint_id", "knowledge_id", "failure_id")
 _LINES: Final = re.compile(r"\d+(?:-\d+)?")
 
 
-def invalid(name: str, why: str) -> Refused:
-    """Make the refusal of an argument."""
-    return Refused(f"Invalid {name}: {why}", "invalid")
+def invalid(name: str, why: str) -> SageError:
+    """Return the error for an argument."""
+    return SageError(f"Invalid {name}: {why}", "invalid")
 
 
 def clean(text: str) -> str:
-    """Give a text that a file can hold: no NUL, LF line ends, nothing that is no character."""
+    """Return a text that a file can hold: without NUL, with LF line ends, in valid UTF-8."""
     plain = text.replace("\0", "").replace("\r\n", "\n").replace("\r", "\n")
     return plain.encode(errors="replace").decode()
 
 
 def text(given: Arguments, name: str, default: str = "") -> str:
-    """Give a text that may be left out."""
+    """Return an optional text."""
     value = given.get(name)
     if value is None:
         return default
     if not isinstance(value, str):
-        raise invalid(name, "must be a text")
+        raise invalid(name, "must be a string")
     return clean(value)
 
 
 def needed(given: Arguments, name: str, limit: int) -> str:
-    """Give a text that must be there."""
+    """Return a required text."""
     value = text(given, name)
     if not value.strip():
         raise invalid(name, "must not be empty")
@@ -53,14 +54,14 @@ def needed(given: Arguments, name: str, limit: int) -> str:
 
 
 def bounded(value: str, name: str, limit: int) -> str:
-    """Refuse a text that would not be read again."""
+    """Return a text; raise `SageError` if it is too large to be read again."""
     if len(value.encode()) > limit:
         raise invalid(name, f"larger than {limit} bytes")
     return value
 
 
 def item_id(given: Arguments) -> str:
-    """Give the id, under whichever of its names it came; it may be empty."""
+    """Return the id, by any of its names; it may be empty."""
     for name in ("id", *ALIASES):
         if given.get(name) is not None:
             return text(given, name)
@@ -68,19 +69,19 @@ def item_id(given: Arguments) -> str:
 
 
 def texts(given: Arguments, name: str) -> tuple[str, ...]:
-    """Give a list of texts; a single one counts as a list, blank ones are left out."""
+    """Return a list of texts without blank ones; a single text is a list of one."""
     value = given.get(name)
     if value is None:
         return ()
     listed = [value] if isinstance(value, str) else value
     if not isinstance(listed, list | tuple) or not all(isinstance(one, str) for one in listed):
-        raise invalid(name, "must be a list of texts")
+        raise invalid(name, "must be a list of strings")
     cleaned = [clean(one).strip() for one in listed]
     return tuple(one for one in cleaned if one)
 
 
 def needed_texts(given: Arguments, name: str) -> tuple[str, ...]:
-    """Give a list of texts with at least one in it."""
+    """Return a list of at least one text."""
     listed = texts(given, name)
     if not listed:
         raise invalid(name, "must not be empty")
@@ -88,7 +89,7 @@ def needed_texts(given: Arguments, name: str) -> tuple[str, ...]:
 
 
 def count(given: Arguments, name: str, default: int, most: int) -> int:
-    """Give a whole number from 1 on."""
+    """Return a whole number from 1 to `most`."""
     value = given.get(name, default)
     if isinstance(value, bool) or not isinstance(value, int) or not 1 <= value <= most:
         raise invalid(name, f"must be between 1 and {most}")
@@ -96,7 +97,7 @@ def count(given: Arguments, name: str, default: int, most: int) -> int:
 
 
 def flag(given: Arguments, name: str, *, default: bool) -> bool:
-    """Give yes or no."""
+    """Return true or false."""
     value = given.get(name, default)
     if not isinstance(value, bool):
         raise invalid(name, "must be true or false")
@@ -104,7 +105,7 @@ def flag(given: Arguments, name: str, *, default: bool) -> bool:
 
 
 def choice(given: Arguments, name: str, known: tuple[str, ...], default: str) -> str:
-    """Give one of a few words."""
+    """Return one of the known words."""
     value = text(given, name, default)
     if value not in known:
         raise invalid(name, f"must be one of {', '.join(known)}")
@@ -112,17 +113,17 @@ def choice(given: Arguments, name: str, known: tuple[str, ...], default: str) ->
 
 
 def confidence(given: Arguments) -> float:
-    """Give a number from 0 to 1."""
+    """Return the confidence, a number from 0 to 1."""
     value = given.get("confidence")
     is_number = isinstance(value, int | float) and not isinstance(value, bool) and math.isfinite(value)
     if is_number and isinstance(value, int | float) and 0 <= value <= 1:
         return float(value)
     shown = "" if value is None else f" {str(value)[:50]}"
-    raise Refused(f"Invalid confidence{shown}: must be between 0.0 and 1.0", "invalid")
+    raise SageError(f"Invalid confidence{shown}: must be between 0.0 and 1.0", "invalid")
 
 
 def records(given: Arguments, name: str) -> list[Mapping[str, object]]:
-    """Give a list of objects."""
+    """Return a list of objects."""
     value = given.get(name)
     if value is None:
         return []
@@ -136,12 +137,12 @@ def _part(given: Arguments, outer: str, name: str, *, is_needed: bool = False, d
     if value is None:
         value = default
     if not isinstance(value, str) or (is_needed and not value.strip()):
-        raise invalid(outer, f"each needs a text {name}")
+        raise invalid(outer, f"each needs a string {name}")
     return " ".join(clean(value).split())
 
 
 def checkpoint(given: Arguments, limit: int) -> Checkpoint:
-    """Check what a checkpoint is to hold."""
+    """Return the checkpoint to save."""
     question = needed(given, "core_question", limit)
     thesis = needed(given, "thesis", limit)
     return Checkpoint(
@@ -173,10 +174,10 @@ def checkpoint(given: Arguments, limit: int) -> Checkpoint:
     )
 
 
-def _source(given: Arguments) -> Source:
+def _source(given: Arguments) -> CheckpointSource:
     names = ("type", "take", "relation")
     kind, take, relation = (_part(given, "sources", name) for name in names)
-    return Source(_part(given, "sources", "id", is_needed=True), kind, take, relation)
+    return CheckpointSource(_part(given, "sources", "id", is_needed=True), kind, take, relation)
 
 
 def _tension(given: Arguments) -> Tension:
@@ -197,9 +198,9 @@ def _code_ref(given: Arguments) -> CodeRef:
     return CodeRef(file, spelled, MARKS.get(_part(given, "code_refs", "relevance"), "?"))
 
 
-def failure(given: Arguments, limit: int) -> Failure:
-    """Check what a failure record is to hold."""
-    return Failure(
+def failure(given: Arguments, limit: int) -> FailureRecord:
+    """Return the failure record to save."""
+    return FailureRecord(
         id=item_id(given),
         approach=" ".join(needed(given, "approach", limit).split()),
         why_failed=needed(given, "why_failed", limit).strip(),
@@ -209,17 +210,29 @@ def failure(given: Arguments, limit: int) -> Failure:
     )
 
 
-def knowledge(given: Arguments, limit: int) -> dict[str, Any]:
-    """Check what a knowledge item is to hold."""
-    return {
-        "id": item_id(given),
-        "content": needed(given, "content", limit),
-        "keywords": needed_texts(given, "keywords"),
-        "skill": text(given, "skill"),
-        "source": text(given, "source"),
-        "type": choice(given, "type", TYPES, "knowledge"),
-        "code_links": [_code_link(one) for one in records(given, "code_links")],
-    }
+class KnowledgeArguments(Value, frozen=True):
+    """A knowledge item to save."""
+
+    id: str
+    content: str
+    keywords: tuple[str, ...]
+    skill: str
+    source: str
+    type: str
+    code_links: list[dict[str, str]]
+
+
+def knowledge(given: Arguments, limit: int) -> KnowledgeArguments:
+    """Return the knowledge item to save."""
+    return KnowledgeArguments(
+        item_id(given),
+        needed(given, "content", limit),
+        needed_texts(given, "keywords"),
+        text(given, "skill"),
+        text(given, "source"),
+        choice(given, "type", TYPES, "knowledge"),
+        [_code_link(one) for one in records(given, "code_links")],
+    )
 
 
 def _code_link(given: Arguments) -> dict[str, str]:

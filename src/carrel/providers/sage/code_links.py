@@ -1,9 +1,8 @@
-"""Code links: where the code a knowledge item is about stands now.
+"""Code links: the current place of the code that a knowledge item is about.
 
-Files are opened beneath the project's root, and never if the deny-list refuses them.
+Files are opened beneath the project's root, and the deny-list applies.
 """
 
-import os
 from time import monotonic
 from typing import Final, Literal
 
@@ -13,16 +12,17 @@ from carrel.files.sandbox import Opened, Root, SandboxError
 from carrel.files.secrets import Denial
 from carrel.git import Git
 from carrel.providers.sage.definitions import find_definition
-from carrel.providers.sage.records import CodeLink, Knowledge
+from carrel.providers.sage.folders import segments_of, signature_of
+from carrel.providers.sage.records import CodeLink, KnowledgeItem
 
 Status = Literal["ok", "modified", "not found", "not checked"]
 
 RESOLVE_S: Final = 2.0
-"""How long an item's links are looked up: there may be any number of them."""
+"""The time for all links of one item: there may be any number of them."""
 
 
-class Resolved(Value, frozen=True):
-    """A link, and where it leads; `line` is 0 where it means a whole file or leads nowhere."""
+class ResolvedLink(Value, frozen=True):
+    """A link and its target; `line` is 0 if the link names a whole file or was not found."""
 
     link: CodeLink
     file: str
@@ -30,8 +30,8 @@ class Resolved(Value, frozen=True):
     status: Status
 
 
-class Code:
-    """The workspace, as far as links may lead into it."""
+class ProjectCode:
+    """The files of the project that links may name."""
 
     def __init__(self, project: Project, git: Git, max_bytes: int) -> None:
         self._project = project
@@ -40,28 +40,25 @@ class Code:
         self._root: Root | None = None
         self._deny = Denial(project.deny)
 
-    def resolve(self, item: Knowledge) -> list[Resolved]:
-        """Return where each of an item's links leads now."""
+    def resolve(self, item: KnowledgeItem) -> list[ResolvedLink]:
+        """Return an item's links, each with its current target."""
         end = monotonic() + RESOLVE_S
-        found = [self._find(link, is_late=monotonic() > end) for link in item.code_links]
+        found = [self._resolve(link, is_late=monotonic() > end) for link in item.code_links]
         files = {one.file for one in found if one.status == "ok"}
         changed = self._git.changed_since(item.saved_at_commit, files) if files and item.saved_at_commit else ()
         return [replace(one, status="modified") if one.file in changed and one.status == "ok" else one for one in found]
 
-    def _find(self, link: CodeLink, *, is_late: bool) -> Resolved:
-        file, has_symbol, symbol = link.chunk_id.rpartition("::")
-        if not has_symbol:
-            file, symbol = link.chunk_id, ""
+    def _resolve(self, link: CodeLink, *, is_late: bool) -> ResolvedLink:
+        file, symbol = _split(link)
         if is_late:
-            return Resolved(link, file, 0, "not checked")
+            return ResolvedLink(link, file, 0, "not checked")
         text = self.read(file)
         line = find_definition(text, symbol, file) if text is not None and symbol else 0
-        if text is None or (symbol and not line):
-            return Resolved(link, file, 0, "not found")
-        return Resolved(link, file, line, "ok")
+        is_found = text is not None and (line or not symbol)
+        return ResolvedLink(link, file, line, "ok" if is_found else "not found")
 
-    def fingerprint(self, item: Knowledge) -> str:
-        """Return a token that changes when the links may lead elsewhere; the history is not walked for it."""
+    def fingerprint(self, item: KnowledgeItem) -> str:
+        """Return a token that changes when the targets may have changed; the git history is not walked for it."""
         states = [self._state(link.chunk_id.rpartition("::")[0] or link.chunk_id) for link in item.code_links]
         if item.saved_at_commit:
             states.append(self._git.head())
@@ -70,12 +67,12 @@ class Code:
     def _state(self, file: str) -> str:
         try:
             with self._open(file) as opened:
-                return _spelled(opened.stat)
+                return str(signature_of(opened.stat))
         except (OSError, SandboxError, ValueError):
             return "-"
 
     def read(self, file: str) -> str | None:
-        """Return a project file's text; None if it is missing, denied, outside or too large."""
+        """Return the text of a project file, or None if it is missing, denied, outside or too large."""
         try:
             with self._open(file) as opened:
                 if opened.is_folder or opened.stat.st_size > self._max_bytes:
@@ -85,19 +82,20 @@ class Code:
             return None
 
     def _open(self, file: str) -> Opened:
-        """Open what a path in a memory names, if that is a file of the project that may be read."""
-        segments = tuple(part for part in file.split("/") if part not in ("", "."))
+        segments = segments_of(file)
         if not segments or file.startswith("/") or ".." in segments:
-            raise ValueError("it names no file of the project")
+            raise ValueError("not the path of a project file")
         if self._root is None:
             self._root = Root(self._project.root, guard=self._deny.covers_path)
         return self._root.open(segments)
 
     def close(self) -> None:
-        """Give the handle back."""
+        """Close the handle."""
         if self._root is not None:
             self._root.close()
 
 
-def _spelled(found: os.stat_result) -> str:
-    return f"{found.st_mtime_ns}.{found.st_size}.{found.st_ino}"
+def _split(link: CodeLink) -> tuple[str, str]:
+    """Return the file and the symbol of a link; the symbol is empty if the link names a whole file."""
+    file, has_symbol, symbol = link.chunk_id.rpartition("::")
+    return (file, symbol) if has_symbol else (link.chunk_id, "")

@@ -1,7 +1,7 @@
-"""The Sage folder and its sub-folders, opened by the rules for all data folders, and anew when they are replaced.
+"""The Sage folder and its subfolders: opened by the rules for data folders, and again when they are replaced.
 
-A folder that the user did not name lies in the project: a link that leaves it, leads to a name on the deny-list or to
-a folder of another user counts as absent.
+A folder that the user did not choose is inside the project. A link that leaves the project, leads to a name on the
+deny-list or to a folder of another user counts as absent.
 """
 
 import errno
@@ -16,28 +16,29 @@ from carrel.core.record import Value
 from carrel.files.data_folder import DataFolder
 from carrel.files.sandbox import Forbidden, Looping, Missing, Opened, Outside, Root, SandboxError, Special, Unreadable
 from carrel.files.secrets import Denial
-from carrel.providers.sage.file_format import Broken
+from carrel.providers.sage.fields import BadFile
 
-Name = Literal["system", "checkpoints", "knowledge", "failures"]
-NAMES: Final[tuple[Name, ...]] = ("system", "checkpoints", "knowledge", "failures")
+FolderName = Literal["system", "checkpoints", "knowledge", "failures"]
+FOLDERS: Final[tuple[FolderName, ...]] = ("system", "checkpoints", "knowledge", "failures")
 DEFAULT: Final = ".sage"
 DENIED: Final = "its name is on the deny-list"
-REFUSED: Final = (errno.EACCES, errno.EPERM)
+NOT_PERMITTED: Final = (errno.EACCES, errno.EPERM)
+MAX_DEPTH: Final = 32
 
 Signature = tuple[int, int, int]
-"""What changes when a file does: its mtime, size and inode."""
+"""Changes when a file does: its mtime, size and inode."""
 
 
-class Gone(Exception):
-    """Nothing is there."""
+class FileMissing(Exception):
+    """There is no such file."""
 
 
-class Left(Broken):
+class LinkOutside(BadFile):
     """A link leads out of the folder."""
 
 
-class Read(Value, frozen=True):
-    """A file's bytes, and what was known of it when they were read."""
+class FileData(Value, frozen=True):
+    """A file's bytes, with its state when they were read."""
 
     data: bytes
     signature: Signature
@@ -45,7 +46,7 @@ class Read(Value, frozen=True):
     modified_ms: int
 
 
-class Seen(Value, frozen=True):
+class FoundName(Value, frozen=True):
     """A name in a folder."""
 
     name: str
@@ -54,22 +55,17 @@ class Seen(Value, frozen=True):
 
     @property
     def is_link(self) -> bool:
-        """Whether it is a link, wherever it leads."""
+        """Whether it is a symbolic link."""
         return stat.S_ISLNK(self.mode)
-
-    @property
-    def is_folder(self) -> bool:
-        """Whether it is a folder and no link to one."""
-        return stat.S_ISDIR(self.mode)
 
 
 def signature_of(found: os.stat_result) -> Signature:
-    """Give what changes when the file does."""
+    """Return a file's signature."""
     return found.st_mtime_ns, found.st_size, found.st_ino
 
 
-class Folders:
-    """Handles of the Sage folder and what lies in it; None stands for a folder that is absent or not to be opened."""
+class SageFolders:
+    """Handles of the Sage folder and its subfolders. None stands for a folder that is absent or must not be opened."""
 
     def __init__(self, project: Project, folder: str) -> None:
         self.data = DataFolder(project, folder, is_named="dir" in project.named, own=_own_names(folder))
@@ -78,8 +74,8 @@ class Folders:
         self._lock = Lock()
 
     @property
-    def place(self) -> str:
-        """The path of the Sage folder, for people and for comparison."""
+    def path(self) -> str:
+        """The path of the Sage folder, for messages and comparison only."""
         return self.data.path
 
     @property
@@ -87,10 +83,10 @@ class Folders:
         """Whether there is a Sage folder now."""
         return self.root("") is not None
 
-    def root(self, name: Name | Literal[""]) -> Root | None:
-        """Return a sub-folder, or with an empty name the Sage folder itself."""
+    def root(self, name: FolderName | Literal[""]) -> Root | None:
+        """Return a subfolder, or the Sage folder itself for an empty name."""
         try:
-            found = os.stat(os.path.join(self.place, name) if name else self.place)
+            found = os.stat(os.path.join(self.path, name) if name else self.path)
         except (OSError, ValueError):
             return None
         identity = found.st_dev, found.st_ino
@@ -99,28 +95,29 @@ class Folders:
                 self._open(name, identity)
         return self._roots.get(name) if self._known.get(name) == identity else None
 
-    def is_within(self, name: Name) -> bool:
-        """Return whether a sub-folder lies in the Sage folder itself, and is not a link out of it."""
+    def is_within(self, name: FolderName) -> bool:
+        """Return whether a subfolder is inside the Sage folder, not a link out of it."""
         home, inner = self.root(""), self.root(name)
         return home is not None and inner is not None and inner.path.startswith(f"{home.path}/")
 
     def _open(self, name: str, identity: tuple[int, int]) -> None:
-        """Open a folder that is another one than before; called by one thread at a time."""
+        """Open a folder that was replaced. The caller holds the lock."""
         if self._known.get(name) == identity:
-            return  # another thread was here first
-        self._roots.pop(name, None)  # not closed: another thread may be reading through it, and is its last holder
+            return  # another thread was faster
+        self._roots.pop(name, None)  # not closed: another thread may still read through it
         try:
-            opened = self._opened(name)
+            opened = self._open_root(name)
         except (OSError, SandboxError):
             opened = None
-        if opened is not None and identity == _identity(opened):
-            self._roots[name] = opened
-        elif opened is not None:
-            opened.close()
-        # Last: who sees that it is known, without the lock, must find it open.
-        self._known[name] = identity
+        if opened is not None:
+            found = os.fstat(opened.fd)
+            if (found.st_dev, found.st_ino) == identity:
+                self._roots[name] = opened
+            else:
+                opened.close()
+        self._known[name] = identity  # last: a thread that sees it without the lock must find the folder open
 
-    def _opened(self, name: str) -> Root | None:
+    def _open_root(self, name: str) -> Root | None:
         if not name:
             return self.data.open()
         opened = self.data.open(name)
@@ -128,10 +125,10 @@ class Folders:
             if not f"{home.path}/".startswith(f"{opened.path}/"):
                 return opened
         opened.close()
-        return None  # a sub-folder that holds the Sage folder would show config.yaml
+        return None  # a subfolder that contains the Sage folder would show config.yaml
 
     def close(self) -> None:
-        """Give every handle back."""
+        """Close every handle."""
         with self._lock:
             for root in self._roots.values():
                 root.close()
@@ -140,103 +137,87 @@ class Folders:
 
 
 def _own_names(folder: str) -> tuple[str, ...]:
-    """Return the names on the way to the folder that are Sage's own, and so not refused by the deny-list."""
+    """Return the names in the folder's path that the deny-list does not apply to."""
     names = tuple(os.path.normpath(folder).split(os.sep))
     is_plain = names[-1] == DEFAULT and not Denial().covers_path(names[:-1], is_folder=True)
     return names if is_plain else (DEFAULT,)
 
 
-def _identity(root: Root) -> tuple[int, int]:
-    found = os.fstat(root.fd)
-    return found.st_dev, found.st_ino
+def segments_of(path: str) -> tuple[str, ...]:
+    """Return the names in a path, without empty names and dots."""
+    return tuple(part for part in path.split("/") if part not in ("", "."))
 
 
-def read(root: Root, segments: tuple[str, ...], limit: int, known: Signature | None = None) -> Read:
-    """Read a regular file, but for one in the known state, of which no bytes are given; raise `Gone` or `Broken`."""
-    with open_beneath(root, segments) as opened:
+def read(root: Root | None, segments: tuple[str, ...], limit: int, known: Signature | None = None) -> FileData:
+    """Return a regular file's data, without its bytes if its signature is `known`; raise `FileMissing` or `BadFile`."""
+    with open_file(root, segments) as opened:
         if opened.is_folder:
-            raise Broken("is a directory")
+            raise BadFile("is a directory")
         size = opened.stat.st_size
-        if size > limit:
-            raise Broken(f"too large ({size} bytes, limit {limit})")
         signature, modified_ms = signature_of(opened.stat), opened.stat.st_mtime_ns // 1_000_000
-        if signature == known:
-            return Read(b"", signature, size, modified_ms)
-        try:
-            data = opened.read(0, limit + 1)
-        except SandboxError as error:
-            raise Broken(_reason(error)) from None
-        if len(data) > limit:
-            raise Broken(f"too large ({len(data)} bytes, limit {limit})")
-        return Read(data, signature, size, modified_ms)
+        data = b""
+        if signature != known and size <= limit:
+            try:
+                data = opened.read(0, limit + 1)
+            except SandboxError as error:
+                raise BadFile(_reason(error)) from None
+        if max(size, len(data)) > limit:
+            raise BadFile(f"too large ({max(size, len(data))} bytes, limit {limit})")
+        return FileData(data, signature, size, modified_ms)
 
 
-def open_beneath(root: Root, segments: tuple[str, ...]) -> Opened:
-    """Open what lies there; raise `Gone`, or `Broken` with the reason."""
+def open_file(root: Root | None, segments: tuple[str, ...]) -> Opened:
+    """Open a file; raise `FileMissing`, or `BadFile` with the reason."""
+    if root is None:
+        raise FileMissing
     try:
         return root.open(segments)
+    except Looping:
+        raise BadFile("too many links") from None
+    except (Missing, ValueError):
+        raise FileMissing from None
+    except Outside:
+        raise LinkOutside("link leaves the folder") from None
     except SandboxError as error:
-        failure: Exception
-        if isinstance(error, Missing) and not isinstance(error, Looping):
-            failure = Gone()
-        else:
-            failure = Left("link leaves the folder") if isinstance(error, Outside) else Broken(_reason(error))
-    except ValueError:
-        failure = Gone()
-    raise failure
+        raise BadFile(_reason(error)) from None
 
 
 def _reason(error: SandboxError) -> str:
-    if isinstance(error, Looping):
-        return "too many links"
     if isinstance(error, Special):
         return "not a regular file"
     if isinstance(error, Forbidden):
         return DENIED
-    if isinstance(error, Unreadable) and error.errno in REFUSED:
+    if isinstance(error, Unreadable) and error.errno in NOT_PERMITTED:
         return "permission denied"
     return "I/O error"
 
 
-def states(root: Root) -> list[tuple[str, int, Signature]]:
-    """Give name, mode and state of all in a folder whose names begin with no dot: one pass, as fast as may be."""
-    found: list[tuple[str, int, Signature]] = []
+def scan(root: Root | None, segments: tuple[str, ...] = (), *, with_hidden: bool = False) -> list[FoundName]:
+    """Return the names in a folder, in any order; names with a leading dot only if `with_hidden` is set."""
+    found: list[FoundName] = []
+    if root is None:
+        return found
     try:
-        with root.open(()) as opened, os.scandir(opened.fd) as entries:
+        with root.open(segments) as opened, os.scandir(opened.fd) as entries:
             for entry in entries:
-                if entry.name[0] != ".":
+                if with_hidden or entry.name[0] != ".":
                     try:
-                        is_so = entry.stat(follow_symlinks=False)
+                        state = entry.stat(follow_symlinks=False)
                     except OSError:
                         continue
-                    state = is_so.st_mtime_ns, is_so.st_size, is_so.st_ino
-                    found.append((entry.name, is_so.st_mode, state))
-    except (OSError, SandboxError):
-        return []
+                    found.append(FoundName(entry.name, state.st_mode, signature_of(state)))
+    except (OSError, SandboxError, ValueError):
+        pass  # what cannot be read has no names
     return found
 
 
-def scan(root: Root, segments: tuple[str, ...] = (), *, hidden: bool = False) -> Iterator[Seen]:
-    """Yield the names in a folder, but for those that begin with a dot; nothing if it cannot be read."""
-    try:
-        opened = root.open(segments)
-    except (SandboxError, ValueError):
-        return
-    with opened:
-        if not opened.is_folder:
-            return
-        try:
-            with os.scandir(opened.fd) as names:
-                for entry in names:
-                    if hidden or entry.name[0] != ".":
-                        yield from _seen(entry)
-        except OSError:
-            return
-
-
-def _seen(entry: os.DirEntry[str]) -> Iterator[Seen]:
-    try:
-        found = entry.stat(follow_symlinks=False)
-    except OSError:
-        return
-    yield Seen(entry.name, found.st_mode, signature_of(found))
+def walk(root: Root | None, *, with_hidden: bool = False) -> Iterator[tuple[str, FoundName]]:
+    """Yield every path below a folder that is not a folder; a linked folder is not entered."""
+    ahead: list[tuple[str, ...]] = [()]
+    while ahead:
+        segments = ahead.pop()
+        for found in scan(root, segments, with_hidden=with_hidden):
+            if not stat.S_ISDIR(found.mode):
+                yield "/".join((*segments, found.name)), found
+            elif len(segments) < MAX_DEPTH:
+                ahead.append((*segments, found.name))

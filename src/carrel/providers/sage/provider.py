@@ -1,9 +1,9 @@
-"""An assistant's memory of a project: `.sage/`, served as resources, searched, and written to where that is allowed.
+"""An assistant's memory of a project: the folder `.sage/`, read, searched and, if allowed, written.
 
-sage://system/{+filename}   a file of the system folder, as it is
+sage://system/{+filename}   a file of the system folder, unchanged
 sage://checkpoint/{id}      a research checkpoint, formatted
 sage://knowledge/{id}       a knowledge item, with metadata and code links
-sage://failure/{id}         what was tried, why it failed, what was learned
+sage://failure/{id}         an approach that failed, why, and what was learned
 """
 
 import sys
@@ -16,25 +16,23 @@ from carrel.core.errors import BadArgument, ConfigError, NotFound, ProviderError
 from carrel.core.limits import MAX_COMPLETIONS
 from carrel.core.model import Completion, Meta, Reading, Resource, Text, Tool, ToolResult
 from carrel.core.provider import Call, Ceiling, Injection, Place, Project, Rank, Route, Share, ToolLevel
-from carrel.providers.sage import item_names
-from carrel.providers.sage.file_format import Broken
-from carrel.providers.sage.folders import NAMES
-from carrel.providers.sage.item_names import is_plain
-from carrel.providers.sage.listing import Entry, Listing
-from carrel.providers.sage.lookup import Ambiguous, Unmatched, failure_addresses
-from carrel.providers.sage.memory import Memory, Refused
-from carrel.providers.sage.system_files import SystemFiles, walk
+from carrel.providers.sage.fields import BadFile
+from carrel.providers.sage.folders import FOLDERS, walk
+from carrel.providers.sage.listing import SageEntry, SageListing
+from carrel.providers.sage.memory import SageError, SageMemory
+from carrel.providers.sage.names import SCHEME, checked, is_plain, split_uri
+from carrel.providers.sage.record_folder import Ambiguous, NoMatch
 
 if TYPE_CHECKING:
-    from carrel.providers.sage.tools import Tools
+    from carrel.providers.sage.tools import SageTools
 
 HEALTH_S: Final = 0.5
 HEALTH_PROBLEMS: Final = 20
 _DESCRIPTIONS: Final = {
-    "system/{+filename}": ("system-file", "System file", "A file below .sage/system, as it is"),
+    "system/{+filename}": ("system-file", "System file", "A file below .sage/system, unchanged"),
     "checkpoint/{id}": ("checkpoint", "Checkpoint", "A research checkpoint, by full or partial id"),
     "knowledge/{id}": ("knowledge", "Knowledge", "A knowledge item with its metadata and code links"),
-    "failure/{id}": ("failure", "Failure", "What was tried, why it failed, what was learned"),
+    "failure/{id}": ("failure", "Failure", "An approach that failed, why, and what was learned"),
 }
 
 
@@ -42,7 +40,7 @@ class Sage:
     """The memory in a Sage folder."""
 
     name = "sage"
-    schemes = (item_names.SCHEME,)
+    schemes = (SCHEME,)
     summary = (
         "What was learned about this project: objective, checkpoints, knowledge, failures. A part of an id is enough."
     )
@@ -65,9 +63,8 @@ class Sage:
                 raise ConfigError(f"[sage] {key}: expected 0 or more, got {value}")
         if max_file_bytes < 1:
             raise ConfigError(f"[sage] max_file_bytes: expected 1 or more, got {max_file_bytes}")
-        self.memory = Memory(project, dir, max_file_bytes)
-        self.system = SystemFiles(self.memory.home, max_file_bytes)
-        self.listing = Listing(self.memory, self.system)
+        self.memory = SageMemory(project, dir, max_file_bytes)
+        self.listing = SageListing(self.memory)
         self._project = project
         self._enabled = enabled
         self._level = tools
@@ -75,7 +72,7 @@ class Sage:
         self._inject = (inject, inject_tokens, inject_failures)
         self._search = search
         self._making = Lock()
-        self._tools: Tools | None = None
+        self._tools: SageTools | None = None
 
     def routes(self) -> Sequence[Route]:
         return tuple(
@@ -86,148 +83,145 @@ class Sage:
     # Listing
 
     def front(self) -> Sequence[Resource]:
-        """Give the objective, the constraints and what is pinned."""
+        """Return the objective, the constraints and the pinned files."""
         return self.listing.front()
 
     def entries(self, after: str = "") -> Iterator[Resource]:
-        """Yield everything else, newest first within each kind."""
+        """Yield all other entries, newest first within each kind."""
         return self.listing.entries(after)
 
     def shares(self) -> Sequence[Share]:
-        """Return the system files, which are always listed, then each kind of memory, the newest first."""
+        """Return the system files, which are always listed, then each kind of memory, newest first."""
         return tuple(
             Share(Rank.MEMORY, entries, self.key, promised=sys.maxsize if is_system else 0)
             for entries, is_system in self.listing.parts()
         )
 
     def key(self, entry: Resource) -> str:
-        """Give an entry's place."""
-        return entry.place if isinstance(entry, Entry) else entry.uri
+        """Return an entry's key."""
+        return entry.place if isinstance(entry, SageEntry) else entry.uri
 
     def survey(self) -> str:
-        """Give a token of every file's state."""
+        """Return a token that changes with any file."""
         from carrel.core.hashing import blake2b
 
         state = blake2b(digest_size=8)
-        for name in NAMES:
+        for name in FOLDERS:
             root = self.memory.home.root(name)
             state.update(f"{name}{root is None}".encode())
-            for path, seen in sorted(walk(root)) if root is not None else ():
-                state.update(f"{path}\0{seen.signature}".encode(errors="surrogateescape"))
+            for path, found in sorted(walk(root), key=lambda one: one[0]):
+                state.update(f"{path}\0{found.signature}".encode(errors="surrogateescape"))
         return state.hexdigest()
 
     # Reading
 
     def read(self, uri: str) -> Reading:
-        """Read a URI as it was sent; a failure is content, or an error where that is configured."""
-        parts = item_names.split_uri(uri)
+        """Read a URI as it was sent; a failure is a text, or an error if so configured."""
+        parts = split_uri(uri)
         if parts is None:
             raise NotFound(uri)
         try:
-            served = self.memory.read(*parts)
-        except Refused as refused:
-            return self._refuse(uri, refused)
-        return Reading((Text(served.text, served.mime_type),), last_modified_ms=served.modified_ms)
+            item = self.memory.read(*parts)
+        except SageError as error:
+            return self._explain(uri, error)
+        return Reading((Text(item.text, item.mime_type),), last_modified_ms=item.modified_ms)
 
     unmatched = read
 
-    def _refuse(self, uri: str, refused: Refused) -> Reading:
-        candidates = {"dev.carrel/candidates": list(refused.candidates)} if refused.candidates else None
+    def _explain(self, uri: str, error: SageError) -> Reading:
+        """Return an error as a text, or raise it."""
+        candidates = {"dev.carrel/candidates": list(error.candidates)} if error.candidates else None
         if self._errors == "text":
-            text = Text(refused.message, "text/plain", meta=candidates)
-            return Reading((text,), error=refused.kind, meta=candidates)
-        if refused.kind == "not_found":
-            raise NotFound(uri, refused.message, data=candidates)
-        if refused.kind == "invalid":
-            raise BadArgument(refused.message, uri=uri)
-        raise ProviderError(refused.message, word="unreadable", uri=uri)
+            text = Text(error.message, "text/plain", meta=candidates)
+            return Reading((text,), error=error.kind, meta=candidates)
+        if error.kind == "not_found":
+            raise NotFound(uri, error.message, data=candidates)
+        if error.kind == "invalid":
+            raise BadArgument(error.message, uri=uri)
+        raise ProviderError(error.message, word="unreadable", uri=uri)
 
     def fingerprint(self, uri: str) -> str | None:
-        """Give a token that changes when what is read does, without asking git; raise for what can never be read."""
-        parts = item_names.split_uri(uri)
+        """Return a token that changes with the text, without walking git's history; raise if the URI is invalid."""
+        parts = split_uri(uri)
         if parts is None:
             raise NotFound(uri)
         kind, asked, wanted = parts
         try:
             if kind == "knowledge":
-                name = item_names.checked(asked)
+                name = checked(asked)
                 form = self.memory.format(wanted)
-                item = None if name is None else self.memory.library.find(name)
+                item = None if name is None else self.memory.knowledge.find(name)
                 if item is not None and item.code_links:
-                    _, read = self.memory.library.content(item)
+                    _, read = self.memory.knowledge.content(item)
                     return f"{form} {item!r} {read.signature} {self.memory.code.fingerprint(item)}"
-            served = self.memory.read(kind, asked, wanted)
-        except (Ambiguous, Unmatched):
+            text = self.memory.read(kind, asked, wanted)
+        except (Ambiguous, NoMatch):
             return None
-        except Broken as error:
+        except BadFile as error:
             return f"error {error.reason}"
-        except Refused as refused:
-            if refused.kind == "invalid":
-                raise BadArgument(refused.message, uri=uri) from None
-            return f"error {refused.message}"
-        return f"{served.mime_type} {served.text}"
+        except SageError as error:
+            if error.kind == "invalid":
+                raise BadArgument(error.message, uri=uri) from None
+            return f"error {error.message}"
+        return f"{text.mime_type} {text.text}"
 
     # Completion
 
     def complete(self, template: str, variable: str, value: str, context: Mapping[str, str]) -> Completion:
-        """Offer ids and file names: those that begin so, then those that hold it, newest first."""
+        """Return the ids or file names that begin with the value, then those that contain it, newest first."""
         del variable, context
         kind = template.removeprefix("sage://").partition("/")[0]
-        every = self._offered(kind)
+        every = self._names(kind)
         matching = [name for name in every if name.startswith(value)]
         matching += [name for name in every if value in name and not name.startswith(value)]
         shown = tuple(matching[:MAX_COMPLETIONS])
         return Completion(shown, total=len(matching), has_more=len(matching) > len(shown))
 
-    def _offered(self, kind: str) -> list[str]:
+    def _names(self, kind: str) -> list[str]:
+        """Return the names of all items of a kind, in the order of the list."""
         memory = self.memory
         if kind == "system":
-            return [file.path for file in self.system.files() if not file.reason]
-        if kind == "checkpoint":
-            cards = memory.checkpoints.newest_first(memory.checkpoints.examined().values())
-            return [card.stem for card in cards if not card.reason]
-        if kind == "failure":
-            by_stem = memory.failures.examined()
-            addresses = failure_addresses(memory.failures, by_stem)
-            cards = memory.failures.newest_first(by_stem.values())
-            return [addresses[card.stem] for card in cards if not card.reason]
-        shelved = memory.library.newest_first(list(memory.library.items().values()))
-        return [one.item.id for one in shelved if is_plain(one.item.id) and not self.listing.content_reason(one)]
+            return [file.path for file in memory.system.listed()]
+        if kind == "knowledge":
+            items = memory.knowledge.newest_first(memory.knowledge.items().values())
+            return [one.item.id for one in items if is_plain(one.item.id) and not self.listing.content_reason(one)]
+        folder = memory.checkpoints if kind == "checkpoint" else memory.failures
+        return [address for _, address in folder.readable()]
 
     # Tools, instructions, health
 
     @property
     def is_listed(self) -> bool:
-        """Whether there is anything to tell of: the folder, the right to make one, or the user's word."""
+        """Whether Sage is listed: the folder exists or may be created, or the user enabled Sage."""
         return self._enabled is True or self._level == "write" or self.memory.home.exists
 
     @property
-    def called(self) -> "Tools":
-        """What can be called; made when it is first needed."""
-        from carrel.providers.sage.tools import Tools  # search and saving, which no read waits for
+    def called(self) -> "SageTools":
+        """The tools, created when they are first needed."""
+        from carrel.providers.sage.tools import SageTools  # search and saving take long to import
 
         with self._making:
             if self._tools is None:
-                self._tools = Tools(self._project, self.memory, self._level, self._search)
+                self._tools = SageTools(self._project, self.memory, self._level, self._search)
             return self._tools
 
     def tools(self) -> Sequence[Tool]:
-        """Give the tools of the level that is set."""
+        """Return the tools that the configuration allows."""
         return self.called.tools() if self._level != "off" and self.is_listed else ()
 
     def call(self, name: str, arguments: Mapping[str, object], call: Call) -> ToolResult:
-        """Run a tool."""
+        """Call a tool."""
         del call
         return self.called.call(name, arguments)
 
     def instructions(self) -> str:
-        """Give the system files and the failures that matter here, within the budget."""
-        from carrel.providers.sage.session_start import Opening  # only at the start of a conversation
+        """Return the system files and the relevant failures, within the budget."""
+        from carrel.providers.sage.session_start import SessionText  # only at the start of a conversation
 
-        return Opening(self._project, self.memory, self.system, *self._inject).text()
+        return SessionText(self._project, self.memory, *self._inject).text()
 
     def health(self) -> Meta:
-        """Name the files that cannot be read, as far as a moment allows to look."""
+        """Return the files that cannot be read, as many as are found in a short time."""
         problems: list[str] = []
         deadline = monotonic() + HEALTH_S
         for one in self.listing.unlisted(with_hidden=False):
@@ -238,7 +232,7 @@ class Sage:
         return {"folder": self.memory.home.exists, "problems": problems}
 
     def close(self) -> None:
-        """Give every handle back."""
+        """Close every handle."""
         if self._tools is not None:
             self._tools.close()
         self.memory.close()

@@ -1,21 +1,22 @@
-"""What the files of a Sage folder hold, as values. Missing text is empty."""
+"""The contents of Sage's files as values. Missing text is empty."""
 
-from typing import Final
+from collections.abc import Callable
+from typing import Final, TypeVar
 
 from carrel.core.record import Value
+from carrel.providers.sage.fields import Fields
 
 MARKS: Final = {"supports": "+", "contradicts": "-", "context": "~", "stale": "!"}
-"""How a code reference's relevance is written; anything else is `?`."""
+"""Marks for the relevance of a code reference; `?` stands for any other."""
 
-RELEVANCES: Final = {mark: word for word, mark in MARKS.items()}
 RECOVERY: Final = "recovery"
 HIDDEN_STATUSES: Final = ("deprecated", "archived")
 TYPES: Final = ("knowledge", "preference", "todo", "reference")
 LINK_RELATIONS: Final = ("implements", "example", "related", "deprecated_by")
 
 
-class Source(Value, frozen=True):
-    """Something a checkpoint rests on."""
+class CheckpointSource(Value, frozen=True):
+    """A source that a checkpoint is based on."""
 
     id: str
     type: str = ""
@@ -33,14 +34,14 @@ class Tension(Value, frozen=True):
 
 
 class Contribution(Value, frozen=True):
-    """Something only this research found."""
+    """A finding that is new in this research."""
 
     type: str
     content: str
 
 
 class CodeRef(Value, frozen=True):
-    """A place in the code, with the mark of what it says about the thesis."""
+    """A place in the code, with a mark for its relevance to the thesis."""
 
     file: str
     lines: str = ""
@@ -48,12 +49,12 @@ class CodeRef(Value, frozen=True):
 
     @property
     def bullet(self) -> str:
-        """Give it as a line of a list, kept and shown alike."""
+        """The list line that is both stored and shown."""
         return f"- [{self.mark}] `{self.file}:{self.lines}`" if self.lines else f"- [{self.mark}] `{self.file}`"
 
 
 class GitContext(Value, frozen=True):
-    """Where the project stood when a checkpoint was saved; `dirty` is None where that was not known."""
+    """The state of the repository when a checkpoint was saved; `dirty` is None if unknown."""
 
     branch: str = ""
     commit: str = ""
@@ -62,7 +63,7 @@ class GitContext(Value, frozen=True):
 
 
 class DiffSummary(Value, frozen=True):
-    """What was not committed when a checkpoint was saved."""
+    """The uncommitted changes when a checkpoint was saved."""
 
     files_changed: tuple[str, ...] = ()
     staged_files: tuple[str, ...] = ()
@@ -71,7 +72,10 @@ class DiffSummary(Value, frozen=True):
 
 
 class Checkpoint(Value, frozen=True):
-    """A state of research. `others` are sections Carrel does not know, shown as they are."""
+    """A state of research: first the fields of the front matter, in their order, then the sections.
+
+    `others` are the sections that Carrel does not know; they are shown unchanged.
+    """
 
     id: str = ""
     type: str = "checkpoint"
@@ -97,7 +101,7 @@ class Checkpoint(Value, frozen=True):
     key_evidence: tuple[str, ...] = ()
     reasoning_trace: str = ""
     open_questions: tuple[str, ...] = ()
-    sources: tuple[Source, ...] = ()
+    sources: tuple[CheckpointSource, ...] = ()
     tensions: tuple[Tension, ...] = ()
     contributions: tuple[Contribution, ...] = ()
     code_refs: tuple[CodeRef, ...] = ()
@@ -105,12 +109,12 @@ class Checkpoint(Value, frozen=True):
 
     @property
     def is_recovery(self) -> bool:
-        """Whether it was salvaged and not saved on purpose."""
+        """Whether it was recovered automatically, not saved on purpose."""
         return self.type == RECOVERY
 
 
 class CodeLink(Value, frozen=True):
-    """A piece of code a knowledge item is about."""
+    """A link from a knowledge item to code."""
 
     chunk_id: str
     relation: str = "related"
@@ -118,15 +122,15 @@ class CodeLink(Value, frozen=True):
 
 
 class KnowledgeLink(Value, frozen=True):
-    """Another knowledge item."""
+    """A link from a knowledge item to another."""
 
     target_id: str
     relation: str = "related"
     note: str = ""
 
 
-class Knowledge(Value, frozen=True):
-    """An entry of the knowledge index; its content is a file of its own."""
+class KnowledgeItem(Value, frozen=True):
+    """An entry of the knowledge index; its content is in a separate file."""
 
     id: str
     file: str
@@ -143,12 +147,12 @@ class Knowledge(Value, frozen=True):
 
     @property
     def is_hidden(self) -> bool:
-        """Whether it is no longer held for true; it is served all the same."""
+        """Whether it is outdated: recall leaves it out, a read still serves it."""
         return self.status in HIDDEN_STATUSES
 
 
-class Failure(Value, frozen=True):
-    """Something that was tried and did not work."""
+class FailureRecord(Value, frozen=True):
+    """An approach that was tried and did not work."""
 
     id: str = ""
     approach: str = ""
@@ -160,4 +164,30 @@ class Failure(Value, frozen=True):
     project: str = ""
 
 
-Record = Checkpoint | Failure
+_READERS: Final[dict[object, Callable[[Fields, str], object]]] = {
+    str: Fields.text,
+    int: Fields.count,
+    float: Fields.share,
+    bool: lambda fields, name: bool(fields.flag(name)),
+    bool | None: Fields.flag,
+    tuple[str, ...]: Fields.texts,
+}
+
+Kind = TypeVar("Kind", bound=Value)
+
+
+def from_fields(kind: type[Kind], fields: Fields, **known: object) -> Kind:
+    """Return a record with the fields of the same names, each read by its type; `known` values come first."""
+    readers = {name: _READERS.get(annotation) for name, annotation in kind.__annotations__.items()}
+    return kind(**{name: read(fields, name) for name, read in readers.items() if read and name not in known}, **known)
+
+
+def to_data(record: Value, *names: str) -> dict[str, object]:
+    """Return the named fields of a record, or all of them, as plain values."""
+    return {name: _plain(getattr(record, name)) for name in names or record.__struct_fields__}
+
+
+def _plain(value: object) -> object:
+    if isinstance(value, Value):
+        return to_data(value)
+    return [_plain(each) for each in value] if isinstance(value, tuple) else value

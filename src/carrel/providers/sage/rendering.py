@@ -1,10 +1,10 @@
-"""A record as the text that is served, in Markdown or in TOON."""
+"""Records as the text that clients get, in Markdown or in TOON, a form with fewer tokens."""
 
 from collections.abc import Iterator, Sequence
 from typing import Final, Literal
 
-from carrel.providers.sage.code_links import Resolved
-from carrel.providers.sage.records import Checkpoint, Failure, Knowledge, Tension
+from carrel.providers.sage.code_links import ResolvedLink
+from carrel.providers.sage.records import Checkpoint, FailureRecord, KnowledgeItem
 
 Format = Literal["markdown", "toon"]
 FORMATS: Final[tuple[Format, ...]] = ("markdown", "toon")
@@ -15,152 +15,136 @@ LINK_MARKS: Final = {"ok": "+", "modified": "~", "not found": "!", "not checked"
 MAX_EXPLORED: Final = 10
 MAX_UNCOMMITTED: Final = 5
 
-Section = tuple[str, Sequence[str]]
+Lines = Sequence[str]
+Section = tuple[str, Lines]
+"""A heading and the lines below it."""
 
 
-def saved(ts: str) -> str:
-    """Give the minute of a time, as people write it."""
+def minute_of(ts: str) -> str:
+    """Return an ISO time as people write it, up to the minute."""
     return ts[:16].replace("T", " ")
 
 
 def percent(confidence: float) -> str:
-    """Give a confidence in whole percent."""
+    """Return a confidence in whole percent."""
     return f"{int(confidence * 100 + 0.5)}%"
 
 
 def tokens(text: str) -> int:
-    """Estimate a text's tokens."""
+    """Return an estimate of a text's tokens."""
     return len(text) // 4
-
-
-def _put_together(sections: Iterator[Section]) -> str:
-    return "".join("\n".join((heading, *lines)) + "\n\n" for heading, lines in sections)
-
-
-def _row(*cells: str) -> str:
-    return "  " + ",".join(" ".join(cell.split("\n")).replace(",", ";") for cell in cells)
 
 
 # Checkpoints
 
 
 def render_checkpoint(checkpoint: Checkpoint, stem: str, form: Format = "markdown") -> str:
-    """Give a checkpoint's text; `stem` stands where it has no id of its own."""
+    """Return a checkpoint's text; `stem` names it if it has no id."""
     name = checkpoint.id or stem
-    sections = _markdown(checkpoint, name) if form == "markdown" else _toon(checkpoint, name)
-    return _put_together(sections)
+    head = _markdown_head(checkpoint, name) if form == "markdown" else _toon_head(checkpoint, name)
+    parts = _markdown_sections(checkpoint) if form == "markdown" else _toon_sections(checkpoint)
+    others = [(f"## {heading}", (text,) if text else ()) for heading, text in checkpoint.others]
+    present = [(heading, lines) for heading, lines in parts if lines]
+    return "".join("\n".join((heading, *lines)) + "\n\n" for heading, lines in (*head, *present, *others))
 
 
-def _markdown(one: Checkpoint, name: str) -> Iterator[Section]:
+def _markdown_head(one: Checkpoint, name: str) -> tuple[Section, ...]:
     continues = f" | Continues: {one.continues_from}" if one.continues_from else ""
-    told = f"*Saved: {saved(one.ts)} | Confidence: {percent(one.confidence)}{continues}*"
-    yield "# Research Context (Restored from Checkpoint)", (f"*Checkpoint: {name}*", told)
-    yield "## Core Question", (one.question,)
-    yield "## Current Thesis", (one.thesis,)
-    if one.key_evidence:
-        yield "## Key Evidence", _bullets(one.key_evidence)
-    if one.reasoning_trace:
-        yield "## Reasoning Trace", (one.reasoning_trace,)
-    if one.open_questions:
-        yield "## Open Questions", _bullets(one.open_questions)
-    if one.sources:
-        yield "## Key Sources", _source_lines(one)
-    if unresolved(one):
-        yield "## Unresolved Tensions", _tension_lines(one)
-    if one.contributions:
-        yield "## Unique Discoveries", [f"- *{part.type}*: {part.content}" for part in one.contributions]
-    yield from _markdown_work(one)
-    if one.related_knowledge:
-        yield "## Related Knowledge", [f"- sage://knowledge/{known}" for known in one.related_knowledge]
-    yield from ((f"## {heading}", (text,) if text else ()) for heading, text in one.others)
+    saved = f"*Saved: {minute_of(one.ts)} | Confidence: {percent(one.confidence)}{continues}*"
+    return (
+        ("# Research Context (Restored from Checkpoint)", (f"*Checkpoint: {name}*", saved)),
+        ("## Core Question", (one.question,)),
+        ("## Current Thesis", (one.thesis,)),
+    )
 
 
-def _markdown_work(one: Checkpoint) -> Iterator[Section]:
-    """Give what was done and where: goal, code, files, git."""
+def _toon_head(one: Checkpoint, name: str) -> tuple[Section, ...]:
+    saved = f"saved: {minute_of(one.ts)} | confidence: {percent(one.confidence)}"
+    return (
+        ("# Research Context", (f"checkpoint: {name}", saved)),
+        ("## Question", (one.question,)),
+        ("## Thesis", (one.thesis,)),
+    )
+
+
+def _markdown_sections(one: Checkpoint) -> Iterator[Section]:
+    """Yield the sections in order; those without lines are left out by the caller."""
+    yield "## Key Evidence", _bullets(one.key_evidence)
+    yield "## Reasoning Trace", _optional(one.reasoning_trace)
+    yield "## Open Questions", _bullets(one.open_questions)
+    yield "## Key Sources", _source_lines(one)
+    yield "## Unresolved Tensions", _tension_lines(one)
+    yield "## Unique Discoveries", _discovery_lines(one)
     if one.action_goal:
-        kind = [f"**Type**: {one.action_type}"] if one.action_type else []
-        yield "## Action Context", [f"**Goal**: {one.action_goal}", *kind]
-    if one.code_refs:
-        yield "## Code References", [ref.bullet for ref in one.code_refs]
-    if one.files_changed:
-        yield "## Files Changed", _file_lines(one.files_changed)
-    elif one.files_explored:
-        shown, left = one.files_explored[:MAX_EXPLORED], len(one.files_explored) - MAX_EXPLORED
-        yield "## Files Explored", [*_file_lines(shown), *([f"- _...and {left} more_"] if left > 0 else [])]
-    git = one.git_context
-    if git is not None:
+        kind = _optional(one.action_type and f"**Type**: {one.action_type}")
+        yield "## Action Context", (f"**Goal**: {one.action_goal}", *kind)
+    yield "## Code References", [ref.bullet for ref in one.code_refs]
+    yield "## Files Changed", _file_lines(one.files_changed)
+    if not one.files_changed:
+        left = len(one.files_explored) - MAX_EXPLORED
+        more = [f"- _...and {left} more_"] if left > 0 else []
+        yield "## Files Explored", [*_file_lines(one.files_explored[:MAX_EXPLORED]), *more]
+    if (git := one.git_context) is not None:
         commits = ["Recent commits:", *_bullets(git.recent_commits)] if git.recent_commits else []
         yield "## Git Context", [f"Branch: `{git.branch}` @ `{git.commit}`{' (dirty)' if git.dirty else ''}", *commits]
-    diff = one.diff_summary
-    if diff is not None:
+    if (diff := one.diff_summary) is not None:
         files = list(dict.fromkeys((*diff.files_changed, *diff.staged_files)))
-        shown_files = [f"- {'●' if name in diff.staged_files else '○'} `{name}`" for name in files[:MAX_UNCOMMITTED]]
+        marked = [f"{'●' if name in diff.staged_files else '○'} `{name}`" for name in files[:MAX_UNCOMMITTED]]
         left = len(files) - MAX_UNCOMMITTED
-        more = [f"- _...and {left} more files_"] if left > 0 else []
+        more = [f"_...and {left} more files_"] if left > 0 else []
         counts = f"+{diff.insertions} -{diff.deletions} lines"
-        yield "## Uncommitted Changes (at save time)", [counts, *shown_files, *more]
+        yield "## Uncommitted Changes (at save time)", [counts, *_bullets((*marked, *more))]
+    yield "## Related Knowledge", _related_lines(one)
 
 
-def _toon(one: Checkpoint, name: str) -> Iterator[Section]:
-    told = f"saved: {saved(one.ts)} | confidence: {percent(one.confidence)}"
-    yield "# Research Context", (f"checkpoint: {name}", told)
-    yield "## Question", (one.question,)
-    yield "## Thesis", (one.thesis,)
-    if one.key_evidence:
-        yield f"## Evidence [{len(one.key_evidence)}]", _bullets(one.key_evidence)
-    if one.reasoning_trace:
-        yield "## Reasoning", (one.reasoning_trace,)
-    if one.open_questions:
-        yield f"## Open [{len(one.open_questions)}]", _bullets(one.open_questions)
-    if one.sources:
-        count = len(one.sources)
-        rows = [_row(each.id, each.type, each.take, _source_mark(each.relation)) for each in one.sources]
-        table = [f"sources[{count}]{{id,type,take,rel}}:", *rows]
-        yield f"## Sources [{count}]", _source_lines(one) if count < 3 else table
-    tense = unresolved(one)
-    if tense:
-        table = [f"tensions[{len(tense)}]{{a,b,nature}}:", *(_row(each.a, each.b, each.nature) for each in tense)]
-        yield f"## Tensions [{len(tense)}]", _tension_lines(one) if len(tense) < 3 else table
-    if one.contributions:
-        found = [f"- *{part.type}*: {part.content}" for part in one.contributions]
-        yield f"## Discoveries [{len(found)}]", found
-    yield from _toon_work(one)
-    if one.related_knowledge:
-        known = [f"- sage://knowledge/{known}" for known in one.related_knowledge]
-        yield f"## Related [{len(known)}]", known
-    yield from ((f"## {heading}", (text,) if text else ()) for heading, text in one.others)
-
-
-def _toon_work(one: Checkpoint) -> Iterator[Section]:
+def _toon_sections(one: Checkpoint) -> Iterator[Section]:
+    yield _counted("Evidence", _bullets(one.key_evidence))
+    yield "## Reasoning", _optional(one.reasoning_trace)
+    yield _counted("Open", _bullets(one.open_questions))
+    sources = [_row(each.id, each.type, each.take, _source_mark(each.relation)) for each in one.sources]
+    yield _table("Sources", "sources", "{id,type,take,rel}", _source_lines(one), sources)
+    tensions = [_row(each.a, each.b, each.nature) for each in one.tensions if each.resolution == "unresolved"]
+    yield _table("Tensions", "tensions", "{a,b,nature}", _tension_lines(one), tensions)
+    yield _counted("Discoveries", _discovery_lines(one))
     if one.action_goal:
-        kind = [f"type: {one.action_type}"] if one.action_type else []
-        yield "## Action", [f"goal: {one.action_goal}", *kind]
-    if one.code_refs:
-        count = len(one.code_refs)
-        rows = [_row(ref.file, ref.lines or "-", ref.mark) for ref in one.code_refs]
-        lines = [ref.bullet for ref in one.code_refs]
-        yield f"## Code [{count}]", lines if count < 3 else [f"refs[{count}]{{file,lines,rel}}:", *rows]
+        yield "## Action", (f"goal: {one.action_goal}", *_optional(one.action_type and f"type: {one.action_type}"))
+    refs = [_row(ref.file, ref.lines or "-", ref.mark) for ref in one.code_refs]
+    yield _table("Code", "refs", "{file,lines,rel}", [ref.bullet for ref in one.code_refs], refs)
     if one.files_changed:
-        count = len(one.files_changed)
-        rows = [_row(name) for name in one.files_changed]
-        yield f"## Changed [{count}]", _file_lines(one.files_changed) if count < 5 else [f"files[{count}]:", *rows]
-    elif one.files_explored:
+        yield _table("Changed", "files", "", _file_lines(one.files_changed), _rows(one.files_changed), 5)
+    else:
         count = len(one.files_explored)
-        rows = [_row(name) for name in one.files_explored[:MAX_EXPLORED]]
+        table = [f"files[{min(count, MAX_EXPLORED)}]:", *_rows(one.files_explored[:MAX_EXPLORED])]
         more = [f"  ...+{count - MAX_EXPLORED} more"] if count > MAX_EXPLORED else []
-        table = [f"files[{min(count, MAX_EXPLORED)}]:", *rows, *more]
-        yield f"## Explored [{count}]", _file_lines(one.files_explored) if count < 5 else table
-    git = one.git_context
-    if git is not None:
+        yield f"## Explored [{count}]", _file_lines(one.files_explored) if count < 5 else [*table, *more]
+    if (git := one.git_context) is not None:
         yield "## Git", [f"branch: {git.branch} @ {git.commit[:7]}{'*' if git.dirty else ''}"]
+    yield _counted("Related", _related_lines(one))
 
 
-def unresolved(one: Checkpoint) -> list[Tension]:
-    """Give the tensions that are shown."""
-    return [tension for tension in one.tensions if tension.resolution == "unresolved"]
+def _optional(text: str) -> Lines:
+    return (text,) if text else ()
 
 
-def _bullets(texts: Sequence[str]) -> list[str]:
+def _counted(heading: str, lines: Lines) -> Section:
+    return f"## {heading} [{len(lines)}]", lines
+
+
+def _table(heading: str, name: str, columns: str, lines: Lines, rows: Lines, least: int = 3) -> Section:
+    """Return a section with a table if it has at least `least` rows, or else with plain lines."""
+    table = [f"{name}[{len(rows)}]{columns}:", *rows]
+    return f"## {heading} [{len(rows)}]", lines if len(rows) < least else table
+
+
+def _row(*cells: str) -> str:
+    return "  " + ",".join(" ".join(cell.split("\n")).replace(",", ";") for cell in cells)
+
+
+def _rows(names: Lines) -> list[str]:
+    return [_row(name) for name in names]
+
+
+def _bullets(texts: Lines) -> list[str]:
     return [f"- {text}" for text in texts]
 
 
@@ -173,84 +157,82 @@ def _source_lines(one: Checkpoint) -> list[str]:
 
 
 def _tension_lines(one: Checkpoint) -> list[str]:
-    return [f"- **{each.a}** vs **{each.b}**: {each.nature}" for each in unresolved(one)]
+    return [
+        f"- **{each.a}** vs **{each.b}**: {each.nature}" for each in one.tensions if each.resolution == "unresolved"
+    ]
 
 
-def _file_lines(names: Sequence[str]) -> list[str]:
+def _discovery_lines(one: Checkpoint) -> list[str]:
+    return [f"- *{each.type}*: {each.content}" for each in one.contributions]
+
+
+def _file_lines(names: Lines) -> list[str]:
     return [f"- `{name}`" for name in names]
+
+
+def _related_lines(one: Checkpoint) -> list[str]:
+    return [f"- sage://knowledge/{name}" for name in one.related_knowledge]
 
 
 # Knowledge and failures
 
 
-def render_knowledge(item: Knowledge, content: str, links: Sequence[Resolved], form: Format = "markdown") -> str:
-    """Give a knowledge item's text, with where its code is now."""
-    return _markdown_knowledge(item, content, links) if form == "markdown" else _toon_knowledge(item, content, links)
-
-
-def _markdown_knowledge(item: Knowledge, content: str, links: Sequence[Resolved]) -> str:
-    lines = [f"## {item.id}"]
-    lines.append(f"*Type: {item.type} | Added: {item.added or 'unknown'} | Status: {item.status or 'active'}*")
-    if item.source:
-        lines.append(f"*Source: {item.source}*")
-    if item.keywords:
-        lines.append(f"*Keywords: {', '.join(item.keywords)}*")
+def render_knowledge(
+    item: KnowledgeItem, content: str, links: Sequence[ResolvedLink], form: Format = "markdown"
+) -> str:
+    """Return a knowledge item's text with the current place of its code."""
+    added, status, keywords = item.added or "unknown", item.status or "active", ", ".join(item.keywords)
+    if form == "markdown":
+        lines = [f"## {item.id}", f"*Type: {item.type} | Added: {added} | Status: {status}*"]
+        lines += [f"*Source: {item.source}*"] if item.source else []
+        lines += [f"*Keywords: {keywords}*"] if item.keywords else []
+        code, knowledge = ["### Linked Code", *map(_link_line, links)], "### Linked Knowledge"
+    else:
+        source = f" ({item.source})" if item.source else ""
+        lines = [f"# Knowledge [1] ~{tokens(content)}tok", "", f"## {item.id}{source}"]
+        lines += [f"type: {item.type} | added: {added} | status: {status}"]
+        lines += [f"keywords: {keywords}"] if item.keywords else []
+        code, knowledge = [f"### Code [{len(links)}]", *_toon_links(links)], f"### Links [{len(item.knowledge_links)}]"
     lines += ["", content]
     if links:
-        lines += ["", "### Linked Code", *(_link_line(link) for link in links)]
+        lines += ["", *code]
     if item.knowledge_links:
-        lines += ["", "### Linked Knowledge", *_knowledge_lines(item)]
+        lines += ["", knowledge]
+        lines += [
+            f"- sage://knowledge/{one.target_id} ({one.relation}){_note(one.note)}" for one in item.knowledge_links
+        ]
     return "\n".join(lines) + "\n"
 
 
-def _toon_knowledge(item: Knowledge, content: str, links: Sequence[Resolved]) -> str:
-    source = f" ({item.source})" if item.source else ""
-    lines = [f"# Knowledge [1] ~{tokens(content)}tok", "", f"## {item.id}{source}"]
-    lines.append(f"type: {item.type} | added: {item.added or 'unknown'} | status: {item.status or 'active'}")
-    if item.keywords:
-        lines.append(f"keywords: {', '.join(item.keywords)}")
-    lines += ["", content]
-    if links:
-        lines += ["", f"### Code [{len(links)}]", *_toon_links(links)]
-    if item.knowledge_links:
-        lines += ["", f"### Links [{len(item.knowledge_links)}]", *_knowledge_lines(item)]
-    return "\n".join(lines) + "\n"
+def _note(note: str) -> str:
+    return f" — {note}" if note else ""
 
 
-def _link_line(resolved: Resolved) -> str:
-    link = resolved.link
-    note = f" — {link.note}" if link.note else ""
-    if resolved.status in ("not found", "not checked"):
-        return f"- `{link.chunk_id}` ({link.relation}): {resolved.status}{note}"
+def _link_line(resolved: ResolvedLink) -> str:
     line = f":{resolved.line}" if resolved.line else ""
-    return f"- `{link.chunk_id}` ({link.relation}): {resolved.file}{line}, {resolved.status}{note}"
+    is_found = resolved.status in ("ok", "modified")
+    place = f"{resolved.file}{line}, " if is_found else ""
+    link = resolved.link
+    return f"- `{link.chunk_id}` ({link.relation}): {place}{resolved.status}{_note(link.note)}"
 
 
-def _toon_links(links: Sequence[Resolved]) -> list[str]:
+def _toon_links(links: Sequence[ResolvedLink]) -> list[str]:
+    marked = [(one.link.chunk_id, str(one.line or ""), LINK_MARKS[one.status]) for one in links]
     if len(links) >= 3:
-        rows = (
-            _row(each.link.chunk_id, str(each.line) if each.line else "-", LINK_MARKS[each.status]) for each in links
-        )
-        return [f"links[{len(links)}]{{chunk,line,status}}:", *rows]
-    return [
-        f"- [{LINK_MARKS[each.status]}] `{each.link.chunk_id}{f':{each.line}' if each.line else ''}`" for each in links
-    ]
+        return [
+            f"links[{len(links)}]{{chunk,line,status}}:",
+            *(_row(name, line or "-", mark) for name, line, mark in marked),
+        ]
+    return [f"- [{mark}] `{name}{line and f':{line}'}`" for name, line, mark in marked]
 
 
-def _knowledge_lines(item: Knowledge) -> list[str]:
-    return [
-        f"- sage://knowledge/{link.target_id} ({link.relation}){f' — {link.note}' if link.note else ''}"
-        for link in item.knowledge_links
-    ]
-
-
-def render_failure(failure: Failure, stem: str, form: Format = "markdown") -> str:
-    """Give a failure's text."""
+def render_failure(failure: FailureRecord, stem: str, form: Format = "markdown") -> str:
+    """Return a failure record's text; `stem` names it if it has no id."""
     return failure_text(failure.id or stem, failure.approach, failure.why_failed, failure.learned, form)
 
 
 def failure_text(name: str, approach: str, why_failed: str, learned: str, form: Format) -> str:
-    """Give the text of what failed, why, and what was learned."""
+    """Return the text for a failure: what was tried, why it failed, what was learned."""
     if form == "markdown":
         return f"## {name}\n**Approach:** {approach}\n**Why it failed:** {why_failed}\n**Learned:** {learned}\n"
     return f"## {name}\napproach: {approach}\nfailed: {why_failed}\nlearned: {learned}\n"

@@ -1,14 +1,14 @@
 """A full-text index of the memory: SQLite FTS5 in the user's cache folder, or in memory.
 
-It holds nothing that is not in the files. Before a search, what changed is read again and what is gone is
-dropped; a missing, old or corrupt index is made anew without a word.
+It holds nothing that is not in the files, so a missing, old or corrupt index is silently built again.
 """
 
 import os
 import re
 import sqlite3
-from collections.abc import Callable, Iterable, Mapping, Sequence
-from contextlib import suppress
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from contextlib import closing, contextmanager, suppress
+from functools import cache
 from threading import RLock
 from typing import Final
 
@@ -16,18 +16,23 @@ from carrel.core.hashing import blake2b
 from carrel.core.record import Value
 from carrel.files.atomic import FILE_MODE, FOLDER_MODE
 
-VERSION: Final = 1
+VERSION: Final = 2
 FIELDS: Final = ("question", "thesis", "evidence", "keywords", "content")
 WEIGHTS: Final = (4.0, 5.0, 2.0, 6.0, 1.0)
 KINDS: Final = ("checkpoint", "knowledge", "failure")
 MAX_WORDS: Final = 64
 BUSY_S: Final = 2.0
+_COLUMNS: Final = ", ".join(FIELDS)
+_MARKS: Final = ", ".join("?" * len(FIELDS))
 _GAPS: Final = re.compile(r"[\s\x00-\x1f\"'`!?,.;:()\[\]{}<>|/\\*^&%$#@+=~_-]+")
 _TOKENIZER: Final = "porter unicode61 remove_diacritics 2"
 
+Reader = Callable[[str], "IndexedText | None"]
+"""Returns the searched texts of an item by its key."""
 
-class Document(Value, frozen=True):
-    """What is searched of one item."""
+
+class IndexedText(Value, frozen=True):
+    """The searched texts of one item, and its time."""
 
     fields: tuple[str, str, str, str, str]
     when: int
@@ -41,21 +46,21 @@ class Hit(Value, frozen=True):
     when: int = 0
 
 
-def words_in(query: str) -> list[str]:
-    """Give the words of a query; operators and marks mean nothing."""
-    return [word for word in _GAPS.split(query) if word][:MAX_WORDS]
+def best_first(hits: Iterable[Hit]) -> list[Hit]:
+    """Return hits by score; of equal scores, the newest first."""
+    return sorted(hits, key=lambda hit: (hit.score, hit.when, hit.key), reverse=True)
 
 
-def place_for(cache: str | None, folder: str) -> str | None:
-    """Give the file an index of this folder lies in; None where there is no cache folder."""
-    if cache is None:
+def index_path(cache_folder: str | None, folder: str) -> str | None:
+    """Return the file for the index of a folder, or None without a cache folder."""
+    if cache_folder is None:
         return None
     name = blake2b(os.path.realpath(folder).encode(errors="surrogateescape"), digest_size=12).hexdigest()
-    return os.path.join(cache, "carrel", "sage", f"{name}.db")
+    return os.path.join(cache_folder, "carrel", "sage", f"{name}.db")
 
 
-class Index:
-    """The index of one Sage folder; any thread may use it."""
+class SearchIndex:
+    """The index of one Sage folder. It is safe to use from several threads."""
 
     def __init__(self, path: str | None) -> None:
         self._path = path
@@ -64,15 +69,18 @@ class Index:
         self._known: dict[str, dict[str, str]] = {}
         self._version = -1
         self.generation = 0
-        """Grows when anything in the index changed."""
+        """Grows with every change of the index."""
 
     # Opening
 
-    def _open(self) -> sqlite3.Connection:
-        if self._database is None:
-            self._database = self._open_file() or self._make(":memory:")
-            self._known.clear()
-        return self._database
+    @contextmanager
+    def _locked(self) -> Iterator[sqlite3.Connection]:
+        """Hold the lock, and open the database if it is not open."""
+        with self._lock:
+            if self._database is None:
+                self._database = self._open_file() or _connect(":memory:")
+                self._known.clear()
+            yield self._database
 
     def _open_file(self) -> sqlite3.Connection | None:
         if self._path is None:
@@ -82,13 +90,11 @@ class Index:
                 os.makedirs(os.path.dirname(self._path), mode=FOLDER_MODE, exist_ok=True)
                 flags = os.O_RDWR | os.O_CREAT | os.O_CLOEXEC | os.O_NOFOLLOW
                 os.close(os.open(self._path, flags, FILE_MODE))
-                return self._make(self._path)
-            except sqlite3.OperationalError:
-                return None  # busy, or the disk is full: this time without it
+                return _connect(self._path)
+            except (OSError, sqlite3.OperationalError):
+                return None  # locked, not permitted, or the disk is full: the index is in memory this time
             except sqlite3.DatabaseError:
                 self._remove()
-            except OSError:
-                return None
         return None
 
     def _remove(self) -> None:
@@ -96,92 +102,55 @@ class Index:
             with suppress(OSError):
                 os.unlink(f"{self._path}{end}")
 
-    def _make(self, path: str) -> sqlite3.Connection:
-        """Open a database and see that it is one of ours; raises `DatabaseError` for any other."""
-        database = sqlite3.connect(path, timeout=BUSY_S, isolation_level=None, check_same_thread=False)
-        try:
-            database.execute("PRAGMA synchronous = OFF")
-            [version] = database.execute("PRAGMA user_version").fetchone()
-            if version != VERSION:
-                if version or database.execute("SELECT count(*) FROM sqlite_master").fetchone()[0]:
-                    raise sqlite3.DatabaseError("another version")
-                self._create(database)
-            database.execute("SELECT count(*) FROM documents").fetchone()
-        except BaseException:
-            database.close()
-            raise
-        return database
-
-    def _create(self, database: sqlite3.Connection) -> None:
-        columns = ", ".join(FIELDS)
-        database.execute("BEGIN IMMEDIATE")
-        database.execute(
-            "CREATE TABLE IF NOT EXISTS documents (id INTEGER PRIMARY KEY, kind TEXT, key TEXT, state TEXT, "
-            f"time INTEGER, {columns}, UNIQUE (kind, key))"
-        )
-        if has_fts5(database):
-            for kind in KINDS:
-                database.execute(
-                    f"CREATE VIRTUAL TABLE IF NOT EXISTS {kind} USING fts5("
-                    f"{columns}, content='documents', content_rowid='id', tokenize='{_TOKENIZER}')"
-                )
-        database.execute("CREATE TABLE IF NOT EXISTS vectors (id INTEGER PRIMARY KEY, vector BLOB)")
-        database.execute(f"PRAGMA user_version = {VERSION}")
-        database.execute("COMMIT")
-
     def close(self) -> None:
-        """Let go of the database."""
+        """Close the database."""
         with self._lock:
             if self._database is not None:
                 self._database.close()
                 self._database = None
 
-    # Keeping it true
-
-    def update(self, kind: str, states: Mapping[str, str], read: Callable[[str], Document | None]) -> None:
-        """Make the index hold these items in these states: `read` is asked for what is new or changed."""
-        with self._lock:
-            try:
-                self._update(kind, states, read)
-            except sqlite3.DatabaseError as error:
-                if isinstance(error, sqlite3.OperationalError):
-                    self._path = None  # busy, or the disk is full: from now on in memory
-                self.discard()
-                self._update(kind, states, read)
-
     def discard(self) -> None:
-        """Throw the index away; the next use makes it anew."""
+        """Delete the index; the next use builds it again."""
         with self._lock:
             self.close()
             if self._path is not None:
                 self._remove()
 
-    def _update(self, kind: str, states: Mapping[str, str], read: Callable[[str], Document | None]) -> None:
-        database = self._open()
-        known = self._known_states(database, kind)
-        if known == states:
-            return
-        gone = [key for key in known if key not in states]
-        changed = [key for key, state in states.items() if known.get(key) != state]
-        database.execute("BEGIN IMMEDIATE")
-        try:
-            for key in (*gone, *(key for key in changed if key in known)):
-                self._drop(database, kind, key)
-            for key in changed:
-                document = read(key)
-                self._add(database, kind, key, states[key], document)
-            database.execute("COMMIT")
-        except BaseException:
-            if database.in_transaction:
-                database.execute("ROLLBACK")
-            self._known.pop(kind, None)
-            raise
-        self._known[kind] = dict(states)
-        self.generation += 1
+    # Updating
+
+    def update(self, kind: str, states: Mapping[str, str], read: Reader) -> None:
+        """Make the index hold exactly these items in these states; new and changed items are read."""
+        with self._lock:
+            try:
+                self._update(kind, states, read)
+            except sqlite3.DatabaseError as error:
+                if isinstance(error, sqlite3.OperationalError):
+                    self._path = None  # locked, or the disk is full: from now on in memory
+                self.discard()
+                self._update(kind, states, read)
+
+    def _update(self, kind: str, states: Mapping[str, str], read: Reader) -> None:
+        with self._locked() as database:
+            known = self._known_states(database, kind)
+            if known == states:
+                return
+            changed = [key for key, state in states.items() if known.get(key) != state]
+            try:
+                with _transaction(database):
+                    for key in known:
+                        if states.get(key) != known[key]:
+                            _drop(database, kind, key)
+                    for key in changed:
+                        _add(database, kind, key, states[key], read(key))
+            except BaseException:
+                self._known.pop(kind, None)
+                raise
+            self._known[kind] = dict(states)
+            self.generation += 1
 
     def _known_states(self, database: sqlite3.Connection, kind: str) -> dict[str, str]:
         [version] = database.execute("PRAGMA data_version").fetchone()
-        if version != self._version:  # another process wrote
+        if version != self._version:  # another process changed the index
             self._known.clear()
             self._version = version
             self.generation += 1
@@ -190,40 +159,13 @@ class Index:
             self._known[kind] = dict(rows.fetchall())
         return self._known[kind]
 
-    def _drop(self, database: sqlite3.Connection, kind: str, key: str) -> None:
-        columns = ", ".join(FIELDS)
-        row = database.execute(
-            f"SELECT id, {columns} FROM documents WHERE kind = ? AND key = ?", (kind, key)
-        ).fetchone()
-        if row is None:
-            return
-        if has_fts5(database):
-            marks = ", ".join("?" * (len(FIELDS) + 1))
-            database.execute(f"INSERT INTO {kind} ({kind}, rowid, {columns}) VALUES ('delete', {marks})", row)
-        database.execute("DELETE FROM documents WHERE id = ?", (row[0],))
-        database.execute("DELETE FROM vectors WHERE id = ?", (row[0],))
-
-    def _add(self, database: sqlite3.Connection, kind: str, key: str, state: str, document: Document | None) -> None:
-        columns = ", ".join(FIELDS)
-        fields = ("",) * len(FIELDS) if document is None else tuple(_sound(text) for text in document.fields)
-        when = 0 if document is None else document.when
-        marks = ", ".join("?" * (len(FIELDS) + 4))
-        added = database.execute(
-            f"INSERT INTO documents (kind, key, state, time, {columns}) VALUES ({marks})",
-            (kind, key, state, when, *fields),
-        )
-        if has_fts5(database):
-            marks = ", ".join("?" * (len(FIELDS) + 1))
-            database.execute(f"INSERT INTO {kind} (rowid, {columns}) VALUES ({marks})", (added.lastrowid, *fields))
-
     # Searching
 
-    def by_words(self, kind: str, query: str, limit: int) -> tuple[list[Hit], int]:
-        """Give the best by BM25 and how many there are in all; nothing where FTS5 is absent."""
-        words = words_in(query)
-        with self._lock:
-            database = self._open()
-            if not words or not has_fts5(database):
+    def find_words(self, kind: str, query: str, limit: int) -> tuple[list[Hit], int]:
+        """Return the best items by BM25, and how many match; nothing without FTS5."""
+        words = [word for word in _GAPS.split(query) if word][:MAX_WORDS]
+        with self._locked() as database:
+            if not words or not has_fts5():
                 return [], 0
             phrase = " OR ".join(f'"{word}"' for word in words)
             weights = ", ".join(map(str, WEIGHTS))
@@ -237,73 +179,110 @@ class Index:
                 [total] = database.execute(f"SELECT count(*) FROM {kind} WHERE {kind} MATCH ?", (phrase,)).fetchone()
         return [Hit(*row) for row in rows], total
 
-    def by_parts(self, kind: str, query: str) -> list[Hit]:
-        """Give whatever holds a word of the query anywhere, case aside; the weightier the field, the better."""
+    def find_parts(self, kind: str, query: str) -> list[Hit]:
+        """Return the items that contain a word of the query anywhere, in any case; a weightier field counts more."""
         every = [word.casefold() for word in query.split()][:MAX_WORDS]
-        # A word of one or two letters stands in nearly every text; in an unspaced script it is a word all right.
+        # Nearly every text contains any one or two letters; in a script without spaces they may be a word.
         words = [word for word in every if len(word) > 2 or not word.isascii()] or every
-        if not words:
-            return []
-        with self._lock:
-            rows = (
-                self._open()
-                .execute(f"SELECT key, time, {', '.join(FIELDS)} FROM documents WHERE kind = ?", (kind,))
-                .fetchall()
-            )
+        with self._locked() as database:
+            rows = database.execute(f"SELECT key, time, {_COLUMNS} FROM documents WHERE kind = ?", (kind,)).fetchall()
         hits = []
         for key, when, *fields in rows:
-            folded = [text.casefold() for text in fields]
-            score = sum(
-                max((weight for text, weight in zip(folded, WEIGHTS, strict=True) if word in text), default=0.0)
-                for word in words
-            )
+            texts = [(text.casefold(), weight) for text, weight in zip(fields, WEIGHTS, strict=True)]
+            score = sum(max((weight for text, weight in texts if word in text), default=0.0) for word in words)
             if score:
                 hits.append(Hit(key, score, when))
-        return sorted(hits, key=lambda hit: (hit.score, hit.when, hit.key), reverse=True)
+        return best_first(hits)
 
-    def texts(self, kind: str, *, only_new: bool) -> list[tuple[int, str]]:
-        """Give documents as one text each; only those that have no vector yet, if so wished."""
-        where = "AND id NOT IN (SELECT id FROM vectors)" if only_new else ""
-        with self._lock:
-            rows = (
-                self._open()
-                .execute(f"SELECT id, {', '.join(FIELDS)} FROM documents WHERE kind = ? {where}", (kind,))
-                .fetchall()
-            )
+    # Vectors
+
+    def texts_without_vector(self, kind: str) -> list[tuple[int, str]]:
+        """Return the row and the text of every item that has no vector."""
+        query = f"SELECT id, {_COLUMNS} FROM documents WHERE kind = ? AND id NOT IN (SELECT id FROM vectors)"
+        with self._locked() as database:
+            rows = database.execute(query, (kind,)).fetchall()
         return [(row[0], "\n".join(text for text in row[1:] if text)) for row in rows]
 
     def put_vectors(self, vectors: Iterable[tuple[int, bytes]]) -> None:
-        """Keep vectors of documents."""
-        with self._lock:
-            database = self._open()
-            database.execute("BEGIN IMMEDIATE")
+        """Store the vectors of rows."""
+        with self._locked() as database, _transaction(database):
             database.executemany("INSERT OR REPLACE INTO vectors VALUES (?, ?)", vectors)
-            database.execute("COMMIT")
 
     def vectors(self, kind: str) -> list[tuple[str, int, bytes]]:
-        """Give every document's key, time and vector."""
-        with self._lock:
-            return (
-                self._open()
-                .execute("SELECT key, time, vector FROM documents JOIN vectors USING (id) WHERE kind = ?", (kind,))
-                .fetchall()
+        """Return key, time and vector of every item."""
+        query = "SELECT key, time, vector FROM documents JOIN vectors USING (id) WHERE kind = ?"
+        with self._locked() as database:
+            return database.execute(query, (kind,)).fetchall()
+
+
+def _connect(path: str) -> sqlite3.Connection:
+    """Open a database; raise `DatabaseError` if it is not an index of this version."""
+    database = sqlite3.connect(path, timeout=BUSY_S, isolation_level=None, check_same_thread=False)
+    try:
+        database.execute("PRAGMA synchronous = OFF")
+        [version] = database.execute("PRAGMA user_version").fetchone()
+        if version != VERSION:
+            if version or database.execute("SELECT count(*) FROM sqlite_master").fetchone()[0]:
+                raise sqlite3.DatabaseError("another version")
+            _create_tables(database)
+        database.execute("SELECT count(*) FROM documents").fetchone()
+    except BaseException:
+        database.close()
+        raise
+    return database
+
+
+def _create_tables(database: sqlite3.Connection) -> None:
+    with _transaction(database):
+        database.execute(
+            "CREATE TABLE IF NOT EXISTS documents (id INTEGER PRIMARY KEY, kind TEXT, key TEXT, state TEXT, "
+            f"time INTEGER, {_COLUMNS}, UNIQUE (kind, key))"
+        )
+        for kind in KINDS if has_fts5() else ():
+            database.execute(
+                f"CREATE VIRTUAL TABLE IF NOT EXISTS {kind} USING fts5("
+                f"{_COLUMNS}, content='documents', content_rowid='id', tokenize='{_TOKENIZER}')"
             )
+        database.execute("CREATE TABLE IF NOT EXISTS vectors (id INTEGER PRIMARY KEY, vector BLOB)")
+        database.execute(f"PRAGMA user_version = {VERSION}")
 
 
-def has_fts5(database: sqlite3.Connection) -> bool:
-    """Tell whether this SQLite has FTS5."""
-    return ("ENABLE_FTS5",) in _options(database)
+@contextmanager
+def _transaction(database: sqlite3.Connection) -> Iterator[None]:
+    database.execute("BEGIN IMMEDIATE")
+    try:
+        yield
+        database.execute("COMMIT")
+    except BaseException:
+        if database.in_transaction:
+            database.execute("ROLLBACK")
+        raise
 
 
-_compiled: dict[int, Sequence[tuple[str]]] = {}
+def _drop(database: sqlite3.Connection, kind: str, key: str) -> None:
+    query = f"SELECT id, {_COLUMNS} FROM documents WHERE kind = ? AND key = ?"
+    row = database.execute(query, (kind, key)).fetchone()
+    if row is None:
+        return
+    if has_fts5():
+        database.execute(f"INSERT INTO {kind} ({kind}, rowid, {_COLUMNS}) VALUES ('delete', ?, {_MARKS})", row)
+    database.execute("DELETE FROM documents WHERE id = ?", (row[0],))
+    database.execute("DELETE FROM vectors WHERE id = ?", (row[0],))
 
 
-def _options(database: sqlite3.Connection) -> Sequence[tuple[str]]:
-    """Give how SQLite was built, asked once."""
-    if 0 not in _compiled:
-        _compiled[0] = database.execute("PRAGMA compile_options").fetchall()
-    return _compiled[0]
+def _add(database: sqlite3.Connection, kind: str, key: str, state: str, text: IndexedText | None) -> None:
+    """Add an item; one that cannot be read is added without texts, so that it is not read again."""
+    fields = [field.replace("\0", " ") for field in text.fields] if text else [""] * len(FIELDS)
+    added = database.execute(
+        f"INSERT INTO documents (kind, key, state, time, {_COLUMNS}) VALUES (?, ?, ?, ?, {_MARKS})",
+        (kind, key, state, text.when if text else 0, *fields),
+    )
+    if has_fts5():
+        database.execute(f"INSERT INTO {kind} (rowid, {_COLUMNS}) VALUES (?, {_MARKS})", (added.lastrowid, *fields))
 
 
-def _sound(text: str) -> str:
-    return text.replace("\0", " ")
+@cache
+def has_fts5() -> bool:
+    """Return whether this SQLite has FTS5."""
+    with closing(sqlite3.connect(":memory:")) as database:
+        return ("ENABLE_FTS5",) in database.execute("PRAGMA compile_options").fetchall()

@@ -1,46 +1,25 @@
-"""System files: what lies below `.sage/system`, in the order in which it is listed and told."""
+"""System files: everything below `.sage/system`, in the order of the list."""
 
-from collections.abc import Iterator
 from threading import Lock
 from typing import Final
 
 from carrel.core.record import Value
-from carrel.files.sandbox import Root
+from carrel.files.file_types import UNKNOWN_TEXT, known_type
 from carrel.providers.sage import folders
-from carrel.providers.sage.file_format import Broken, decode
-from carrel.providers.sage.folders import Folders, Gone, Seen, Signature
-from carrel.providers.sage.item_names import HIDDEN, ODD_NAME, is_plain
+from carrel.providers.sage.fields import BadFile
+from carrel.providers.sage.file_format import decode
+from carrel.providers.sage.folders import FileMissing, FoundName, SageFolders, Signature
+from carrel.providers.sage.names import BAD_NAME, HIDDEN, is_plain
 
 OBJECTIVE: Final = "objective.md"
 CONSTRAINTS: Final = "constraints.md"
 PINNED: Final = "pinned/"
 FRONT: Final = 2
-"""The rank up to which files stand at the front: 0 the objective, 1 the constraints, 2 what is pinned, 3 the rest."""
-
-MAX_DEPTH: Final = 32
-_TYPES: Final = {
-    "md": "text/markdown",
-    "markdown": "text/markdown",
-    "json": "application/json",
-    "yaml": "text/yaml",
-    "yml": "text/yaml",
-    "toml": "application/toml",
-    "csv": "text/csv",
-    "html": "text/html",
-    "htm": "text/html",
-    "css": "text/css",
-    "xml": "application/xml",
-    "svg": "image/svg+xml",
-    "js": "text/javascript",
-    "ts": "text/x-typescript",
-    "py": "text/x-python",
-    "sh": "text/x-shellscript",
-    "sql": "text/x-sql",
-}
+"""The last rank at the front of the list: 0 objective, 1 constraints, 2 pinned files, 3 other files."""
 
 
 class SystemFile(Value, frozen=True):
-    """A file below the system folder; `reason` says why it is not listed, if so."""
+    """A file below the system folder; `reason` says why it is not listed."""
 
     path: str
     rank: int
@@ -48,85 +27,61 @@ class SystemFile(Value, frozen=True):
     first_line: str = ""
     reason: str = ""
 
-    @property
-    def mime_type(self) -> str:
-        """Its type, by its name."""
-        return mime_type_of(self.path)
-
 
 def mime_type_of(name: str) -> str:
-    """Give the MIME type of a system file, by its extension."""
-    return _TYPES.get(name.rpartition(".")[2].lower(), "text/plain") if "." in name else "text/plain"
-
-
-def rank_of(path: str) -> int:
-    """Say where a file stands: the objective first."""
-    return 0 if path == OBJECTIVE else 1 if path == CONSTRAINTS else 2 if path.startswith(PINNED) else 3
+    """Return the MIME type of a system file by its name; every system file is text."""
+    mime_type, is_text = known_type(name) or (UNKNOWN_TEXT, True)
+    return mime_type if is_text else UNKNOWN_TEXT
 
 
 class SystemFiles:
-    """The files below the system folder; each is read once, and again when it changed."""
+    """The files below the system folder; each is read again only when it changed."""
 
-    def __init__(self, home: Folders, limit: int) -> None:
+    def __init__(self, home: SageFolders, limit: int) -> None:
         self._home = home
         self._limit = limit
         self._known: dict[str, SystemFile] = {}
         self._lock = Lock()
 
-    def files(self, *, with_hidden: bool = False) -> list[SystemFile]:
-        """Give the files in their order; with what is hidden, also names that begin with a dot."""
-        root = self._home.root("system")
-        if root is None:
-            return []
+    def every(self, *, with_hidden: bool = False) -> list[SystemFile]:
+        """Return all files in order, also those that are not listed."""
         with self._lock:
-            found = [self._look(root, path, seen) for path, seen in walk(root, hidden=with_hidden)]
-            self._known = {file.path: file for file in found}
-        return sorted(found, key=lambda file: (file.rank, file.path))
+            names = folders.walk(self._home.root("system"), with_hidden=with_hidden)
+            files = [self._examine(path, found) for path, found in names]
+            self._known = {file.path: file for file in files}
+        return sorted(files, key=lambda file: (file.rank, file.path))
 
-    def _look(self, root: Root, path: str, seen: Seen) -> SystemFile:
+    def listed(self) -> list[SystemFile]:
+        """Return the files that can be read, in order."""
+        return [file for file in self.every() if not file.reason]
+
+    def _examine(self, path: str, found: FoundName) -> SystemFile:
         known = self._known.get(path)
-        if known is not None and known.signature == seen.signature and not seen.is_link:
+        if known is not None and known.signature == found.signature and not found.is_link:
             return known
-        rank = rank_of(path)
+        rank = 0 if path == OBJECTIVE else 1 if path == CONSTRAINTS else 2 if path.startswith(PINNED) else 3
+        signature, first_line, reason = found.signature, "", ""
         if any(name.startswith(".") for name in path.split("/")):
-            return SystemFile(path, rank, seen.signature, reason=HIDDEN)
-        if not is_plain(path):
-            return SystemFile(path, rank, seen.signature, reason=ODD_NAME)
-        try:
-            read = folders.read(root, tuple(path.split("/")), self._limit)
-            first_line = _first_line(decode(read.data))
-        except Broken as error:
-            return SystemFile(path, rank, seen.signature, reason=error.reason)
-        except Gone:
-            return SystemFile(path, rank, seen.signature, reason="leads nowhere" if seen.is_link else "I/O error")
-        return SystemFile(path, rank, read.signature, first_line)
+            reason = HIDDEN
+        elif not is_plain(path):
+            reason = BAD_NAME
+        else:
+            try:
+                read = folders.read(self._home.root("system"), tuple(path.split("/")), self._limit)
+                signature, first_line = read.signature, _first_line(decode(read.data))
+            except BadFile as error:
+                reason = error.reason
+            except FileMissing:
+                reason = "link to a missing file" if found.is_link else "I/O error"
+        return SystemFile(path, rank, signature, first_line, reason)
 
     def text(self, path: str) -> str:
-        """Give a file's text, trimmed; empty if it cannot be read."""
-        root = self._home.root("system")
-        if root is None:
-            return ""
+        """Return a file's text without space at its ends, or an empty text if it cannot be read."""
         try:
-            return decode(folders.read(root, tuple(path.split("/")), self._limit).data).strip()
-        except (Broken, Gone):
+            return decode(folders.read(self._home.root("system"), tuple(path.split("/")), self._limit).data).strip()
+        except (BadFile, FileMissing):
             return ""
-
-
-def walk(root: Root, *, hidden: bool = False) -> Iterator[tuple[str, Seen]]:
-    """Yield every name below the folder but folders; a linked folder is not walked into."""
-    ahead: list[tuple[str, ...]] = [()]
-    while ahead:
-        segments = ahead.pop()
-        for seen in folders.scan(root, segments, hidden=hidden):
-            if not seen.is_folder:
-                yield "/".join((*segments, seen.name)), seen
-            elif len(segments) < MAX_DEPTH:
-                ahead.append((*segments, seen.name))
 
 
 def _first_line(text: str) -> str:
-    for line in text.split("\n"):
-        told = line.strip().lstrip("#").strip()
-        if told:
-            return told
-    return ""
+    return next((line for line in (line.strip().lstrip("#").strip() for line in text.split("\n")) if line), "")

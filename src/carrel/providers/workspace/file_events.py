@@ -1,8 +1,8 @@
 """File events to changes: only of what may be read, and of folders whose names changed.
 
 On Linux each folder that may be read is watched by itself, so that no link is followed; elsewhere
-watchfiles watches the trees. Where events fail, it looks at the files itself. Nobody relies on
-events: reads always look at the disk.
+watchfiles watches the trees. Where events fail, it looks at the files itself. Reads do not rely on
+events, they look at the disk; what lists rely on is in `kept_folders`.
 """
 
 import logging

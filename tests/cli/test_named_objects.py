@@ -1,0 +1,194 @@
+"""Python files and objects named on the command line: found, served beside the desk, and refused with a reason."""
+
+import json
+import os
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import pytest
+
+from carrel.cli import main
+from carrel.cli.named_objects import object_flag, object_flags, positional_flag
+from carrel.cli.serve import parse
+from carrel.core.errors import ConfigError
+
+GARDEN = '''
+from carrel import Shelf
+from beds import BEDS
+
+shelf = Shelf("garden")
+
+@shelf.resource("garden://beds/{bed}", entries=lambda: BEDS)
+def bed(bed: str) -> dict:
+    """One bed: name and moisture."""
+    return {"bed": bed, "moisture": BEDS[bed]}
+'''
+
+
+class Ran(NamedTuple):
+    """What a command did."""
+
+    code: int
+    out: str
+    err: str
+
+
+@pytest.fixture(name="project", autouse=True)
+def project_folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
+    folder = tmp_path / "library"
+    folder.mkdir()
+    (folder / "README.md").write_text("# A\n", encoding="utf-8")
+    (folder / "code").mkdir()
+    (folder / "code/garden.py").write_text(GARDEN, encoding="utf-8")
+    (folder / "code/beds.py").write_text("BEDS = {'north': 41.5, 'south': 12.0}\n", encoding="utf-8")
+    monkeypatch.chdir(folder)
+    monkeypatch.setattr(sys, "path", [*sys.path])
+    monkeypatch.setenv("HOME", str(tmp_path / "home"))
+    monkeypatch.delenv("XDG_STATE_HOME", raising=False)
+    monkeypatch.delenv("XDG_CONFIG_HOME", raising=False)
+    yield folder
+    for name in [name for name in sys.modules if name in ("beds", "pond") or name.startswith("carrel_file_")]:
+        del sys.modules[name]
+
+
+@pytest.fixture(name="run")
+def runner(capfd: pytest.CaptureFixture[str]) -> Any:
+    def run(*words: str) -> Ran:
+        code = main(words)
+        captured = capfd.readouterr()
+        return Ran(code, captured.out, captured.err)
+
+    return run
+
+
+def test_commands_read_a_file_together_with_the_folder_s_desk(run: Any) -> None:
+    garden = ("--with", "code/garden.py")
+    assert run("cat", "garden://beds/north", *garden) == Ran(0, '{"bed":"north","moisture":41.5}', "")
+    assert run("ls", "garden:", *garden).out == "garden://beds/north\ngarden://beds/south\n"
+    assert "workspace:///README.md\n" in run("ls", *garden).out
+    assert "garden://beds/{bed}\n" in run("templates", *garden).out
+    assert run("complete", "garden://beds/{bed}", "bed", "s", *garden).out == "south\n"
+    assert "garden: object garden.py, from the command line" in run("doctor", *garden).out
+    assert run("explain", "garden://beds/north", *garden) == Ran(0, "Served.\n", "")
+    assert run(*garden, "cat", "garden://beds/south").code == 0
+    assert run("cat", "garden://beds/east", *garden).code == 1
+
+
+def test_the_overview_shows_how_a_host_starts_the_server_with_the_file(run: Any, project: Path) -> None:
+    ran = run("--with", "code/garden.py")
+
+    assert f"serve {project}/code/garden.py" in " ".join(ran.out.split())
+
+
+def test_several_files_and_a_module_are_served_side_by_side(run: Any, project: Path) -> None:
+    (project / "pond.py").write_text(
+        "from carrel import Shelf\nshelf = Shelf('pond')\nshelf.resource('pond://fish', name='fish')(lambda: 'carp')\n",
+        encoding="utf-8",
+    )
+    both = ("--with", "code/garden.py", "--with", "pond:shelf")
+
+    assert run("cat", "pond://fish", *both).out == "carp"
+    assert run("cat", "garden://beds/south", *both).code == 0
+
+
+@pytest.mark.parametrize(
+    ("text", "told"),
+    [
+        ("def f(:\n", "broken.py: line 1: invalid syntax"),
+        ("x = 1\nraise ValueError('/etc/passwd')\n", "broken.py: line 2: ValueError was raised"),
+        ("import nowhere_at_all\n", "broken.py: line 1: there is no module nowhere_at_all"),
+        ("x = 1\n", 'broken.py has no shelf; write shelf = Shelf("NAME"), or name an object: broken.py:thing'),
+        (
+            "from carrel import Shelf\na = Shelf('a')\nb = Shelf('b')\n",
+            "broken.py has several shelves; name one: broken.py:a",
+        ),
+        (
+            "from carrel import Shelf\nshelf = Shelf('a')\n@shelf.resource('a://{x}')\ndef f(): ...\n",
+            "broken.py: line 3: f: a://{x} has the variable x; give the function a parameter x",
+        ),
+    ],
+)
+def test_a_file_that_cannot_be_loaded_is_left_out_with_the_line_to_look_at(
+    run: Any, project: Path, caplog: pytest.LogCaptureFixture, text: str, told: str
+) -> None:
+    (project / "broken.py").write_text(text, encoding="utf-8")
+    ran = run("ls", "--with", "broken.py", "--with", "code/garden.py")
+
+    assert caplog.messages == [f"object broken (broken.py) is not served: {told}"]
+    assert "garden://beds/north" in ran.out
+
+
+def test_an_attribute_of_a_file_may_be_any_object(run: Any, project: Path, caplog: pytest.LogCaptureFixture) -> None:
+    (project / "two.py").write_text(
+        "from carrel import Shelf\na = Shelf('a')\nb = Shelf('b')\nb.resource('b://b', name='b')(lambda: 'B')\n",
+        encoding="utf-8",
+    )
+    assert run("cat", "b://b", "--with", "two.py:b").out == "B"
+    assert run("ls", "b:", "--with", "two.py:c").out == ""
+    assert "two.py has no attribute c" in caplog.text
+
+
+def test_a_project_file_may_name_a_file_below_it_and_needs_trust(run: Any, project: Path) -> None:
+    (project / "carrel.toml").write_text("[objects.garden]\nimport = 'code/garden.py'\n", encoding="utf-8")
+    untrusted = run("cat", "garden://beds/north")
+    trusted = run("trust").code, run("cat", "garden://beds/north").out
+
+    assert untrusted.code != 0
+    assert trusted == (0, '{"bed":"north","moisture":41.5}')
+
+
+@pytest.mark.parametrize(
+    ("words", "told"),
+    [
+        (("ls", "--with", "none.py"), "none.py: there is no such file"),
+        (("serve", "none.py"), "none.py: there is no such file"),
+        (("serve", "code"), "code is a folder; to serve a folder: carrel serve --project code"),
+        (("serve", "garden"), "serve takes Python files, as garden.py, or objects, as module:name; not 'garden'"),
+        (("trust", "--list", "--with", "code/garden.py"), "No such option '--with'"),
+        (("--with", "code/garden.py", "trust"), "trust has no --with; these have:"),
+        (("ls", "--server", "x", "--with", "code/garden.py"), "--with adds to the desk of a project"),
+    ],
+)
+def test_what_cannot_be_served_is_a_wrong_command_line(run: Any, words: tuple[str, ...], told: str) -> None:
+    ran = run(*words)
+
+    assert ran.code == 2
+    assert told in ran.err.replace("such option: --with", "such option '--with'")
+
+
+def test_a_file_is_meant_from_the_working_folder_and_names_its_section(project: Path) -> None:
+    file = str(project / "code/garden.py")
+    assert object_flag("code/garden.py") == ("objects.garden", "import", file)
+    assert object_flag("code/garden.py:other") == ("objects.garden", "import", f"{file}:other")
+    assert object_flag("pkg.garden:shelf") == ("objects.garden", "import", "pkg.garden:shelf")
+    assert object_flag("pkg.garden:Greenhouse") == ("objects.greenhouse", "import", "pkg.garden:Greenhouse")
+    assert object_flag("installed") == ("objects.installed", "provider", "installed")
+    (project / "logs.py").touch()
+    (project / "1 & 2.py").touch()
+    assert [flag[0] for flag in object_flags(["logs.py", "1 & 2.py", "code/garden.py", "x:garden"])] == [
+        "objects.logs-2",
+        "objects.object-1-2",
+        "objects.garden",
+        "objects.garden-2",
+    ]
+    with pytest.raises(ConfigError):
+        positional_flag("installed")
+
+
+def test_settings_of_a_file_may_stand_before_and_after_it() -> None:
+    flags = parse(["--set", "objects.garden.timeout_s=30", "code/garden.py", "--set", "objects.garden.poll_s=1"]).flags
+
+    assert [(section, key) for section, key, _ in flags] == [
+        ("objects.garden", "timeout_s"),
+        ("objects.garden", "import"),
+        ("objects.garden", "poll_s"),
+    ]
+
+
+def test_health_names_the_file_and_not_its_folder(run: Any, project: Path) -> None:
+    health = json.loads(run("cat", "carrel://health", "--with", "code/garden.py").out)
+
+    assert "garden.py" in json.dumps(health)
+    assert os.fspath(project / "code") not in json.dumps(health)
