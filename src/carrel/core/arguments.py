@@ -45,6 +45,7 @@ __all__ = [
     "object_schema",
     "parse_integer",
     "schema_of",
+    "without",
 ]
 
 Schema = dict[str, object]
@@ -109,7 +110,7 @@ class Arguments(Generic[_Record_co]):
         for field in msgspec.structs.fields(self._record):
             kind = self._narrowed.get(field.name, field.type)
             if not field.required:
-                kind = _without(kind, NoneType if field.default is None else UnsetType)
+                kind = without(kind, NoneType if field.default is None else UnsetType)
             schema = schema_of(kind)
             if isinstance(field.default, str | int | float):
                 schema["default"] = field.default
@@ -245,8 +246,12 @@ def convert(kind: object, value: object) -> object:
         if isinstance(value, float) and value.is_integer() and schema_of(kind).get("type") == "integer":
             return convert(kind, int(value))  # to JSON Schema 1.0 is an integer
         message, _, place = str(error).partition(" - at `$")
-        nested = f"; at {place.rstrip('`')}: {message.replace('`', '')}" if place else ""
-        raise ValueError(f"expected {describe(schema_of(kind))}{nested}") from None
+        expected = f"expected {describe(schema_of(kind))}"
+        # A record is not described in full: say which part of it is wrong.
+        is_record = place and "object" in expected
+        raise ValueError(
+            f"{expected}; at {place.rstrip('`')}: {message.replace('`', '')}" if is_record else expected
+        ) from None
 
 
 def describe(schema: Schema) -> str:
@@ -262,6 +267,9 @@ def describe(schema: Schema) -> str:
     low, high = schema.get("minimum"), schema.get("maximum")
     if kind in ("integer", "number") and low is not None:
         return f"{words}, {low} or more" if high is None else f"{words} from {low} to {high}"
+    items = schema.get("items")
+    if kind == "array" and isinstance(items, dict) and items:
+        return f"{words}, each {describe(items)}"
     if kind == "string" and "minLength" in schema:
         return f"{words} of at least {schema['minLength']} character{'' if schema['minLength'] == 1 else 's'}"
     if "format" in schema:
@@ -282,11 +290,11 @@ def parse_integer(text: str) -> int | None:
     return -number if found[1] == "-" else number
 
 
-def _without(kind: object, absent: object) -> object:
-    """Return a union without the type that stands for an argument left out."""
+def without(kind: object, absent: object) -> object:
+    """Return a union without one of its types."""
     if get_origin(kind) is Annotated:
         inner, *rules = get_args(kind)
-        return Annotated[(_without(inner, absent), *rules)]
+        return Annotated[(without(inner, absent), *rules)]
     if absent not in get_args(kind):
         return kind
     return reduce(or_, (part for part in get_args(kind) if part is not absent))

@@ -491,7 +491,7 @@ def test_an_object_with_a_sqlite_connection_is_built_anew_after_a_call_that_hang
 
     assert [text_of(catalog, "shelf://a") for _ in range(3)] == ["a row"] * 3
     assert (provider.health()["rebuilt"], len(kind.made)) == (1, 2)
-    assert "a call did not come back; the object was built anew" in caplog.text
+    assert "a call did not return; the object was built again" in caplog.text
     kind.made[0].released.set()
     assert until(lambda: kind.made[0].closed_on) == "carrel-object-ledger"
 
@@ -578,8 +578,8 @@ def test_entries_are_ordered_and_unsound_ones_are_left_out_and_told() -> None:
         "entry 3 of resources() is left out: The URI does not start with a scheme, such as workspace: or logs:",
         "entry 4 of resources() is left out: its name is empty",
         "entry 5 of resources() is left out: shelf://f#x has a fragment",
-        "entry 6 of resources() is left out: its size is no whole number",
-        "entry 7 of resources() is left out: it has not the attributes of an entry",
+        "entry 6 of resources() is left out: its size is not a whole number",
+        "entry 7 of resources() is left out: it does not have the attributes of an entry",
     ]
 
 
@@ -587,8 +587,8 @@ def test_entries_are_ordered_and_unsound_ones_are_left_out_and_told() -> None:
     ("resources", "told"),
     [
         (raising(OSError("/secret")), "resources() raised an exception"),
-        (lambda _: iter(()), "resources() gave no list"),
-        (lambda _: None, "resources() gave no list"),
+        (lambda _: iter(()), "resources() returned no list"),
+        (lambda _: None, "resources() returned no list"),
     ],
 )
 def test_a_list_that_breaks_leaves_the_templates_and_the_others(
@@ -740,7 +740,7 @@ def test_why_capabilities_say_nothing_is_kept(caplog: pytest.LogCaptureFixture) 
 
     assert reasons == {
         OSError: ["capabilities() raised an exception; nothing is served"],
-        str: ["capabilities() gave no list of texts; nothing is served"],
+        str: ["capabilities() returned no list of texts; nothing is served"],
     }
     assert "nothing is served (OSError: no disk)" in caplog.text
 
@@ -1055,7 +1055,7 @@ def test_the_laws_an_object_with_no_scheme_does_not_break_end_without_an_index_e
         (KeepsThread, "test_law_13_", "still run: .'left-behind'"),
         (ChangesItsMind, "test_law_1_", r"capabilities\(\) gave .*, then .*; they must not change"),
         (CannotSay, "test_law_1_", r"capabilities\(\) raised an exception"),
-        (SaysOneWord, "test_law_1_", r"capabilities\(\) gave no list of texts"),
+        (SaysOneWord, "test_law_1_", r"capabilities\(\) returned no list of texts"),
         (ListBreaks, "test_law_2_", r"resources\(\) raised an exception"),
         (TemplatesBreak, "test_law_2_", r"resource_templates\(\) raised an exception"),
         (RelativeUri, "test_law_2_", r"entry 0 of resources\(\) is left out: The URI does not start with a scheme"),

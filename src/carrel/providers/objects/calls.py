@@ -1,9 +1,9 @@
-"""Foreign code, called where it can do no harm: on threads of its own, in time, inside one boundary.
+"""Calls of foreign code: on separate threads, with a time limit, inside one boundary for exceptions.
 
-An object that takes one call at a time is always called on the same thread, its home. A call
-that is not done in time is given up: its thread is left to it and its result dropped. While the
-home is away, calls run on another thread. After `MAX_GIVEN_UP` threads were given up the object
-counts as busy until one comes back. Coroutines run on one event loop that belongs to the object.
+An object that takes one call at a time is always called on the same thread, its home. A call that takes too long is
+abandoned: its thread keeps running, and its result is dropped. Meanwhile calls run on another thread. When
+`MAX_ABANDONED` threads are abandoned, the object is busy until one of them returns. Coroutines run on one event loop
+for each object.
 """
 
 import asyncio
@@ -15,10 +15,10 @@ from queue import SimpleQueue
 from time import monotonic
 from typing import Any, Final, TypeVar
 
-from carrel.providers.objects.stdout_redirect import diverting
+from carrel.providers.objects.stdout_redirect import stdout_redirected
 
-MAX_GIVEN_UP: Final = 8
-"""Threads that never came back; a ninth would say that all of them are lost."""
+MAX_ABANDONED: Final = 8
+"""Threads that may hang at the same time."""
 
 GRACE_S: Final = 1.0
 
@@ -26,15 +26,15 @@ _Result = TypeVar("_Result")
 
 
 class Late(Exception):
-    """The call was not done in time, and was given up."""
+    """The call did not return in time, and was abandoned."""
 
 
 class Busy(Exception):
-    """There was no free slot in time, or too many threads are given up."""
+    """No slot was free in time, or too many threads are abandoned."""
 
 
 class Broke(Exception):
-    """The call raised; `cause` is what."""
+    """The call raised an exception, `cause`."""
 
     def __init__(self, cause: BaseException) -> None:
         super().__init__()
@@ -42,7 +42,7 @@ class Broke(Exception):
 
 
 def attempt(work: Callable[[], object]) -> tuple[Any, BaseException | None]:
-    """Do foreign work; give its result, or whatever it raised. This is the boundary."""
+    """Call foreign code; return its result and None, or None and the exception. This is the boundary."""
     try:
         return work(), None
     except BaseException as error:  # an object's SystemExit must not end the server
@@ -50,7 +50,7 @@ def attempt(work: Callable[[], object]) -> tuple[Any, BaseException | None]:
 
 
 class Calls:
-    """The calls of one object: so many at once, and no more."""
+    """The calls of one object, at most `concurrency` at the same time."""
 
     def __init__(self, name: str, concurrency: int = 1) -> None:
         self._name = name
@@ -60,7 +60,7 @@ class Calls:
         self._returned = threading.Condition(self._lock)
         self._idle: list[_Worker] = []
         self._workers: set[_Worker] = set()
-        self._given_up: set[_Worker] = set()
+        self._abandoned: set[_Worker] = set()
         self._home: _Worker | None = None
         self._loop: _Loop | None = None
         self._is_closed = False
@@ -68,15 +68,15 @@ class Calls:
     def call(
         self, work: Callable[[], Any], timeout_s: float, convert: Callable[[Any], _Result] = lambda given: given
     ) -> _Result:
-        """Do the work, then make of its result what is wanted, all in time; raise Late, Busy or Broke."""
+        """Return `convert(work())`; raise Late, Busy or Broke."""
         deadline = monotonic() + timeout_s
-        if len(self._given_up) >= MAX_GIVEN_UP or not self._slots.acquire(timeout=timeout_s):
+        if len(self._abandoned) >= MAX_ABANDONED or not self._slots.acquire(timeout=timeout_s):
             raise Busy
         try:
-            task = _Task(lambda: convert(self._awaited(work())))
+            task = _Task(lambda: convert(self._resolve(work())))
             worker = self._worker()
             worker.inbox.put(task)
-            if not task.done.wait(max(0.0, deadline - monotonic())) and self._give_up(worker, task):
+            if not task.done.wait(max(0.0, deadline - monotonic())) and self._abandon(worker, task):
                 raise Late
         finally:
             self._slots.release()
@@ -86,12 +86,12 @@ class Calls:
         return result
 
     def has_lost_home(self, timeout_s: float = 0.0) -> bool:
-        """Tell whether the home is held by a call that was given up; it may come back within the time."""
+        """Return whether an abandoned call still holds the home after `timeout_s`."""
         with self._returned:
-            return not self._returned.wait_for(lambda: self._home not in self._given_up, timeout_s)
+            return not self._returned.wait_for(lambda: self._home not in self._abandoned, timeout_s)
 
     def move(self, home: threading.Thread, farewell: Callable[[], object]) -> None:
-        """Make one of the threads the home; the old home does `farewell` when it is free, and ends."""
+        """Make a thread the home; the old home calls `farewell` when it is free, and ends."""
         with self._lock:
             before, self._home = self._home, next(one for one in self._workers if one is home)
             if before is None:
@@ -103,7 +103,7 @@ class Calls:
                 before.inbox.put(None)
 
     def close(self) -> None:
-        """Let every thread go that is not held by foreign code."""
+        """End every thread that foreign code does not hold."""
         with self._lock:
             self._is_closed = True
             workers, self._idle = tuple(self._workers), []
@@ -116,20 +116,20 @@ class Calls:
         for worker in workers:
             worker.join(max(0.0, deadline - monotonic()))
 
-    # What the workers call
+    # For the workers
 
-    def came_back(self, worker: "_Worker", task: "_Task") -> bool:
-        """Take a worker back, unless it was given up or is no longer needed; tell whether it goes on."""
+    def finish(self, worker: "_Worker", task: "_Task") -> bool:
+        """Record that a worker is free again; return whether it is still needed."""
         with self._lock:
-            goes_on = not self._is_closed and (not task.is_given_up or worker is self._home)
-            self._given_up.discard(worker)
-            if goes_on:
+            is_needed = not self._is_closed and (not task.is_abandoned or worker is self._home)
+            self._abandoned.discard(worker)
+            if is_needed:
                 self._idle.append(worker)
             else:
                 self._workers.discard(worker)
             task.done.set()
             self._returned.notify_all()
-            return goes_on
+            return is_needed
 
     def _worker(self) -> "_Worker":
         with self._lock:
@@ -145,19 +145,19 @@ class Calls:
         worker.start()
         return worker
 
-    def _give_up(self, worker: "_Worker", task: "_Task") -> bool:
-        """Give a task up, unless it was done meanwhile; tell whether it is given up."""
+    def _abandon(self, worker: "_Worker", task: "_Task") -> bool:
+        """Abandon a task, unless it has just finished; return whether it is abandoned."""
         with self._lock:
             if task.done.is_set():
                 return False
-            task.is_given_up = True
-            self._given_up.add(worker)
+            task.is_abandoned = True
+            self._abandoned.add(worker)
         if task.future is not None:
             task.future.cancel()
         return True
 
-    def _awaited(self, given: Any) -> Any:
-        """Wait for what an `async` method gave."""
+    def _resolve(self, given: Any) -> Any:
+        """Return the result of an `async` method; any other value as it is."""
         if not inspect.isawaitable(given):
             return given
         with self._lock:
@@ -168,25 +168,25 @@ class Calls:
         worker = threading.current_thread()
         if isinstance(worker, _Worker) and worker.task is not None:
             worker.task.future = future
-            if worker.task.is_given_up:
+            if worker.task.is_abandoned:
                 future.cancel()
         return future.result()
 
 
 class _Task:
-    """One call: who asked waits until it is done, or gives it up."""
+    """One call, and its outcome."""
 
     def __init__(self, work: Callable[[], Any]) -> None:
         self.work = work
         self.done = threading.Event()
         self.result: Any = None
         self.error: BaseException | None = None
-        self.is_given_up = False
+        self.is_abandoned = False
         self.future: Future[Any] | None = None
 
 
 class _Worker(threading.Thread):
-    """A thread that does one call after another, until one is given up."""
+    """A thread that makes one call after another, until one is abandoned."""
 
     def __init__(self, calls: Calls, name: str) -> None:
         super().__init__(name=name, daemon=True)
@@ -198,18 +198,18 @@ class _Worker(threading.Thread):
     def run(self) -> None:
         while (task := self.inbox.get()) is not None:
             self.task = task
-            with diverting:
+            with stdout_redirected:
                 task.result, task.error = attempt(task.work)
             self.task = None
-            if not self._calls.came_back(self, task):
+            if not self._calls.finish(self, task):
                 break
         if self.farewell is not None:
-            with diverting:
+            with stdout_redirected:
                 attempt(self.farewell)
 
 
 class _Loop:
-    """The event loop of one object, on a thread of its own."""
+    """The event loop of one object, on a separate thread."""
 
     def __init__(self, name: str) -> None:
         self._loop = asyncio.new_event_loop()
@@ -218,7 +218,7 @@ class _Loop:
         self._thread.start()
 
     def submit(self, given: Awaitable[Any]) -> Future[Any]:
-        """Have an awaitable awaited."""
+        """Await a value on the loop."""
 
         async def wait() -> Any:
             return await given
@@ -226,15 +226,15 @@ class _Loop:
         return asyncio.run_coroutine_threadsafe(wait(), self._loop)
 
     def close(self) -> None:
-        """Cancel what still runs, and end."""
+        """Cancel what still runs, and end the thread."""
         self._is_closed = True
         self._loop.call_soon_threadsafe(self._stop)
         self._thread.join(GRACE_S)
 
     def _run(self) -> None:
-        with diverting:
+        with stdout_redirected:
             while not self._is_closed:
-                # A coroutine's SystemExit ends `run_forever`; whoever waits for it is told when it goes on.
+                # A coroutine's SystemExit ends `run_forever`; its caller gets it when the loop runs again.
                 attempt(self._loop.run_forever)
             attempt(lambda: self._loop.run_until_complete(self._end()))
         self._loop.close()

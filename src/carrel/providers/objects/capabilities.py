@@ -6,7 +6,7 @@ from typing import Final
 from carrel.core.errors import echo
 from carrel.core.record import Value
 from carrel.providers.objects.calls import Broke, Busy, Late
-from carrel.providers.objects.conversion import InvalidResult, words
+from carrel.providers.objects.conversion import InvalidResult, facet_names
 from carrel.providers.objects.instance import Instance
 
 log = logging.getLogger(__name__)
@@ -34,7 +34,7 @@ class Declared(Value, frozen=True):
 def ask(instance: Instance, name: str, timeout_s: float) -> Declared:
     """Ask for the capabilities. What cannot be understood is nothing, with a warning."""
     try:
-        given = instance.call(lambda made: made.capabilities(), timeout_s, words)
+        given = instance.call(lambda made: made.capabilities(), timeout_s, facet_names)
     except (Broke, Late, Busy) as error:
         cause = error.cause if isinstance(error, Broke) else error
         fault = f"{_reason(cause)}; nothing is served"

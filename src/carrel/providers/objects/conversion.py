@@ -1,7 +1,7 @@
-"""What an object gives, looked at and made into values: whatever it is, nothing odd gets past.
+"""The values that an object returns, checked and converted to those of the model.
 
-Values are known by their attributes, so that an object need not import Carrel. All of this
-runs inside the boundary of `calls`, since an attribute may be foreign code too.
+Values are recognised by their attributes, so that an object need not import Carrel. All of this runs inside the
+boundary of `calls`, since reading an attribute may run foreign code too.
 """
 
 import base64
@@ -23,10 +23,10 @@ from carrel.core.uri import decode, is_text, normalise, pairs, quote, scheme_of,
 from carrel.providers.objects.protocol import Failure
 
 MAX_DEPTH: Final = 32
-"""Of nested JSON; also what ends a value that holds itself."""
+"""Levels of nested JSON; a value that contains itself is refused at this depth."""
 
 MAX_INTEGER_BITS: Final = 14_000
-"""Python spells integers of at most 4,300 digits."""
+"""Python converts integers of at most 4,300 digits to text."""
 
 MAX_FAILURE: Final = 200
 _SPACE: Final = re.compile(r"\s")
@@ -40,9 +40,9 @@ class InvalidResult(CarrelError):
 
 
 class Listed(Value, frozen=True):
-    """The sound entries of a list, by URI or template, and what was wrong with the others.
+    """The valid entries of a list, by URI or template, and what is wrong with the others.
 
-    `outcome` is `late` where no list came in time, `failed` where the method raised or gave no list.
+    `outcome` is `late` if no list came in time, `failed` if the method raised or returned no list.
     """
 
     entries: tuple[Any, ...]
@@ -50,26 +50,23 @@ class Listed(Value, frozen=True):
     outcome: Literal["given", "late", "failed"] = "given"
 
 
-# Words
-
-
-def words(given: object) -> tuple[str, ...]:
-    """Read the capabilities."""
-    if not isinstance(given, list | tuple) or not all(isinstance(word, str) for word in given):
-        raise InvalidResult("capabilities() gave no list of texts")
-    return tuple(given)
-
-
 # Lists
 
 
+def facet_names(given: object) -> tuple[str, ...]:
+    """Return the capabilities."""
+    if not isinstance(given, list | tuple) or not all(isinstance(word, str) for word in given):
+        raise InvalidResult("capabilities() returned no list of texts")
+    return tuple(given)
+
+
 def resources(given: object) -> Listed:
-    """Read a list of resources."""
+    """Return the list that `resources()` gave."""
     return _listed(given, "resources()", resource, lambda entry: (normalise(entry.uri), entry.uri))
 
 
 def templates(given: object) -> Listed:
-    """Read a list of templates."""
+    """Return the list that `resource_templates()` gave."""
     return _listed(given, "resource_templates()", template, lambda one: (one.uri_template, one.uri_template))
 
 
@@ -86,24 +83,24 @@ def _listed(
                 raise InvalidResult(f"{echo(spelled)} stands there twice")
             found[normal] = spelled, entry
         except (InvalidResult, AttributeError) as error:
-            why = str(error) if isinstance(error, InvalidResult) else "it has not the attributes of an entry"
+            why = str(error) if isinstance(error, InvalidResult) else "it does not have the attributes of an entry"
             faults.append(f"entry {number} of {what} is left out: {why}")
     ordered = sorted(found.values(), key=lambda pair: pair[0])
     return Listed(tuple(entry for _, entry in ordered), tuple(faults))
 
 
 def as_list(given: object, what: str) -> list[Any]:
-    """Give a list of its own, which nobody changes while it is looked at."""
+    """Return a copy of a list, which cannot change while it is checked."""
     if not isinstance(given, list | tuple):
-        raise InvalidResult(f"{what} gave no list")
+        raise InvalidResult(f"{what} returned no list")
     return list(given)
 
 
 def resource(one: Any) -> Resource:
-    """Read an entry."""
+    """Return an entry of the list."""
     size = getattr(one, "size", None)
     if size is not None and (not isinstance(size, int) or isinstance(size, bool) or size < 0):
-        raise InvalidResult("its size is no whole number")
+        raise InvalidResult("its size is not a whole number")
     return Resource(
         check_uri(one.uri),
         _name(one),
@@ -117,7 +114,7 @@ def resource(one: Any) -> Resource:
 
 
 def template(one: Any) -> Template:
-    """Read a template."""
+    """Return a template."""
     text = _text(one.uri_template, "uri_template")
     try:
         parsed = UriTemplate(text)
@@ -136,7 +133,7 @@ def template(one: Any) -> Template:
 
 
 def check_uri(given: object) -> str:
-    """Return a URI that may stand in a list: absolute, sound, without a fragment or white space."""
+    """Return a URI that may be listed: absolute, well-formed, without a fragment or white space."""
     uri = _absolute(given)
     if _SPACE.search(uri):
         raise InvalidResult(f"{echo(uri)} has white space; a space is spelled %20")
@@ -170,7 +167,7 @@ def _optional(one: Any, name: str) -> str:
 
 def _text(given: object, what: str) -> str:
     if not isinstance(given, str):
-        raise InvalidResult(f"its {what} is no text")
+        raise InvalidResult(f"its {what} is not a text")
     text = str.__str__(given)
     if not is_encodable(text):
         raise InvalidResult(f"its {what} has a lone surrogate")
@@ -178,7 +175,7 @@ def _text(given: object, what: str) -> str:
 
 
 def is_encodable(text: str) -> bool:
-    """Tell whether a text can be sent at all."""
+    """Return whether a text can be sent as UTF-8."""
     return text.isascii() or is_text(text.replace("\0", ""))
 
 
@@ -191,9 +188,9 @@ def _annotations(given: Any) -> Annotations | None:
     if not all(isinstance(role, str) and role in _ROLES for role in audience):
         raise InvalidResult("its audience is neither user nor assistant")
     if priority is not None and not (isinstance(priority, int | float) and 0 <= priority <= 1):
-        raise InvalidResult("its priority is no number from 0 to 1")
+        raise InvalidResult("its priority is not a number from 0 to 1")
     if modified is not None and (not isinstance(modified, int) or isinstance(modified, bool)):
-        raise InvalidResult("its last_modified_ms is no whole number")
+        raise InvalidResult("its last_modified_ms is not a whole number")
     return Annotations(audience, None if priority is None else float(priority), modified)
 
 
@@ -201,7 +198,7 @@ def _annotations(given: Any) -> Annotations | None:
 
 
 def contents(given: Any, handed: str, is_ours: Callable[[str], bool]) -> tuple[Item, ...] | Failure | None:
-    """Read what `resource_read` gave for the URI it was handed."""
+    """Return the items that `resource_read` gave for the URI it was called with."""
     if given is None:
         return None
     failure = as_failure(given)
@@ -209,12 +206,12 @@ def contents(given: Any, handed: str, is_ours: Callable[[str], bool]) -> tuple[I
         return failure
     items = getattr(given, "items", None)
     if not isinstance(items, list | tuple):
-        raise InvalidResult("resource_read() gave no Contents")
+        raise InvalidResult("resource_read() returned no Contents")
     return tuple(_item(one, handed, is_ours) for one in list(items))
 
 
 def as_failure(given: Any) -> Failure | None:
-    """Give a failure if that is what it looks like: one line, cut."""
+    """Return a value as a failure, with its message on one line and cut; None if it is not one."""
     message = getattr(given, "message", _ABSENT)
     if message is _ABSENT or isinstance(given, BaseException) or hasattr(given, "items"):
         return None
@@ -258,13 +255,13 @@ def _is_beneath(uri: str, handed: str) -> bool:
 
 def _decoded(data: object) -> bytes:
     if not isinstance(data, str):
-        raise InvalidResult("its base64_data is no text")
+        raise InvalidResult("its base64_data is not a text")
     try:
         decoded = base64.b64decode(data.encode("ascii"), validate=True)
     except (UnicodeEncodeError, binascii.Error):
-        raise InvalidResult("its base64_data is no base64") from None
+        raise InvalidResult("its base64_data is not base64") from None
     if base64.b64encode(decoded) != data.encode("ascii"):
-        raise InvalidResult("its base64_data is no strict base64")
+        raise InvalidResult("its base64_data is not strict base64")
     return decoded
 
 
@@ -272,7 +269,7 @@ def _meta(given: object) -> Meta | None:
     if given is None:
         return None
     if not isinstance(given, dict):
-        raise InvalidResult("its meta is no JSON object")
+        raise InvalidResult("its meta is not a JSON object")
     meta = as_json(given)
     return {key: value for key, value in meta.items() if not key.startswith("io.modelcontextprotocol/")} or None
 
@@ -281,15 +278,15 @@ def _meta(given: object) -> Meta | None:
 
 
 def completion(given: Any) -> Completion:
-    """Read what `completion` gave."""
+    """Return the values that `completion` gave."""
     values = given if isinstance(given, list | tuple) else getattr(given, "values", None)
     if not isinstance(values, list | tuple) or not all(isinstance(one, str) and is_encodable(one) for one in values):
-        raise InvalidResult("completion() gave no list of texts")
+        raise InvalidResult("completion() returned no list of texts")
     is_plain = isinstance(given, list | tuple)
     total = len(values) if is_plain else getattr(given, "total", None)
     has_more = False if is_plain else getattr(given, "has_more", None)
     if total is not None and (not isinstance(total, int) or isinstance(total, bool) or total < 0):
-        raise InvalidResult("its total is no whole number")
+        raise InvalidResult("its total is not a whole number")
     if has_more is not None and not isinstance(has_more, bool):
         raise InvalidResult("its has_more is neither true nor false")
     return Completion(tuple(values[:MAX_COMPLETIONS]), total, has_more or len(values) > MAX_COMPLETIONS)
@@ -313,9 +310,9 @@ def as_json(value: Any, depth: int = MAX_DEPTH) -> Any:
         value = {field.name: getattr(value, field.name) for field in fields(value)}
     if depth > 0 and isinstance(value, dict) and all(isinstance(key, str) and is_encodable(key) for key in value):
         return {key: as_json(one, depth - 1) for key, one in value.items()}
-    raise InvalidResult("a value is no JSON")
+    raise InvalidResult("a value is not JSON")
 
 
 def sorted_schemes(uris: Sequence[str]) -> tuple[str, ...]:
-    """Give the schemes of URIs and templates, each once."""
+    """Return the schemes of URIs and templates, each once."""
     return tuple(dict.fromkeys(scheme_of(uri.partition("{")[0]) for uri in uris))

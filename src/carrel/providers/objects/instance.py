@@ -1,9 +1,8 @@
-"""One object and the thread it lives on; built anew where that thread does not come back.
+"""One object and the thread it is called on; it is built again when that thread does not return.
 
-An object that takes one call at a time may know nothing of threads, and is called by the thread that
-built it: `sqlite3` insists on that. When a call is given up, its thread may never be free again. Then
-the object is built anew on another thread. One that cannot be built anew is called on another thread
-until its own comes back.
+An object that takes one call at a time may know nothing of threads, and is called on the thread that built it:
+`sqlite3` requires that. The thread of an abandoned call may never be free again. Then the object is built again on
+another thread. An object that cannot be built again is called on another thread until its own is free.
 """
 
 import logging
@@ -19,22 +18,22 @@ from carrel.providers.objects.loading import has_method
 log = logging.getLogger(__name__)
 
 RETURN_S: Final = 0.1
-"""How long a call waits for the object's own thread to come back from one that was given up."""
+"""How long a call waits for the object's thread to return from an abandoned call."""
 
 REBUILD_PAUSE_S: Final = 10.0
-"""How long after a failed attempt the object is built anew again."""
+"""How long after a failed attempt the next one is made."""
 
 _Result = TypeVar("_Result")
 
 
 class Instance:
-    """What `make` builds, and its calls."""
+    """The object that `make` builds, and its calls."""
 
     def __init__(self, name: str, make: Callable[[], Any], concurrency: int, start_timeout_s: float) -> None:
         self.object: Any = None
         self.rebuilt = 0
         self.needed: tuple[str, ...] = ()
-        """Methods that an object built anew must have."""
+        """Methods that the object must have when it is built again."""
         self.calls = Calls(name, concurrency)
         self._name = name
         self._make = make
@@ -48,14 +47,14 @@ class Instance:
         return self.calls.call(self._make, timeout_s)
 
     def call(self, work: Callable[[Any], Any], timeout_s: float, convert: Callable[[Any], _Result]) -> _Result:
-        """Have the object do something on its own thread; raise Late, Busy or Broke."""
+        """Return `convert(work(object))`, called on the object's thread; raise Late, Busy or Broke."""
         deadline = monotonic() + timeout_s
         if self.calls.has_lost_home():
             self._find_home(deadline)
         return self.calls.call(partial(work, self.object), left(deadline), convert)
 
     def close(self, timeout_s: float) -> None:
-        """Have the object let go of what it holds, then let its threads go."""
+        """Close the object, then end its threads."""
         self._is_closed = True
         if has_method(self.object, "close"):
             try:
@@ -66,7 +65,7 @@ class Instance:
         self.calls.close()
 
     def _find_home(self, deadline: float) -> None:
-        """Wait a moment for the object's thread; build the object anew if it does not come back."""
+        """Wait a moment for the object's thread; build the object again if the thread does not return."""
         if not self._rebuilding.acquire(timeout=left(deadline)):
             raise Busy
         try:
@@ -88,7 +87,7 @@ class Instance:
             made: Any = self.calls.call(make, timeout_s)
         except (Late, Busy, Broke) as error:
             self._rebuild_at = monotonic() + REBUILD_PAUSE_S
-            log.warning("object %s: a call did not come back, and the object cannot be built anew", self._name)
+            log.warning("object %s: a call did not return, and the object cannot be built again", self._name)
             log.debug("object %s", self._name, exc_info=error.cause if isinstance(error, Broke) else error)
             return
         if home is None or made is self.object or not all(has_method(made, method) for method in self.needed):
@@ -97,7 +96,7 @@ class Instance:
         before, self.object = self.object, made
         self.calls.move(home, before.close if has_method(before, "close") else lambda: None)
         self.rebuilt += 1
-        log.warning("object %s: a call did not come back; the object was built anew", self._name)
+        log.warning("object %s: a call did not return; the object was built again", self._name)
 
 
 def left(deadline: float) -> float:

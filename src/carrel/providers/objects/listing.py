@@ -1,10 +1,10 @@
-"""An object's lists as they are known now, and the way to what a URI holds."""
+"""The lists of an object as they were last given, and the URIs in them."""
 
 import logging
 import threading
 from collections.abc import Callable, Mapping
 from time import monotonic
-from typing import Any
+from typing import Any, Literal
 
 from carrel.core.model import Resource, Template
 from carrel.core.record import Value
@@ -15,129 +15,138 @@ from carrel.providers.objects.tools import OfferedTool
 
 log = logging.getLogger(__name__)
 
-Ask = Callable[[], Listed]
+ListName = Literal["resources", "templates", "tools"]
 
 
-class Way(Value, frozen=True):
-    """What `resource_read` is handed for a URI, and what is known of it."""
+class FoundUri(Value, frozen=True):
+    """What `resource_read` is called with for a URI, and what the lists say of it."""
 
-    handed: str
+    uri: str
     arguments: tuple[tuple[str, str], ...]
     mime_type: str
     is_listed: bool
 
 
 class Lists:
-    """Resources, templates and tools, asked for at most once in `ttl_s`.
+    """Resources, templates and tools, refreshed at most once in `ttl_s`.
 
-    A list that is late is the last one. One that failed is empty, but what the last one held can be read.
+    While a list is late, the last one is served. While it fails, it is empty, but what it held before can be read.
     """
 
     def __init__(self, name: str, ttl_s: float, changed: Callable[[], None]) -> None:
         self.version = 0
-        self.resources: tuple[Resource, ...] = ()
-        self.templates: tuple[Template, ...] = ()
-        self.tools: tuple[OfferedTool, ...] = ()
-        self.known_resources: tuple[Resource, ...] = ()
-        self.known_templates: tuple[Template, ...] = ()
+        self.is_late = False
+        """Whether a list was not given in time when it was last asked for."""
         self.schemes: tuple[str, ...] = ()
         self._name = name
         self._ttl_s = ttl_s
         self._changed = changed
         self._asking = threading.Lock()
         self._asked_at = float("-inf")
-        self._late = False
-        self._faults: dict[str, tuple[str, ...]] = {}
+        self._listed: dict[ListName, tuple[Any, ...]] = {}
+        self._known: dict[ListName, tuple[Any, ...]] = {}
+        self._faults: tuple[str, ...] = ()
         self._by_uri: dict[str, Resource] = {}
-        self._matching: list[tuple[UriTemplate, Template]] = []
+        self._by_template: list[tuple[UriTemplate, Template]] = []
+
+    @property
+    def resources(self) -> tuple[Resource, ...]:
+        """The listed resources, in URI order."""
+        return self._listed.get("resources", ())
+
+    @property
+    def templates(self) -> tuple[Template, ...]:
+        """The listed templates."""
+        return self._listed.get("templates", ())
+
+    @property
+    def tools(self) -> tuple[OfferedTool, ...]:
+        """The listed tools."""
+        return self._listed.get("tools", ())
+
+    @property
+    def known_resources(self) -> tuple[Resource, ...]:
+        """The resources that can be read, also while their list fails."""
+        return self._known.get("resources", ())
+
+    @property
+    def known_templates(self) -> tuple[Template, ...]:
+        """The templates that can be read, also while their list fails."""
+        return self._known.get("templates", ())
+
+    @property
+    def faults(self) -> tuple[str, ...]:
+        """What is wrong with the lists now, a sentence each."""
+        return self._faults
 
     def is_stale(self) -> bool:
-        """Tell whether it is time to ask again."""
+        """Return whether it is time to ask again."""
         return self.is_older(self._ttl_s)
 
     def is_older(self, age_s: float) -> bool:
-        """Tell whether the lists were asked for so long ago."""
+        """Return whether the lists were asked for at least this long ago."""
         return monotonic() - self._asked_at >= age_s
 
-    def faults(self) -> tuple[str, ...]:
-        """Give what is wrong with the lists now."""
-        return tuple(fault for faults in self._faults.values() for fault in faults)
-
-    def refresh(self, asks: Mapping[str, Ask]) -> None:
-        """Ask for the lists; whoever comes while another asks takes what that one gets."""
+    def refresh(self, asks: Mapping[ListName, Callable[[], Listed]]) -> None:
+        """Ask for the lists. A caller that comes meanwhile waits, and asks for nothing itself."""
         asked_before = self._asked_at
         with self._asking:
             if self._asked_at != asked_before:
                 return
             self._asked_at = monotonic()
             given = {kind: ask() for kind, ask in asks.items()}
-            self._log_new(given)
-            self._late = any(listed.outcome == "late" for listed in given.values())
+            self._log_new_faults(tuple(fault for listed in given.values() for fault in listed.faults))
+            self.is_late = any(listed.outcome == "late" for listed in given.values())
             has_changed = self._take(given)
         if has_changed:
             self._changed()
 
-    @property
-    def is_late(self) -> bool:
-        """Whether the last attempt to renew a list took too long."""
-        return self._late
-
-    def _take(self, given: Mapping[str, Listed]) -> bool:
-        """Take lists into use; return whether resources or templates are others than before."""
-        resources = _listed(given, "resources", self.resources)
-        templates = _listed(given, "templates", self.templates)
-        tools = _listed(given, "tools", self.tools)
-        known_resources = _known(given, "resources", self.known_resources)
-        known_templates = _known(given, "templates", self.known_templates)
-        before = self.resources, self.templates, self.known_resources, self.known_templates
-        has_changed = (resources, templates, known_resources, known_templates) != before
-        if has_changed or tools != self.tools:
-            self.resources, self.templates, self.tools = resources, templates, tools
-            self._put(known_resources, known_templates)
-        return has_changed
+    def _take(self, given: Mapping[ListName, Listed]) -> bool:
+        """Put lists into use; return whether resources or templates changed."""
+        before_listed, before_known = self._listed, self._known
+        listed, known = dict[ListName, tuple[Any, ...]](), dict[ListName, tuple[Any, ...]]()
+        for kind, one in given.items():
+            listed[kind] = before_listed.get(kind, ()) if one.outcome == "late" else one.entries
+            known[kind] = one.entries if one.outcome == "given" else before_known.get(kind, ())
+        if (listed, known) == (before_listed, before_known):
+            return False
+        self._listed, self._known = listed, known
+        templates = [(UriTemplate(one.uri_template), one) for one in self.known_templates]
+        self._by_template = sorted(templates, key=lambda row: -len(row[0].literal_start))
+        self._by_uri = {normalise(one.uri): one for one in self.known_resources}
+        uris = (*(one.uri for one in self.known_resources), *(one.uri_template for one in self.known_templates))
+        self.schemes = sorted_schemes(uris)
+        self.version += 1
+        return any(_others(before, now) for before, now in ((before_listed, listed), (before_known, known)))
 
     def declared(self, uri: str) -> str | None:
-        """Give a listed URI as it was declared."""
+        """Return a listed URI as the object spells it."""
         entry = self._by_uri.get(normalise(uri))
         return None if entry is None else entry.uri
 
-    def find(self, uri: str) -> Way | None:
-        """Give the way to a URI: listed as a whole, listed without its query, or matched by a template."""
+    def find(self, uri: str) -> FoundUri | None:
+        """Find a URI: listed as a whole, listed without its query, or matched by a template."""
         entry = self._by_uri.get(normalise(uri))
         if entry is not None:
-            return Way(entry.uri, (), entry.mime_type, is_listed=True)
+            return FoundUri(entry.uri, (), entry.mime_type, is_listed=True)
         bare, query = split_query(uri)
         arguments = tuple(pairs(query)) if query else ()
         entry = self._by_uri.get(normalise(bare))
         if entry is not None:
-            return Way(entry.uri, arguments, entry.mime_type, is_listed=True)
-        for template, told in self._matching:
+            return FoundUri(entry.uri, arguments, entry.mime_type, is_listed=True)
+        for template, described in self._by_template:
             if template.match(bare) is not None:
-                return Way(bare, arguments, told.mime_type, is_listed=False)
+                return FoundUri(bare, arguments, described.mime_type, is_listed=False)
         return None
 
-    def _put(self, resources: tuple[Resource, ...], templates: tuple[Template, ...]) -> None:
-        matching = [(UriTemplate(one.uri_template), one) for one in templates]
-        self._matching = sorted(matching, key=lambda row: -len(row[0].literal_start))
-        self._by_uri = {normalise(one.uri): one for one in resources}
-        self.known_resources, self.known_templates = resources, templates
-        self.schemes = sorted_schemes([*(one.uri for one in resources), *(one.uri_template for one in templates)])
-        self.version += 1
-
-    def _log_new(self, given: Mapping[str, Any]) -> None:
-        """Write each fault down when it appears, and not again while it lasts."""
-        known = set(self.faults())
-        self._faults = {kind: listed.faults for kind, listed in given.items()}
-        for fault in self.faults():
-            if fault not in known:
+    def _log_new_faults(self, faults: tuple[str, ...]) -> None:
+        """Log each fault when it appears, and not again while it lasts."""
+        for fault in faults:
+            if fault not in self._faults:
                 log.warning("object %s: %s", self._name, fault)
+        self._faults = faults
 
 
-def _listed(given: Mapping[str, Listed], kind: str, before: tuple[Any, ...]) -> tuple[Any, ...]:
-    listed = given.get(kind)
-    return () if listed is None else before if listed.outcome == "late" else listed.entries
-
-
-def _known(given: Mapping[str, Listed], kind: str, before: tuple[Any, ...]) -> tuple[Any, ...]:
-    listed = given.get(kind)
-    return () if listed is None else listed.entries if listed.outcome == "given" else before
+def _others(before: Mapping[ListName, tuple[Any, ...]], now: Mapping[ListName, tuple[Any, ...]]) -> bool:
+    kinds: tuple[ListName, ...] = ("resources", "templates")
+    return any(before.get(kind, ()) != now.get(kind, ()) for kind in kinds)

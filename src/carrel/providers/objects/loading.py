@@ -1,6 +1,6 @@
-"""From a name to an object: imported, found, built. Each step that fails says which.
+"""Import and build the object that a setting names; each failure has its own message.
 
-All of it is foreign code and runs inside the boundary of `calls`.
+All of this is foreign code and runs inside the boundary of `calls`.
 """
 
 import inspect
@@ -17,7 +17,7 @@ from typing import Any
 
 from carrel.core.errors import CarrelError
 from carrel.core.hashing import blake2b
-from carrel.core.provider import Project
+from carrel.core.provider import Project, Provider
 from carrel.providers.objects.calls import attempt
 from carrel.providers.objects.settings import split_target
 from carrel.providers.objects.shelf import Shelf
@@ -26,11 +26,11 @@ GROUP = "carrel.providers"
 
 
 class Unloadable(CarrelError):
-    """An object cannot be served; the message says what, where and what to do."""
+    """An object cannot be served; the message says why, and what to do."""
 
 
 def build(target: str, entry_point: str, args: Mapping[str, object], project: Project, path: str | None) -> Any:
-    """Import what is named; make an object of a class or a function."""
+    """Import what the setting names; build an instance of a class, call a function."""
     if path is not None:
         _add_to_path(path)
     found = find(target, path or "") if target else find_installed(entry_point)
@@ -51,7 +51,7 @@ def build(target: str, entry_point: str, args: Mapping[str, object], project: Pr
 
 def _add_to_path(folder: str) -> None:
     if folder not in sys.path:
-        # Last, so that nothing in the project stands for a module of Carrel's or of Python's.
+        # Last, so that no file of the project replaces a module of Carrel or of Python.
         sys.path.append(folder)
 
 
@@ -139,7 +139,7 @@ def find_installed(name: str) -> Any:
 
 
 def _with_project(found: Callable[..., object], args: Mapping[str, object], project: Project) -> dict[str, object]:
-    """Add the project where a native provider asks for it."""
+    """Add the project for parameters that are annotated with it."""
     try:
         parameters = inspect.signature(found).parameters
     except (TypeError, ValueError):
@@ -149,7 +149,7 @@ def _with_project(found: Callable[..., object], args: Mapping[str, object], proj
 
 
 def _missing(found: Callable[..., object], given: Mapping[str, object]) -> str:
-    """Name the first parameter without a default that nothing is given for; empty if there is none."""
+    """Return the first parameter that has no default and no value; empty if there is none."""
     needed = (
         name
         for name, one in inspect.signature(found).parameters.items()
@@ -159,10 +159,10 @@ def _missing(found: Callable[..., object], given: Mapping[str, object]) -> str:
 
 
 def is_native(made: object) -> bool:
-    """Tell whether it is a provider already, and no facet object."""
-    return not has_method(made, "capabilities") and has_method(made, "routes") and has_method(made, "entries")
+    """Return whether it is a provider already, and no facet object."""
+    return isinstance(made, Provider)
 
 
 def has_method(made: object, name: str) -> bool:
-    """Tell whether there is something to call."""
+    """Return whether an object has such a method."""
     return callable(getattr(made, name, None))

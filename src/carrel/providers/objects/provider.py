@@ -16,6 +16,7 @@ from typing import Any, Final
 
 from carrel.core.content import etag_of
 from carrel.core.errors import BadArgument, ConfigError, NotFound, ProviderError, echo
+from carrel.core.gateway import Gateway
 from carrel.core.model import Completion, Item, Meta, Reading, Resource, Stored, Template, Tool, ToolResult
 from carrel.core.provider import Call, Provider, Route
 from carrel.core.record import Value
@@ -25,7 +26,7 @@ from carrel.providers.objects import conversion, tools
 from carrel.providers.objects.calls import Broke, Busy, Late
 from carrel.providers.objects.capabilities import FACETS, Declared, ask
 from carrel.providers.objects.instance import Instance, left
-from carrel.providers.objects.listing import Lists, Way
+from carrel.providers.objects.listing import FoundUri, ListName, Lists
 from carrel.providers.objects.loading import Unloadable, has_method, is_native
 from carrel.providers.objects.local_files import OpenFile, close_files
 from carrel.providers.objects.protocol import Failure
@@ -49,19 +50,16 @@ class _Token(Value, frozen=True):
     token: str
 
 
-class ObjectProvider:
+class ObjectProvider(Gateway):
     """One object. `make` builds it; `give_way` gets what turns out to be a provider by itself."""
 
-    blocking = True
-    summary = ""
+    speed = "blocking"
 
     def __init__(
         self, name: str, options: ObjectSettings, make: Callable[[], Any], give_way: GiveWay | None = None
     ) -> None:
         self.name = name
         self.deadline_s = options.timeout_s + 1
-        self.calls = True
-        self.completes = True
         self._options = options
         self._give_way = give_way
         self._instance = Instance(name, make, options.concurrency, options.start_timeout_s)
@@ -116,7 +114,7 @@ class ObjectProvider:
             instance.calls.close()
             return
         if not has_method(made, "capabilities"):
-            self._leave_out("it has no method capabilities(), nor routes() and entries()")
+            self._leave_out("it is no Provider and has no method capabilities()")
             return
         instance.object = made
         self._declared = ask(instance, self.name, left(deadline))
@@ -133,7 +131,7 @@ class ObjectProvider:
 
     def list_faults(self) -> tuple[str, ...]:
         """Return what is wrong with the lists now, a sentence each."""
-        return self._lists.faults()
+        return self._lists.faults
 
     def declared_twice(self) -> tuple[Declared, Declared]:
         """Return what the object declared at the start, and what it declares now; for its tests."""
@@ -147,14 +145,10 @@ class ObjectProvider:
 
     def narrow(self) -> None:
         """Offer no tools and no completions where the object has none: for one that is loaded already."""
-        self.calls = "tools" in self._facets
-        self.completes = "completions" in self._facets
+        self.has_tools = "tools" in self._facets
+        self.has_completions = "completions" in self._facets
 
     # Lists
-
-    @property
-    def schemes(self) -> tuple[str, ...]:
-        return self._lists.schemes
 
     def routes(self) -> Sequence[Route]:
         return [
@@ -185,6 +179,7 @@ class ObjectProvider:
         self._again = again
 
     def _rerouted(self) -> None:
+        self.schemes = self._lists.schemes
         self._again()
 
     def entries(self, after: str = "") -> Iterator[Resource]:
@@ -192,7 +187,7 @@ class ObjectProvider:
         self._look()
         yield from (entry for entry in self._lists.resources if entry.uri > after)
 
-    def survey(self) -> str:
+    def list_fingerprint(self) -> str:
         """Give a token of the list as it is known; it is asked for anew in the background."""
         if self._is_loaded and self._lists.is_stale() and not self._is_closed:
             self._renewal.begin()
@@ -207,7 +202,7 @@ class ObjectProvider:
 
     def _refresh(self, left: Callable[[], float] | None = None) -> None:
         """Ask for every list that is offered."""
-        wanted: dict[str, tuple[str, Callable[[Any], conversion.Listed]]] = {}
+        wanted: dict[ListName, tuple[str, Callable[[Any], conversion.Listed]]] = {}
         if "resources" in self._facets:
             wanted["resources"] = "resources", conversion.resources
             if has_method(self._instance.object, "resource_templates"):
@@ -247,9 +242,11 @@ class ObjectProvider:
             raise NotFound(uri)
         return self._read(way, uri)
 
-    unmatched = read
+    def read_unmatched(self, uri: str) -> Reading:
+        """Read a URI that is listed only now."""
+        return self.read(uri)
 
-    def _find(self, uri: str) -> Way | None:
+    def _find(self, uri: str) -> FoundUri | None:
         if "#" in uri:
             raise BadArgument("The URI has a fragment", uri=uri, data={"parameter": "uri"})
         bare, query = split_query(uri)
@@ -257,13 +254,11 @@ class ObjectProvider:
         pairs(query or "")
         return self._lists.find(uri)
 
-    def _read(self, way: Way, uri: str) -> Reading:
-        take = partial(
-            conversion.contents, handed=way.handed, is_ours=lambda other: self._lists.find(other) is not None
-        )
+    def _read(self, way: FoundUri, uri: str) -> Reading:
+        take = partial(conversion.contents, handed=way.uri, is_ours=lambda other: self._lists.find(other) is not None)
         try:
             given = self._instance.call(
-                lambda made: made.resource_read(way.handed, list(way.arguments)), self._options.timeout_s, take
+                lambda made: made.resource_read(way.uri, list(way.arguments)), self._options.timeout_s, take
             )
         except Late:
             raise self._failed("Resource read timed out", "timeout", uri) from None
@@ -334,7 +329,7 @@ class ObjectProvider:
         way = self._find(uri)
         if way is None or not has_method(self._instance.object, "resource_fingerprint"):
             return None
-        handed, arguments = way.handed, list(way.arguments)
+        handed, arguments = way.uri, list(way.arguments)
         try:
             return self._instance.call(
                 lambda made: made.resource_fingerprint(handed, arguments), self._options.timeout_s, _text_or_none
@@ -403,7 +398,7 @@ class ObjectProvider:
         late_s = self._renewal.late_s
         is_stale = self._lists.is_late or late_s > 0
         state = "left out" if self._problem else "loading" if not self._is_loaded else "stale" if is_stale else "up"
-        problems = [one for one in (self._problem, self._declared.fault) if one] or list(self._lists.faults())
+        problems = [one for one in (self._problem, self._declared.fault) if one] or list(self._lists.faults)
         if late_s and not self._lists.is_late:
             problems.append(f"its lists have been asked for {late_s:.0f} s ago; the last ones are served")
         told = {"state": state, "object": self._options.told, "facets": sorted(self._facets), "problems": problems}

@@ -1,4 +1,4 @@
-"""What an object prints: it goes to stderr, since stdout may be a protocol's, or a command's."""
+"""What foreign code prints goes to stderr: stdout belongs to the protocol, or to a command."""
 
 import contextlib
 import os
@@ -8,8 +8,8 @@ from collections.abc import Callable, Iterator
 from typing import Any, TextIO, cast
 
 
-class Diverted:
-    """Stands for stdout: foreign code gets stderr, everybody else what stood there before."""
+class RedirectedStdout:
+    """Replaces `sys.stdout`: foreign code gets stderr, all other code the real one."""
 
     def __init__(self, own: TextIO, is_foreign: Callable[[], bool]) -> None:
         self.own = own
@@ -19,19 +19,19 @@ class Diverted:
         return getattr(sys.stderr if self._is_foreign() else self.own, name)
 
 
-class Diverting:
-    """Diverts what its threads print, for as long as one of them is inside; safe from any thread."""
+class Redirection:
+    """Redirects what threads print while they are inside its `with` block. Safe from any thread."""
 
     def __init__(self) -> None:
         self._lock = threading.Lock()
         self._inside: set[int] = set()
-        self._put: Diverted | None = None
+        self._put: RedirectedStdout | None = None
 
     def __enter__(self) -> None:
         with self._lock:
             self._inside.add(threading.get_ident())
-            if sys.stdout is not None and not isinstance(sys.stdout, Diverted):
-                self._put = Diverted(sys.stdout, lambda: threading.get_ident() in self._inside)
+            if sys.stdout is not None and not isinstance(sys.stdout, RedirectedStdout):
+                self._put = RedirectedStdout(sys.stdout, lambda: threading.get_ident() in self._inside)
                 sys.stdout = cast("TextIO", self._put)
 
     def __exit__(self, *_: object) -> None:
@@ -41,14 +41,14 @@ class Diverting:
                 sys.stdout = self._put.own
 
 
-diverting = Diverting()
+stdout_redirected = Redirection()
 
 
 @contextlib.contextmanager
 def only_this_thread() -> Iterator[None]:
-    """Leave stdout to this thread alone, for a process of our own; what others write there goes to stderr."""
+    """Keep stdout for this thread; what all others print, and what child processes print, goes to stderr."""
     before, me = sys.stdout, threading.get_ident()
-    if before is None:  # so it is where it was closed
+    if before is None:  # stdout was closed
         yield
         return
     before.flush()
@@ -62,6 +62,6 @@ def only_this_thread() -> Iterator[None]:
                 os.dup2(2, 1)
                 encoding, errors = before.encoding, before.errors
                 own = undone.enter_context(open(kept, "w", encoding=encoding, errors=errors, closefd=False))
-        sys.stdout = cast("TextIO", Diverted(own, lambda: threading.get_ident() != me))
+        sys.stdout = cast("TextIO", RedirectedStdout(own, lambda: threading.get_ident() != me))
         undone.callback(setattr, sys, "stdout", before)
         yield
