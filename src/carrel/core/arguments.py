@@ -112,7 +112,7 @@ class Arguments(Generic[_Record_co]):
             if not field.required:
                 kind = without(kind, NoneType if field.default is None else UnsetType)
             schema = schema_of(kind)
-            if isinstance(field.default, str | int | float):
+            if isinstance(field.default, str | int | float) and field.default != "":
                 schema["default"] = field.default
             fields[field.encode_name] = ArgumentField(field.name, kind, schema, field.required)
         return fields
@@ -193,7 +193,7 @@ def schema_of(kind: object) -> Schema:
     """Return the JSON Schema of a value with this annotation; raise TypeError for a type that JSON does not have."""
     (schema,), parts = msgspec.json.schema_components([kind], ref_template="{name}")
     plain = _inlined(schema, parts)
-    return {**plain, "enum": _choices(kind)} if "enum" in plain else plain
+    return {**plain, "enum": _choices(kind) or plain["enum"]} if "enum" in plain else plain
 
 
 def _choices(kind: object) -> list[object]:
@@ -212,7 +212,11 @@ def _inlined(schema: Schema, parts: Mapping[str, Schema]) -> Schema:
         part = {key: value for key, value in parts.get(name, {}).items() if key != "description"}
         schema = {**part, **schema}
         parts = {key: part for key, part in parts.items() if key != name}
-    kept = {key: value for key, value in schema.items() if key not in ("$ref", "title", "examples") and value != []}
+    kept = {
+        key: value
+        for key, value in schema.items()
+        if key not in ("$ref", "title", "examples") and value != [] and not (key == "default" and value in ("", None))
+    }
     plain = {key: _inlined_value(key, value, parts) for key, value in kept.items()}
     return _with_type(plain)
 
@@ -230,11 +234,12 @@ def _with_type(schema: Schema) -> Schema:
     choices, options = schema.get("enum"), schema.get("anyOf")
     if isinstance(choices, list) and all(isinstance(choice, str) for choice in choices):
         return {"type": "string", **schema}
-    if isinstance(options, list) and len(options) == 2 and options[1] == {"type": "null"}:
-        first = options[0]
-        if isinstance(first.get("type"), str) and "enum" not in first:
-            rest = {key: value for key, value in schema.items() if key != "anyOf"}
-            return {**first, "type": [first["type"], "null"], **rest}
+    if isinstance(options, list):
+        rest = {key: value for key, value in schema.items() if key != "anyOf"}
+        types = [option.get("type") for option in options]
+        is_plain = all(option.keys() == {"type"} for option in options[1:]) and "enum" not in options[0]
+        if is_plain and all(isinstance(one, str) for one in types):
+            return {**options[0], "type": types, **rest}
     return schema
 
 
