@@ -1,8 +1,7 @@
 """Connections to SQLite files that a stranger may have made.
 
 A file may hold endless views, cycles of pages, or texts of a gigabyte. So a connection has small limits, does not trust
-the schema, and bounds each statement: by a deadline, or by a number of SQLite's steps while the file is opened and on
-an event loop.
+the schema, and bounds each statement: by a deadline, or by a number of SQLite's steps while the file is opened.
 """
 
 import os
@@ -16,13 +15,10 @@ from typing import Any, Final
 from carrel.core.cancellation import check_cancelled
 
 BUSY_MS: Final = 5_000
-HURRIED_BUSY_MS: Final = 20
-"""How long to wait for the locks of other processes; the second holds on an event loop."""
+"""How long to wait for the locks of other processes."""
 
 OPENING_STEPS: Final = 5_000
 """Steps of SQLite for one statement until the schema is checked; the right schema takes about 300 to read."""
-HURRIED_STEPS: Final = 2_000_000
-"""Steps for one statement on an event loop: about 50 ms, or 100,000 rows."""
 _STEPS_BETWEEN_LOOKS: Final = 50_000
 
 MAX_TEXT: Final = 16_384
