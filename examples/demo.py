@@ -1,7 +1,7 @@
 """Start the server on a sample project and read from it with the official MCP client.
 
-`make demo` runs this. Every line of output comes from the server. With `--svg FILE`, show a few steps and save them as a
-picture.
+`make demo` runs this. Every line of output comes from the server. With `--svg FILE`, show a few steps and save them as
+a picture.
 """
 
 import asyncio
@@ -80,9 +80,7 @@ async def show_list(client: Client) -> None:
     if PICTURE:
         console.print(f"  [dim]… and {len(entries) - len(shown)} more[/]")
     else:
-        console.print(
-            "  [dim]README.md and .env are missing: the preset for Flutter projects does not include them.[/]"
-        )
+        console.print("  [dim]README.md and .env are missing: the preset for Flutter projects excludes them.[/]")
 
 
 async def show_guide(client: Client) -> None:
