@@ -152,8 +152,9 @@ class _Client(Struct, gc=False):
     name: str = ""
 
 
-class _ReadRequest(Struct, gc=False, tag_field="method", tag="resources/read"):
+class _ReadRequest(Struct, gc=False):
     jsonrpc: Literal["2.0"]
+    method: Literal["resources/read"]
     id: Raw
     params: Read
 
