@@ -8,8 +8,8 @@ from typing import ClassVar, Final
 import click
 
 from carrel.cli import exit_codes
-from carrel.cli.context import GlobalOptions
-from carrel.cli.options import refuse_unused, with_global_options, with_objects, with_server
+from carrel.cli.context import CommandOptions
+from carrel.cli.options import refuse_unused, with_command_options, with_objects, with_server
 from carrel.cli.stderr import say, set_up_logging
 from carrel.core.version import __version__
 
@@ -44,7 +44,7 @@ class Commands(click.Group):
 
 @click.group(cls=Commands, invoke_without_command=True, context_settings={"help_option_names": ["-h", "--help"]})
 @click.version_option(__version__, prog_name="carrel")
-@with_global_options
+@with_command_options
 @with_objects
 @with_server
 @click.pass_context
@@ -53,7 +53,7 @@ def app(context: click.Context) -> None:
 
     Without a command, show what is served for this folder.
     """
-    options = context.ensure_object(GlobalOptions)
+    options = context.ensure_object(CommandOptions)
     refuse_unused(options, context.invoked_subcommand)
     if context.invoked_subcommand is None:
         from carrel.cli.overview import show  # each command imports what it needs
@@ -68,7 +68,7 @@ def serve(context: click.Context) -> int:
     from carrel.cli.serve import OPTIONS, run  # reached only for --help or with options before `serve`
 
     if not {"-h", "--help"} & set(context.args):
-        return run([*context.ensure_object(GlobalOptions).words(), *context.args])
+        return run([*context.ensure_object(CommandOptions).words(), *context.args])
     click.echo("Usage: carrel serve [OPTIONS] [FILE.py|MODULE:NAME]...\n\n  Serve MCP on stdin and stdout.\n\nOptions:")
     width = max(len(f"{option.flag} {option.value}") for option in OPTIONS)
     for option in OPTIONS:
@@ -79,11 +79,11 @@ def serve(context: click.Context) -> int:
 @app.command()
 @click.argument("prefix", default="")
 @click.option("--limit", type=click.IntRange(min=1), help="Maximum number of results.")
-@with_global_options
+@with_command_options
 @with_objects
 @with_server
 @click.pass_obj
-def ls(options: GlobalOptions, prefix: str, limit: int | None) -> None:
+def ls(options: CommandOptions, prefix: str, limit: int | None) -> None:
     """List resources. With PREFIX, list only URIs that begin with it."""
     from carrel.cli.read import list_resources
 
@@ -94,11 +94,11 @@ def ls(options: GlobalOptions, prefix: str, limit: int | None) -> None:
 @click.argument("uri")
 @click.option("--start", type=click.IntRange(min=0), help="First byte to print, counted from 0.")
 @click.option("--length", type=click.IntRange(min=0), help="Number of bytes to print.")
-@with_global_options
+@with_command_options
 @with_objects
 @with_server
 @click.pass_obj
-def cat(options: GlobalOptions, uri: str, start: int | None, length: int | None) -> None:
+def cat(options: CommandOptions, uri: str, start: int | None, length: int | None) -> None:
     """Print the content of a resource."""
     from carrel.cli.read import read_resource
 
@@ -106,11 +106,11 @@ def cat(options: GlobalOptions, uri: str, start: int | None, length: int | None)
 
 
 @app.command()
-@with_global_options
+@with_command_options
 @with_objects
 @with_server
 @click.pass_obj
-def templates(options: GlobalOptions) -> None:
+def templates(options: CommandOptions) -> None:
     """Show the URI templates."""
     from carrel.cli.read import list_templates
 
@@ -124,11 +124,11 @@ def templates(options: GlobalOptions) -> None:
 @click.option(
     "--given", "context", metavar="NAME=VALUE", multiple=True, help="Value of another variable of the template."
 )
-@with_global_options
+@with_command_options
 @with_objects
 @with_server
 @click.pass_obj
-def complete(options: GlobalOptions, template: str, variable: str, value: str, context: tuple[str, ...]) -> None:
+def complete(options: CommandOptions, template: str, variable: str, value: str, context: tuple[str, ...]) -> None:
     """Print values for a template's VARIABLE that begin with VALUE."""
     from carrel.cli.read import complete_variable
 
@@ -144,10 +144,10 @@ def _pair(text: str) -> tuple[str, str]:
 
 @app.command()
 @click.argument("uri")
-@with_global_options
+@with_command_options
 @with_objects
 @click.pass_obj
-def explain(options: GlobalOptions, uri: str) -> None:
+def explain(options: CommandOptions, uri: str) -> None:
     """Explain why a URI is served or refused."""
     from carrel.cli.read import explain_uri
 
@@ -155,10 +155,10 @@ def explain(options: GlobalOptions, uri: str) -> None:
 
 
 @app.command()
-@with_global_options
+@with_command_options
 @with_objects
 @click.pass_obj
-def doctor(options: GlobalOptions) -> int:
+def doctor(options: CommandOptions) -> int:
     """Check that everything works here. Problems are shown with their solution."""
     from carrel.cli.doctor import examine
 
@@ -179,9 +179,9 @@ def token() -> None:
     multiple=True,
     help="A permission, such as workspace:read. Without it, the token may do everything.",
 )
-@with_global_options
+@with_command_options
 @click.pass_obj
-def token_add(options: GlobalOptions, name: str, scopes: tuple[str, ...]) -> None:
+def token_add(options: CommandOptions, name: str, scopes: tuple[str, ...]) -> None:
     """Create a token and print it. It is shown only once."""
     from carrel.cli.tokens import add_token
 
@@ -189,9 +189,9 @@ def token_add(options: GlobalOptions, name: str, scopes: tuple[str, ...]) -> Non
 
 
 @token.command("list")
-@with_global_options
+@with_command_options
 @click.pass_obj
-def token_list(options: GlobalOptions) -> None:
+def token_list(options: CommandOptions) -> None:
     """List the tokens and their permissions."""
     from carrel.cli.tokens import list_tokens
 
@@ -200,9 +200,9 @@ def token_list(options: GlobalOptions) -> None:
 
 @token.command("revoke")
 @click.argument("name")
-@with_global_options
+@with_command_options
 @click.pass_obj
-def token_revoke(options: GlobalOptions, name: str) -> None:
+def token_revoke(options: CommandOptions, name: str) -> None:
     """Revoke a token. A running server refuses it within a second."""
     from carrel.cli.tokens import revoke_token
 
@@ -216,9 +216,9 @@ def config() -> None:
 
 @config.command("show")
 @click.option("--origin", is_flag=True, help="Show where each value comes from.")
-@with_global_options
+@with_command_options
 @click.pass_obj
-def config_show(options: GlobalOptions, origin: bool) -> None:
+def config_show(options: CommandOptions, origin: bool) -> None:
     """Print all settings in effect."""
     from carrel.cli.config import show_config
 
@@ -227,9 +227,9 @@ def config_show(options: GlobalOptions, origin: bool) -> None:
 
 @config.command("get")
 @click.argument("name", metavar="SECTION.KEY")
-@with_global_options
+@with_command_options
 @click.pass_obj
-def config_get(options: GlobalOptions, name: str) -> None:
+def config_get(options: CommandOptions, name: str) -> None:
     """Print the value of one setting."""
     from carrel.cli.config_edit import get_value
 
@@ -240,9 +240,9 @@ def config_get(options: GlobalOptions, name: str) -> None:
 @click.argument("name", metavar="SECTION.KEY")
 @click.argument("value")
 @click.option("--user", "is_users", is_flag=True, help="Write to your user file instead of the project's file.")
-@with_global_options
+@with_command_options
 @click.pass_obj
-def config_set(options: GlobalOptions, name: str, value: str, is_users: bool) -> None:
+def config_set(options: CommandOptions, name: str, value: str, is_users: bool) -> None:
     """Write one setting to the project's file. Comments and order are kept.
 
     VALUE is checked first. Separate the items of a list with commas: carrel config set workspace.allow '*.sql,docs/'
@@ -255,9 +255,9 @@ def config_set(options: GlobalOptions, name: str, value: str, is_users: bool) ->
 @config.command("unset")
 @click.argument("name", metavar="SECTION.KEY")
 @click.option("--user", "is_users", is_flag=True, help="Change your user file instead of the project's file.")
-@with_global_options
+@with_command_options
 @click.pass_obj
-def config_unset(options: GlobalOptions, name: str, is_users: bool) -> None:
+def config_unset(options: CommandOptions, name: str, is_users: bool) -> None:
     """Remove one setting from the project's file."""
     from carrel.cli.config_edit import unset_value
 
@@ -265,9 +265,9 @@ def config_unset(options: GlobalOptions, name: str, is_users: bool) -> None:
 
 
 @config.command("validate")
-@with_global_options
+@with_command_options
 @click.pass_obj
-def config_validate(options: GlobalOptions) -> None:
+def config_validate(options: CommandOptions) -> None:
     """Check the configuration. Settings that are not in effect are shown with the reason."""
     from carrel.cli.config import validate_config
 
@@ -277,9 +277,9 @@ def config_validate(options: GlobalOptions) -> None:
 @app.command()
 @click.option("--list", "is_list", is_flag=True, help="List the files you trust.")
 @click.option("--revoke", is_flag=True, help="Stop trusting this project's files.")
-@with_global_options
+@with_command_options
 @click.pass_obj
-def trust(options: GlobalOptions, is_list: bool, revoke: bool) -> None:
+def trust(options: CommandOptions, is_list: bool, revoke: bool) -> None:
     """Trust this project's configuration. It may then start programs and name places outside the project."""
     from carrel.cli.config import change_trust
 

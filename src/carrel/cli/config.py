@@ -8,12 +8,12 @@ from carrel.app import config as configuration
 from carrel.app.project import ProjectFile
 from carrel.app.trust import TrustStore
 from carrel.cli import output
-from carrel.cli.context import GlobalOptions
+from carrel.cli.context import CommandOptions
 from carrel.core.errors import ConfigError
 from carrel.core.provider import PlacesFile
 
 
-def show_config(options: GlobalOptions, *, with_origin: bool) -> None:
+def show_config(options: CommandOptions, *, with_origin: bool) -> None:
     """Print every key of every section with its value and its origin."""
     config = options.config()
     rows = []
@@ -42,7 +42,7 @@ def _as_text(value: object) -> str:
     return "" if value is None else str(value).lower() if isinstance(value, bool) else str(value)
 
 
-def validate_config(options: GlobalOptions) -> None:
+def validate_config(options: CommandOptions) -> None:
     """Load the configuration and build every provider, which raises ConfigError for a mistake."""
     with options.desk() as desk:
         config = desk.config
@@ -54,7 +54,7 @@ def validate_config(options: GlobalOptions) -> None:
     output.print_lines(*(f"[yellow]![/] {output.escape(note)}" for note in config.notes))
 
 
-def change_trust(options: GlobalOptions, *, is_list: bool, is_revoked: bool) -> None:
+def change_trust(options: CommandOptions, *, is_list: bool, is_revoked: bool) -> None:
     """Trust the project's files with their present content, revoke that, or list the trusted files."""
     store = TrustStore(os.environ)
     if is_list:

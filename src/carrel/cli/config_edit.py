@@ -15,7 +15,7 @@ from carrel.app import config as configuration
 from carrel.app import schema
 from carrel.app.project import FILE_NAME, MAX_FILE_BYTES
 from carrel.cli import output
-from carrel.cli.context import GlobalOptions
+from carrel.cli.context import CommandOptions
 from carrel.core.errors import ConfigError
 from carrel.files.atomic import new_private
 from carrel.files.userdirs import config_folder
@@ -27,7 +27,7 @@ Tables = Any
 """A tomlkit document or a table in it. tomlkit's types are too narrow to use for both."""
 
 
-def set_value(options: GlobalOptions, name: str, text: str, *, is_users: bool) -> None:
+def set_value(options: CommandOptions, name: str, text: str, *, is_users: bool) -> None:
     """Check a value and write it to the project's file or the user's."""
     section, key, kind = _known(name)
     value = schema.from_text(kind, text, name)
@@ -40,7 +40,7 @@ def set_value(options: GlobalOptions, name: str, text: str, *, is_users: bool) -
     _report(options, section, key, f"Set {name} = {_as_toml(value)} in {path}", path)
 
 
-def unset_value(options: GlobalOptions, name: str, *, is_users: bool) -> None:
+def unset_value(options: CommandOptions, name: str, *, is_users: bool) -> None:
     """Remove one setting from the project's file, or the user's."""
     section, key, _ = _known(name)
     is_found = False
@@ -55,7 +55,7 @@ def unset_value(options: GlobalOptions, name: str, *, is_users: bool) -> None:
     _report(options, section, key, f"{'Removed' if is_found else 'There was no'} {name} in {path}", path)
 
 
-def get_value(options: GlobalOptions, name: str) -> None:
+def get_value(options: CommandOptions, name: str) -> None:
     """Print the value of one setting."""
     section, key, _ = _known(name)
     config = options.config()
@@ -82,7 +82,7 @@ def _check_range(section: str, key: str, value: Any) -> None:
         configuration.ServerSettings(**{key: value})
 
 
-def _change(options: GlobalOptions, section: str, change: Callable[[Tables], None], *, is_users: bool) -> str:
+def _change(options: CommandOptions, section: str, change: Callable[[Tables], None], *, is_users: bool) -> str:
     """Change a section of a file and return the file's path."""
     path, above = _place(options, is_users=is_users)
     before = _read(path)
@@ -99,7 +99,7 @@ def _change(options: GlobalOptions, section: str, change: Callable[[Tables], Non
     return path
 
 
-def _place(options: GlobalOptions, *, is_users: bool) -> tuple[str, tuple[str, ...]]:
+def _place(options: CommandOptions, *, is_users: bool) -> tuple[str, tuple[str, ...]]:
     """Return the file to change and the names of the tables that contain its sections."""
     if is_users:
         return os.path.join(config_folder(os.environ), "config.toml"), ()
@@ -162,7 +162,7 @@ def _replace(path: str, text: str) -> None:
         target.write(text)
 
 
-def _report(options: GlobalOptions, section: str, key: str, done: str, path: str) -> None:
+def _report(options: CommandOptions, section: str, key: str, done: str, path: str) -> None:
     """Print what was done, and why the setting is not in effect if it is not."""
     config = options.config()
     setting = config.sections.get(section, {}).get(key)

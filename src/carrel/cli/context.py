@@ -19,7 +19,7 @@ STARTUP_WAIT_S: Final = 15.0
 
 
 @dataclass(slots=True)
-class GlobalOptions:
+class CommandOptions:
     """The project or server that a command works on, and its output format."""
 
     project: str | None = None

@@ -8,7 +8,7 @@ from typing import Literal
 
 from carrel.app.app import Desk
 from carrel.cli import exit_codes, output
-from carrel.cli.context import GlobalOptions
+from carrel.cli.context import CommandOptions
 from carrel.client.client import Client
 from carrel.core.errors import CarrelError
 from carrel.core.record import Value
@@ -22,7 +22,7 @@ class Finding(Value, frozen=True):
     message: str
 
 
-def examine(options: GlobalOptions) -> int:
+def examine(options: CommandOptions) -> int:
     """Run all checks, print the findings and return the exit code."""
     findings = list(_findings(options))
     if options.is_json:
@@ -35,7 +35,7 @@ def examine(options: GlobalOptions) -> int:
     return exit_codes.FAILED if any(one.state == "problem" for one in findings) else exit_codes.DONE
 
 
-def _findings(options: GlobalOptions) -> Iterator[Finding]:
+def _findings(options: CommandOptions) -> Iterator[Finding]:
     yield Finding("Python", "ok", f"{platform.python_version()} at {sys.executable}")
     try:
         config = options.config()

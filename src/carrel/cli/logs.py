@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Final
 import click
 
 from carrel.cli import exit_codes, output, suggestions
-from carrel.cli.context import GlobalOptions
+from carrel.cli.context import CommandOptions
 from carrel.cli.options import with_project, with_server
 from carrel.cli.stderr import say
 from carrel.core.errors import BadArgument, CarrelError, ConfigError
@@ -31,7 +31,7 @@ _NOT_FOUND, _NOT_EXECUTABLE = 127, 126
 class LogCopy:
     """Writes a command's output to a log on disk. If that fails, prints one warning and stops writing."""
 
-    def __init__(self, options: GlobalOptions, kind: Kind, name: str, program: str) -> None:
+    def __init__(self, options: CommandOptions, kind: Kind, name: str, program: str) -> None:
         from carrel.providers.logs import spool  # not for `tail`
 
         self._writer: SpoolWriter | None = None
@@ -85,7 +85,7 @@ class LogCopy:
 @click.argument("command", nargs=-1, required=True, type=click.UNPROCESSED, metavar="-- COMMAND…")
 @with_project
 @click.pass_obj
-def run(options: GlobalOptions, name: str | None, kind: Kind, command: tuple[str, ...]) -> int:
+def run(options: CommandOptions, name: str | None, kind: Kind, command: tuple[str, ...]) -> int:
     """Run a command and log its output. Assistants can read the log while the command runs."""
     if name is not None and (not ID.fullmatch(name) or len(name) > _NAME_LENGTH):
         raise ConfigError(f"--name {name}: use letters, digits, '.', '_' and '-', at most {_NAME_LENGTH} characters")
@@ -122,7 +122,7 @@ def _as_name(program: str) -> str:
 @with_project
 @with_server
 @click.pass_obj
-def tail(options: GlobalOptions, uri: str, follow: bool) -> int:
+def tail(options: CommandOptions, uri: str, follow: bool) -> int:
     """Print a log. With -f, wait for more until its process ends."""
     with options.client() as client:
         uri, reading = suggestions.read(options, client, uri)

@@ -5,7 +5,7 @@ from typing import Any
 
 import click
 
-from carrel.cli.context import GlobalOptions
+from carrel.cli.context import CommandOptions
 
 Command = Callable[..., Any]
 
@@ -57,12 +57,12 @@ def with_json(command: Command) -> Command:
     return click.option("--json", is_flag=True, expose_value=False, callback=_keep_json, help="Print JSON.")(command)
 
 
-def with_global_options(command: Command) -> Command:
+def with_command_options(command: Command) -> Command:
     """Add --project, --debug and --json to a command."""
     return with_project(with_json(command))
 
 
-def refuse_unused(options: GlobalOptions, command: str | None) -> None:
+def refuse_unused(options: CommandOptions, command: str | None) -> None:
     """Raise UsageError for an option before a command that the command does not take."""
     if options.server is not None and command not in WITH_SERVER:
         name = "carrel without a command" if command is None else command
@@ -75,23 +75,23 @@ def refuse_unused(options: GlobalOptions, command: str | None) -> None:
 
 def _keep_project(context: click.Context, _parameter: click.Parameter, value: str | None) -> None:
     if value is not None:
-        context.ensure_object(GlobalOptions).project = value
+        context.ensure_object(CommandOptions).project = value
 
 
 def _keep_server(context: click.Context, _parameter: click.Parameter, value: str | None) -> None:
     if value is not None:
-        context.ensure_object(GlobalOptions).server = value
+        context.ensure_object(CommandOptions).server = value
 
 
 def _keep_objects(context: click.Context, _parameter: click.Parameter, value: tuple[str, ...]) -> None:
-    context.ensure_object(GlobalOptions).objects.extend(value)
+    context.ensure_object(CommandOptions).objects.extend(value)
 
 
 def _keep_json(context: click.Context, _parameter: click.Parameter, value: bool) -> None:
     if value:
-        context.ensure_object(GlobalOptions).is_json = True
+        context.ensure_object(CommandOptions).is_json = True
 
 
 def _keep_debug(context: click.Context, _parameter: click.Parameter, value: bool) -> None:
     if value:
-        context.ensure_object(GlobalOptions).is_debug = True
+        context.ensure_object(CommandOptions).is_debug = True

@@ -11,12 +11,12 @@ from typing import Final
 
 from carrel.app.app import Desk
 from carrel.cli import output
-from carrel.cli.context import GlobalOptions
+from carrel.cli.context import CommandOptions
 
 COUNT_AT_MOST: Final = 10_000
 
 
-def show(options: GlobalOptions) -> None:
+def show(options: CommandOptions) -> None:
     """Print the overview."""
     with options.desk() as desk:
         counts = _counts(desk)

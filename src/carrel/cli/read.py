@@ -7,7 +7,7 @@ from itertools import chain, islice
 
 from carrel.catalog.catalog import Catalog
 from carrel.cli import output, suggestions
-from carrel.cli.context import GlobalOptions
+from carrel.cli.context import CommandOptions
 from carrel.client.client import Client
 from carrel.core.errors import BadArgument, CarrelError
 from carrel.core.model import Blob, Range, Reading, Resource, Text
@@ -15,7 +15,7 @@ from carrel.core.uri import split_query
 from carrel.providers.workspace import Workspace
 
 
-def list_resources(options: GlobalOptions, prefix: str, limit: int | None) -> None:
+def list_resources(options: CommandOptions, prefix: str, limit: int | None) -> None:
     """Print the entries whose URI begins with a prefix, or that lie in a folder given by its path."""
     with options.client() as client:
         uris = suggestions.meant(options, client, prefix) if prefix else []
@@ -41,7 +41,7 @@ def _first_listed(client: Client, prefixes: Sequence[str]) -> tuple[str, Iterato
     return prefixes[-1], client.resources(prefixes[-1])
 
 
-def read_resource(options: GlobalOptions, uri: str, start: int | None, length: int | None) -> None:
+def read_resource(options: CommandOptions, uri: str, start: int | None, length: int | None) -> None:
     """Print the content of a resource: its text, or its bytes."""
     wanted = None if start is None and length is None else Range(start or 0, length)
     with options.client() as client:
@@ -72,7 +72,7 @@ def _write_bytes(item: Blob, uri: str) -> None:
         sys.stdout.buffer.write(item.data)
 
 
-def list_templates(options: GlobalOptions) -> None:
+def list_templates(options: CommandOptions) -> None:
     """Print the URI templates."""
     with options.client() as client:
         templates = client.templates()
@@ -89,7 +89,7 @@ def list_templates(options: GlobalOptions) -> None:
 
 
 def complete_variable(
-    options: GlobalOptions, template: str, variable: str, value: str, context: Mapping[str, str]
+    options: CommandOptions, template: str, variable: str, value: str, context: Mapping[str, str]
 ) -> None:
     """Print values for a variable, one per line."""
     with options.client() as client:
@@ -102,7 +102,7 @@ def complete_variable(
             output.print_text(one)
 
 
-def explain_uri(options: GlobalOptions, uri: str) -> None:
+def explain_uri(options: CommandOptions, uri: str) -> None:
     """Print why a URI is served or refused."""
     with options.desk() as desk, Client.to(desk.server) as client:
         uri = next(iter(suggestions.meant(options, client, uri)), uri)

@@ -11,8 +11,8 @@ import click
 
 from carrel.app import registration
 from carrel.cli import exit_codes, output
-from carrel.cli.context import GlobalOptions
-from carrel.cli.options import with_global_options
+from carrel.cli.context import CommandOptions
+from carrel.cli.options import with_command_options
 from carrel.cli.stderr import say
 from carrel.core.errors import ConfigError, echo
 from carrel.core.model import Resource, ToolResult
@@ -28,7 +28,7 @@ _FOLDERS = (("system", "pinned"), ("checkpoints",), ("knowledge", "global"), ("k
 
 
 @contextmanager
-def opened(options: GlobalOptions) -> Iterator[Sage]:
+def opened(options: CommandOptions) -> Iterator[Sage]:
     """Open the project's memory as configured, but with every tool: a person at the command line may always save."""
     config = options.config()
     values = {**config.values("sage"), "tools": "write"}
@@ -63,9 +63,9 @@ def sage() -> None:
 @sage.command("ls")
 @click.option("--kind", type=click.Choice(KINDS), help="Only items of this kind.")
 @click.option("--check", is_flag=True, help="Show the files that are not listed, and why.")
-@with_global_options
+@with_command_options
 @click.pass_obj
-def list_items(options: GlobalOptions, kind: str | None, check: bool) -> int:
+def list_items(options: CommandOptions, kind: str | None, check: bool) -> int:
     """List all items, or with --check the files that are not listed, and why."""
     with opened(options) as memory:
         if check:
@@ -80,7 +80,7 @@ def list_items(options: GlobalOptions, kind: str | None, check: bool) -> int:
     return exit_codes.DONE
 
 
-def _check(options: GlobalOptions, memory: Sage, kind: str | None) -> int:
+def _check(options: CommandOptions, memory: Sage, kind: str | None) -> int:
     folders = {"checkpoint": "checkpoints/", "failure": "failures/", "knowledge": "knowledge/", "system": "system/"}
     begins = "" if kind is None else folders[kind]
     found = [one for one in memory.listing.unlisted() if one.path.startswith(begins)]
@@ -100,9 +100,9 @@ def _entry(entry: Resource) -> dict[str, object]:
 @sage.command()
 @click.argument("item")
 @click.option("--format", "form", metavar="F", help="Format: markdown or toon.")
-@with_global_options
+@with_command_options
 @click.pass_obj
-def show(options: GlobalOptions, item: str, form: str | None) -> None:
+def show(options: CommandOptions, item: str, form: str | None) -> None:
     """Print an item, given by its URI or as KIND/ID, with or without a leading @."""
     named = item.removeprefix("@")
     uri = named if "://" in named else f"sage://{named}"
@@ -122,9 +122,9 @@ def show(options: GlobalOptions, item: str, form: str | None) -> None:
 @click.argument("query")
 @click.option("--kind", type=click.Choice(_SEARCHED), help="Only items of this kind.")
 @click.option("--limit", type=click.IntRange(1, 200), default=10, show_default=True, help="Maximum number of results.")
-@with_global_options
+@with_command_options
 @click.pass_obj
-def search(options: GlobalOptions, query: str, kind: str | None, limit: int) -> None:
+def search(options: CommandOptions, query: str, kind: str | None, limit: int) -> None:
     """Search for items, the best first within each kind."""
     with opened(options) as memory:
         needed("query", query, memory.memory.limit)
@@ -164,10 +164,10 @@ def _search(memory: Sage, query: str, kinds: tuple[str, ...], limit: int) -> lis
     metavar="FILE",
     help="JSON file with the parameters of sage_save_checkpoint; - for standard input.",
 )
-@with_global_options
+@with_command_options
 @click.pass_obj
 def save_checkpoint(
-    options: GlobalOptions, question: str | None, thesis: str | None, confidence: str | None, source: str | None
+    options: CommandOptions, question: str | None, thesis: str | None, confidence: str | None, source: str | None
 ) -> None:
     """Save a checkpoint and print its URI."""
     given = {} if source is None else _parameters(source)
@@ -190,10 +190,10 @@ def save_checkpoint(
 @click.option("--skill", help="The skill it belongs to.")
 @click.option("--type", "kind", default="knowledge", show_default=True, help="The type of knowledge.")
 @click.argument("stdin", default="", metavar="[-]")
-@with_global_options
+@with_command_options
 @click.pass_obj
 def save_knowledge(
-    options: GlobalOptions, /, name: str, keywords: tuple[str, ...], stdin: str, **given: str | None
+    options: CommandOptions, /, name: str, keywords: tuple[str, ...], stdin: str, **given: str | None
 ) -> None:
     """Save a knowledge item and print its URI."""
     content, source = given["content"], given["source"]
@@ -215,18 +215,18 @@ def save_knowledge(
 @click.option("--why", "why_failed", help="Why it failed.")
 @click.option("--learned", help="What was learned.")
 @click.option("--keyword", "keywords", multiple=True, metavar="K", help="A word to find it by; may be repeated.")
-@with_global_options
+@with_command_options
 @click.pass_obj
-def record_failure(options: GlobalOptions, /, name: str, keywords: tuple[str, ...], **given: str | None) -> None:
+def record_failure(options: CommandOptions, /, name: str, keywords: tuple[str, ...], **given: str | None) -> None:
     """Record a failure and print its URI."""
     with opened(options) as memory:
         _print_saved(options, memory.toolset.record_failure({"id": name, "keywords": list(keywords), **given}))
 
 
 @sage.command()
-@with_global_options
+@with_command_options
 @click.pass_obj
-def init(options: GlobalOptions) -> None:
+def init(options: CommandOptions) -> None:
     """Create the folders of a memory; existing ones are not changed."""
     with opened(options) as memory:
         made = list(dict.fromkeys(path for way in _FOLDERS for path in memory.toolset.writer.make_folder(*way)))
@@ -237,7 +237,7 @@ def init(options: GlobalOptions) -> None:
             output.print_text(path)
 
 
-def _print_saved(options: GlobalOptions, result: ToolResult) -> None:
+def _print_saved(options: CommandOptions, result: ToolResult) -> None:
     assert isinstance(result.structured, dict)
     if options.is_json:
         output.print_json(result.structured)

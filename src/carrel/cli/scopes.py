@@ -13,7 +13,7 @@ import click
 
 from carrel.app.config import Config
 from carrel.cli import exit_codes
-from carrel.cli.context import GlobalOptions
+from carrel.cli.context import CommandOptions
 from carrel.cli.scopes_session import Session
 from carrel.cli.scopes_work import WORK
 from carrel.cli.stderr import say
@@ -69,7 +69,7 @@ class ScopesGroup(click.Group):
 
 def _wants_json(words: Sequence[str], parent: click.Context | None) -> bool:
     before = words[: words.index("--")] if "--" in words else words
-    return "--json" in before or (parent is not None and parent.ensure_object(GlobalOptions).is_json)
+    return "--json" in before or (parent is not None and parent.ensure_object(CommandOptions).is_json)
 
 
 def _report_usage(error: click.UsageError, *, is_json: bool) -> int:
@@ -90,7 +90,7 @@ def _run(command: commands.ScopesCommand) -> Any:
 
     @click.pass_context
     def run(context: click.Context, /, **given: Any) -> None:
-        options = context.ensure_object(GlobalOptions)
+        options = context.ensure_object(CommandOptions)
         config = options.config()
         settings = config.values("scopes")
         session = Session(
@@ -154,11 +154,11 @@ def _keep(context: click.Context, parameter: click.Parameter, value: Any) -> Non
     if parameter.name == "db":
         context.meta[_DB] = value
     elif parameter.name == "json":
-        context.ensure_object(GlobalOptions).is_json = True
+        context.ensure_object(CommandOptions).is_json = True
     elif not os.path.isdir(value):
         raise click.BadParameter(f"no such folder: {value!r}", context, parameter)
     else:
-        context.ensure_object(GlobalOptions).project = value
+        context.ensure_object(CommandOptions).project = value
 
 
 def _build() -> click.Group:

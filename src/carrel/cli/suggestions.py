@@ -5,14 +5,14 @@ import re
 
 from carrel.catalog import suggestions
 from carrel.catalog.suggestions import FILES
-from carrel.cli.context import GlobalOptions
+from carrel.cli.context import CommandOptions
 from carrel.client.client import Client
 from carrel.core.errors import BadArgument, CarrelError, NotFound, ProviderError, RemoteError, echo
 from carrel.core.model import Range, Reading, Text
 from carrel.core.uri import split_query
 
 
-def read(options: GlobalOptions, client: Client, text: str, wanted: Range | None = None) -> tuple[str, Reading]:
+def read(options: CommandOptions, client: Client, text: str, wanted: Range | None = None) -> tuple[str, Reading]:
     """Read a URI, or a file by its path; return the URI and the reading, or raise an error with a suggestion."""
     uris = meant(options, client, text)
     if not uris:
@@ -32,7 +32,7 @@ def read(options: GlobalOptions, client: Client, text: str, wanted: Range | None
     raise NotFound(text)
 
 
-def meant(options: GlobalOptions, client: Client, text: str) -> list[str]:
+def meant(options: CommandOptions, client: Client, text: str) -> list[str]:
     """Return the URIs that a text may mean: the text itself, or, for a path, the file below here and below the root."""
     asked = mentioned(text)
     return [asked] if _scheme(asked) else _as_files(options, client, asked)
@@ -91,7 +91,7 @@ def _scheme(text: str) -> str:
     return begun[0].lower() if begun else ""
 
 
-def _as_files(options: GlobalOptions, client: Client, path: str) -> list[str]:
+def _as_files(options: CommandOptions, client: Client, path: str) -> list[str]:
     """Return the URIs that a path may mean: relative to the working folder, or to the project's root."""
     if not path or FILES not in schemes(client):
         return []

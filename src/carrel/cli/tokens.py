@@ -10,10 +10,10 @@ from carrel.core.isotime import iso
 from carrel.transports.http.tokens import TokenStore
 
 if TYPE_CHECKING:
-    from carrel.cli.context import GlobalOptions
+    from carrel.cli.context import CommandOptions
 
 
-def add_token(options: "GlobalOptions", name: str, scopes: tuple[str, ...]) -> None:
+def add_token(options: "CommandOptions", name: str, scopes: tuple[str, ...]) -> None:
     """Create a token and print it; only its hash is stored."""
     token = TokenStore(os.environ).add(name, parse_scopes(scopes) if scopes else None)
     if options.is_json:
@@ -22,7 +22,7 @@ def add_token(options: "GlobalOptions", name: str, scopes: tuple[str, ...]) -> N
         output.print_text(token)
 
 
-def list_tokens(options: "GlobalOptions") -> None:
+def list_tokens(options: "CommandOptions") -> None:
     """Print every token's name and scopes."""
     tokens = TokenStore(os.environ).all()
     if options.is_json:
@@ -43,7 +43,7 @@ def list_tokens(options: "GlobalOptions") -> None:
     output.print_table(("token", "permissions", "created"), rows, plain_columns=2, empty=empty)
 
 
-def revoke_token(options: "GlobalOptions", name: str) -> None:
+def revoke_token(options: "CommandOptions", name: str) -> None:
     """Revoke a token."""
     if not TokenStore(os.environ).revoke(name):
         raise ConfigError(f"no token is named {name!r}; `carrel token list` shows all tokens")

@@ -22,7 +22,7 @@ from carrel.core.record import Value
 from carrel.core.uri import pairs, split_query, with_query, without
 
 ANSWER_LENGTH: Final = 20_000
-"""Length of an answer for an unknown host."""
+"""Maximum length of an answer for an unknown host."""
 ANSWER_LENGTHS: Final = {
     "claude-code": 45_000,
     "codex-mcp-client": 40_000,
@@ -102,7 +102,7 @@ def _tool(name: str, description: str, schema: Mapping[str, object], title: str)
 
 
 class Mirror(Provider):
-    """Tools that read the catalog; it has no resources of its own."""
+    """The tools `list_resources` and `read_resource`."""
 
     name = "mirror"
 
@@ -172,7 +172,7 @@ class Mirror(Provider):
     def _fitting(
         self, uri: str, wanted: Range | None, lines: str, room: int
     ) -> tuple[Reading, Sequence[str | ResourceLink]]:
-        """Read as much as fits an answer; a part that is too long is read again with a smaller size."""
+        """Read as much as fits one answer; if it is too long, read a shorter part again."""
         asked = with_query(uri, lines=lines) if lines else uri
         reading, blocks = self._shown(uri, asked, wanted, Part(room, lines))
         most = room
@@ -196,7 +196,7 @@ class Mirror(Provider):
         return reading, _part(reading.items[0], asked)
 
     def _nearest(self, uri: str) -> str:
-        """Return a question that names URIs with a similar spelling; empty if there are none."""
+        """Return a question that names URIs which exist and are spelled much like this one."""
         scheme = uri.partition(":")[0].lower()
         found = suggestions.near(uri, (entry.uri for entry in self._catalog.entries(scheme)))
         return f"did you mean {' or '.join(found)}?" if found else ""
@@ -206,13 +206,13 @@ _NOT_ALL: Final = "[only the most useful entries; to list a whole folder, call l
 
 
 def answer_length(client: str) -> int:
-    """Return the length of an answer for a host of this name."""
+    """Return the maximum length of an answer for a host with this client name."""
     known = (length for name, length in ANSWER_LENGTHS.items() if client.startswith(name))
     return next(known, ANSWER_LENGTH)
 
 
 def _length(block: str | ResourceLink) -> int:
-    """Return the length of a block in an answer: hosts count bytes, some of them of the JSON text."""
+    """Return the length of a block as hosts count it: in bytes of JSON."""
     text = block if isinstance(block, str) else block.uri + block.name
     return len(json.dumps(text, ensure_ascii=False).encode("utf-8", "surrogatepass"))
 
@@ -224,7 +224,7 @@ def _line(entry: Resource) -> str:
 
 
 def _part(item: Item, uri: str) -> list[str | ResourceLink]:
-    """Return the blocks of one item; a part has a first and a last line that describe it."""
+    """Return the blocks of one item; if it is a part, with its place and the next part in the first and last line."""
     if not isinstance(item, Text):
         return _blocks(item, uri)
     start, length, total = (_number(item, name) for name in ("start", "length", "total"))
@@ -244,7 +244,7 @@ def _part(item: Item, uri: str) -> list[str | ResourceLink]:
 
 
 def _place(item: Text) -> str:
-    """Return which lines and bytes of the whole an item holds."""
+    """Return which lines and bytes of the whole an item has."""
     start, length, total = (_number(item, name) for name in ("start", "length", "total"))
     meta = item.meta or {}
     lines, every = meta.get("dev.carrel/lines"), meta.get("dev.carrel/total-lines")
@@ -257,7 +257,7 @@ def _names(uri: str) -> set[str]:
 
 
 def _several(reading: Reading, uri: str, room: int) -> list[str | ResourceLink]:
-    """Return as many items as fit, one line each, and first and last a note how to read the others."""
+    """Return as many items as fit, one per line, with the way to the others in the first and last line."""
     shown: list[str | ResourceLink] = []
     left = room - 2 * (_NOTE_LENGTH + 2 * len(uri))
     note = ""
@@ -277,7 +277,7 @@ def _several(reading: Reading, uri: str, room: int) -> list[str | ResourceLink]:
 
 
 def _joined(blocks: Sequence[str | ResourceLink]) -> list[str | ResourceLink]:
-    """Join texts that follow one another into one block."""
+    """Return the blocks with consecutive texts joined."""
     joined: list[str | ResourceLink] = []
     for block in blocks:
         if isinstance(block, str) and joined and isinstance(joined[-1], str):
