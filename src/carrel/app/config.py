@@ -1,4 +1,4 @@
-"""Files, environment and flags to settings: layered, checked, each with its origin.
+"""Settings from files, environment and flags: layered, checked, each with its origin.
 
 user file < project file < environment < flags. The project file is `carrel.toml`, or
 `[tool.carrel]` in `pyproject.toml`, in the project's root; `finding` says which folder that is.
@@ -29,7 +29,7 @@ NAMED: Final = {
     "objects": "carrel.providers.objects.settings:ObjectSettings",
     "mounts": "carrel.providers.mounts.settings:MountSettings",
 }
-"""Sections of sections, as `[objects.NAME]`: what each may hold. From a project file they count only with trust."""
+"""Tables of named sections, as `[objects.NAME]`, with the class of their keys. From a project file they need trust."""
 
 _TOO_MUCH: Final = (
     "the files here are not served: this is a whole home, or the whole machine; "
@@ -104,7 +104,7 @@ class Withheld(Value, frozen=True):
 
     @property
     def key(self) -> str:
-        """The key, where it is one; a section that runs code is withheld as a whole."""
+        """The withheld key; empty for a section that runs code, which is withheld as a whole."""
         return "" if "." in self.section else next(iter(self.settings))
 
     def __str__(self) -> str:
@@ -141,7 +141,7 @@ class Config:
         return project.elsewhere(self.root, self.environment)
 
     def http(self) -> HttpSettings:
-        """Return who may connect."""
+        """Return the section `[http]`."""
         try:
             return HttpSettings(**self.values("http"))
         except ConfigError as error:
@@ -157,7 +157,7 @@ class Config:
         return frozenset(key for key, setting in keys if self.is_trusted or setting.layer != "project")
 
     def located(self, error: ConfigError) -> ConfigError:
-        """Say of a mistake in a section, as `[section] key: …`, where that was set."""
+        """Return an error about `[section] key: …` with the file or flag that set it."""
         found = _AT_FAULT.match(str(error))
         if found is None:
             return error
@@ -174,17 +174,17 @@ class Config:
 
 
 def section_names() -> tuple[str, ...]:
-    """Return the sections there are."""
+    """Return the names of all sections."""
     return ("server", "http", *(name for known in registration.BUILT_IN for name in (known.name, *known.sections)))
 
 
 def sections_in_use(config: Config) -> tuple[str, ...]:
-    """Return the sections there are, and those that were named."""
+    """Return the names of all sections, also of objects and mounts."""
     return (*section_names(), *(section for section in config.sections if "." in section))
 
 
 def section_schema(section: str, where: str) -> Schema:
-    """Return what may be set in a section; imports the provider it belongs to."""
+    """Return the keys of a section; imports its provider."""
     if section == "server":
         return schema.schema_of(ServerSettings)
     if section == "http":
@@ -208,7 +208,7 @@ def load(
     flags: Sequence[tuple[str, str, str]] = (),
     origins: Mapping[tuple[str, str], str] | None = None,
 ) -> Config:
-    """Gather the settings for a project: the folder that was named, or the project around the working folder.
+    """Return the settings of a project: of the named folder, or of the project around the working folder.
 
     `flags` are (section, key, text); `origins` says of a section and key which option it was, where that is not --set.
     """
@@ -229,7 +229,7 @@ def load(
 
 
 def _take_places_files(config: Config) -> None:
-    """Look for other files of the project that name places outside it; what they name counts only with trust."""
+    """Look for other files of the project that name places outside it, which need trust."""
     store = TrustStore(config.environment)
     for known in registration.BUILT_IN:
         values, server = config.values(known.name), config.values("server")
@@ -260,7 +260,7 @@ def _take_file(config: Config, layer: Layer, path: str, table: Mapping[str, obje
 
 
 def _take_named(config: Config, layer: Layer, path: str, section: str, keys: object) -> None:
-    """Take a section that runs code: all of it, or nothing."""
+    """Use a section that runs code as a whole, or not at all."""
     checked = Config(config.place, config.environment)
     checked.is_trusted = True
     _take_section(checked, layer, path, section, keys)
@@ -290,12 +290,12 @@ def _take_section(config: Config, layer: Layer, path: str, section: str, keys: o
 
 
 def _is_outside(root: str, value: str) -> bool:
-    """Return whether a place lies outside the project; links count as what they point to."""
+    """Return whether a place is outside the project; links are followed."""
     return not is_inside(os.path.join(root, os.path.expanduser(value)), root)
 
 
 def _take_environment(config: Config) -> None:
-    """Take `CARREL_<SECTION>_<KEY>`; other variables that begin so are not ours to judge."""
+    """Use variables `CARREL_<SECTION>_<KEY>`; others that begin with `CARREL_` are ignored."""
     sections = {section.upper().replace("-", "_"): section for section in section_names()}
     for name in sorted(name for name in config.environment if name.startswith("CARREL_")):
         prefix, _, key = name.removeprefix("CARREL_").partition("_")

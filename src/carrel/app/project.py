@@ -32,7 +32,7 @@ _DATA: Final = {
     "pubspec.yaml": "a Flutter project",
     FILE_NAME: "settings",
 }
-"""What a user may miss when it lies in a folder above the root or in one below it."""
+"""Data that a user may miss if it is in a folder above or below the root."""
 _FOREIGN: Final = "it belongs to another user"
 _ABROAD: Final = "its folder belongs to another user"
 _ASTRAY: Final = "it is a link that leads out of its folder"
@@ -42,7 +42,7 @@ Table = dict[str, object]
 
 
 class ProjectFile(Value, frozen=True):
-    """A project's file as it was read: what it says, and the hash of the very same bytes."""
+    """A project's file as it was read: its table, and the hash of the same bytes."""
 
     path: str
     table: Table
@@ -50,7 +50,7 @@ class ProjectFile(Value, frozen=True):
 
 
 class Place(Value, frozen=True):
-    """The root of a project, its file, and what is to be said of files that were passed over.
+    """The root of a project, its file, and notes about files that were not used.
 
     A root that `is_too_much` is a whole home, or the whole machine, that nobody asked for.
     """
@@ -62,7 +62,7 @@ class Place(Value, frozen=True):
 
 
 def find(named: str | None, environment: Mapping[str, str]) -> Place:
-    """Find the project: the folder that was named, or else the one around the working folder."""
+    """Return the project: the named folder, or the one around the working folder."""
     home = _home(environment)
     folders = _candidates(named, environment)
     passed_over: list[tuple[str, str]] = []
@@ -75,7 +75,7 @@ def find(named: str | None, environment: Mapping[str, str]) -> Place:
 
 
 def _relative(passed_over: list[tuple[str, str]], root: str) -> tuple[str, ...]:
-    """Return a note for each file that was passed over; clients see them too, so no whole path is named."""
+    """Return a note for each file that was not used; clients see it, so it has no absolute path."""
     return tuple(f"{os.path.relpath(path, root)} is passed over: {why}" for path, why in passed_over)
 
 
@@ -88,7 +88,7 @@ def elsewhere(root: str, environment: Mapping[str, str]) -> list[str]:
         way = os.path.relpath(folder, root)
         command = f"carrel serve --project {way}"
         wanted = missing
-        if _is_all(folder, home):  # its files are not to be served along with its memory
+        if _is_all(folder, home):  # its files must not be served along with its memory
             command = "carrel serve --set sage.dir=~/.sage"
             wanted = {name: what for name, what in missing.items() if name == ".sage" and folder == home}
         found = [f"{os.path.join(way, name)} ({what})" for name, what in wanted.items() if _is_own_at(folder, name)]
@@ -103,7 +103,7 @@ def _home(environment: Mapping[str, str]) -> str:
 
 
 def _candidates(named: str | None, environment: Mapping[str, str]) -> tuple[str, ...]:
-    """Return the folders that may be the root, the likeliest first."""
+    """Return the folders that may be the root, the most likely first."""
     by_host = environment.get(NAMED_BY_HOST, "")
     if named is not None:
         return (os.path.realpath(named),)
@@ -133,7 +133,7 @@ def _subfolders(root: str) -> list[str]:
 
 
 def read_table(path: str) -> Table:
-    """Read a file of settings that is the user's own."""
+    """Read the user's own settings file."""
     try:
         with open(path, "rb") as file:
             return _parse(path, file.read())
@@ -169,7 +169,7 @@ def _is_own(path: str) -> bool:
 
 
 def _read_own(path: str, passed_over: list[tuple[str, str]], only_with: bytes = b"") -> bytes | None:
-    """Read a file, if there is one that holds this and is the user's own; a link out of its folder is not opened."""
+    """Read a file if it exists, belongs to the user and holds the text; a link out of its folder is not opened."""
     why_not = ""
     try:
         target, why_not = _look(path)
@@ -197,7 +197,7 @@ def _read_own(path: str, passed_over: list[tuple[str, str]], only_with: bytes = 
 
 
 def _look(path: str) -> tuple[str, str]:
-    """Return where a file is, and why it is to be passed over, if it is."""
+    """Return where a file is, and why it is not used, if it is not."""
     found = os.lstat(path)
     target = os.path.realpath(path) if stat.S_ISLNK(found.st_mode) else path
     if not belongs_here(found):
@@ -209,7 +209,7 @@ def _look(path: str) -> tuple[str, str]:
 
 
 def _read(path: str) -> tuple[bytes | None, bool]:
-    """Return what is in a file, None if it is no regular one, and whether it is the user's own."""
+    """Return the content of a regular file, or None, and whether the file belongs to the user."""
     descriptor = os.open(path, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC)
     try:
         found = os.fstat(descriptor)

@@ -1,4 +1,4 @@
-"""Which project files may start things or reach outside the project.
+"""Which project files may start programs or name places outside the project.
 
 Opening a stranger's repository must not run its commands. What a project file says of
 programs, places outside, writing tools and HTTP permissions counts only after the user
@@ -16,33 +16,33 @@ from carrel.files.userdirs import state_folder
 
 
 class Trusted(Value, frozen=True):
-    """A file the user trusted, as it was then."""
+    """A file that the user trusted, with its hash."""
 
     path: str
     digest: str
 
 
 class TrustStore:
-    """What this user trusts, kept in the user's state folder, readable by the user only."""
+    """The files that this user trusts, in a file of the state folder that only the user can read."""
 
     def __init__(self, environment: Mapping[str, str]) -> None:
         self._path = os.path.join(state_folder(environment), "trust.json")
 
     def is_trusted(self, path: str, digest: str) -> bool:
-        """Return whether the file is trusted just as it was read; none is while that cannot be known."""
+        """Return whether a file with this content is trusted; False if the store cannot be read."""
         try:
             return self._load().get(name_of(path)) == digest
         except ConfigError:
             return False
 
     def add(self, path: str, digest: str) -> Trusted:
-        """Trust a file as it was read."""
+        """Trust a file with this content."""
         trusted = Trusted(name_of(path), digest)
         self._change(lambda known: {**known, trusted.path: digest})
         return trusted
 
     def revoke(self, path: str) -> bool:
-        """Trust a file no longer; tell whether it was trusted."""
+        """Remove a file; return whether it was trusted."""
         name = name_of(path)
         before = self._change(lambda known: {one: digest for one, digest in known.items() if one != name})
         return name in before
@@ -64,7 +64,7 @@ class TrustStore:
         return {str(path): str(digest) for path, digest in known.items()}
 
     def _change(self, change: Callable[[dict[str, str]], dict[str, str]]) -> dict[str, str]:
-        """Keep what a change makes of what is trusted; give what was before."""
+        """Save what `change` makes of the trusted files; return those before."""
         from carrel.files.atomic import locked, replace_private  # not to serve
 
         with locked(self._path):
@@ -74,5 +74,5 @@ class TrustStore:
 
 
 def name_of(path: str) -> str:
-    """Return the one name of a file. A link is not what it leads to: elsewhere, the same words mean other things."""
+    """Return the absolute path of a file. Links are kept: in another folder the same settings mean something else."""
     return os.path.join(os.path.realpath(os.path.dirname(path)), os.path.basename(path))
