@@ -16,7 +16,6 @@ from carrel.catalog.pages import Listing, unseal
 from carrel.catalog.routes import RANGE_NAMES, Clash, Found, Mounted, Routes
 from carrel.catalog.shortlist import Chosen, Shortlist
 from carrel.core import content
-from carrel.core.blocking import take_a_while
 from carrel.core.errors import BadArgument, ConfigError, echo
 from carrel.core.gateway import Gateway
 from carrel.core.limits import MAX_COMPLETIONS, MAX_MESSAGE_BYTES, PAGE_SIZE
@@ -33,6 +32,7 @@ from carrel.core.model import (
     Text,
     Tool,
     ToolResult,
+    Unread,
 )
 from carrel.core.provider import Call, Given, Provider
 from carrel.core.record import Value, replace
@@ -176,6 +176,10 @@ class Catalog:
 
     # Reading
 
+    def finds_at_once(self, uri: str) -> bool:
+        """Return whether `find` asks no provider, so that it takes microseconds."""
+        return self._routes.finds_at_once(uri)
+
     def find(self, uri: str) -> Found:
         """Return the provider and route of a URI; raise if there is none, or if the caller may not read it."""
         access.check_read(uri)
@@ -205,10 +209,7 @@ class Catalog:
         part: Part | None = None,
     ) -> Reading:
         """Read what `find` found."""
-        if found.query_range:
-            wanted = _one_of(wanted, _query_range(found), uri)
-        elif wanted is not None and not RANGE_NAMES.isdisjoint(found.variables):
-            raise content.cut_twice(uri)
+        wanted = range_of(found, uri, wanted)
         return self.read_given(found, found.read(condition), uri, wanted, condition, part=part)
 
     def read_given(
@@ -221,31 +222,53 @@ class Catalog:
         *,
         part: Part | None = None,
     ) -> Reading:
-        """Return a reading of what a provider gave; read again if its source changed meanwhile."""
+        """Make a reading of what a provider gave; read it again, a few times, if its source moved meanwhile."""
+        reading = self.read_once(found, given, uri, wanted, condition, part=part)
+        tries = 1
+        while reading is None and tries < _TRIES:
+            if tries > 1:  # somebody is writing it
+                sleep(_PAUSE_S)
+            tries += 1
+            given = found.read(condition)
+            reading = self.read_once(found, given, uri, wanted, condition, part=part, is_last=tries == _TRIES)
+        assert reading is not None
+        return reading
+
+    def read_once(
+        self,
+        found: Found,
+        given: Given,
+        uri: str,
+        wanted: Range | None = None,
+        condition: str | None = None,
+        *,
+        part: Part | None = None,
+        is_last: bool = False,
+    ) -> Reading | None:
+        """Make a reading of what a provider gave; None if its source moved meanwhile.
+
+        The last try of several gives a reading even then, which says that it is changing.
+        """
         if type(given) is Text and wanted is None and condition is None and part is None:
             # Most reads: nothing to close, nothing that can change.
             item = content.whole(given, uri, self.max_bytes)
             return Reading((item,), mime_type=_mime_type(found), etag=content.etag_of((given,)))
-        reading, has_moved = self._read_once(found, given, uri, wanted, condition, part=part)
-        tries = 1
-        while has_moved and tries < _TRIES:
-            if tries > 1:  # it is being written
-                take_a_while()
-                sleep(_PAUSE_S)
-            reading, has_moved = self._read_once(found, found.read(condition), uri, wanted, condition, part=part)
-            tries += 1
+        reading, has_moved = self._read_moving(found, given, uri, wanted, condition, part=part)
         if not has_moved:
             return reading
+        if not is_last:
+            return None
         items = tuple(replace(item, meta={**(item.meta or {}), "dev.carrel/changing": True}) for item in reading.items)
         return replace(reading, items=items)
 
-    def open(self, found: Found, condition: str | None = None) -> Reading:
-        """Read what `find` found without loading it: one item is `Stored`, and the caller closes it.
+    def open(self, found: Found, condition: str | None = None, given: Given | Unread | None = None) -> Reading:
+        """Return what `find` found with its bytes unread: one item is `Stored`, and the caller closes it.
 
-        A folder, or several items, are read as usual.
+        A folder, or several items, are as any read gives them. `given` is what `Found.open` returned before.
         """
         asked = _query_range(found) if found.query_range else None
-        given = found.read()
+        given = found.open() if given is None else given
+        given = given.read() if isinstance(given, Unread) else given
         reading = given if isinstance(given, Reading) else Reading((given,))
         try:
             wanted = _one_of(asked, reading.range, found.uri)
@@ -264,7 +287,7 @@ class Catalog:
         is_same = condition is not None and reading.error is None and content.matches(condition, etag)
         return replace(reading, items=(item,), mime_type=mime_type, etag=etag, range=None, unchanged=is_same)
 
-    def _read_once(
+    def _read_moving(
         self,
         found: Found,
         given: Given,
@@ -410,6 +433,12 @@ def close_sources(items: Iterable[Item]) -> None:
             item.source.close()
 
 
+def close_given(given: Given | Unread) -> None:
+    """Close the sources of what a provider gave and nobody reads."""
+    if not isinstance(given, Unread):
+        close_sources(given.items if isinstance(given, Reading) else (given,))
+
+
 def _mime_type(found: Found) -> str:
     return "" if found.route is None else found.route.mime_type
 
@@ -419,6 +448,15 @@ def _one_of(asked: Range | None, other: Range | None, uri: str) -> Range | None:
     if asked is not None and other is not None:
         raise content.cut_twice(uri)
     return other if asked is None else asked
+
+
+def range_of(found: Found, uri: str, wanted: Range | None) -> Range | None:
+    """Return the one range asked for, beside a URI or in its query; raise if both ask for one."""
+    if found.query_range:
+        return _one_of(wanted, _query_range(found), uri)
+    if wanted is not None and not RANGE_NAMES.isdisjoint(found.variables):
+        raise content.cut_twice(uri)
+    return wanted
 
 
 def _query_range(found: Found) -> Range:

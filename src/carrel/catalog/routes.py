@@ -5,16 +5,15 @@ Single URIs that a gateway claims go before all of these, unless a provider that
 A URI that no route matches goes, as sent, to `read_unmatched` of the provider that owns the scheme.
 """
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from typing import Final
 
-from carrel.core.blocking import is_on_event_loop, take_a_while
 from carrel.core.errors import BadArgument, NotFound, RequestError, echo
 from carrel.core.faults import attempt
 from carrel.core.gateway import Gateway
 from carrel.core.limits import MAX_REMEMBERED_LENGTH
-from carrel.core.model import Template
+from carrel.core.model import Template, Unread
 from carrel.core.provider import METHODS, Given, Provider, Route, overrides
 from carrel.core.record import Value
 from carrel.core.template import UriTemplate
@@ -74,7 +73,12 @@ class Found(Value, frozen=True):
     others: tuple[Mounted, ...] = ()
 
     def read(self, condition: str | None = None) -> Given:
-        """Call the reader; a gateway gets the condition too."""
+        """Return what the provider gives, however long that takes."""
+        given = self.open(condition)
+        return given.read() if isinstance(given, Unread) else given
+
+    def open(self, condition: str | None = None) -> Given | Unread:
+        """Return what the provider's reader returns; it gets the condition if it has a use for one."""
         if condition is not None and self.mounted.gateway is not None:
             given = self.mounted.gateway.read_if(self.uri, condition)
             if given is not None:
@@ -85,7 +89,7 @@ class Found(Value, frozen=True):
             return self.route.reader(self.uri)
         return self.route.reader(**self.variables)
 
-    def _catch(self) -> Given:
+    def _catch(self) -> Given | Unread:
         """Ask the owners of the scheme, one after another."""
         for mounted in (self.mounted, *self.others[:-1]) if self.others else ():
             with suppress(NotFound):
@@ -107,7 +111,7 @@ class Clash(Value, frozen=True):
 class Routes:
     """The route tables of all providers as one."""
 
-    def __init__(self, providers: Iterable[Mounted]) -> None:
+    def __init__(self, providers: Sequence[Mounted]) -> None:
         self._fixed: dict[str, Found] = {}
         self._recent: dict[str, Found] = {}
         self._normal: dict[str, Found] = {}
@@ -208,6 +212,10 @@ class Routes:
             self._recent[uri] = found
         return found
 
+    def finds_at_once(self, uri: str) -> bool:
+        """Return whether `find` asks no provider: gateways are asked for the owner of an unknown scheme."""
+        return not self._gateways or uri.partition(":")[0].lower() in self._owners
+
     def reference(self, reference: str) -> tuple[str, tuple[str, ...] | None, Mounted] | None:
         """Return the template of a completion reference, its variables (None: the provider knows), and its provider.
 
@@ -286,14 +294,11 @@ class Routes:
         return Found(mounted, None, uri, {}, others=tuple(others))
 
     def _adopters(self, scheme: str) -> tuple[Mounted, ...]:
-        adopters = []
-        for mounted in self._gateways:
-            if mounted.gateway is not None:
-                if is_on_event_loop() and mounted.speed != "instant":
-                    take_a_while()
-                if attempt("adopting", mounted.gateway.adopts, scheme):
-                    adopters.append(mounted)
-        return tuple(adopters)
+        return tuple(
+            mounted
+            for mounted in self._gateways
+            if mounted.gateway is not None and attempt("adopting", mounted.gateway.adopts, scheme)
+        )
 
     def _reason(self, scheme: str, uri: str) -> RequestError:
         """Return the error for a URI that no route matches: malformed, with an unknown parameter, or not found."""

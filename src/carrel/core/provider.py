@@ -29,13 +29,13 @@ from typing import Final, Literal, NewType, Protocol
 
 from carrel.core.errors import ConfigError, NotFound
 from carrel.core.limits import MAX_MESSAGE_BYTES
-from carrel.core.model import Blob, Completion, Meta, Reading, Resource, Stored, Text, Tool, ToolResult
+from carrel.core.model import Blob, Completion, Meta, Reading, Resource, Stored, Text, Tool, ToolResult, Unread
 from carrel.core.record import Value
 
 Given = Reading | Text | Blob | Stored
-"""What a reader may give: a whole reading, or its one item."""
+"""A whole reading, or its one item."""
 
-Reader = Callable[..., Given]
+Reader = Callable[..., Given | Unread]
 """Gives what one URI holds: called with the template's variables as keywords."""
 
 Place = NewType("Place", str)
@@ -71,15 +71,15 @@ OUTSIDE: Final = "it names a place outside the project"
 
 
 class Section(Value, frozen=True):
-    """Settings that stand in a section of their own beside the provider's: its fields are the keys.
+    """A further section of the configuration for a provider: its fields are the keys.
 
-    A constructor's parameter `flutter: FlutterSettings | None`, of a subclass of this, is the section
-    `[flutter]`; one `commands: dict[str, Command] | None` is any number of `[commands.<name>]`.
-    What a value's kind does not say is checked in `__post_init__`, which raises `ConfigError`.
+    The constructor's parameter `flutter: FlutterSettings | None`, of a subclass of this, is the section `[flutter]`;
+    `commands: dict[str, Command] | None` is any number of `[commands.<name>]`. `__post_init__` may check more than
+    the types, and raises `ConfigError`.
     """
 
     def check(self, least: float, most: float, *names: str) -> None:
-        """Refuse numbers that are too small or too large."""
+        """Raise ConfigError for numbers that are too small or too large."""
         for name in names:
             value = getattr(self, name)
             if not least <= value <= most or value == inf:
@@ -88,13 +88,12 @@ class Section(Value, frozen=True):
 
 
 class Project(Value, frozen=True):
-    """Where a provider works: a constructor that takes one is given it, and it is no setting.
+    """The project that a provider serves; a constructor's parameter of this type is no setting.
 
-    `given` are the keys that were set for it, `named` those of them that the user or a trusted file set;
-    `trusts` tells of a file's path and SHA-256 whether the user trusts that file to name places outside;
-    `is_trusted` says that the user trusts the project's file. `deny` are the patterns the operator denies
-    to all who open project files; `max_message_bytes` is what one message holds. `read` gives what a URI
-    holds, of whichever provider, to one whose tools take URIs.
+    `given` are the keys of its section that were set, `named` those that the user or a trusted file set. `is_trusted`
+    is whether the user trusts the project's settings; `trusts` returns the same for the path and SHA-256 of another
+    file. `deny` are the patterns of project files that must never be opened. `max_message_bytes` is the size of one
+    message. `read` reads a URI of any provider.
     """
 
     root: str
@@ -185,10 +184,11 @@ class Call(Protocol):
         """Report progress to the caller; dropped unless it asked for progress and the value rises."""
 
 
-Speed = Literal["instant", "normal", "blocking", "as_others"]
+Speed = Literal["instant", "mixed", "normal", "blocking", "as_others"]
 """How long a call of a provider may take.
 
-    instant    microseconds (memory, a small local file); before anything longer it calls `take_a_while`
+    instant    microseconds, as from memory: it is called on the event loop of HTTP, where every client waits
+    mixed      so do reads, or they return `Unread`, which is read on a worker thread; all else is `normal`
     normal     milliseconds
     blocking   it may wait, as for a network or a database: it is called on a worker thread
     as_others  it asks other providers: as long as the slowest of them
@@ -249,7 +249,7 @@ class Provider:
         found = self.entries(after) if directory is None else iter(())
         return (entry for entry in found if entry.uri.startswith(prefix))
 
-    def read_unmatched(self, uri: str) -> Given:
+    def read_unmatched(self, uri: str) -> Given | Unread:
         """Read a URI of its schemes that no route matches, given exactly as sent; or raise."""
         raise NotFound(uri)
 
