@@ -195,15 +195,15 @@ def test_flags_beat_the_environment_beats_the_project_beats_the_user(project: Pa
     [
         ("[workspace]\npreste = 'all'\n", "[workspace] has no key 'preste'; did you mean 'preset'?"),
         ("[worksace]\n", "there is no section [worksace]; did you mean 'workspace'?"),
-        ("[server]\npage_size = 'many'\n", "[server] page_size: expected a whole number, got 'many'"),
+        ("[server]\npage_size = 'many'\n", "[server] page_size: expected an integer, got 'many'"),
         ("[server]\nmirror = 1\n", "[server] mirror: expected true or false, got 1"),
         (
             "[workspace]\npreset = 'dart'\n",
-            "[workspace] preset: expected one of 'auto', 'flutter', 'code', 'all', 'none', got 'dart'",
+            "[workspace] preset: expected one of auto, flutter, code, all, none, got 'dart'",
         ),
         (
             "[workspace]\nallow = [1]\n",
-            "[workspace] allow: expected a list, each a text, got [1]",
+            "[workspace] allow: expected an array, each a string, got [1]",
         ),
         ("server = 1\n", "server must be a section, as [server]"),
     ],
@@ -638,8 +638,8 @@ def test_who_may_connect_is_told_with_its_file(project: Path, home: Path) -> Non
     ("words", "blamed"),
     [
         (["--max-message-mb", "abc"], "--max-message-mb: expected a number, got 'abc'"),
-        (["--page-size", "x"], "--page-size: expected a whole number, got 'x'"),
-        (["--set", "server.page_size=x"], "--set server.page_size: expected a whole number, got 'x'"),
+        (["--page-size", "x"], "--page-size: expected an integer, got 'x'"),
+        (["--set", "server.page_size=x"], "--set server.page_size: expected an integer, got 'x'"),
         (["--max-message-mb", "9999"], "--max-message-mb: [server] max_message_mb: expected a number from 0.1 to 1024"),
     ],
 )

@@ -350,7 +350,7 @@ def test_objects_may_share_a_scheme(project: Path) -> None:
             "[objects.workspace]\nimport = 'a:b'\n",
             "[objects.workspace]: the name 'workspace' is taken by Carrel itself",
         ),
-        ("[objects.x]\nimport = 'a:b'\nfacets = ['prompts']\n", "expected a list, each one of"),
+        ("[objects.x]\nimport = 'a:b'\nfacets = ['prompts']\n", "expected an array, each one of"),
         ("[objects]\nx = 5\n", "objects.x must be a section, as [objects.x]"),
     ],
 )

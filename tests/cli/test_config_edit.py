@@ -131,8 +131,8 @@ def test_the_users_own_file_is_changed_on_request(run: Any, project: Path, home:
     [
         (("set", "workspace.prest", "code"), "[workspace] has no key 'prest'; did you mean 'preset'?"),
         (("set", "workspce.preset", "code"), "there is no section [workspce]; did you mean 'workspace'?"),
-        (("set", "workspace.preset", "cod"), "expected one of 'auto', 'flutter', 'code', 'all', 'none', got 'cod'"),
-        (("set", "server.page_size", "x"), "expected a whole number, got 'x'"),
+        (("set", "workspace.preset", "cod"), "expected one of auto, flutter, code, all, none, got 'cod'"),
+        (("set", "server.page_size", "x"), "expected an integer, got 'x'"),
         (("set", "server.page_size", "0"), "expected a whole number from 1 to 100000, got 0"),
         (("set", "preset", "code"), "write it as SECTION.KEY"),
         (("unset", "workspace.nope"), "[workspace] has no key 'nope'"),

@@ -6,11 +6,13 @@ A provider's annotated parameters are its section's schema: `Logs(max_bytes: int
 
 import os
 from collections.abc import Callable, Iterable, Mapping
+from contextlib import suppress
 from inspect import Parameter, signature
 from keyword import iskeyword
 from types import NoneType, UnionType
 from typing import Any, Literal, Union, get_args, get_origin, get_type_hints
 
+from carrel.core.arguments import convert, without
 from carrel.core.errors import ConfigError
 from carrel.core.provider import (
     OUTSIDE,
@@ -127,9 +129,10 @@ def check(kind: Any, value: object, where: str) -> object:
     """Return the value if it is of the kind; raise ConfigError with what was expected."""
     if _is_section(kind) and isinstance(value, dict):
         return _check_table(schema_of(kind), value, where)
-    if _fits(kind, value):
-        return float(value) if kind is float and isinstance(value, int) else value
-    raise ConfigError(f"{where}: expected {_in_words(kind)}, got {value!r}")
+    try:
+        return convert(without(kind, NoneType), value)
+    except ValueError as error:
+        raise ConfigError(f"{where}: {error}, got {value!r}") from None
 
 
 def _is_section(kind: Any) -> bool:
@@ -150,9 +153,9 @@ def _check_table(known: Schema, table: Mapping[str, object], where: str) -> dict
 def from_text(kind: Any, text: str, where: str) -> object:
     """Return the value that the text of an environment variable or a flag means."""
     for candidate in _candidates(text):
-        if _fits(kind, candidate):
+        with suppress(ConfigError):
             return check(kind, candidate, where)
-    raise ConfigError(f"{where}: expected {_in_words(kind)}, got {text!r}")
+    return check(kind, text, where)
 
 
 def _candidates(text: str) -> list[object]:
@@ -170,44 +173,6 @@ def _candidates(text: str) -> list[object]:
             continue
     found.append([part.strip() for part in text.split(",") if part.strip()])
     return found
-
-
-def _fits(kind: Any, value: object) -> bool:
-    origin = get_origin(kind)
-    if kind is Any:
-        return True
-    if origin is Literal:
-        return value in get_args(kind) and type(value) in {type(choice) for choice in get_args(kind)}
-    if origin in (Union, UnionType):
-        return any(_fits(part, value) for part in get_args(kind))
-    if origin in (list, tuple):
-        return isinstance(value, list) and all(_fits(get_args(kind)[0], item) for item in value)
-    if origin is dict:
-        return isinstance(value, dict) and all(_fits(get_args(kind)[1], item) for item in value.values())
-    kind = dict if _is_section(kind) else getattr(kind, "__supertype__", kind)
-    if kind is NoneType:
-        return value is None
-    if kind in (int, float):
-        return isinstance(value, (int, float) if kind is float else int) and not isinstance(value, bool)
-    return isinstance(value, kind)
-
-
-_WORDS = {str: "a text", int: "a whole number", float: "a number", bool: "true or false", NoneType: "nothing"}
-
-
-def _in_words(kind: Any) -> str:
-    origin = get_origin(kind)
-    if origin is Literal:
-        return "one of " + ", ".join(repr(choice) for choice in get_args(kind))
-    if origin in (Union, UnionType):
-        return " or ".join(_in_words(part) for part in get_args(kind) if part is not NoneType)
-    if origin in (list, tuple):
-        return "a list, each " + _in_words(get_args(kind)[0])
-    if origin is dict:
-        return "a table, each value " + _in_words(get_args(kind)[1])
-    if _is_section(kind):
-        return "a table"
-    return _WORDS.get(getattr(kind, "__supertype__", kind), "another kind of value")
 
 
 def raises_bound(kind: Any, value: object, standing: object) -> str:

@@ -127,7 +127,7 @@ def show(choices: Choices, item: str, form: str | None) -> None:
 def search(choices: Choices, query: str, kind: str | None, limit: int) -> None:
     """Search for items, the best first within each kind."""
     with opened(choices) as memory:
-        needed({"query": query}, "query", memory.memory.limit)
+        needed("query", query, memory.memory.limit)
         results = _search(memory, query, _SEARCHED if kind is None else (kind,), limit)
     if choices.is_json:
         output.print_json(results)

@@ -170,7 +170,9 @@ def _build() -> click.Group:
     for command in commands.COMMANDS:
         first, _, rest = command.name.partition(" ")
         home = groups[first] if rest else group
-        made = click.Command(rest or first, callback=_run(command), params=[*_parameters(command)], help=command.told)
+        made = click.Command(
+            rest or first, callback=_run(command), params=[*_parameters(command)], help=command.description
+        )
         home.add_command(made)
     for inner in groups.values():
         group.add_command(inner)

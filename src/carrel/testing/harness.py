@@ -92,8 +92,8 @@ class Trial:
         for first, second in () if self._object is None else (self._object.declared_twice(),):
             fault = first.fault or second.fault
             assert not fault, fault
-            told = f"capabilities() gave {list(first.words)}, then {list(second.words)}"
-            assert first.words == second.words, f"{told}; they must not change"
+            told = f"capabilities() gave {list(first.names)}, then {list(second.names)}"
+            assert first.names == second.names, f"{told}; they must not change"
 
     def check_lists(self) -> None:
         """Fail if a list of an object raises, is no list, or has entries that cannot be served."""
