@@ -122,7 +122,7 @@ def test_objects_of_the_command_line_get_names_of_their_own(project: Path) -> No
         ("thing:fails", "thing:fails() raised ZeroDivisionError when it was called"),
         ("thing:wants", "thing:wants needs the parameter beds; give it in args, in a section [objects.NAME]"),
         ("thing:refuses", "thing:refuses() raised TypeError when it was called"),
-        ("thing:NUMBER", "it is no Provider and has no method capabilities()"),
+        ("thing:NUMBER", "it is neither a Provider nor has it a method capabilities()"),
         ("thing:Lacking", "it declares resources and has no method resources()"),
         ("installed", "no installed package has the entry point installed in the group carrel.providers"),
     ],

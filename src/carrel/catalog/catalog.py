@@ -12,7 +12,7 @@ from functools import partial
 from time import sleep
 
 from carrel.catalog import access, fly, shortlist
-from carrel.catalog.pages import Listing, unseal
+from carrel.catalog.pages import FullList, unseal
 from carrel.catalog.routes import RANGE_NAMES, Clash, Found, Mounted, Routes
 from carrel.catalog.shortlist import Chosen, Shortlist
 from carrel.core import content
@@ -99,7 +99,7 @@ class Catalog:
     def _put(self, mounted: tuple[Mounted, ...]) -> None:
         """Use a new table; `generation` shows others that it changed."""
         self._routes = Routes(mounted)
-        self._list = Listing(mounted, self._routes)
+        self._list = FullList(mounted, self._routes)
         self.mounted = mounted
         self.generation += 1
 
