@@ -9,18 +9,18 @@ from collections.abc import Iterator
 from bench.peers.served import BLOB_TYPE, MEMORY, TEMPLATES, TEXT_TYPE, Folder, Options, entries, options
 from carrel.catalog.catalog import Catalog
 from carrel.core.model import Blob, Resource, Text
-from carrel.core.provider import Route
+from carrel.core.provider import Provider, Route
 from carrel.server.server import Server
 
 
-class Memory:
+class Memory(Provider):
     """Files that are read once and kept, and a list of any length.
 
     bench://memory/{name}   a file
     """
 
     name = "memory"
-    quick = True
+    speed = "instant"
     schemes: tuple[str, ...] = ("bench",)
 
     def __init__(self, given: Options) -> None:

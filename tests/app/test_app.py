@@ -10,7 +10,7 @@ import pytest
 from carrel.app import config
 from carrel.app.app import Choice, Desk, open_desk
 from carrel.catalog.catalog import Catalog
-from carrel.catalog.lazy import Waiting
+from carrel.catalog.lazy import LazyProvider
 from carrel.cli.serve import announcement
 from carrel.client.client import Client
 from carrel.core.errors import ConfigError, RemoteError
@@ -217,7 +217,7 @@ def test_without_the_mirror_there_are_no_tools(project: Path) -> None:
 # Waiting
 
 
-class Shelf:
+class Shelf(Provider):
     """A provider with one entry, as it is once its data is there."""
 
     name = "shelf"
@@ -239,7 +239,7 @@ def waiting_shelf(marker: Path) -> tuple[Catalog, list[Provider]]:
         return built[-1]
 
     catalog = Catalog()
-    catalog.mount(Waiting("shelf", ("shelf",), build, marker.exists, catalog))
+    catalog.mount(LazyProvider("shelf", ("shelf",), build, marker.exists, catalog))
     return catalog, built
 
 

@@ -7,7 +7,7 @@ import pytest
 
 from carrel.catalog.access import Access, ActingAs
 from carrel.catalog.catalog import Catalog, close_sources
-from carrel.catalog.cursor import seal
+from carrel.catalog.pages import seal
 from carrel.core.errors import BadArgument, BadCursor, ConfigError, NotFound, ProviderError, RequestError, TooLarge
 from carrel.core.model import Blob, Completion, Range, Reading, Resource, Stored, Text
 from carrel.core.provider import Reader, Route
@@ -28,8 +28,10 @@ class Desk(Shelf):
 class Fronted(Shelf):
     """A Shelf with two front entries."""
 
-    def front(self) -> Sequence[Resource]:
-        return [Resource(f"{self.name}:///{path}", path) for path in ("a-front", "z-front")]
+    def entries(self, after: str = "") -> Iterator[Resource]:
+        front = [Resource(f"{self.name}:///{path}", path, sort_key=path, pinned=True) for path in ("!a", "!z")]
+        yield from (entry for entry in front if entry.sort_key > after)
+        yield from super().entries(after if after > "!z" else "")
 
 
 def says(text: str) -> Reader:
@@ -65,7 +67,7 @@ def pages(catalog: Catalog, limit: int) -> list[list[str]]:
 def test_front_entries_come_first_then_provider_by_provider() -> None:
     shelves = [Fronted("b", {"2": "", "1": ""}), Shelf("c", {"3": ""}), Fronted("a", {"4": ""})]
     expected = [
-        *("b:///a-front", "b:///z-front", "a:///a-front", "a:///z-front"),
+        *("b:///!a", "b:///!z", "a:///!a", "a:///!z"),
         *("b:///1", "b:///2", "c:///3", "a:///4"),
     ]
 
@@ -201,7 +203,7 @@ def test_a_provider_that_breaks_while_listing_leaves_the_others(caplog: pytest.L
 def test_entries_of_one_scheme_are_given_alone() -> None:
     catalog = Catalog([Fronted("a", {"1": ""}), Shelf("b", {"2": ""})])
 
-    assert [entry.uri for entry in catalog.entries("a")] == ["a:///a-front", "a:///z-front", "a:///1"]
+    assert [entry.uri for entry in catalog.entries("a")] == ["a:///!a", "a:///!z", "a:///1"]
 
 
 def test_two_providers_of_one_name_are_refused() -> None:
@@ -297,7 +299,7 @@ def test_a_uri_without_a_way_is_told_why(uri: str, error: type[RequestError], me
 
 def test_a_uri_no_route_matches_goes_as_sent_to_the_owner_of_its_scheme() -> None:
     class Catching(Desk):
-        def unmatched(self, uri: str) -> Text:
+        def read_unmatched(self, uri: str) -> Text:
             return Text(f"caught {uri}")
 
     catalog = Catalog([Catching(("desk:///x", says("x")))])
@@ -637,8 +639,10 @@ def test_what_a_part_shows_is_bytes_of_the_same_text() -> None:
 @pytest.mark.parametrize("uri", ["DESK:///" + "a" * 9_000, "desk:///a\0", "desk:///a\nb"])
 def test_a_provider_may_refuse_what_is_no_uri_in_its_own_words(uri: str) -> None:
     class Wordy(Desk):
-        def refused(self, uri: str, error: RequestError) -> RequestError:
-            return BadArgument(f"Not so: {len(uri)}", data={"parameter": "own"})
+        parses_uris = True
+
+        def read_unmatched(self, uri: str) -> Text:
+            raise BadArgument(f"Not so: {len(uri)}", data={"parameter": "own"})
 
     assert refusal(Catalog([Wordy()]), uri) == (BadArgument, f"Not so: {len(uri)}", "own")
     assert refusal(Catalog([Desk()]), uri)[2] == "uri"

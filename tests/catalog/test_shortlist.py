@@ -12,8 +12,8 @@ from carrel.app.app import Desk, open_desk
 from carrel.catalog.access import Access, ActingAs
 from carrel.catalog.catalog import Catalog
 from carrel.client.client import Client
-from carrel.core.model import Resource
-from carrel.core.provider import Rank, Route, Share
+from carrel.core.model import Rank, Resource
+from carrel.core.provider import Provider, Route
 from carrel.protocol.results import PLAIN_ENTRY_BYTES
 from carrel.server.server import Server
 from tests.support.memory_provider import Shelf
@@ -28,11 +28,13 @@ class Ranked(Shelf):
         super().__init__(name, {f"{number:04d}": "" for number in range(count)})
         self._rank, self._promised = rank, promised
 
-    def shares(self) -> Sequence[Share]:
-        return (Share(self._rank, self.entries, lambda entry: entry.uri, self._promised),)
+    def entries(self, after: str = "") -> Iterator[Resource]:
+        for number, uri in enumerate(self._sorted):
+            if uri > after:
+                yield Resource(uri, uri, rank=self._rank, guaranteed=number < self._promised)
 
 
-class Broken:
+class Broken(Provider):
     """A provider whose list always fails."""
 
     name = "broken"

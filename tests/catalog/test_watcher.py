@@ -247,7 +247,7 @@ def test_a_change_beyond_the_bound_is_not_told_as_one_of_the_list(listen: Listen
 
 def test_a_provider_says_how_often_its_list_is_told(listen: Listen) -> None:
     slow, quick = Eventful("slow", {"1": "one"}), Eventful("quick", {"1": "one"})
-    slow.list_pause_s = 3_600.0  # type: ignore[attr-defined]
+    slow.list_pause_s = 3_600.0
     watcher = watcher_of(slow, quick)
     ear = listen(watcher, list_changes=True)
     for shelf in (slow, quick):
@@ -368,7 +368,7 @@ class Beginning(Eventful):
         self.begin.wait(PATIENCE_S)
         return super().watch(changes)
 
-    def survey(self) -> str:
+    def list_fingerprint(self) -> str:
         return " ".join(self._sorted)
 
 
@@ -555,7 +555,7 @@ def test_a_subscription_to_a_uri_that_breaks_leaves_nothing_behind() -> None:
 
 def test_a_subscription_whose_list_cannot_be_surveyed_leaves_nothing_behind() -> None:
     class Unknown(Beginning):
-        def survey(self) -> str:
+        def list_fingerprint(self) -> str:
             raise OSError("nobody knows")
 
     shelf = Unknown("a", {"1": "one"})
@@ -571,7 +571,7 @@ def test_a_subscription_whose_list_cannot_be_surveyed_leaves_nothing_behind() ->
 @pytest.mark.parametrize("interval", [0, -1, 1e-9, float("nan"), float("inf"), float("-inf")])
 def test_a_provider_is_asked_within_reason_whatever_it_says(interval: float) -> None:
     class Hasty(Counted):
-        poll_seconds = interval
+        poll_s = interval
 
     catalog = Catalog([Hasty()])
 

@@ -49,9 +49,9 @@ class Polled(Counted):
         self.fingerprints.pass_through()
         return super().fingerprint(uri)
 
-    def survey(self) -> str:
+    def list_fingerprint(self) -> str:
         self.listings.pass_through()
-        return super().survey()
+        return super().list_fingerprint()
 
 
 class Watched(Eventful):

@@ -8,7 +8,7 @@ from typing import Any, NamedTuple
 
 import pytest
 
-from carrel.app import builtin_providers
+from carrel.app import registration
 from carrel.cli import main
 from carrel.core.version import __version__
 from tests.support.sage_folder import lay_out
@@ -343,7 +343,7 @@ def test_doctor_finds_everything_in_order(run: Any) -> None:
         ("Python", "ok"),
         ("configuration", "ok"),
         ("project", "ok"),
-        *((name, "ok") for name in builtin_providers.names()),
+        *((name, "ok") for name in registration.names()),
         ("handshake, modern", "ok"),
         ("handshake, legacy", "ok"),
     ]
@@ -510,7 +510,7 @@ class Shelf:
         (["--max-message-mb", "x"], "--max-message-mb: expected a number, got 'x'"),
         (["--set", "page_size=3"], "--set page_size=3: write it as --set section.key=value"),
         (["--project", "/no/such/folder"], "--project /no/such/folder: there is no such folder"),
-        (["--only", "nobody"], f"there is no provider 'nobody'; known: guide, {', '.join(builtin_providers.names())}"),
+        (["--only", "nobody"], f"there is no provider 'nobody'; known: guide, {', '.join(registration.names())}"),
         (["--only", "nope"], "there is no provider 'nope'; known: guide, "),
         (["--only", "scope"], "there is no provider 'scope'; did you mean 'scopes'? known: guide, "),
     ],

@@ -34,7 +34,7 @@ from carrel.core.model import (
     Tool,
     ToolResult,
 )
-from carrel.core.provider import Call, Changes, Route
+from carrel.core.provider import Call, Changes, Provider, Route
 from carrel.core.version import __version__
 from carrel.server.server import Server
 from carrel.testing.harness import join
@@ -48,7 +48,7 @@ SERVER_INFO = {"name": "carrel", "title": "Carrel", "version": __version__}
 STRING = {"type": "string"}
 
 
-class Garden:
+class Garden(Provider):
     """A few beds in memory.
 
     garden:///bed/{name}   one bed
@@ -57,7 +57,7 @@ class Garden:
 
     name = "garden"
     schemes: tuple[str, ...] = ("garden",)
-    blocking = True
+    speed = "blocking"
 
     def __init__(self) -> None:
         self.beds = {"north": "dry", "south": "wet: äöü"}
@@ -782,11 +782,11 @@ SERVING = """
 import sys
 from carrel.catalog.catalog import Catalog
 from carrel.core.model import Resource, Text
-from carrel.core.provider import Route
+from carrel.core.provider import Provider, Route
 from carrel.server.server import Server
 from carrel.transports import stdio
 
-class One:
+class One(Provider):
     name = "one"
     schemes = ("one",)
     def routes(self):

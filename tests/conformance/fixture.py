@@ -15,7 +15,7 @@ import msgspec
 from carrel.catalog.catalog import Catalog
 from carrel.core.errors import BadArgument, NotFound, ProtocolError
 from carrel.core.model import Blob, Completion, Resource, Text, Tool, ToolResult
-from carrel.core.provider import Call, Changes, Route
+from carrel.core.provider import Call, Changes, Provider, Route
 from carrel.protocol import eras, jsonrpc, methods, results
 from carrel.protocol.eras import Era
 from carrel.protocol.headers import MISSING_CAPABILITY
@@ -81,7 +81,7 @@ PROMPTS: Mapping[str, tuple[tuple[str, ...], Callable[[Mapping[str, str]], list[
 }
 
 
-class Fixtures:
+class Fixtures(Provider):
     """The resources, templates and tools of the suite."""
 
     name = "fixtures"

@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from carrel.app import builtin_providers, config
+from carrel.app import config, registration
 from carrel.cli import main, overview
 from carrel.core.provider import Project
 from examples import sample
@@ -59,9 +59,9 @@ def test_an_anchor_is_the_heading_as_a_link_spells_it(tmp_path: Path) -> None:
     assert [leads_somewhere(page, "", anchor) for anchor in ("who-1", "none")] == [True, False]
 
 
-@pytest.mark.parametrize("known", builtin_providers.BUILT_IN, ids=lambda known: known.name)
+@pytest.mark.parametrize("known", registration.BUILT_IN, ids=lambda known: known.name)
 def test_every_setting_and_route_of_a_provider_stands_on_its_page(
-    known: builtin_providers.Known, tmp_path: Path
+    known: registration.Registration, tmp_path: Path
 ) -> None:
     page = (ROOT / f"docs/providers/{known.name}.md").read_text(encoding="utf-8")
     provider = known.load()(Project(str(tmp_path), {"HOME": str(tmp_path)}))

@@ -1,5 +1,6 @@
 """The code of docs/write-a-provider.md, run as a reader would."""
 
+import os
 import re
 import subprocess
 import sys
@@ -21,18 +22,15 @@ def followed_guide(tmp_path: Path) -> Path:
     for found in FILE.finditer(PAGE.read_text(encoding="utf-8")):
         (tmp_path / found["name"]).write_text(found["text"], encoding="utf-8")
     assert sorted(path.name for path in tmp_path.iterdir()) == [
-        "garden.py",
+        "beds.py",
         "greenhouse.py",
         "pyproject.toml",
-        "serve_greenhouse.py",
-        "test_garden.py",
         "test_greenhouse.py",
     ]
     return tmp_path
 
 
-@pytest.mark.parametrize("test", ["test_garden.py", "test_greenhouse.py"])
-def test_the_providers_of_the_guide_pass_the_contract(folder: Path, test: str) -> None:
+def run_contract(folder: Path, test: str) -> None:
     ran = subprocess.run(
         [sys.executable, "-m", "pytest", "-q", "-p", "no:cacheprovider", "--rootdir", ".", "-c", "/dev/null", test],
         cwd=folder,
@@ -45,47 +43,55 @@ def test_the_providers_of_the_guide_pass_the_contract(folder: Path, test: str) -
     assert ran.returncode == 0, ran.stdout
 
 
-def test_the_provider_of_the_guide_is_served(folder: Path) -> None:
-    with Client.start([sys.executable, "serve_greenhouse.py"], cwd=folder) as client:
-        listed = [entry.uri for entry in client.resources()]
-        read = client.read("greenhouse://house/beds/south").items
-
-    assert listed[3:] == [
-        "greenhouse://house/beds/north",
-        "greenhouse://house/beds/south",
-        "greenhouse://house/summary",
-    ]
-    assert [item.text for item in read if isinstance(item, Text)] == ['{"bed": "south", "moisture": 12.0}']
+def test_the_provider_of_the_guide_passes_the_contract(folder: Path) -> None:
+    run_contract(folder, "test_greenhouse.py")
 
 
-def serving_lines() -> list[list[str]]:
-    """Give the page's `carrel serve` lines that need no installed package, as words."""
-    shown = re.findall(r"^carrel serve (--object \w+:\w+)", PAGE.read_text(encoding="utf-8"), re.MULTILINE)
-    return [line.split() for line in shown]
+def test_the_smallest_provider_has_at_most_twelve_lines_and_passes_the_contract(folder: Path) -> None:
+    lines = [line for line in (folder / "beds.py").read_text(encoding="utf-8").splitlines() if line.strip()]
+    assert len(lines) <= 12
+    (folder / "test_beds.py").write_text(
+        "from beds import Beds\nfrom carrel.testing import ProviderContract\n\n\n"
+        "class TestBeds(ProviderContract):\n    def provider(self) -> Beds:\n        return Beds()\n",
+        encoding="utf-8",
+    )
+    run_contract(folder, "test_beds.py")
 
 
-def test_the_objects_of_the_guide_are_served_by_the_lines_it_shows(folder: Path) -> None:
-    listed = {}
-    for words in serving_lines():
-        command = [sys.executable, "-m", "carrel", "serve", *words, "--quiet", "--without", "workspace"]
+def serving_lines() -> list[str]:
+    """Return what the page's `carrel serve` lines name, where that needs no installed package."""
+    return re.findall(r"carrel serve (\w+\.py:\w+)", PAGE.read_text(encoding="utf-8"))
+
+
+def test_the_providers_of_the_guide_are_served_by_the_lines_it_shows(folder: Path) -> None:
+    served = {}
+    for named in serving_lines():
+        command = [sys.executable, "-m", "carrel", "serve", named, "--quiet", "--without", "workspace"]
         with Client.start(command, cwd=folder) as client:
-            listed[words[-1]] = [entry.uri for entry in client.resources()][3:]
+            listed = [entry.uri for entry in client.resources()][3:]
+            templates = [(one.uri_template, one.name) for one in client.templates()]
+            [item] = client.read("beds://north" if "beds" in named else "greenhouse://beds/south").items
+            assert isinstance(item, Text)
+            served[named] = listed, [one for one in templates if "bed" in one[0]], item.text
 
-    assert listed == {
-        "garden:Garden": ["garden://house/summary"],
-        "greenhouse:Greenhouse": [
-            "greenhouse://house/beds/north",
-            "greenhouse://house/beds/south",
-            "greenhouse://house/summary",
-        ],
+    assert served == {
+        "beds.py:Beds": ([], [("beds://{bed}", "bed")], "41.5 %"),
+        "greenhouse.py:Greenhouse": (
+            ["greenhouse://beds/north", "greenhouse://beds/south", "greenhouse://summary"],
+            [("greenhouse://beds/{bed}", "bed")],
+            '{"bed": "south", "moisture": 12.0}',
+        ),
     }
 
 
-def test_the_object_of_the_guide_does_what_the_page_says(folder: Path) -> None:
-    command = [sys.executable, "-m", "carrel", "serve", "--quiet", "--object", "garden:Garden"]
-    with Client.start(command, cwd=folder) as client:
-        read = client.read("garden://house/summary?below=20").items
-        driest = client.call("driest").blocks
+def test_the_settings_of_the_guide_are_the_parameters_of_the_constructor(folder: Path) -> None:
+    [section] = re.findall(r"^\[objects\.greenhouse\]\n.*?(?=^```)", PAGE.read_text("utf-8"), re.MULTILINE | re.DOTALL)
+    home = folder / "home"
+    (home / ".config" / "carrel").mkdir(parents=True)
+    (home / ".config" / "carrel" / "config.toml").write_text(section, encoding="utf-8")
+    command = [sys.executable, "-m", "carrel", "serve", "--quiet", "--without", "workspace"]
+    with Client.start(command, cwd=folder, env={**os.environ, "HOME": str(home), "PYTHONPATH": str(folder)}) as client:
+        [item] = client.read("greenhouse://summary").items
 
-    assert [item.text for item in read if isinstance(item, Text)] == ["south 12.0"]
-    assert driest == ("south",)
+    assert isinstance(item, Text)
+    assert item.text == "east 20.5"

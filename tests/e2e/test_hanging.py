@@ -41,7 +41,7 @@ from carrel.transports.http import app as http
 from carrel.transports.http import threads as http_threads
 from carrel.catalog.catalog import Catalog
 from carrel.core.model import Text, Tool, ToolResult
-from carrel.core.provider import Route
+from carrel.core.provider import Provider, Route
 from carrel.server.server import Server
 
 way, place, transport, deadline_s = sys.argv[1], sys.argv[2], sys.argv[3], float(sys.argv[4])
@@ -73,7 +73,7 @@ def hang():
         "regex": lambda: re.match("(a|a)*b", "a" * 60),
     }[way]()
 
-class Hanging:
+class Hanging(Provider):
     name = "hanging"
     schemes = ("hanging",)
     def at(self, here):
@@ -94,7 +94,7 @@ class Hanging:
     def fingerprint(self, uri):
         self.at("fingerprint")
         return "same"
-    def survey(self):
+    def list_fingerprint(self):
         self.at("survey")
         return ""
     def tools(self):
@@ -109,13 +109,11 @@ class Hanging:
     def close(self):
         self.at("close")
 
-class Steady:
+class Steady(Provider):
     name = "steady"
     schemes = ("steady",)
     def routes(self):
         return (Route("steady:///{+path}", self.read, "file"),)
-    def entries(self, after=""):
-        return iter(())
     def read(self, path):
         if path == "arrived":
             return Text(str(arrived.is_set()))

@@ -21,26 +21,30 @@ def run(*words: str | Path, cwd: Path) -> str:
 
 
 def test_a_package_made_by_the_guide_is_installed_discovered_tested_and_served(tmp_path: Path) -> None:
-    package = tmp_path / "carrel-garden"
+    package = tmp_path / "carrel-greenhouse"
     package.mkdir()
     page = (ROOT / "docs/write-a-provider.md").read_text(encoding="utf-8")
     for found in FILE.finditer(page):
-        if found["name"] in ("garden.py", "test_garden.py", "pyproject.toml"):
+        if found["name"] in ("greenhouse.py", "test_greenhouse.py", "pyproject.toml"):
             (package / found["name"]).write_text(found["text"], encoding="utf-8")
     bin_folder = tmp_path / "fresh" / "bin"
     run(sys.executable, "-m", "venv", tmp_path / "fresh", cwd=tmp_path)
     run(bin_folder / "pip", "install", "-qq", "--disable-pip-version-check", ROOT, package, "pytest", cwd=tmp_path)
     tests = tmp_path / "tests"
     tests.mkdir()
-    (package / "test_garden.py").rename(tests / "test_garden.py")
-    told = run(bin_folder / "pytest", "-q", "-p", "no:cacheprovider", "test_garden.py", cwd=tests)
-    command = [str(bin_folder / "carrel"), "serve", "--quiet", "--object", "garden", "--without", "workspace"]
+    (package / "test_greenhouse.py").rename(tests / "test_greenhouse.py")
+    told = run(bin_folder / "pytest", "-q", "-p", "no:cacheprovider", "test_greenhouse.py", cwd=tests)
+    command = [str(bin_folder / "carrel"), "serve", "--quiet", "--object", "greenhouse", "--without", "workspace"]
     environment = {"HOME": str(tmp_path), "PATH": os.environ["PATH"]}
     with Client.start(command, cwd=tests, env=environment) as client:
-        [item] = client.read("garden://house/beds/south").items
+        [item] = client.read("greenhouse://beds/south").items
         listed = [entry.uri for entry in client.resources()]
 
     assert " passed" in told
     assert isinstance(item, Text)
     assert item.text == '{"bed": "south", "moisture": 12.0}'
-    assert listed[3:] == ["garden://house/summary"]
+    assert listed[3:] == [
+        "greenhouse://beds/north",
+        "greenhouse://beds/south",
+        "greenhouse://summary",
+    ]

@@ -8,7 +8,7 @@ from typing import Final
 
 import pytest
 
-from carrel.app import builtin_providers
+from carrel.app import registration
 from tests.hostile import laws
 from tests.hostile.attacks import ATTACKS
 from tests.hostile.faces import FACES, Evidence, run
@@ -46,7 +46,7 @@ def test_a_hostile_repository_gets_nothing(repository: str, face: str, place: Pl
 
 
 def test_every_provider_has_something_to_attack_and_something_to_serve() -> None:
-    assert set(builtin_providers.names()) == set(ATTACKS) == set(MATERIAL)
+    assert set(registration.names()) == set(ATTACKS) == set(MATERIAL)
 
 
 # The harness itself: a law that stopped looking is noticed.

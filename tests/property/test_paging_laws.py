@@ -1,6 +1,6 @@
 """Laws of paging: whatever comes and goes between pages, what stayed is given once, in order, and the pages end."""
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 
 from hypothesis import given, settings
 from hypothesis import strategies as st
@@ -17,11 +17,11 @@ PATHS = st.integers(0, 30).map(str)
 class Fronted(Shelf):
     """A Shelf whose paths below ten stand in front of everybody's."""
 
-    def front(self) -> Sequence[Resource]:
-        return [Resource(uri, uri) for uri in self._sorted if len(uri.rpartition("/")[2]) == 1]
-
     def entries(self, after: str = "") -> Iterator[Resource]:
-        return (entry for entry in super().entries(after) if len(entry.uri.rpartition("/")[2]) > 1)
+        listed = [(len(uri.rpartition("/")[2]), uri) for uri in self._sorted]
+        for length, uri in sorted(listed):
+            if f"{length}{uri}" > after:
+                yield Resource(uri, uri, sort_key=f"{length}{uri}", pinned=length == 1)
 
 
 def make_catalog() -> tuple[Catalog, list[Shelf]]:

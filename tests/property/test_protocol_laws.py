@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 from msgspec import Raw
 
 from carrel.catalog.catalog import Catalog
-from carrel.catalog.cursor import seal, unseal
+from carrel.catalog.pages import seal, unseal
 from carrel.core.errors import BadCursor, ProtocolError
 from carrel.protocol import jsonrpc, methods
 from carrel.protocol.framing import Lines, OverLong

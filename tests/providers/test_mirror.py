@@ -1,21 +1,21 @@
 """The mirror: what one answer holds, in bytes, and how it says what comes next."""
 
 import json
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
 import pytest
 
 from carrel.catalog.catalog import Catalog, Part
-from carrel.core.model import Blob, Item, Range, Reading, Resource, ResourceLink, Text
+from carrel.core.model import Blob, Item, Range, Reading, ResourceLink, Text
 from carrel.core.provider import Project, Provider, Route
 from carrel.providers.mirror import ANSWER_LENGTH, ANSWER_LENGTHS, Mirror
 from carrel.providers.workspace.provider import Workspace
 from carrel.server.requests import Running
 
 
-class Shelf:
+class Shelf(Provider):
     """A provider with one URI, which holds what it is told to."""
 
     name = "shelf"
@@ -29,10 +29,6 @@ class Shelf:
             Route("shelf://all", lambda: Reading(self._items), name="all", mime_type="text/plain"),
             Route("shelf://end{?tail}", lambda **_: Reading(self._items, range=Range()), name="end"),
         )
-
-    def entries(self, after: str = "") -> Iterator[Resource]:
-        del after
-        return iter(())
 
 
 def read(

@@ -12,7 +12,6 @@ import pytest
 
 from carrel.catalog.catalog import Catalog
 from carrel.catalog.watcher import Watcher
-from carrel.core.errors import RequestError
 from carrel.core.limits import MAX_BATCH, MAX_SUBSCRIBED_URIS
 from carrel.core.model import Reading, Resource, Text, Tool, ToolResult
 from carrel.core.provider import Provider, Route
@@ -983,7 +982,7 @@ class Broken(Memory):
     def entries(self, after: str = "") -> Iterator[Resource]:
         raise RuntimeError(after)
 
-    def survey(self) -> str:
+    def list_fingerprint(self) -> str:
         raise RuntimeError
 
     def complete(self, *_: object) -> Any:
@@ -1041,14 +1040,15 @@ def calling(memory: Memory) -> Iterator[Conversation]:
 class Faithless(Shelf):
     """Breaks where it is asked how to ask it."""
 
-    patient = True
+    limits_tool_time = True
+    parses_uris = True
 
     def __init__(self) -> None:
         super().__init__("faithless")
         self._has_told = False
 
-    def refused(self, uri: str, error: RequestError) -> RequestError:
-        raise RuntimeError(uri) from error
+    def read_unmatched(self, uri: str) -> Reading:
+        raise RuntimeError(uri)
 
     def tools(self) -> Sequence[Tool]:
         if self._has_told:
@@ -1073,12 +1073,12 @@ def test_lists_that_may_wait_are_not_surveyed_by_the_thread_that_reads() -> None
     asked, go_on = threading.Event(), threading.Event()
 
     class Slow(Counted):
-        blocking = True
+        speed = "blocking"
 
-        def survey(self) -> str:
+        def list_fingerprint(self) -> str:
             asked.set()
             assert go_on.wait(PATIENCE_S)
-            return super().survey()
+            return super().list_fingerprint()
 
     quick = Counted("quick", {"a": ""})
     client = talk(Slow("slow", {"a": ""}), quick)
@@ -1096,10 +1096,10 @@ def test_a_client_that_listed_early_is_told_nothing_where_nothing_changed() -> N
     asked, go_on = threading.Event(), threading.Event()
 
     class Slow(Counted):
-        def survey(self) -> str:
+        def list_fingerprint(self) -> str:
             asked.set()
             assert go_on.wait(PATIENCE_S)
-            return super().survey()
+            return super().list_fingerprint()
 
     slow = Slow("slow", {"a": ""})
     client = talk(slow)

@@ -1,4 +1,4 @@
-"""Providers that hold everything in memory, for tests: one with every facet that stands still, small ones that move.
+"""Providers that hold everything in memory, for tests: one with every method that stands still, small ones that move.
 
 Memory      everything at once: all operators, blobs, folders, big texts, tools, completion, every kind of error
 Shelf       texts that come and go; nothing else
@@ -27,7 +27,7 @@ from carrel.core.model import (
     Tool,
     ToolResult,
 )
-from carrel.core.provider import Call, Changes, Route
+from carrel.core.provider import Call, Changes, Provider, Route, Speed
 from tests.support.waiting import PATIENCE_S
 
 NOTES = 300
@@ -70,8 +70,8 @@ class Kept:
         self.closed += 1
 
 
-class Memory:
-    """Every facet, every kind of answer; nothing in it ever changes.
+class Memory(Provider):
+    """Every method, every kind of answer; nothing in it ever changes.
 
     test:///a-guide                   a front entry
     test:///plain                     a text
@@ -88,7 +88,7 @@ class Memory:
 
     name = "memory"
     schemes = ("test",)
-    quick = True
+    speed: Speed = "instant"
 
     def __init__(self) -> None:
         self.waiting = threading.Semaphore(0)
@@ -114,12 +114,10 @@ class Memory:
             Route("test:///whole/{+rest}", Text, "whole", "text/plain", whole=True),
         )
 
-    def front(self) -> Sequence[Resource]:
-        """Give the guide."""
-        return (Resource("test:///a-guide", "guide", "Read this first", "text/markdown", title="Guide"),)
-
     def entries(self, after: str = "") -> Iterator[Resource]:
-        """Yield the notes, the text and the blob."""
+        """Yield the guide, which is pinned, the notes, the text and the blob."""
+        if after < "test:///a-guide":
+            yield Resource("test:///a-guide", "guide", "Read this first", "text/markdown", title="Guide", pinned=True)
         for uri in self._uris[bisect_right(self._uris, after) :]:
             yield self._entry(uri)
 
@@ -259,7 +257,7 @@ def _count(to: object, call: Call) -> ToolResult:
     return ToolResult((f"Counted to {to}",), to)
 
 
-class Shelf:
+class Shelf(Provider):
     """Texts that come and go, listed by URI."""
 
     def __init__(self, name: str = "shelf", texts: Mapping[str, str] | None = None) -> None:
@@ -323,7 +321,7 @@ class Counted(Shelf):
             raise NotFound(uri)
         return text
 
-    def survey(self) -> str:
+    def list_fingerprint(self) -> str:
         """Give all URIs."""
         self.surveys += 1
         return " ".join(self._sorted)
@@ -369,20 +367,16 @@ class Eventful(Shelf):
 class Newest(Shelf):
     """A Shelf whose paths are numbers, listed from the highest down."""
 
-    def key(self, entry: Resource) -> str:
-        """Give a key that sorts the other way round."""
-        return f"{10**9 - int(entry.uri.rpartition('/')[2]):010}"
-
     def entries(self, after: str = "") -> Iterator[Resource]:
         """Yield what is there now, newest first."""
-        listed = sorted((Resource(uri, uri) for uri in self._sorted), key=self.key)
-        return (entry for entry in listed if self.key(entry) > after)
+        keys = {f"{10**9 - int(uri.rpartition('/')[2]):010}": uri for uri in self._sorted}
+        return (Resource(keys[key], keys[key], sort_key=key) for key in sorted(keys) if key > after)
 
 
 class Gated(Shelf):
     """A blocking Shelf: reads of `gate/…` wait until `open_gate`, and say when they wait."""
 
-    blocking = True
+    speed = "blocking"
 
     def __init__(self, name: str = "gated", texts: Mapping[str, str] | None = None) -> None:
         super().__init__(name, texts)

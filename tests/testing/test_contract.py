@@ -10,7 +10,7 @@ import pytest
 
 from carrel.core.errors import NotFound, ProviderError
 from carrel.core.model import Annotations, Blob, Completion, Reading, Resource, Stored, Text, Tool, ToolResult
-from carrel.core.provider import Call, Changes, Route
+from carrel.core.provider import Call, Changes, Provider, Route
 from carrel.testing.contract import ProviderContract
 from tests.support import schemas
 
@@ -19,7 +19,7 @@ PICTURE = bytes(range(256))
 URIS = [*(f"shelf:///notes/{name}" for name in NOTES), "shelf:///picture"]
 
 
-class Shelf:
+class Shelf(Provider):
     """A good provider, with every facet.
 
     shelf:///notes/{name}   a note
@@ -125,7 +125,7 @@ class TestShelfOfWhichNothingIsKnown(ProviderContract):
         return Shelf()
 
 
-class Plain:
+class Plain(Provider):
     """A provider without any optional facet, and without entries."""
 
     name = "plain"
@@ -133,9 +133,6 @@ class Plain:
 
     def routes(self) -> Sequence[Route]:
         return ()
-
-    def entries(self, after: str = "") -> Iterator[Resource]:
-        yield from ()
 
 
 class TestEmptyProvider(ProviderContract):
@@ -158,10 +155,10 @@ class CompletionBreaks(Shelf):
         raise KeyError(variable)
 
 
-class IsBlocking(Shelf):
-    """Spells a trait as nobody reads it."""
+class NamesSpeedWrong(Shelf):
+    """Has an attribute that means nothing."""
 
-    is_blocking = True
+    sped = "blocking"
 
 
 class SpeaksFlies(Shelf):
@@ -170,10 +167,9 @@ class SpeaksFlies(Shelf):
         self.speak_fly = True
 
 
-class IsStarted(Shelf):
-    @property
-    def is_startng(self) -> bool:
-        return True
+class SpellsAMethodWrong(Shelf):
+    def instruction(self) -> str:
+        return "nobody asks for this"
 
 
 class PriorityOfSeven(Shelf):
@@ -302,7 +298,7 @@ class MissingIsMadeUp(Shelf):
 
 
 class TakesDots(Shelf):
-    def unmatched(self, uri: str) -> Text:
+    def read_unmatched(self, uri: str) -> Text:
         return Text("the password file")
 
 
@@ -434,7 +430,7 @@ class LeavesProcess(Shelf):
 
 
 class AskedAllTheTime(Shelf):
-    poll_seconds = 0
+    poll_s = 0
 
 
 class ClosesOnce(Shelf):
@@ -447,10 +443,13 @@ class ClosesOnce(Shelf):
 
 
 WRONG: dict[type[Shelf], tuple[str, str]] = {
-    IsBlocking: ("test_law_1_what_is_declared_answers", r"is_blocking means nothing to Carrel; is it blocking\?"),
+    NamesSpeedWrong: ("test_law_1_what_is_declared_answers", r"sped means nothing to Carrel; is it speed\?"),
     SpeaksFlies: ("test_law_1_what_is_declared_answers", r"speak_fly means nothing to Carrel; is it speaks_fly\?"),
-    IsStarted: ("test_law_1_what_is_declared_answers", r"is_startng means nothing to Carrel; is it is_starting\?"),
-    AskedAllTheTime: ("test_law_1_what_is_declared_answers", "poll_seconds is 0; expected a number above 0, or None"),
+    SpellsAMethodWrong: (
+        "test_law_1_what_is_declared_answers",
+        r"instruction means nothing to Carrel; is it instructions\?",
+    ),
+    AskedAllTheTime: ("test_law_1_what_is_declared_answers", "poll_s is 0; expected a number above 0, or None"),
     ToolsBreak: ("test_law_1_what_is_declared_answers", "tools/list answers -32603"),
     CompletionBreaks: ("test_law_1_what_is_declared_answers", "completion/complete answers -32603"),
     PriorityOfSeven: ("test_law_1_what_is_declared_answers", "7 is greater than the maximum of 1"),

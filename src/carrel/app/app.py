@@ -1,26 +1,30 @@
 """A configured server: providers chosen, built and mounted, with the reasons why.
 
-What every face opens: `serve`, the command line, tests.
+One path for all of them: registrations (`registration`, `gateways`), a choice for each, a provider, the catalogue.
+`serve`, the command line and the tests all open a desk.
 """
 
 import os
+from collections.abc import Mapping, Sequence
 from functools import partial
 from typing import Final, Literal
 
-from carrel.app import builtin_providers, extensions, schema
+from carrel.app import gateways, schema
 from carrel.app.config import Config, ServerSettings
+from carrel.app.registration import BUILT_IN, Registration
 from carrel.app.trust import TrustStore
 from carrel.catalog.catalog import Catalog
-from carrel.catalog.lazy import Waiting
+from carrel.catalog.lazy import LazyProvider
 from carrel.core.errors import ConfigError
+from carrel.core.gateway import Gateway
 from carrel.core.provider import Project, Provider
-from carrel.core.record import Value
+from carrel.core.record import Value, replace
 from carrel.providers.guide import Guide
 from carrel.providers.mirror import Mirror
 from carrel.server.server import Server
 
 FIRST_ANSWER_S: Final = 0.3
-"""What the first answer waits for objects: a host gives up half a second after it started us."""
+"""How long the first answer waits for objects: a host gives up half a second after it started us."""
 
 
 class Choice(Value, frozen=True):
@@ -41,7 +45,7 @@ class Desk(Value, frozen=True):
 
     @property
     def catalog(self) -> Catalog:
-        """Give what is served."""
+        """The catalogue that is served."""
         return self.server.catalog
 
     def close(self) -> None:
@@ -50,7 +54,10 @@ class Desk(Value, frozen=True):
 
 
 def open_desk(config: Config, patience_s: float = FIRST_ANSWER_S, *, waits_for_all: bool = False) -> Desk:
-    """Build what the configuration and the folder call for; wait so long for objects, and for mounts if told to."""
+    """Return what the configuration and the folder call for.
+
+    Wait at most `patience_s` for objects, and with `waits_for_all` for mounts too.
+    """
     try:
         return _open(config, patience_s, waits_for_all=waits_for_all)
     except ConfigError as error:
@@ -59,60 +66,64 @@ def open_desk(config: Config, patience_s: float = FIRST_ANSWER_S, *, waits_for_a
 
 def _open(config: Config, patience_s: float, *, waits_for_all: bool) -> Desk:
     chosen = ServerSettings(**config.values("server"))
-    _check_names(chosen, extensions.names(config))
+    every = (*gateways.registered(config), *BUILT_IN)
+    _check_names(chosen, every)
     catalog = Catalog(page_size=chosen.page_size, max_bytes=chosen.max_bytes, max_listed=chosen.max_listed)
-    notes = config.notes
-    choices: list[Choice] = []
     providers: list[Provider] = []
     if _is_wanted("guide", chosen):
-        providers.append(Guide(catalog, os.path.basename(config.root) or "/", notes, config.elsewhere, config.root))
-    invited = [guest for guest in extensions.invite(config, catalog) if _is_wanted(guest.provider.name, chosen)]
-    providers += [guest.provider for guest in invited]
-    for known in builtin_providers.BUILT_IN:
-        choice = _choose(known, config, chosen)
-        choices.append(choice)
-        if choice.state == "served":
-            providers.append(_build(known, config, catalog))
-        elif choice.state == "not called for":
-            providers.append(_wait_for(known, config, catalog))
+        title = os.path.basename(config.root) or "/"
+        providers.append(Guide(catalog, title, config.notes, config.elsewhere, config.root))
+    choices: list[Choice] = []
+    begun: dict[str, Gateway] = {}
+    for one in every:
+        choice = _choose(one, config, chosen)
+        if choice.state != "left out":
+            provider = _provider(one, choice, config, catalog)
+            providers.append(provider)
+            if isinstance(provider, Gateway):
+                begun[one.name] = provider
+        if choice.state != "left out" or not one.table:
+            choices.append(choice)
     if chosen.mirror:
         providers.append(Mirror(catalog))
     catalog.mount(*providers)
-    extensions.begin(invited, catalog, patience_s, waits_for_all=waits_for_all)
-    return Desk(config, Server(catalog), (*map(_choose_guest, invited), *choices), notes)
+    awaited = [begun[one.name] for one in every if one.name in begun and (waits_for_all or one.table == "objects")]
+    gateways.begin(tuple(begun.values()), awaited, catalog, patience_s)
+    return Desk(config, Server(catalog), tuple(_with_problem(choice, begun) for choice in choices), config.notes)
 
 
-def _choose_guest(guest: extensions.Guest) -> Choice:
-    """Say of an object that is known not to load that it is not served; others may still join."""
-    problem: str = getattr(guest.provider, "problem", "")
-    return Choice(guest.provider.name, "left out" if problem else "served", f"{guest.told}; {problem}".rstrip("; "))
+def _with_problem(choice: Choice, begun: Mapping[str, Gateway]) -> Choice:
+    """Return the choice of a gateway that is known not to load as left out; others may still join."""
+    problem = begun[choice.name].problem if choice.name in begun else ""
+    return replace(choice, state="left out", why=f"{choice.why}; {problem}") if problem else choice
 
 
-def _choose(known: builtin_providers.Known, config: Config, chosen: ServerSettings) -> Choice:
-    if not _is_wanted(known.name, chosen):
-        return Choice(known.name, "left out", "by --only or --without, or [server] only or without")
-    if config.values(known.name).get("enabled") is False:
-        return Choice(known.name, "left out", f"by [{known.name}] enabled = false")
-    if known.needs_project and config.place.is_too_much:
-        return Choice(known.name, "left out", "this is no project")
-    if _is_named(known, config, chosen):
-        return Choice(known.name, "served", "asked for by name")
-    reason = known.reason(Project(config.root, config.environment))
+def _choose(one: Registration, config: Config, chosen: ServerSettings) -> Choice:
+    if not _is_wanted(one.name, chosen):
+        return Choice(one.name, "left out", "by --only or --without, or [server] only or without")
+    if config.values(one.section).get("enabled") is False:
+        return Choice(one.name, "left out", f"by [{one.section}] enabled = false")
+    if one.needs_project and config.place.is_too_much:
+        return Choice(one.name, "left out", "this is no project")
+    if not one.table and _is_named(one, config, chosen):
+        return Choice(one.name, "served", "asked for by name")
+    reason = one.reason(Project(config.root, config.environment))
     if reason is None:
-        return Choice(known.name, "not called for", "nothing of it in this folder")
-    return Choice(known.name, "served", reason)
+        return Choice(one.name, "not called for", "nothing of it in this folder")
+    return Choice(one.name, "served", reason)
 
 
-def _is_named(known: builtin_providers.Known, config: Config, chosen: ServerSettings) -> bool:
-    return known.name in (chosen.only or ()) or any(one in config.sections for one in (known.name, *known.sections))
+def _is_named(one: Registration, config: Config, chosen: ServerSettings) -> bool:
+    return one.name in (chosen.only or ()) or any(name in config.sections for name in (one.name, *one.sections))
 
 
 def _is_wanted(name: str, chosen: ServerSettings) -> bool:
     return (chosen.only is None or name in chosen.only) and name not in chosen.without
 
 
-def _check_names(chosen: ServerSettings, others: tuple[str, ...]) -> None:
-    known = ("guide", *builtin_providers.names(), *others)
+def _check_names(chosen: ServerSettings, every: Sequence[Registration]) -> None:
+    in_order = sorted(every, key=lambda one: bool(one.table))
+    known = ("guide", *(one.name for one in in_order))
     for name in (*(chosen.only or ()), *chosen.without):
         if name not in known:
             close = schema.closest(name, known)
@@ -120,29 +131,35 @@ def _check_names(chosen: ServerSettings, others: tuple[str, ...]) -> None:
             raise ConfigError(f"there is no provider {name!r}; {suggested}known: {', '.join(known)}")
 
 
-def _wait_for(known: builtin_providers.Known, config: Config, catalog: Catalog) -> Provider:
+def _provider(one: Registration, choice: Choice, config: Config, catalog: Catalog) -> Provider:
+    """Return the provider, or one that stands for it until its data appears."""
+    if one.table:
+        return gateways.build(one, config, catalog)
+    build = partial(_build, one, config, catalog)
+    if choice.state == "served":
+        return build()
     project = Project(config.root, config.environment)
-    build = partial(_build, known, config, catalog)
-    return Waiting(known.name, known.schemes, build, lambda: known.reason(project) is not None, catalog)
+    return LazyProvider(one.name, one.schemes, build, lambda: one.reason(project) is not None, catalog)
 
 
-def _build(known: builtin_providers.Known, config: Config, catalog: Catalog) -> Provider:
-    values = config.values(known.name)
+def _build(one: Registration, config: Config, catalog: Catalog) -> Provider:
+    """Build a provider whose constructor's parameters are its settings."""
+    values = config.values(one.name)
     project = Project(
         config.root,
         config.environment,
         given=frozenset(values),
-        named=config.named(known.name),
+        named=config.named(one.name),
         is_trusted=config.is_trusted,
         trusts=TrustStore(config.environment).is_trusted,
         deny=tuple(config.values("workspace").get("deny") or ()),
         max_message_bytes=catalog.max_bytes,
         read=catalog.read,
     )
-    provider = known.load()
-    for section in known.sections:
+    kind = one.load()
+    for section in one.sections:
         if section in config.sections:
-            kind = schema.schema_of(provider)[section].kind
-            values[section] = schema.build_section(kind, section, config.values(section))
-    built: Provider = provider(project, **values)
+            inner = schema.schema_of(kind)[section].kind
+            values[section] = schema.build_section(inner, section, config.values(section))
+    built: Provider = kind(project, **values)
     return built

@@ -11,7 +11,7 @@ from collections.abc import Mapping, Sequence
 from functools import partial
 from typing import Any, Final, Literal
 
-from carrel.app import builtin_providers, project, schema
+from carrel.app import project, registration, schema
 from carrel.app.schema import Schema
 from carrel.app.trust import TrustStore
 from carrel.core.errors import ConfigError
@@ -175,7 +175,7 @@ class Config:
 
 def section_names() -> tuple[str, ...]:
     """Give the sections there are."""
-    return ("server", "http", *(name for known in builtin_providers.BUILT_IN for name in (known.name, *known.sections)))
+    return ("server", "http", *(name for known in registration.BUILT_IN for name in (known.name, *known.sections)))
 
 
 def sections_in_use(config: Config) -> tuple[str, ...]:
@@ -189,7 +189,7 @@ def section_schema(section: str, where: str) -> Schema:
         return schema.schema_of(ServerSettings)
     if section == "http":
         return schema.schema_of(HttpSettings)
-    for known in builtin_providers.BUILT_IN:
+    for known in registration.BUILT_IN:
         if known.name == section:
             keys = schema.schema_of(known.load())
             return {name: key for name, key in keys.items() if name not in known.sections}
@@ -197,7 +197,7 @@ def section_schema(section: str, where: str) -> Schema:
             return schema.section_schema(schema.schema_of(known.load())[section].kind)
     table, _, name = section.partition(".")
     if table in NAMED and name:
-        return schema.schema_of(builtin_providers.load(NAMED[table]))
+        return schema.schema_of(registration.load(NAMED[table]))
     known_names = (*section_names(), *NAMED)
     raise ConfigError(f"{where}: there is no section [{section}]{schema.nearest(section, known_names)}")
 
@@ -231,7 +231,7 @@ def load(
 def _take_places_files(config: Config) -> None:
     """Look for other files of the project that name places outside it; what they name counts only with trust."""
     store = TrustStore(config.environment)
-    for known in builtin_providers.BUILT_IN:
+    for known in registration.BUILT_IN:
         values, server = config.values(known.name), config.values("server")
         is_left_out = known.name in (server.get("without") or ()) or known.name not in (
             server.get("only") or [known.name]

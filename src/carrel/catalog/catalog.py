@@ -12,13 +12,13 @@ from functools import partial
 from time import sleep
 
 from carrel.catalog import access, fly, shortlist
-from carrel.catalog.cursor import unseal
-from carrel.catalog.pages import Listing
+from carrel.catalog.pages import Listing, unseal
 from carrel.catalog.routes import RANGE_NAMES, Clash, Found, Mounted, Routes
 from carrel.catalog.shortlist import Chosen, Shortlist
 from carrel.core import content
 from carrel.core.blocking import take_a_while
 from carrel.core.errors import BadArgument, ConfigError, echo
+from carrel.core.gateway import Gateway
 from carrel.core.limits import MAX_COMPLETIONS, MAX_MESSAGE_BYTES, PAGE_SIZE
 from carrel.core.model import (
     FOLDER_TYPE,
@@ -34,7 +34,7 @@ from carrel.core.model import (
     Tool,
     ToolResult,
 )
-from carrel.core.provider import Call, Closing, Fingerprinting, Given, Instructing, Provider, Rerouting
+from carrel.core.provider import Call, Given, Provider
 from carrel.core.record import Value, replace
 from carrel.core.template import UriTemplate
 from carrel.core.uri import with_query
@@ -86,7 +86,7 @@ class Catalog:
         with self._putting:
             self._put((*self.mounted, *(Mounted(provider) for provider in providers)))
         for provider in providers:
-            if isinstance(provider, Rerouting):
+            if isinstance(provider, Gateway):
                 # Looked at once more, in case it changed before it could say so.
                 provider.on_reroute(partial(self.swap, provider, provider))
                 self.swap(provider, provider)
@@ -108,7 +108,7 @@ class Catalog:
         keepers: dict[str, str] = {}
         clashes = list(self._routes.clashes)
         for mounted in self.mounted:
-            for tool in mounted.calling.tools() if mounted.calling else ():
+            for tool in mounted.provider.tools() if mounted.has_tools else ():
                 keeper = keepers.setdefault(tool.name, mounted.provider.name)
                 if keeper != mounted.provider.name:
                     clashes.append(Clash(tool.name, keeper, mounted.provider.name))
@@ -116,17 +116,17 @@ class Catalog:
 
     def close(self) -> None:
         """Close every provider; those that may wait, all at once."""
-        closing = [(mounted.blocking, mounted.provider) for mounted in self.mounted]
+        closing = [mounted for mounted in self.mounted if "close" in mounted.overrides]
         waiting = [
-            threading.Thread(target=provider.close, name="carrel-closing", daemon=True)
-            for is_blocking, provider in closing
-            if is_blocking and isinstance(provider, Closing)
+            threading.Thread(target=mounted.provider.close, name="carrel-closing", daemon=True)
+            for mounted in closing
+            if mounted.speed == "blocking"
         ]
         for thread in waiting:
             thread.start()
-        for is_blocking, provider in closing:
-            if not is_blocking and isinstance(provider, Closing):
-                provider.close()
+        for mounted in closing:
+            if mounted.speed != "blocking":
+                mounted.provider.close()
         for thread in waiting:
             thread.join()
 
@@ -331,7 +331,7 @@ class Catalog:
     def fingerprint(self, uri: str) -> str | None:
         """Give a token that changes when the URI's content does; raise as a read would."""
         found = self.find(uri)
-        if isinstance(found.mounted.provider, Fingerprinting):
+        if "fingerprint" in found.mounted.overrides:
             return found.mounted.provider.fingerprint(found.uri)
         # The condition that everything meets spares the content: a range of it, or a folder, is watched as a whole.
         return self.read_found(replace(found, query_range=()), uri, condition="*").etag
@@ -341,12 +341,12 @@ class Catalog:
     @property
     def completes(self) -> bool:
         """Whether any provider offers completions."""
-        return any(mounted.completing is not None for mounted in self.mounted)
+        return any(mounted.has_completions for mounted in self.mounted)
 
     @property
     def calls(self) -> bool:
         """Whether any provider may have tools."""
-        return any(mounted.calling is not None for mounted in self.mounted)
+        return any(mounted.has_tools for mounted in self.mounted)
 
     def complete(self, reference: str, variable: str, value: str, context: Mapping[str, str]) -> Completion:
         """Give values for a template's variable, at most a hundred, with an honest `has_more`."""
@@ -358,9 +358,9 @@ class Catalog:
         if variables is not None and variable not in variables:
             message = f"Unknown argument: {echo(variable)} (known: {', '.join(variables)})"
             raise BadArgument(message, data={"parameter": "argument"})
-        if mounted.completing is None:
+        if not mounted.has_completions:
             return Completion((), total=0, has_more=False)
-        offered = mounted.completing.complete(meant, variable, value, context)
+        offered = mounted.provider.complete(meant, variable, value, context)
         if isinstance(offered, Completion):
             values, total, has_more = offered.values, offered.total, offered.has_more
         else:
@@ -380,26 +380,26 @@ class Catalog:
     def call(self, name: str, arguments: Mapping[str, object], call: Call) -> ToolResult:
         """Run a tool by its name; one that whoever asks may not call is not known."""
         for mounted in self.mounted:
-            if mounted.calling and any(tool.name == name for tool in self._tools_of(mounted)):
-                return mounted.calling.call(name, arguments, call)
+            if any(tool.name == name for tool in self._tools_of(mounted)):
+                return mounted.provider.call(name, arguments, call)
         raise BadArgument(f"Unknown tool: {echo(name)}", data={"parameter": "name"})
 
     def _tools_of(self, mounted: Mounted) -> Iterator[Tool]:
-        """Give the tools whoever asks may call. Those of a mirror show no more than the catalogue lets through."""
-        if mounted.calling is not None:
-            for tool in mounted.calling.tools():
-                is_allowed = mounted.mirrors or access.may_call(tool, mounted.provider.schemes)
+        """Yield the tools that the caller may call."""
+        if mounted.has_tools:
+            for tool in mounted.provider.tools():
+                is_allowed = tool.public or access.may_call(tool, mounted.provider.schemes)
                 if is_allowed and not (self.is_remote and tool.local):
                     yield tool
 
     def is_patient(self, name: str) -> bool:
-        """Tell whether a tool may take long, and bounds that itself."""
-        patient = (mounted.calling for mounted in self.mounted if mounted.patient and mounted.calling)
-        return any(tool.name == name for calling in patient for tool in calling.tools())
+        """Return whether a tool may take long and limits its own time."""
+        patient = (one.provider for one in self.mounted if one.has_tools and one.provider.limits_tool_time)
+        return any(tool.name == name for provider in patient for tool in provider.tools())
 
     def instructions(self) -> str:
         """Give what the providers that whoever asks may read want an assistant to know from the start."""
-        parts = (m.provider.instructions() for m in self.visible() if isinstance(m.provider, Instructing))
+        parts = (mounted.provider.instructions() for mounted in self.visible())
         return "\n\n".join(part for part in parts if part)
 
 

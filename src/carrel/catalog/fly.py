@@ -8,12 +8,11 @@ from collections.abc import Iterable, Iterator
 from itertools import islice
 from typing import Final
 
-from carrel.catalog.cursor import seal
+from carrel.catalog.pages import key_of, seal
 from carrel.catalog.routes import Mounted
 from carrel.core.errors import BadArgument, BadCursor
 from carrel.core.limits import LIST_TTL_MS
 from carrel.core.model import Page, Resource
-from carrel.core.provider import Browsing
 from carrel.core.record import Value
 
 SECTION: Final = "b"
@@ -76,11 +75,11 @@ def _walk(mounted: Iterable[Mounted], asked: Asked, name: str, key: str) -> Iter
     for one in mounted:
         after = key if one.provider.name == name else ""
         is_reached = is_reached or one.provider.name == name
-        if is_reached and isinstance(one.provider, Browsing):
+        if is_reached and "browse" in one.overrides:
             yield from ((one, entry) for entry in one.provider.browse(asked.directory, asked.prefix or "", after))
 
 
 def _seal(asked: Asked, mounted: Mounted, last: Resource) -> str:
     kind = "p" if asked.directory is None else "d"
     place = asked.prefix or "" if asked.directory is None else asked.directory
-    return seal(SECTION, kind, place, str(asked.page_size), mounted.provider.name, mounted.key(last))
+    return seal(SECTION, kind, place, str(asked.page_size), mounted.provider.name, key_of(last))

@@ -9,15 +9,17 @@ from collections.abc import Callable, Iterator, Sequence
 from threading import Lock
 
 from carrel.catalog.catalog import Catalog
-from carrel.core.errors import RequestError
 from carrel.core.model import Resource
-from carrel.core.provider import Given, Provider, Refusing, Route
+from carrel.core.provider import Given, Provider, Route
 
 log = logging.getLogger(__name__)
 
 
-class Waiting:
+class LazyProvider(Provider):
     """Stands for a provider that nothing called for when the desk was opened."""
+
+    parses_uris = True
+    """The provider itself may."""
 
     def __init__(
         self,
@@ -45,18 +47,13 @@ class Waiting:
             self._catalog.swap(self, real.provider)
             yield from real.provider.entries(after)
 
-    def survey(self) -> str:
+    def list_fingerprint(self) -> str:
         """Tell when the data has appeared."""
         return str(self._is_called_for())
 
-    def unmatched(self, uri: str) -> Given:
+    def read_unmatched(self, uri: str) -> Given:
         """Answer a URI as the provider itself would."""
         return self._awake().find(uri).read()
-
-    def refused(self, uri: str, error: RequestError) -> RequestError:
-        """Refuse a malformed URI as the provider itself would."""
-        [real] = self._awake().mounted
-        return real.provider.refused(uri, error) if isinstance(real.provider, Refusing) else error
 
     def fingerprint(self, uri: str) -> str | None:
         """Tell whether a URI changed as the provider itself would."""

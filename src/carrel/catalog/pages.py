@@ -1,24 +1,26 @@
-"""The list of all resources, whole or by the beginning of their URIs: one order, in pages.
+"""The list of all resources, whole or by prefix: one order, in pages.
 
-It is a sequence of sections: front entries, then provider by provider. A cursor names a
-section and the key of the last entry, so entries may come and go between pages without one
-being repeated or skipped. What hosts are sent is shorter: `shortlist`.
+The list is a sequence of sections: pinned entries, then provider by provider. A cursor holds a section and the key of
+the last entry, so entries may come and go between pages without one being repeated or skipped, and the server
+remembers nothing. Hosts are sent a shorter list: `shortlist`.
 """
 
 import logging
-from collections.abc import Callable, Iterator, Sequence
+from binascii import Error, a2b_base64, b2a_base64
+from collections.abc import Callable, Iterable, Iterator
+from contextlib import contextmanager
 from functools import partial
-from itertools import islice
+from itertools import chain, dropwhile, islice
 from typing import Final
 
 from carrel.catalog import access
-from carrel.catalog.cursor import seal
 from carrel.catalog.routes import Mounted, Routes
 from carrel.core.errors import BadCursor, ProviderError
 from carrel.core.faults import Contained
+from carrel.core.gateway import Gateway
+from carrel.core.hashing import blake2b
 from carrel.core.limits import LIST_TTL_MS
 from carrel.core.model import Page, Resource, Template
-from carrel.core.provider import Browsing, Share
 from carrel.core.record import Value
 
 log = logging.getLogger(__name__)
@@ -27,10 +29,12 @@ _FRONT: Final = "f"
 _MAIN: Final = "m"
 _TEMPLATES: Final = "t"
 _START: Final = (_FRONT, "", "")
+_SEAL_BYTES: Final = 8
+_SEPARATOR: Final = "\0"
 
 
 class Section(Value, frozen=True):
-    """A part of the list: the entries of one provider, at the front or in its turn."""
+    """A part of the list: the pinned entries of one provider, or its others."""
 
     kind: str
     mounted: Mounted
@@ -38,7 +42,7 @@ class Section(Value, frozen=True):
 
 
 class Listing:
-    """What one table of providers lists, to whoever asks."""
+    """What the mounted providers list, as far as the caller may read it."""
 
     def __init__(self, mounted: tuple[Mounted, ...], routes: Routes) -> None:
         self._mounted = mounted
@@ -57,34 +61,33 @@ class Listing:
         if last is None or len(entries) <= wanted:
             return Page(tuple(entries), ttl_ms=self.ttl_ms())
         shown = tuple(entries[:wanted])
-        place = (last.kind, last.mounted.provider.name, last.mounted.key(shown[-1]))
+        place = (last.kind, last.mounted.provider.name, key_of(shown[-1]))
         return Page(shown, seal(*place, *([prefix] if prefix else [])), ttl_ms=self.ttl_ms())
 
     def ttl_ms(self) -> int:
         """Return how long a list holds: not at all while a provider is still starting."""
-        is_starting = any(mounted.starting is not None and mounted.starting.is_starting for mounted in self._mounted)
-        return 0 if is_starting else LIST_TTL_MS
+        return 0 if any(gateway.is_starting for gateway in self._gateways()) else LIST_TTL_MS
 
-    def shares(self) -> Iterator[tuple[Mounted, Share]]:
-        """Yield the shares of every provider the caller may see, in the order of the providers."""
+    def _gateways(self) -> Iterator[Gateway]:
+        return (mounted.gateway for mounted in self._mounted if mounted.gateway is not None)
+
+    def groups(self) -> Iterator[tuple[Mounted, Iterator[Resource]]]:
+        """Yield the groups of every provider the caller may see, in the order of the providers."""
         for mounted in self.visible():
-            shares: Sequence[Share] = ()
-            try:
-                with Contained(f"the list of {mounted.provider.name}"):
-                    shares = mounted.shares()
-            except ProviderError as error:
-                log.warning("%s has no list: %s", mounted.provider.name, error.message)
-            yield from ((mounted, share) for share in shares)
-
-    def permitted(self, mounted: Mounted, entries: Callable[[], Iterator[Resource]]) -> Iterator[Resource]:
-        """Yield the entries that the caller may read and that no other provider keeps; a fault ends them."""
-        return _permitted(self._own(mounted, entries))
+            groups: list[Iterable[Resource]] = []
+            with self._contained(mounted):
+                groups = groups_of(mounted)
+            yield from ((mounted, _permitted(self._own(mounted, partial(iter, group)))) for group in groups)
 
     def entries(self, scheme: str | None = None) -> Iterator[Resource]:
-        """Yield the whole list, or one provider's part of it."""
-        for section in self._sections(*_START, ""):
-            if scheme is None or scheme in section.mounted.provider.schemes:
+        """Yield the whole list, or the entries of the providers with a scheme."""
+        if scheme is None:
+            for section in self._sections(*_START, ""):
                 yield from section.entries
+        else:
+            for mounted in self.visible():
+                if scheme in mounted.provider.schemes:
+                    yield from self._permitted(mounted, "", "")
 
     def templates(self, parts: tuple[str, ...], wanted: int) -> tuple[tuple[Template, ...], str | None]:
         """Give one page of the templates and the cursor of the next."""
@@ -99,7 +102,7 @@ class Listing:
         return tuple(every[start:end]), seal(_TEMPLATES, str(end)) if end < len(every) else None
 
     def visible(self) -> tuple[Mounted, ...]:
-        """Give the providers of which whoever asks may read anything."""
+        """Return the providers of which the caller may read anything."""
         if access.is_unlimited():
             return self._mounted
         return tuple(mounted for mounted in self._mounted if access.may_see(mounted.provider.schemes))
@@ -122,15 +125,16 @@ class Listing:
         raise BadCursor
 
     def _sections(self, kind: str, name: str, key: str, prefix: str) -> Iterator[Section]:
-        """Give what whoever asks may see, from a place on: the provider's section there, then all that follow."""
+        """Yield the sections from a place on: the rest of the provider's section there, then all that follow."""
+        begun: dict[str, Iterator[Resource]] = {}
         if kind == _FRONT:
             for mounted, after in self._from(name, key):
-                if mounted.fronting is not None:
-                    entries = (entry for entry in _front(mounted, after) if entry.uri.startswith(prefix))
-                    yield Section(_FRONT, mounted, _permitted(entries))
+                pinned, begun[mounted.provider.name] = split_pinned(self._permitted(mounted, after, prefix))
+                yield Section(_FRONT, mounted, iter(pinned))
             name, key = "", ""
         for mounted, after in self._from(name, key):
-            yield Section(_MAIN, mounted, _permitted(self._own(mounted, partial(_entries, mounted, after, prefix))))
+            rest = begun.get(mounted.provider.name) or self._permitted(mounted, after, prefix)
+            yield Section(_MAIN, mounted, dropwhile(_is_pinned, rest))
 
     def _from(self, name: str, key: str) -> Iterator[tuple[Mounted, str]]:
         """Give the providers from the named one on, with the key each is to start after."""
@@ -142,27 +146,57 @@ class Listing:
             if reached and mounted in visible:
                 yield mounted, key if is_first else ""
 
+    def _permitted(self, mounted: Mounted, after: str, prefix: str) -> Iterator[Resource]:
+        return _permitted(self._own(mounted, partial(_entries, mounted, after, prefix)))
+
     def _own(self, mounted: Mounted, entries: Callable[[], Iterator[Resource]]) -> Iterator[Resource]:
-        """Yield a provider's entries, but for those that another one keeps; a fault costs only what would follow."""
+        """Yield a provider's entries, except those that another one keeps; a fault ends them."""
+        with self._contained(mounted):
+            if self._routes.has_clashes:
+                for entry in entries():
+                    if not self._routes.has_lost(mounted, entry.uri):
+                        yield entry
+            else:
+                yield from entries()
+
+    @contextmanager
+    def _contained(self, mounted: Mounted) -> Iterator[None]:
+        """Log the fault that a provider's list ends with."""
         try:
             with Contained(f"the list of {mounted.provider.name}"):
-                if self._routes.has_clashes:
-                    for entry in entries():
-                        if not self._routes.has_lost(mounted, entry.uri):
-                            yield entry
-                else:
-                    yield from entries()
+                yield
         except ProviderError as error:
             log.warning("the list of %s is cut short: %s", mounted.provider.name, error.message)
 
 
+def key_of(entry: Resource) -> str:
+    """Return an entry's place among the entries of its provider."""
+    return entry.sort_key or entry.uri
+
+
+def split_pinned(entries: Iterator[Resource]) -> tuple[list[Resource], Iterator[Resource]]:
+    """Return the pinned entries, which come first, and the others."""
+    pinned: list[Resource] = []
+    for entry in entries:
+        if not entry.pinned:
+            return pinned, chain((entry,), entries)
+        pinned.append(entry)
+    return pinned, iter(())
+
+
+def groups_of(mounted: Mounted) -> list[Iterable[Resource]]:
+    """Return the groups of a provider's entries, for a list with a bound."""
+    if "shortlist" in mounted.overrides:
+        return list(mounted.provider.shortlist())
+    pinned, others = split_pinned(mounted.provider.entries())
+    return [pinned, others] if pinned else [others]
+
+
 def _entries(mounted: Mounted, after: str, prefix: str) -> Iterator[Resource]:
-    """Return the entries whose URI begins with a prefix; a provider that is `Browsing` looks there directly."""
+    """Return the entries whose URI begins with a prefix; a provider with `browse` looks there directly."""
     if not prefix:
         return mounted.provider.entries(after)
-    if not isinstance(mounted.provider, Browsing):
-        return (entry for entry in mounted.provider.entries(after) if entry.uri.startswith(prefix))
-    if any(_may_hold(scheme, prefix) for scheme in mounted.provider.schemes):
+    if "browse" not in mounted.overrides or any(_may_hold(scheme, prefix) for scheme in mounted.provider.schemes):
         return mounted.provider.browse(None, prefix, after)
     return iter(())
 
@@ -171,13 +205,12 @@ def _may_hold(scheme: str, prefix: str) -> bool:
     return prefix.startswith(f"{scheme}:") or f"{scheme}:".startswith(prefix)
 
 
-def _front(mounted: Mounted, after: str) -> Iterator[Resource]:
-    assert mounted.fronting is not None
-    return (entry for entry in mounted.fronting.front() if mounted.key(entry) > after)
+def _is_pinned(entry: Resource) -> bool:
+    return entry.pinned
 
 
 def _permitted(entries: Iterator[Resource]) -> Iterator[Resource]:
-    """Leave out what whoever asks may not read."""
+    """Leave out what the caller may not read."""
     if access.is_unlimited():
         return entries
     return (entry for entry in entries if access.may_read(entry.uri))
@@ -190,3 +223,31 @@ def _number_of(parts: tuple[str, ...]) -> int:
         case (kind, number) if kind == _TEMPLATES and number.isascii() and number.isdigit():
             return int(number[:9])
     raise BadCursor
+
+
+def seal(*parts: str) -> str:
+    """Return a cursor made of the parts, none of which may hold NUL.
+
+    Its checksum is no secret: it only tells our cursors from foreign ones. Permission is checked on every page.
+    """
+    payload = _SEPARATOR.join(parts).encode("utf-8", "surrogatepass")
+    encoded = b2a_base64(_checksum(payload) + payload, newline=False)
+    return encoded.decode("ascii").replace("+", "-").replace("/", "_").rstrip("=")
+
+
+def unseal(cursor: str) -> tuple[str, ...]:
+    """Return the parts of a cursor; raise BadCursor for a text that `seal` did not make."""
+    try:
+        padded = cursor.replace("-", "+").replace("_", "/") + "=" * (-len(cursor) % 4)
+        sealed = a2b_base64(padded.encode("ascii"), strict_mode=True)
+        checksum, payload = sealed[:_SEAL_BYTES], sealed[_SEAL_BYTES:]
+        parts = tuple(payload.decode("utf-8", "surrogatepass").split(_SEPARATOR))
+    except (Error, ValueError):
+        raise BadCursor from None
+    if checksum != _checksum(payload) or seal(*parts) != cursor:
+        raise BadCursor
+    return parts
+
+
+def _checksum(payload: bytes) -> bytes:
+    return blake2b(payload, digest_size=_SEAL_BYTES, person=b"carrel-cursor").digest()

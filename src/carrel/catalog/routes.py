@@ -3,39 +3,20 @@
 A route without variables goes before templates; then the longer literal start; then
 the order of configuration. Single URIs that a provider claims go before all of these,
 unless somebody who claims none serves them already: then they stay his.
-What no route matches goes, as sent, to the `unmatched` of the provider that owns the scheme.
+What no route matches goes, as sent, to `read_unmatched` of the provider that owns the scheme.
 """
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
+from contextlib import suppress
 from typing import Final
 
 from carrel.core.blocking import is_on_event_loop, take_a_while
 from carrel.core.errors import BadArgument, NotFound, RequestError, echo
 from carrel.core.faults import attempt
+from carrel.core.gateway import Gateway
 from carrel.core.limits import MAX_REMEMBERED_LENGTH
-from carrel.core.model import Resource, Template
-from carrel.core.provider import (
-    TRAITS,
-    Adopting,
-    Calling,
-    Catching,
-    Claiming,
-    Completing,
-    Conditioning,
-    Describing,
-    Fronting,
-    Given,
-    Ordering,
-    Provider,
-    Rank,
-    Ranking,
-    Referring,
-    Refusing,
-    Route,
-    Share,
-    Starting,
-    Traits,
-)
+from carrel.core.model import Template
+from carrel.core.provider import METHODS, Given, Provider, Route, overrides
 from carrel.core.record import Value
 from carrel.core.template import UriTemplate
 from carrel.core.uri import decode, normalise, pairs, scheme_of, split_query, without
@@ -45,70 +26,42 @@ MAX_RECENT: Final = 1_024
 """URIs whose way is remembered: clients ask for the same few again and again."""
 
 
-class Mounted(Traits):
-    """A provider, its traits, and the facets it was found to have."""
+class Mounted:
+    """A provider, with what it was found to have when it was mounted."""
 
-    __slots__ = (
-        *TRAITS,
-        "_templates",
-        "calling",
-        "catching",
-        "claims",
-        "completing",
-        "conditioning",
-        "describing",
-        "fronting",
-        "ordering",
-        "provider",
-        "ranking",
-        "routes",
-        "starting",
-    )
+    __slots__ = ("_templates", "claims", "gateway", "overrides", "provider", "routes", "speed")
 
     def __init__(self, provider: Provider) -> None:
         self.provider = provider
+        self.overrides = frozenset(method for method in METHODS if overrides(provider, method))
+        """The methods that the provider defines itself."""
+        self.speed = provider.speed
+        self.gateway = provider if isinstance(provider, Gateway) else None
+        self.claims = None if self.gateway is None else self.gateway.claims()
         self.routes = tuple((route, UriTemplate(route.template)) for route in provider.routes())
-        self._templates = tuple(
-            Template(route.template, route.name, route.description, route.mime_type, title=route.title)
-            for route, template in self.routes
-            if not template.is_fixed
-        )
-        self.claims = tuple(provider.claims()) if isinstance(provider, Claiming) else None
-        for name in TRAITS:
-            setattr(self, name, getattr(provider, name, getattr(Traits, name)))
-        self.starting = provider if isinstance(provider, Starting) else None
-        self.fronting = provider if isinstance(provider, Fronting) else None
-        self.ordering = provider if isinstance(provider, Ordering) else None
-        self.ranking = provider if isinstance(provider, Ranking) else None
-        self.describing = provider if isinstance(provider, Describing) else None
-        self.catching = provider if isinstance(provider, Catching) else None
-        self.conditioning = provider if isinstance(provider, Conditioning) else None
-        self.completing = provider if self.completes and isinstance(provider, Completing) else None
-        self.calling = provider if self.calls and isinstance(provider, Calling) else None
+        self._templates = tuple(_template_of(route) for route, template in self.routes if not template.is_fixed)
 
-    def key(self, entry: Resource) -> str:
-        """Give an entry's place among this provider's entries."""
-        return entry.uri if self.ordering is None else self.ordering.key(entry)
+    @property
+    def has_tools(self) -> bool:
+        """Whether the provider may have tools."""
+        return self.provider.has_tools and "tools" in self.overrides
 
-    def listed(self) -> Iterator[Resource]:
-        """Yield everything of this provider that is listed: what stands at the front first."""
-        if self.fronting is not None:
-            yield from self.fronting.front()
-        yield from self.provider.entries()
+    @property
+    def has_completions(self) -> bool:
+        """Whether the provider may have completions."""
+        return "complete" in self.overrides and (self.gateway is None or self.gateway.has_completions)
 
-    def shares(self) -> Sequence[Share]:
-        """Return the entries in shares, for a list that cannot hold all of them."""
-        if self.ranking is not None:
-            return self.ranking.shares()
-        rest = Share(Rank.OTHERS, self.provider.entries, self.key)
-        if self.fronting is None:
-            return (rest,)
-        front = self.fronting.front()
-        return Share(Rank.FRONT, lambda: iter(front), self.key, promised=len(front)), rest
+    def templates(self) -> Sequence[Template]:
+        """Return what clients are sent of the routes that have variables."""
+        templates = None if self.gateway is None else self.gateway.templates()
+        return self._templates if templates is None else templates
 
-    def templates(self) -> Iterable[Template]:
-        """Give what clients are told of the routes that have variables."""
-        return self._templates if self.describing is None else self.describing.templates()
+
+def _template_of(route: Route) -> Template:
+    """Return what clients are sent of a route; one without a name is named after its reader."""
+    reader = getattr(route.reader, "__name__", "resource")
+    name = route.name or reader.strip("<>").removeprefix("read_").replace("_", "-")
+    return Template(route.template, name, route.description, route.mime_type, title=route.title)
 
 
 class Found(Value, frozen=True):
@@ -123,8 +76,10 @@ class Found(Value, frozen=True):
 
     def read(self, condition: str | None = None) -> Given:
         """Ask the provider; on a condition, if it has a use for one."""
-        if condition is not None and self.mounted.conditioning is not None:
-            return self.mounted.conditioning.read_if(self.uri, condition)
+        if condition is not None and self.mounted.gateway is not None:
+            given = self.mounted.gateway.read_if(self.uri, condition)
+            if given is not None:
+                return given
         if self.route is None:
             return self._catch()
         if self.route.whole:
@@ -132,15 +87,11 @@ class Found(Value, frozen=True):
         return self.route.reader(**self.variables)
 
     def _catch(self) -> Given:
-        """Ask those who own the scheme, one after another."""
-        for mounted in (self.mounted, *self.others):
-            try:
-                if mounted.catching is not None:
-                    return mounted.catching.unmatched(self.uri)
-            except NotFound:
-                if mounted is (self.mounted, *self.others)[-1]:
-                    raise
-        raise NotFound(self.uri)
+        """Ask the owners of the scheme, one after another."""
+        for mounted in (self.mounted, *self.others[:-1]) if self.others else ():
+            with suppress(NotFound):
+                return mounted.provider.read_unmatched(self.uri)
+        return (self.mounted, *self.others)[-1].provider.read_unmatched(self.uri)
 
 
 class Clash(Value, frozen=True):
@@ -166,21 +117,18 @@ class Routes:
         self._keepers: dict[str, Mounted] = {}
         self._owners: dict[str, tuple[Mounted, ...]] = {}
         self._claims: dict[str, Found] = {}
-        self._adopting: list[Mounted] = []
-        self._referring: list[Mounted] = []
+        self._gateways: list[Mounted] = []
         self.clashes: list[Clash] = []
         # Those who claim single URIs come after those whose scheme it is.
         for mounted in sorted(providers, key=lambda one: one.claims is not None):
             self._take_routes(mounted)
             self._take_schemes(mounted)
-            if isinstance(mounted.provider, Adopting):
-                self._adopting.append(mounted)
-            if isinstance(mounted.provider, Referring):
-                self._referring.append(mounted)
+            if mounted.gateway is not None:
+                self._gateways.append(mounted)
         self._lost = frozenset((clash.other, clash.what) for clash in self.clashes)
         for table in self._templates.values():
             table.sort(key=lambda row: -len(row[0].literal_start))
-        self._literal = {scheme: owners[0] for scheme, owners in self._owners.items() if owners[0].literal}
+        self._literal = {scheme: owners[0] for scheme, owners in self._owners.items() if owners[0].provider.parses_uris}
         owners = {id(owner) for every in self._owners.values() for owner in every}
         self._sole = next(iter(self._literal.values()), None) if len(owners) == 1 else None
 
@@ -221,7 +169,7 @@ class Routes:
         """Give who serves a URI by a template or takes its whole scheme, of those who claim no single URIs."""
         scheme = scheme_of(uri)
         owner = next(iter(self._owners.get(scheme, ())), None)
-        if owner is not None and owner.literal:
+        if owner is not None and owner.provider.parses_uris:
             return owner
         for template, route, mounted in self._templates.get(scheme, ()):
             asked = split_query(uri)[0] if route.open_query else uri
@@ -247,10 +195,7 @@ class Routes:
         if taker is not None:
             bare, taken = _without_range(uri)
             return Found(taker, None, bare, {}, taken)
-        try:
-            scheme = scheme_of(uri)
-        except BadArgument as error:
-            raise self._refusal(uri, error) from None
+        scheme = scheme_of(uri)
         found = self._find_claim(uri) if self._claims else None
         if found is None:
             found = self._match(scheme, uri)
@@ -272,8 +217,8 @@ class Routes:
         """
         found = self._template(reference)
         if found is None or found[0].text != reference:
-            for mounted in self._referring:
-                meant = mounted.provider.refers(reference) if isinstance(mounted.provider, Referring) else None
+            for mounted in self._gateways:
+                meant = None if mounted.gateway is None else mounted.gateway.refers(reference)
                 if meant is not None:
                     return meant, None, mounted
         return None if found is None else (found[0].text, found[0].variables, found[1])
@@ -292,15 +237,6 @@ class Routes:
             (one, mounted) for one, _, mounted in rows if _is_named(one) and reference.startswith(one.literal_start)
         )
         return matching[0] if matching else next(alike, None)
-
-    def _refusal(self, uri: str, error: BadArgument) -> RequestError:
-        """Give the words of the provider that a malformed URI would belong to, if it has any."""
-        owners = self._owners.get(uri.partition(":")[0].lower())
-        refusing = owners[0].provider if owners else None
-        if isinstance(refusing, Refusing):
-            _ask_aside(owners[0])
-            return attempt("a refusal", refusing.refused, uri, error)
-        return error
 
     def _find_claim(self, uri: str) -> Found | None:
         """Look among the single URIs: for the whole, then for what stands before the query."""
@@ -346,16 +282,17 @@ class Routes:
         if mounted is None:
             message = f"Unknown scheme: {echo(uri)}"
             raise BadArgument(message, uri=uri, data={"name": "MCP_NOT_FOUND"})
-        if mounted.catching is None:
+        if "read_unmatched" not in mounted.overrides:
             raise self._reason(scheme, uri)
         return Found(mounted, None, uri, {}, others=tuple(others))
 
     def _adopters(self, scheme: str) -> tuple[Mounted, ...]:
         adopters = []
-        for mounted in self._adopting:
-            if isinstance(mounted.provider, Adopting):
-                _ask_aside(mounted)
-                if attempt("adopting", mounted.provider.adopts, scheme):
+        for mounted in self._gateways:
+            if mounted.gateway is not None:
+                if is_on_event_loop() and mounted.speed != "instant":
+                    take_a_while()
+                if attempt("adopting", mounted.gateway.adopts, scheme):
                     adopters.append(mounted)
         return tuple(adopters)
 
@@ -380,12 +317,6 @@ class Routes:
             if template.match(bare) is not None:
                 return template.query_variables
         return frozenset()
-
-
-def _ask_aside(mounted: Mounted) -> None:
-    """Go to another thread before a provider is asked, unless it is quick."""
-    if is_on_event_loop() and not mounted.quick:
-        take_a_while()
 
 
 def _with_open_query(

@@ -1,21 +1,19 @@
-"""The list that hosts are sent: at most so many entries in all, chosen by worth.
+"""The list that hosts are sent: a bounded number of entries, chosen by worth.
 
-Hosts drop or choke on long lists. Every provider gives its entries in shares, and each share has a
-rank. Promised entries come first, then every share but the files gets a fair part, and the places that are
-left go to the shares by rank. The order is that of rank, provider and key, each made from the entry alone:
-so a cursor is a position, and entries may come and go between pages.
+Hosts drop or choke on long lists. Every provider gives its entries in groups, and each group has a rank. Guaranteed
+entries come first, then every group but the files gets a fair part, and the places that are left go to the groups by
+rank. The order is that of rank, provider and sort key, each made from the entry alone: so a cursor is a position, and
+entries may come and go between pages.
 """
 
 from collections.abc import Iterator
 from itertools import islice
 from typing import Final
 
-from carrel.catalog.cursor import seal
-from carrel.catalog.pages import Listing
+from carrel.catalog.pages import Listing, key_of, seal
 from carrel.catalog.routes import Mounted
 from carrel.core.errors import BadCursor
-from carrel.core.model import Page, Resource
-from carrel.core.provider import Rank, Share
+from carrel.core.model import Page, Rank, Resource
 from carrel.core.record import Value
 
 KIND: Final = "s"
@@ -29,24 +27,42 @@ class Chosen(Value, frozen=True):
     is_whole: bool
 
 
-class _Taken:
-    """A share, and the entries of it that have a place."""
+class _Group:
+    """A group of a provider's entries, and those of them that have a place."""
 
-    def __init__(self, mounted: Mounted, share: Share, entries: Iterator[Resource]) -> None:
+    def __init__(self, mounted: Mounted, entries: Iterator[Resource]) -> None:
         self.mounted = mounted
-        self.share = share
         self.entries: list[Resource] = []
-        self._waiting = entries
+        self._rest = entries
+        self._next = next(entries, None)
+        self.rank = Rank.FILES if self._next is None else _rank_of(self._next)
+
+    def take_guaranteed(self, left: int) -> int:
+        """Take the guaranteed entries, at most `left`; return how many there are."""
+        while self._next is not None and len(self.entries) < left and (self._next.guaranteed or self._next.pinned):
+            self.take(left, 1)
+        return len(self.entries)
 
     def take(self, most: int, left: int) -> int:
-        """Take entries until there are `most`, but only as many as there are places left; return how many."""
+        """Take entries until there are `most`, but at most `left` more; return how many were added."""
+        count = min(most - len(self.entries), left)
+        if self._next is None or count <= 0:
+            return 0
         before = len(self.entries)
-        self.entries += islice(self._waiting, max(0, min(left, most - before)))
+        self.entries.append(self._next)
+        self.entries += islice(self._rest, count - 1)
+        self._next = next(self._rest, None)
         return len(self.entries) - before
 
     def has_more(self) -> bool:
         """Return whether an entry found no place."""
-        return next(self._waiting, None) is not None
+        return self._next is not None
+
+
+def _rank_of(entry: Resource) -> Rank:
+    if entry.rank is not None:
+        return entry.rank
+    return Rank.FRONT if entry.pinned else Rank.OTHERS
 
 
 class Shortlist:
@@ -66,32 +82,31 @@ class Shortlist:
         """Return one page, from the start or from the place that the parts of a cursor name."""
         rank, number, key = self._place(parts)
         entries: list[Resource] = []
-        last: _Taken | None = None
+        last: _Group | None = None
         for one in self._take():
-            place = (one.share.rank, self._listing.number_of(one.mounted.provider.name))
+            place = (one.rank, self._listing.number_of(one.mounted.provider.name))
             if place < (rank, number):
                 continue
             following = one.entries
             if place == (rank, number):
-                following = [entry for entry in following if one.share.key(entry) > key]
+                following = [entry for entry in following if key_of(entry) > key]
             last = one if following and len(entries) < wanted else last
             entries += following[: wanted + 1 - len(entries)]
         if last is None or len(entries) <= wanted:
             return Page(tuple(entries), ttl_ms=self._listing.ttl_ms())
         shown = tuple(entries[:wanted])
-        cursor = seal(KIND, str(int(last.share.rank)), last.mounted.provider.name, last.share.key(shown[-1]))
+        cursor = seal(KIND, str(int(last.rank)), last.mounted.provider.name, key_of(shown[-1]))
         return Page(shown, cursor, ttl_ms=self._listing.ttl_ms())
 
-    def _take(self) -> list[_Taken]:
-        """Return every share in order, with the entries of it that have a place."""
-        shares = sorted(self._listing.shares(), key=lambda pair: pair[1].rank)
-        every = [_Taken(mounted, one, self._listing.permitted(mounted, one.entries)) for mounted, one in shares]
+    def _take(self) -> list[_Group]:
+        """Return every group in order, with the entries of it that have a place."""
+        every = sorted((_Group(*group) for group in self._listing.groups()), key=lambda group: group.rank)
         fair = self._bound // max(1, 2 * len(every))
         left = self._bound
         for one in every:
-            left -= one.take(one.share.promised, left)
+            left -= one.take_guaranteed(left)
         for one in every:
-            if one.share.rank is not Rank.FILES:
+            if one.rank is not Rank.FILES:
                 left -= one.take(fair, left)
         for one in every:
             left -= one.take(self._bound, left)

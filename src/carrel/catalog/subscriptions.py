@@ -6,7 +6,6 @@ from itertools import islice
 from typing import Final, Generic, TypeVar
 
 from carrel.catalog.routes import Mounted
-from carrel.core.provider import Tracing, Watching
 from carrel.core.uri import normalise, split_query
 
 UNSEEN: Final = ""
@@ -56,7 +55,7 @@ class Interests(Generic[Listener]):
         if interest.fingerprint != fingerprint:
             interest.fingerprint = UNSEEN  # it changed, and is about to be reported: this listener saw it after
         interest.listeners.add(listener)
-        (self._polled.discard if isinstance(mounted.provider, Watching) else self._polled.add)(uri)
+        (self._polled.discard if "watch" in mounted.overrides else self._polled.add)(uri)
         self.place(uri, interest.places | places)
 
     def discard(self, listener: Listener, uri: str) -> Mounted | None:
@@ -149,9 +148,3 @@ class Interests(Generic[Listener]):
 def place_of(uri: str) -> str:
     """Give what the spellings and query variants of a URI have in common."""
     return normalise(split_query(uri)[0])
-
-
-def places_of(uri: str, mounted: Mounted) -> set[str]:
-    """Give where changes of a URI are reported: under its own name, and under those its provider knows."""
-    provider = mounted.provider
-    return {place_of(one) for one in (uri, *(provider.traces(uri) if isinstance(provider, Tracing) else ()))}

@@ -12,7 +12,7 @@ from carrel.core.errors import CarrelError
 from carrel.core.faults import attempt
 from carrel.core.hashing import blake2b
 from carrel.core.model import Resource
-from carrel.core.provider import Surveying
+from carrel.core.provider import Provider
 
 
 def token_of(entries: Iterable[Resource]) -> str:
@@ -70,22 +70,22 @@ class Surveys:
         """Tell whether there is any list to ask about again and again."""
         return bool(self._tokens)
 
-    def has_changed(self, name: str, provider: Surveying) -> bool:
+    def has_changed(self, name: str, provider: Provider) -> bool:
         """Ask a provider how its list is; return whether that is otherwise than last time."""
-        token = provider.survey()
+        token = provider.list_fingerprint()
         before = self._tokens.get(name, token)
         self._tokens[name] = token
         return before != token
 
-    def remember_early(self, name: str, provider: Surveying) -> None:
+    def remember_early(self, name: str, provider: Provider) -> None:
         """Note how a list is of which events are to tell, unless that is noted."""
         if name not in self._early:
-            self._early[name] = provider.survey()
+            self._early[name] = provider.list_fingerprint()
 
-    def has_changed_early(self, name: str, provider: Surveying) -> bool:
+    def has_changed_early(self, name: str, provider: Provider) -> bool:
         """Return, once the events have begun, whether a list changed before."""
         early = self._early.pop(name, None)
-        return early is not None and provider.survey() != early
+        return early is not None and provider.list_fingerprint() != early
 
     def forget_early(self, name: str) -> None:
         """Forget what was noted: the events end."""

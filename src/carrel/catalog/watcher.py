@@ -10,7 +10,7 @@ set bounded by what was subscribed, so a slow listener never grows anything.
 
 import logging
 import threading
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import suppress
 from functools import partial
 from time import monotonic
@@ -19,13 +19,14 @@ from typing import Final
 from carrel.catalog import access
 from carrel.catalog.catalog import Catalog
 from carrel.catalog.routes import Mounted
-from carrel.catalog.subscriptions import UNSEEN, Interests, places_of
+from carrel.catalog.subscriptions import UNSEEN, Interests, place_of
 from carrel.catalog.surveys import Listed, Surveys
 from carrel.core.bounded_calls import BoundedCalls
 from carrel.core.errors import CarrelError, ProviderError
 from carrel.core.faults import attempt
+from carrel.core.gateway import Gateway
 from carrel.core.limits import SHUTDOWN_GRACE_S, UPDATES_PER_SECOND
-from carrel.core.provider import Following, Provider, Surveying, Traits, Watching
+from carrel.core.provider import Provider, overrides
 
 log = logging.getLogger(__name__)
 
@@ -79,7 +80,7 @@ class Subscription:
 class _Attended:
     """A provider that is watched or polled. One thread at a time asks it; the watcher's lock guards all of this."""
 
-    __slots__ = ("has_begun", "has_events", "is_asked", "is_due", "provider", "stop")
+    __slots__ = ("aliases", "has_begun", "has_events", "is_asked", "is_due", "provider", "stop")
 
     def __init__(self, provider: Provider) -> None:
         self.provider = provider
@@ -88,6 +89,7 @@ class _Attended:
         self.has_begun = False
         self.has_events = False
         self.stop: Callable[[], None] | None = None
+        self.aliases: Callable[[str], Sequence[str]] = lambda uri: ()
 
 
 class Watcher:
@@ -142,7 +144,7 @@ class Watcher:
         """Have a subscription hear of a URI from now on."""
         fingerprint = self._catalog.fingerprint(uri)
         mounted = self._catalog.find(uri).mounted
-        places = places_of(uri, mounted)
+        places = self._places_of(uri, mounted.provider)
         with self._changed:
             if subscription.closed:
                 return
@@ -150,10 +152,10 @@ class Watcher:
             subscription.uris.add(uri)
             if subscription in self._subscriptions:
                 self._run()
-        if isinstance(mounted.provider, Following):
+        if isinstance(mounted.provider, Gateway):
             self._follow(mounted.provider, uri)
 
-    def _follow(self, provider: Following, uri: str) -> None:
+    def _follow(self, provider: Gateway, uri: str) -> None:
         """Have a provider follow a URI, unless everybody left while it began to."""
         provider.follow(uri)
         with self._changed:
@@ -168,7 +170,7 @@ class Watcher:
             subscription.told.pop(uri, None)
             self._due.pop((subscription, uri), None)
             left = self._interests.discard(subscription, uri)
-        if left is not None and isinstance(left.provider, Following):
+        if left is not None and isinstance(left.provider, Gateway):
             left.provider.unfollow(uri)
 
     def remove(self, subscription: Subscription) -> None:
@@ -224,16 +226,28 @@ class Watcher:
     def _trace(self, uri: str) -> None:
         """Find out anew where changes of a URI are reported: it may lead elsewhere now."""
         try:
-            mounted = self._catalog.find(uri).mounted
-            places = attempt("watching", places_of, uri, mounted)
+            provider = self._catalog.find(uri).mounted.provider
+            places = attempt("watching", self._places_of, uri, provider)
         except CarrelError:
             return
         with self._changed:
             self._interests.place(uri, places)
 
+    def _places_of(self, uri: str, provider: Provider) -> set[str]:
+        """Return where changes of a URI are reported: under its own name, and under its aliases."""
+        return {place_of(one) for one in (uri, *self._attended_of(provider).aliases(uri))}
+
+    def ask_aliases(self, provider: Provider, aliases: Callable[[str], Sequence[str]]) -> None:
+        """Ask a provider for the aliases of its URIs from now on."""
+        self._attended_of(provider).aliases = aliases
+        with self._changed:
+            known = self._interests.of(provider.name, with_evented=True)
+        for uri in known:
+            self._trace(uri)
+
     def list_changed(self, provider: Provider) -> None:
         """Take note that a provider's part of the list changed; whether the list did is looked at when it is due."""
-        pause_s = float(getattr(provider, "list_pause_s", Traits.list_pause_s))
+        pause_s = provider.list_pause_s
         with self._changed:
             for subscription in self._listening_for(provider):
                 self._schedule(subscription, LIST, pause_s)
@@ -343,14 +357,14 @@ class Watcher:
     def _begin(self, one: _Attended) -> None:
         """Have a provider watched. What changed before its events began is seen by looking once; then they tell."""
         began = monotonic()
-        if isinstance(one.provider, Watching):
+        if overrides(one.provider, "watch"):
             with suppress(CarrelError):
                 one.stop = attempt(f"watching {one.provider.name}", one.provider.watch, _Reports(self, one.provider))
         with self._changed:
             one.has_events = True
             self._asked[one.provider.name] = began
         self._look_at_all(one.provider, began, with_evented=True)
-        if isinstance(one.provider, Surveying) and self._surveys.has_changed_early(one.provider.name, one.provider):
+        if self._surveys.has_changed_early(one.provider.name, one.provider):
             with self._changed:
                 for subscription in self._listening_for(one.provider):
                     self._schedule_once(subscription, LIST, began)
@@ -376,16 +390,15 @@ class Watcher:
         """Tell if the list of a provider changed that does not report it, where anybody wants to know."""
         with self._changed:
             is_wanted = any(subscription.list_changes for subscription in self._subscriptions)
-        surveying = _surveyed(provider)
-        if is_wanted and surveying is not None and self._surveys.has_changed(provider.name, surveying):
+        if is_wanted and _is_surveyed(provider) and self._surveys.has_changed(provider.name, provider):
             self.list_changed(provider)
 
     def _survey_all(self) -> None:
         """Note how all lists are, and tell of those that changed; a provider that hangs is left out."""
         asked = {
-            mounted.provider.name: partial(self._surveys.has_changed, mounted.provider.name, surveying)
+            mounted.provider.name: partial(self._surveys.has_changed, mounted.provider.name, mounted.provider)
             for mounted in self._catalog.mounted
-            if (surveying := _surveyed(mounted.provider)) is not None
+            if _is_surveyed(mounted.provider)
         }
         changed = self._surveying.ask(asked)
         for mounted in self._catalog.mounted:
@@ -399,7 +412,7 @@ class Watcher:
             {
                 provider.name: partial(self._surveys.remember_early, provider.name, provider)
                 for provider in quiet
-                if isinstance(provider, Watching) and isinstance(provider, Surveying)
+                if overrides(provider, "watch") and overrides(provider, "list_fingerprint")
             }
         )
 
@@ -410,7 +423,7 @@ class Watcher:
         if self._comparing is not None and self._comparing.is_alive():
             with self._changed:
                 for subscription in subscriptions:
-                    self._schedule(subscription, LIST, Traits.list_pause_s)
+                    self._schedule(subscription, LIST, Provider.list_pause_s)
             return
         self._comparing = _apart(partial(self._tell_of_list, subscriptions))
 
@@ -445,7 +458,7 @@ class Watcher:
 
     def _interval(self, mounted: Mounted) -> float:
         """Give how often a provider is asked: as often as it says, within reason, or as all others."""
-        said = mounted.poll_seconds
+        said = mounted.provider.poll_s
         return self._poll_s if said is None else min(max(_LEAST_S, float(said)), _MOST_S)
 
     def _poll_due(self) -> None:
@@ -460,7 +473,7 @@ class Watcher:
                 is_turn = now - self._asked.get(provider.name, float("-inf")) >= 0.9 * self._interval(mounted)
                 if is_turn:  # ticks are not exact
                     self._asked[provider.name] = now
-                    one.is_due = provider.name in polled or (is_wanted and _surveyed(provider) is not None)
+                    one.is_due = provider.name in polled or (is_wanted and _is_surveyed(provider))
                 if one.is_due or not one.has_begun:
                     self._attend(one)
 
@@ -516,6 +529,9 @@ class _Reports:
     def list_changed(self) -> None:
         self._watcher.list_changed(self._provider)
 
+    def ask_aliases(self, aliases: Callable[[str], Sequence[str]]) -> None:
+        self._watcher.ask_aliases(self._provider, aliases)
+
 
 def _apart(work: Callable[[], object]) -> threading.Thread:
     """Ask a provider something on a thread of its own: what it breaks there is logged, and ends nothing else."""
@@ -524,6 +540,6 @@ def _apart(work: Callable[[], object]) -> threading.Thread:
     return thread
 
 
-def _surveyed(provider: Provider) -> Surveying | None:
-    """Return a provider that is asked again and again whether its list changed, or None for any other."""
-    return provider if isinstance(provider, Surveying) and not isinstance(provider, Watching) else None
+def _is_surveyed(provider: Provider) -> bool:
+    """Return whether a provider is asked again and again whether its list changed."""
+    return overrides(provider, "list_fingerprint") and not overrides(provider, "watch")

@@ -11,7 +11,6 @@ from carrel.cli import exit_codes, output
 from carrel.cli.context import Choices
 from carrel.client.client import Client
 from carrel.core.errors import CarrelError
-from carrel.core.provider import Omitting, Reporting
 from carrel.core.record import Value
 
 
@@ -70,11 +69,11 @@ def _provider_findings(desk: Desk) -> Iterator[Finding]:
             yield Finding(choice.name, "problem", choice.why)
             continue
         try:
-            first = next(mounted.listed(), None)
+            first = next(mounted.provider.entries(), None)
         except CarrelError as error:
             yield Finding(choice.name, "problem", str(error))
             continue
-        health = mounted.provider.health() if isinstance(mounted.provider, Reporting) else {}
+        health = mounted.provider.health()
         problems = health.get("problems")
         noted = [str(one) for one in problems] if isinstance(problems, list | tuple) else []
         noted = [one for one in noted if one not in desk.notes]  # those are told with the configuration
@@ -83,8 +82,8 @@ def _provider_findings(desk: Desk) -> Iterator[Finding]:
             continue
         told = "nothing to list yet" if first is None else f"first entry {first.uri}"
         yield Finding(choice.name, "ok", f"{choice.why}; {told}")
-        omitted = mounted.provider.left_out() if isinstance(mounted.provider, Omitting) else ()
-        for note in (*noted, *omitted):
+        left_out = health.get("left_out")
+        for note in (*noted, *(map(str, left_out) if isinstance(left_out, list | tuple) else ())):
             yield Finding(choice.name, "note", note)
 
 

@@ -8,7 +8,7 @@ import re
 from collections.abc import Iterable
 from typing import Final
 
-from carrel.app import builtin_providers
+from carrel.app import registration
 from carrel.core.errors import ConfigError
 
 Flag = tuple[str, str, str]
@@ -27,7 +27,7 @@ def object_flag(text: str, flags: Iterable[Flag] = ()) -> Flag:
     file, thing = _parts(text)
     if file and not os.path.isfile(file):
         raise ConfigError(f"{text}: there is no such file")
-    taken = {*builtin_providers.names(), *_RESERVED}
+    taken = {*registration.names(), *_RESERVED}
     taken |= {section.partition(".")[2] for section, key, _ in flags if key in ("import", "provider")}
     section = f"objects.{_free_name(_name_of(text, file, thing), taken)}"
     if file:

@@ -12,7 +12,6 @@ from typing import Final
 from carrel.app.app import Desk
 from carrel.cli import output
 from carrel.cli.context import Choices
-from carrel.core.provider import Omitting, Reporting
 
 COUNT_AT_MOST: Final = 10_000
 
@@ -42,12 +41,10 @@ def _notes(desk: Desk) -> list[str]:
     """Return what is not as it should be, or is left out: of the configuration, and of each provider."""
     notes = [*desk.notes, *desk.config.elsewhere()]
     for mounted in desk.catalog.mounted:
-        if isinstance(mounted.provider, Reporting):
-            problems = mounted.provider.health().get("problems")
-            told = problems if isinstance(problems, list | tuple) else ()
-            notes += [f"{mounted.provider.name}: {problem}" for problem in told if problem not in desk.notes]
-        if isinstance(mounted.provider, Omitting):
-            notes += [f"{mounted.provider.name}: {told}" for told in mounted.provider.left_out()]
+        health = mounted.provider.health()
+        for told in (health.get("problems"), health.get("left_out")):
+            found = told if isinstance(told, list | tuple) else ()
+            notes += [f"{mounted.provider.name}: {note}" for note in found if note not in desk.notes]
     return notes
 
 
@@ -76,7 +73,7 @@ def _program() -> list[str]:
 def _counts(desk: Desk) -> dict[str, int]:
     """Count the entries of each provider; one more than `COUNT_AT_MOST` means any number above it."""
     return {
-        mounted.provider.name: sum(1 for _ in islice(mounted.listed(), COUNT_AT_MOST + 1))
+        mounted.provider.name: sum(1 for _ in islice(mounted.provider.entries(), COUNT_AT_MOST + 1))
         for mounted in desk.catalog.mounted
     }
 

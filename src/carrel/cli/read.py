@@ -11,8 +11,8 @@ from carrel.cli.context import Choices
 from carrel.client.client import Client
 from carrel.core.errors import BadArgument, CarrelError
 from carrel.core.model import Blob, Range, Reading, Resource, Text
-from carrel.core.provider import Explaining
 from carrel.core.uri import split_query
+from carrel.providers.workspace import Workspace
 
 
 def list_resources(choices: Choices, prefix: str, limit: int | None) -> None:
@@ -107,7 +107,7 @@ def explain_uri(choices: Choices, uri: str) -> None:
             provider = desk.catalog.find(uri).mounted.provider
         except BadArgument as error:
             raise suggestions.refusal(client, uri, error) from None
-        told = list(provider.explain(uri)) if isinstance(provider, Explaining) else _tried(desk.catalog, uri)
+        told = provider.explain(uri) if isinstance(provider, Workspace) else _tried(desk.catalog, uri)
     if choices.is_json:
         output.print_json({"uri": uri, "provider": provider.name, "told": told})
     else:

@@ -9,7 +9,7 @@ from typing import Any
 
 import click
 
-from carrel.app import builtin_providers
+from carrel.app import registration
 from carrel.cli import exit_codes, output
 from carrel.cli.context import Choices
 from carrel.cli.options import with_choices
@@ -45,7 +45,7 @@ def opened(choices: Choices) -> Iterator[OpenMemory]:
     named = config.named("sage")
     given = frozenset(values)
     project = Project(config.root, config.environment, given, named, is_trusted=config.is_trusted, deny=denied)
-    built = builtin_providers.load("carrel.providers.sage:Sage")(project, **values)
+    built = registration.load("carrel.providers.sage:Sage")(project, **values)
     assert isinstance(built, Sage)
     tools = SageTools(project, built.memory, "write", values.get("search", "auto"))
     try:
@@ -82,8 +82,7 @@ def list_items(choices: Choices, kind: str | None, check: bool) -> int:
     with opened(choices) as memory:
         if check:
             return _check(choices, memory, kind)
-        every = (*memory.sage.front(), *memory.sage.entries())
-        entries = [entry for entry in every if kind is None or entry.uri.startswith(f"sage://{kind}/")]
+        entries = [entry for entry in memory.sage.entries() if kind is None or entry.uri.startswith(f"sage://{kind}/")]
     if choices.is_json:
         output.print_json([_entry(entry) for entry in entries])
     else:

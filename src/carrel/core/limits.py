@@ -38,7 +38,7 @@ MAX_SUBSCRIBED_URIS: Final = 1_024
 """URIs in one subscription; bounds what a slow reader can have pending."""
 
 UPDATES_PER_SECOND: Final = 5
-"""Notifications one subscriber gets of one URI; bursts are folded, the last is told. Lists: `Traits.list_pause_s`."""
+"""Notifications one subscriber gets of one URI; bursts are folded, the last is told. Lists: `Provider.list_pause_s`."""
 
 REQUEST_DEADLINE_S: Final = 30.0
 """Time any request has. Hosts give up after 60 s; a provider's own deadline is shorter."""

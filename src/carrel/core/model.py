@@ -6,6 +6,7 @@ Frozen and without behaviour. They promise nothing about the wire: its spelling
 """
 
 from collections.abc import Callable, Mapping
+from enum import IntEnum
 from typing import Final, Literal, Protocol
 
 from carrel.core.record import Value
@@ -32,13 +33,35 @@ class _ListedUri(Value, frozen=True, gc=False):
     mime_type: str = ""
 
 
+class Rank(IntEnum):
+    """The order of entries in a list that cannot hold all of them: first what a host cannot get by itself."""
+
+    FRONT = 0
+    DOCUMENTS = 1
+    MEMORY = 2
+    TASKS = 3
+    LOGS = 4
+    PACKAGES = 5
+    OTHERS = 6
+    FILES = 7
+
+
 class Resource(_ListedUri, frozen=True, gc=False, kw_only=True):
-    """One entry of the list."""
+    """One entry of the list. The fields after `meta` are for the catalogue and never sent.
+
+    An entry that is `pinned` stands before those of all other providers. `sort_key` is its place among the entries of
+    its provider; without one, that is the URI. `rank` is its place in a list with a bound: by default `FRONT` if it is
+    pinned, else `OTHERS`. One that is `guaranteed`, or pinned, stands even in the shortest list.
+    """
 
     title: str = ""
     annotations: Annotations | None = None
     size: int | None = None
     meta: Meta | None = None
+    pinned: bool = False
+    sort_key: str = ""
+    rank: Rank | None = None
+    guaranteed: bool = False
 
 
 class _ListedTemplate(Value, frozen=True, gc=False):
@@ -171,7 +194,8 @@ class Completion(Value, frozen=True, gc=False):
 class Tool(Value, frozen=True, gc=False):
     """A tool as clients see it. Schemas are JSON Schema objects (2020-12).
 
-    One that is `local` is not for callers who come over a network address.
+    The fields after `open_world` are never sent. A tool that is `local` is not for callers who come over a network
+    address. One that is `public` needs no permission: it shows only what the catalogue lets the caller read.
     """
 
     name: str
@@ -184,6 +208,7 @@ class Tool(Value, frozen=True, gc=False):
     idempotent: bool = False
     open_world: bool = True
     local: bool = False
+    public: bool = False
 
 
 class ResourceLink(Value, frozen=True, gc=False):

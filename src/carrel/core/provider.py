@@ -1,47 +1,35 @@
-"""What a source of resources implements: one required facet, and optional ones.
+"""The class that every source of resources inherits from, and what it works with.
 
-A provider is any object with the members of `Provider`. It gains a facet by having
-that facet's members too; there is no registration. The catalogue looks once, when the
-provider is mounted.
+A provider sets `name` and `schemes`, defines `routes`, and overrides the methods for what else it has. Every other
+method has a default that means "nothing of that kind". The catalogue looks once, when the provider is mounted, which
+methods are overridden; a method of any other name means nothing to it.
 
-    Provider        routes and sorted entries (required)
-    Fronting        a few entries that stand before everybody else's
-    Ordering        entries in another order than their URIs'
-    Ranking         which entries come first where not all of them fit
-    Catching        a better answer than "not found" for URIs of its schemes no route matches
-    Claiming        single URIs of its own, which come before every template
-    Rerouting       routes or claims that change while it is mounted
-    Adopting        schemes that are not known yet
-    Conditioning    reads that may be unchanged
-    Describing      templates told otherwise than by routes
-    Refusing        words of its own for URIs of its schemes that are no URIs at all
-    Browsing        a part of the list by folder or prefix, as the Fly documents ask
-    Explaining      why a URI is or is not served
-    Completing      values for its templates' variables
-    Referring       completion of what is no template of its routes
-    Fingerprinting  a cheap token per URI, for watching by polling
-    Surveying       a cheap token for the whole list, for noticing that it changed
-    Watching        events of its own instead of polling
-    Following       knowing which URIs are listened to
-    Tracing         other URIs under which a change of one is reported
-    Calling         tools
-    Instructing     text for the start of a conversation
-    Reporting       what `carrel://health` should know
-    Omitting        what a rule leaves out, and how to change it
-    Closing         something to let go of at the end
+    routes            URI templates and their readers (required)
+    entries           the listed resources, in order
+    shortlist         the most useful entries first, where not all of them fit
+    browse            the entries below a folder or with a prefix
+    read_unmatched    read URIs of its schemes that no route matches
+    complete          values for a template's variables
+    fingerprint       a cheap token per URI, to notice changes by polling
+    list_fingerprint  a cheap token of the list, to notice changes by polling
+    watch             report changes instead of being polled
+    tools, call       tools, and a call of one
+    instructions      text for the start of a conversation
+    health            facts for `carrel://health`
+    close             release everything
 
-A provider may be called from several threads at once. A read has no side effects.
+A provider may be called from several threads at once. A read has no side effects. Providers that pass on what others
+have (another server, a foreign object) inherit from `carrel.core.gateway.Gateway`, which has a few more methods.
 """
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from enum import IntEnum
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from math import inf
 from os.path import basename
-from typing import Final, Literal, NewType, Protocol, runtime_checkable
+from typing import Final, Literal, NewType, Protocol
 
-from carrel.core.errors import ConfigError, RequestError
+from carrel.core.errors import ConfigError, NotFound
 from carrel.core.limits import MAX_MESSAGE_BYTES
-from carrel.core.model import Blob, Completion, Meta, Reading, Resource, Stored, Template, Text, Tool, ToolResult
+from carrel.core.model import Blob, Completion, Meta, Reading, Resource, Stored, Text, Tool, ToolResult
 from carrel.core.record import Value
 
 Given = Reading | Text | Blob | Stored
@@ -142,17 +130,17 @@ class PlacesFile(Value, frozen=True):
 
 
 class Route(Value, frozen=True):
-    """A URI template and what reads it.
+    """A URI template and its reader, which gets the template's variables as keyword arguments.
 
-    A template without variables is one concrete resource: it is dispatched, and listed
-    by `entries`, not as a template. With `whole`, the reader gets the URI exactly as it
-    was sent as its only argument, for systems that parse their URIs by rules of their own.
-    With `open_query`, only what stands before the `?` is matched, and any query may follow.
+    A template without variables is one resource; `entries` lists it. Without a `name`, the template is named after its
+    reader: `read_bed` is `bed`. With `whole`, the reader gets the URI exactly as sent as its only argument, for
+    systems whose URIs follow rules that templates do not express. With `open_query`, only the part before the `?` is
+    matched, and any query may follow.
     """
 
     template: str
     reader: Reader
-    name: str
+    name: str = ""
     mime_type: str = ""
     title: str = ""
     description: str = ""
@@ -160,277 +148,23 @@ class Route(Value, frozen=True):
     open_query: bool = False
 
 
-class Traits:
-    """What a provider may say of itself, in attributes of these names; what it does not say is as it is here.
-
-    They are looked at when it is mounted. One that is misspelt breaks the contract (`carrel.testing.contract`).
-    """
-
-    __slots__ = ()
-
-    summary: str = ""
-    """What the guide says of it."""
-    blocking: bool = False
-    """It may wait long in a read, and is called on a worker thread."""
-    quick: bool = False
-    """Every call is a matter of microseconds (memory, a small local file), or says `take_a_while` before it is not:
-    HTTP answers it on its event loop, where everybody else waits meanwhile."""
-    asks_others: bool = False
-    """It waits where other providers wait."""
-    deadline_s: float = 0.0
-    """The time its slowest call may take, where that is more than usual."""
-    patient: bool = False
-    """Its tools take their time, and bound it themselves."""
-    calls: bool = True
-    """Whether it has tools here, if it is `Calling`."""
-    completes: bool = True
-    """Whether it has completions here, if it is `Completing`."""
-    list_pause_s: float = 1.0
-    """The least time between two notifications that its part of the list changed."""
-    poll_seconds: float | None = None
-    """In which interval it is asked for fingerprints, where that is not the usual one."""
-    speaks_fly: bool = False
-    """Every result has the fields of the Fly documents."""
-    mirrors: bool = False
-    """It only shows, through the catalogue, what others have: its tools are for everybody."""
-    literal: bool = False
-    """It parses its URIs itself: `unmatched` gets all that begin with its scheme, however spelled, and, where
-    nobody else serves anything, all others too."""
-
-
-TRAITS: Final = tuple(Traits.__annotations__)
-
-
-class Provider(Protocol):
-    """A source of resources. It has facets, the protocols below, and may have `Traits`."""
-
-    @property
-    def name(self) -> str:
-        """Give the provider's name: its section in the configuration."""
-
-    @property
-    def schemes(self) -> tuple[str, ...]:
-        """Give the URI schemes it owns."""
-
-    def routes(self) -> Sequence[Route]:
-        """Give the route table. It is asked once, when the provider is mounted."""
-
-    def entries(self, after: str = "") -> Iterator[Resource]:
-        """Yield the listed resources in key order, starting after the key `after`."""
-
-
-@runtime_checkable
-class Fronting(Protocol):
-    """Has a few entries that stand before everybody else's; `entries` leaves them out."""
-
-    def front(self) -> Sequence[Resource]:
-        """Give those entries, in key order."""
-
-
-@runtime_checkable
-class Starting(Protocol):
-    """Takes a while until it knows all it lists."""
-
-    @property
-    def is_starting(self) -> bool:
-        """Tell whether the list may still be incomplete."""
-
-
-@runtime_checkable
-class Ordering(Protocol):
-    """Lists in another order than that of the URIs."""
-
-    def key(self, entry: Resource) -> str:
-        """Give the entry's place, made from the entry alone; `entries` is sorted by it."""
-
-
-class Rank(IntEnum):
-    """The order of entries in a list that cannot hold all of them: first what a host cannot get by itself."""
-
-    FRONT = 0
-    DOCUMENTS = 1
-    MEMORY = 2
-    TASKS = 3
-    LOGS = 4
-    PACKAGES = 5
-    OTHERS = 6
-    FILES = 7
-
-
-class Share(Value, frozen=True):
-    """Some of a provider's entries, the most useful first.
-
-    `key` gives an entry's place, made from the entry alone; `entries` is sorted by it. The first
-    `promised` entries are listed whatever else there is.
-    """
-
-    rank: Rank
-    entries: Callable[[], Iterator[Resource]]
-    key: Callable[[Resource], str]
-    promised: int = 0
-
-
-@runtime_checkable
-class Ranking(Protocol):
-    """Knows which of its entries come first where not all of them fit.
-
-    A provider without this facet has two shares: its front, which is promised, and the rest with `Rank.OTHERS`.
-    """
-
-    def shares(self) -> Sequence[Share]:
-        """Return shares that together hold each entry once; within one rank, keys rise from share to share."""
-
-
-@runtime_checkable
-class Catching(Protocol):
-    """Has its own answer for URIs of its schemes that no route matches."""
-
-    def unmatched(self, uri: str) -> Given:
-        """Read the URI, given exactly as sent, or raise."""
-
-
-@runtime_checkable
-class Claiming(Protocol):
-    """Owns single URIs. They come before every provider's templates, with any query."""
-
-    def claims(self) -> Sequence[Route]:
-        """Give a route for each; its `template` is the URI itself, and it is `whole`."""
-
-
-@runtime_checkable
-class Rerouting(Protocol):
-    """Has routes or claims that change while it is mounted."""
-
-    def on_reroute(self, again: Callable[[], None]) -> None:
-        """Have `again` called, from any thread, after they changed."""
-
-
-@runtime_checkable
-class Refusing(Protocol):
-    """Has its own words for a URI of its schemes that is too long or holds what no URI may."""
-
-    def refused(self, uri: str, error: RequestError) -> RequestError:
-        """Give the error to raise instead of the catalogue's."""
-
-
-@runtime_checkable
-class Browsing(Protocol):
-    """Can list a part: below a folder, or by the beginning of a URI."""
-
-    def browse(self, directory: str | None, prefix: str, after: str = "") -> Iterator[Resource]:
-        """Yield that part in key order, after the key `after`; raise for a folder that is none."""
-
-
-@runtime_checkable
-class Explaining(Protocol):
-    """Can say why a URI is or is not served."""
-
-    def explain(self, uri: str) -> Sequence[str]:
-        """Give the reasons, a sentence each."""
-
-
-@runtime_checkable
-class Referring(Protocol):
-    """Completes more than the templates of its routes: listed URIs, templates that nothing here can match."""
-
-    def refers(self, reference: str) -> str | None:
-        """Give the reference as `complete` is to get it, with whatever argument; None if it is none of these."""
-
-
-@runtime_checkable
-class Completing(Protocol):
-    """Offers values for its templates' variables."""
-
-    def complete(
-        self, template: str, variable: str, value: str, context: Mapping[str, str]
-    ) -> Completion | Sequence[str]:
-        """Give values that begin with `value`, best first. `context` holds variables already chosen."""
-
-
-@runtime_checkable
-class Adopting(Protocol):
-    """May turn out to own schemes that are not known yet."""
-
-    def adopts(self, scheme: str) -> bool:
-        """Tell whether URIs of a scheme nobody owns are to be asked of it (`unmatched`)."""
-
-
-@runtime_checkable
-class Conditioning(Protocol):
-    """Can tell by itself that a URI still has an ETag, without giving what it holds."""
-
-    def read_if(self, uri: str, condition: str) -> Given:
-        """Read the URI, given as sent; or give a reading that is `unchanged`, with its ETag."""
-
-
-@runtime_checkable
-class Describing(Protocol):
-    """Tells clients of its templates by itself, also of those that no route can match."""
-
-    def templates(self) -> Sequence[Template]:
-        """Give what clients are told."""
-
-
-@runtime_checkable
-class Fingerprinting(Protocol):
-    """Can tell cheaply whether a URI changed."""
-
-    def fingerprint(self, uri: str) -> str | None:
-        """Give a token that changes when the content does; None where nothing is yet.
-
-        What a read would refuse is refused with the same error.
-        """
-
-
-@runtime_checkable
-class Surveying(Protocol):
-    """Can tell cheaply whether its list changed."""
-
-    def survey(self) -> str:
-        """Give a token that changes when the set of listed entries does."""
-
-
 class Changes(Protocol):
-    """Where a provider reports changes; may be called from any thread."""
+    """Where a provider reports changes; its methods may be called from any thread."""
 
     def updated(self, uri: str, fingerprint: str = "") -> None:
-        """Say that what `uri` holds changed, appeared or went away; what its fingerprint is now, where it is known."""
+        """Report that the content of `uri` changed, appeared or went away; its fingerprint now, if that is known."""
 
     def updated_below(self, uri: str) -> None:
-        """Say that `uri` appeared or went away with everything below it: what was there, or is, is told."""
+        """Report that `uri` appeared or went away with everything below it."""
 
     def reconsidered(self, uri: str) -> None:
-        """Say that other rules hold for `uri` and everything below it: what has another fingerprint is told."""
+        """Report that other rules apply to `uri` and everything below: fingerprints are compared."""
 
     def list_changed(self) -> None:
-        """Say that the set of listed entries, or the routes, changed."""
+        """Report that the set of listed entries, or the routes, changed."""
 
-
-@runtime_checkable
-class Watching(Protocol):
-    """Notices changes by itself."""
-
-    def watch(self, changes: Changes) -> Callable[[], None]:
-        """Begin to report to `changes`; the result ends it. Called when somebody listens."""
-
-
-@runtime_checkable
-class Following(Protocol):
-    """Wants to know which URIs are listened to."""
-
-    def follow(self, uri: str) -> None:
-        """Take note that somebody listens to the URI."""
-
-    def unfollow(self, uri: str) -> None:
-        """Take note that nobody does any more."""
-
-
-@runtime_checkable
-class Tracing(Protocol):
-    """Reports changes under other URIs than it can be asked by: other spellings, or what a link leads to."""
-
-    def traces(self, uri: str) -> Sequence[str]:
-        """Give the URIs whose reported changes are changes of this one."""
+    def ask_aliases(self, aliases: Callable[[str], Sequence[str]]) -> None:
+        """Have `aliases` asked for the other URIs under which changes of a URI are reported, as where a link leads."""
 
 
 class Call(Protocol):
@@ -448,47 +182,128 @@ class Call(Protocol):
         """Have `stop` called when the caller gives up; at once if it already has."""
 
     def progress(self, value: float, total: float | None = None, message: str | None = None) -> None:
-        """Tell the caller how far it is; dropped unless it asked and the value rises."""
+        """Report progress to the caller; dropped unless it asked for progress and the value rises."""
 
 
-@runtime_checkable
-class Calling(Protocol):
-    """Has tools."""
+Speed = Literal["instant", "normal", "blocking", "as_others"]
+"""How long a call of a provider may take.
+
+    instant    microseconds (memory, a small local file); before anything longer it calls `take_a_while`
+    normal     milliseconds
+    blocking   it may wait, as for a network or a database: it is called on a worker thread
+    as_others  it asks other providers: as long as the slowest of them
+"""
+
+
+class Provider:
+    """A source of resources."""
+
+    name: str
+    """Its section in the configuration."""
+    schemes: tuple[str, ...] = ()
+    """The URI schemes it owns."""
+    summary: str = ""
+    """One sentence for the guide."""
+    speed: Speed = "normal"
+    deadline_s: float = 0.0
+    """How long its slowest call may take, if that is more than usual."""
+    poll_s: float | None = None
+    """How often its fingerprints are compared, if that is not the usual interval."""
+    list_pause_s: float = 1.0
+    """The least time between two notifications that its list changed."""
+    has_tools: bool = True
+    """Whether it has tools here, if it overrides `tools`."""
+    limits_tool_time: bool = False
+    """Whether its tools may take long and limit their own time."""
+    parses_uris: bool = False
+    """Whether `read_unmatched` gets all URIs that begin with its scheme, exactly as sent; if no other provider serves
+    anything, all other URIs too."""
+    speaks_fly: bool = False
+    """Whether every result has the fields of the Fly documents."""
+
+    def routes(self) -> Sequence[Route]:
+        """Return the URI templates and their readers; called once, when the provider is mounted."""
+        raise NotImplementedError(f"{type(self).__name__} has no routes()")
+
+    def entries(self, after: str = "") -> Iterator[Resource]:
+        """Yield the listed resources in the order of their sort keys, starting after the key `after`.
+
+        The sort key is the URI unless the entry names another one. Pinned entries come first.
+        """
+        del after
+        return iter(())
+
+    def shortlist(self) -> Sequence[Iterable[Resource]]:
+        """Return groups that together hold each entry once, the most useful first; for a list with a bound.
+
+        All entries of a group have the same rank; guaranteed ones come first. Sort keys rise within a group, and
+        from group to group of the same rank. By default, a group of the pinned entries and one of all others.
+        """
+        return (self.entries(),)
+
+    def browse(self, directory: str | None, prefix: str, after: str = "") -> Iterator[Resource]:
+        """Yield, in the order of `entries`, those below a folder, or those whose URI begins with a prefix.
+
+        Raise for a folder that does not exist. By default, a prefix is looked for in `entries`.
+        """
+        found = self.entries(after) if directory is None else iter(())
+        return (entry for entry in found if entry.uri.startswith(prefix))
+
+    def read_unmatched(self, uri: str) -> Given:
+        """Read a URI of its schemes that no route matches, given exactly as sent; or raise."""
+        raise NotFound(uri)
+
+    def complete(
+        self, template: str, variable: str, value: str, context: Mapping[str, str]
+    ) -> Completion | Sequence[str]:
+        """Return values that begin with `value`, best first. `context` holds the variables already chosen."""
+        del template, variable, value, context
+        return ()
+
+    def fingerprint(self, uri: str) -> str | None:
+        """Return a token that changes when the content does; None if nothing is there yet. Raise as a read would.
+
+        By default, the catalogue uses the ETag of a read.
+        """
+        raise NotFound(uri)
+
+    def list_fingerprint(self) -> str:
+        """Return a token that changes when the set of listed entries does. By default, the list is not polled."""
+        return ""
+
+    def watch(self, changes: Changes) -> Callable[[], None]:
+        """Report to `changes` until the returned function is called. By default, fingerprints are polled."""
+        del changes
+        return lambda: None
 
     def tools(self) -> Sequence[Tool]:
-        """Give the tools that can be called now, in a stable order."""
+        """Return the tools that can be called now, in a stable order."""
+        return ()
 
     def call(self, name: str, arguments: Mapping[str, object], call: Call) -> ToolResult:
         """Run a tool. Bad arguments and failures are results with `is_error`."""
-
-
-@runtime_checkable
-class Instructing(Protocol):
-    """Has something an assistant should know from the start."""
+        raise NotImplementedError(f"{type(self).__name__} has no call(): {name}, {arguments}, {call}")
 
     def instructions(self) -> str:
-        """Give a short text, built now; empty when there is nothing to say. Everybody waits for it: be quick."""
-
-
-@runtime_checkable
-class Reporting(Protocol):
-    """Knows more about its state than that it is there."""
+        """Return a short text that an assistant should have from the start; quickly, since every client waits."""
+        return ""
 
     def health(self) -> Meta:
-        """Give JSON-ready facts, for people: `problems` is a list of sentences."""
+        """Return JSON-ready facts for people.
 
-
-@runtime_checkable
-class Omitting(Protocol):
-    """Leaves out by a rule what its user may expect to find."""
-
-    def left_out(self) -> Sequence[str]:
-        """Return a sentence for each rule: how much it leaves out, and the command that changes it."""
-
-
-@runtime_checkable
-class Closing(Protocol):
-    """Holds something to let go of."""
+        `problems` is a list of sentences. So is `left_out`: for each rule that leaves out what a user may expect, how
+        much that is, and the command that changes it.
+        """
+        return {}
 
     def close(self) -> None:
-        """Let go of everything; a second call does nothing."""
+        """Release everything; a second call does nothing."""
+
+
+ATTRIBUTES: Final = tuple(Provider.__annotations__)
+METHODS: Final = tuple(name for name, value in vars(Provider).items() if callable(value) and not name.startswith("_"))
+
+
+def overrides(provider: Provider, method: str) -> bool:
+    """Return whether a provider defines this method itself."""
+    return getattr(type(provider), method) is not getattr(Provider, method)

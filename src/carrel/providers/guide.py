@@ -13,6 +13,7 @@ from itertools import islice
 from typing import Final, TypeVar
 
 from carrel.catalog.catalog import Catalog
+from carrel.catalog.pages import groups_of
 from carrel.catalog.routes import Mounted
 from carrel.core.blocking import take_a_while
 from carrel.core.bounded_calls import BoundedCalls
@@ -20,7 +21,7 @@ from carrel.core.errors import CarrelError
 from carrel.core.faults import attempt
 from carrel.core.model import Annotations, Resource, Text
 from carrel.core.printable import printable_line
-from carrel.core.provider import Omitting, Reporting, Route
+from carrel.core.provider import Provider, Route
 from carrel.core.record import replace
 from carrel.core.server_paths import without_paths_within, without_server_paths
 
@@ -71,13 +72,13 @@ reach what the others have.
 """
 
 
-class Guide:
+class Guide(Provider):
     """Static entries that teach the URIs of everything else."""
 
     name = "guide"
     schemes = ("carrel",)
     summary = "What is on this desk, and how to use it."
-    asks_others = True
+    speed = "as_others"
 
     def __init__(
         self,
@@ -105,24 +106,17 @@ class Guide:
             Route("carrel://health", self.read_health, name="health", mime_type="application/json"),
         )
 
-    def front(self) -> Sequence[Resource]:
-        """Give the guide, its catalogue and its health, in key order."""
+    def entries(self, after: str = "") -> Iterator[Resource]:
+        """Yield the guide, its catalogue and its health, all pinned; some hosts show only what comes first."""
         # By its mark a Carrel knows itself in the lists of others, which may mount it.
         health = _entry("health", "Health", "JSON: what works, and what does not and why", "application/json", 0.3)
-        return (
-            _entry("guide", "Guide to this desk", "Start here: what can be read and how", "text/markdown", 1.0),
+        guide = _entry("guide", "Guide to this desk", "Start here: what can be read and how", "text/markdown", 1.0)
+        every = (
+            replace(guide, sort_key="carrel://"),
             _entry("catalog", "Catalogue", "JSON: providers, templates, counts", "application/json", 0.8),
             replace(health, meta={"dev.carrel/instance": self._catalog.instance}),
         )
-
-    def key(self, entry: Resource) -> str:
-        """Put the guide before the others: some hosts show only what comes first."""
-        return "carrel://" if entry.uri == "carrel://guide" else entry.uri
-
-    def entries(self, after: str = "") -> Iterator[Resource]:
-        """Yield nothing: all entries stand at the front."""
-        del after
-        return iter(())
+        return (entry for entry in every if (entry.sort_key or entry.uri) > after)
 
     def instructions(self) -> str:
         """Point to the guide."""
@@ -133,14 +127,14 @@ class Guide:
         others = self._others()
         sections = self._ask(others, self._section)
         health = self._health()
-        omitted = self._omitted()
+        left_out = [f"{name}: {rule}" for name, facts in health.items() for rule in _sentences(facts, "left_out")]
         parts = [f"# The desk of {self._title}\n", f"{_overview(others)}\n"]
         parts += [sections.get(mounted.provider.name) or _heading(mounted) for mounted in others]
         parts += self._not_listed()
         parts.append(_READING_PARTS)
         elsewhere = [without_server_paths(note, self._root) for note in self._elsewhere()]
         late = [f"{name}: {_LATE}" for name in self._late_among(others, sections)]
-        told = [*self._problems(health), *late, *omitted, *elsewhere]
+        told = [*self._problems(health), *late, *left_out, *elsewhere]
         if told:  # they name a stranger's files, and stay on their lines
             problems = dict.fromkeys(map(printable_line, told))
             parts.append("## Not served\n\n" + "".join(f"- {problem}\n" for problem in problems))
@@ -157,7 +151,7 @@ class Guide:
                 {
                     "name": mounted.provider.name,
                     "schemes": list(mounted.provider.schemes),
-                    "summary": mounted.summary,
+                    "summary": mounted.provider.summary,
                     "entries": count,
                     "moreEntries": is_more,
                     "templates": [
@@ -173,8 +167,11 @@ class Guide:
         health = self._health()
         problems = self._problems(health)
         providers = [
-            {"name": name, **{key: without_paths_within(value, self._root) for key, value in told.items()}}
-            for name, told in health.items()
+            {
+                "name": name,
+                **{key: without_paths_within(value, self._root) for key, value in facts.items() if key != "left_out"},
+            }
+            for name, facts in health.items()
         ]
         status = "problems" if problems else "ok"
         return Text(_json({"status": status, "problems": problems, "providers": providers}))
@@ -191,7 +188,7 @@ class Guide:
     def _health(self) -> dict[str, Mapping[str, object]]:
         """Return what every provider reports of its health, by name."""
         visible = self._catalog.visible()
-        reporting = [one for one in visible if isinstance(one.provider, Reporting)]
+        reporting = [one for one in visible if "health" in one.overrides]
         answered = self._ask(reporting, _health)
         health: dict[str, Mapping[str, object]] = {one.provider.name: {} for one in visible}
         for name in (one.provider.name for one in reporting):
@@ -202,13 +199,6 @@ class Guide:
                 state, why = ("unknown", _FAILED) if name in answered else ("late", _LATE)
                 health[name] = {"state": state, "problems": [why]}
         return health
-
-    def _omitted(self) -> list[str]:
-        """Return what providers leave out by a rule, a sentence each."""
-        omitting = [one for one in self._catalog.visible() if isinstance(one.provider, Omitting)]
-        answered = self._ask(omitting, _left_out)
-        told = [f"{name}: {sentence}" for name, sentences in answered.items() for sentence in sentences or ()]
-        return [*told, *(f"{name}: {_LATE}" for name in self._late_among(omitting, answered))]
 
     def _not_listed(self) -> list[str]:
         """Say how many entries the list leaves out, and how to reach them."""
@@ -242,12 +232,8 @@ class Guide:
     def _problems(self, health: Mapping[str, Mapping[str, object]]) -> list[str]:
         problems = [*self._notes, *(str(clash) for clash in self._catalog.clashes())]
         for name, told in health.items():
-            found = told.get("problems")
-            problems += [
-                f"{name}: {problem}"
-                for problem in (found if isinstance(found, Sequence) else ())
-                if isinstance(problem, str) and problem not in self._notes
-            ]
+            found = _sentences(told, "problems")
+            problems += [f"{name}: {problem}" for problem in found if problem not in self._notes]
         return [without_server_paths(problem, self._root) for problem in problems]
 
     def _section(self, mounted: Mounted) -> str:
@@ -265,8 +251,8 @@ class Guide:
         """Return the most useful entries of a provider."""
         found: list[Resource] = []
         with suppress(CarrelError):
-            for share in sorted(mounted.shares(), key=lambda share: share.rank):
-                found += islice(share.entries(), limit - len(found))
+            for group in groups_of(mounted):
+                found += islice(group, limit - len(found))
         return found
 
 
@@ -281,7 +267,7 @@ class _Tally:
     def count(self) -> None:
         """Count a few more entries than are told; a list that breaks has no more."""
         with suppress(CarrelError):
-            for _ in islice(self._mounted.listed(), COUNT_AT_MOST + 1):
+            for _ in islice(self._mounted.provider.entries(), COUNT_AT_MOST + 1):
                 self.counted += 1
         self.is_more = self.counted > COUNT_AT_MOST
 
@@ -289,7 +275,7 @@ class _Tally:
 def _entry(name: str, title: str, description: str, mime_type: str, priority: float) -> Resource:
     uri = f"carrel://{name}"
     annotations = Annotations(priority=priority)
-    return Resource(uri, name, description, mime_type, title=title, annotations=annotations)
+    return Resource(uri, name, description, mime_type, title=title, annotations=annotations, pinned=True)
 
 
 def _overview(providers: list[Mounted]) -> str:
@@ -305,15 +291,16 @@ def _bullet(entry: Resource) -> str:
 
 
 def _heading(mounted: Mounted) -> str:
-    return f"## `{mounted.provider.schemes[0]}://` {mounted.summary}".rstrip() + "\n"
+    return f"## `{mounted.provider.schemes[0]}://` {mounted.provider.summary}".rstrip() + "\n"
 
 
 def _health(mounted: Mounted) -> Mapping[str, object]:
-    return dict(mounted.provider.health()) if isinstance(mounted.provider, Reporting) else {}
+    return dict(mounted.provider.health())
 
 
-def _left_out(mounted: Mounted) -> Sequence[str]:
-    return tuple(mounted.provider.left_out()) if isinstance(mounted.provider, Omitting) else ()
+def _sentences(facts: Mapping[str, object], key: str) -> list[str]:
+    found = facts.get(key)
+    return [one for one in found if isinstance(one, str)] if isinstance(found, Sequence) else []
 
 
 def _unless_broken(ask: Callable[[Mounted], _Told], mounted: Mounted) -> _Told | None:

@@ -8,7 +8,7 @@ says in its first and in its last line which lines it holds and what comes next.
 """
 
 import json
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from typing import Annotated, Final
 
 from carrel.catalog import suggestions
@@ -17,7 +17,7 @@ from carrel.core.arguments import Argument, Arguments, InvalidArguments
 from carrel.core.content import OPEN_ENDED, OTHER_PARTS
 from carrel.core.errors import BadArgument, NotFound, ProviderError, RequestError
 from carrel.core.model import Blob, Item, Page, Range, Reading, Resource, ResourceLink, Text, Tool, ToolResult
-from carrel.core.provider import Call, Route
+from carrel.core.provider import Call, Provider, Route
 from carrel.core.record import Value
 from carrel.core.uri import pairs, split_query, with_query, without
 
@@ -98,26 +98,19 @@ def _tools(*, has_guide: bool) -> tuple[Tool, Tool]:
 
 
 def _tool(name: str, description: str, schema: Mapping[str, object], title: str) -> Tool:
-    return Tool(name, description, schema, title=title, read_only=True, idempotent=True, open_world=False)
+    return Tool(name, description, schema, title=title, read_only=True, idempotent=True, open_world=False, public=True)
 
 
-class Mirror:
+class Mirror(Provider):
     """Tools over the catalogue; it has no resources of its own."""
 
     name = "mirror"
-    schemes: tuple[str, ...] = ()
-    mirrors = True
 
     def __init__(self, catalog: Catalog) -> None:
         self._catalog = catalog
 
     def routes(self) -> Sequence[Route]:
         return ()
-
-    def entries(self, after: str = "") -> Iterator[Resource]:
-        """Yield nothing: the mirror only shows what others have."""
-        del after
-        return iter(())
 
     def tools(self) -> Sequence[Tool]:
         return _tools(has_guide=any("carrel" in mounted.provider.schemes for mounted in self._catalog.mounted))

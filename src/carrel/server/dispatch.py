@@ -194,7 +194,7 @@ class Answers:
         mounted, speaks = self._fly
         if mounted is not self.catalog.mounted:  # each read asks, and providers seldom change
             mounted = self.catalog.mounted
-            speaks = any(one.speaks_fly for one in mounted)
+            speaks = any(one.provider.speaks_fly for one in mounted)
             self._fly = mounted, speaks
         return speaks
 

@@ -75,23 +75,24 @@ class Server:
         self._generation = catalog.generation
         self.declared = eras.capabilities(completes=catalog.completes, calls=catalog.calls)
         self._served = {era: eras.served(era, completes=catalog.completes, calls=catalog.calls) for era in Era}
-        self.deadline_s = max((mounted.deadline_s for mounted in catalog.mounted), default=0.0)
-        self.is_quick = all(mounted.quick for mounted in catalog.mounted)
+        self.deadline_s = max((mounted.provider.deadline_s for mounted in catalog.mounted), default=0.0)
+        self.is_quick = all(mounted.speed == "instant" for mounted in catalog.mounted)
 
     @property
     def has_blocking(self) -> bool:
         """Whether any provider may have to wait for somebody."""
-        return any(mounted.blocking for mounted in self.catalog.mounted)
+        return any(mounted.speed == "blocking" for mounted in self.catalog.mounted)
 
     def may_wait(self, found: Found) -> bool:
         """Tell whether a read is for another thread: its provider, or one that it asks, may wait.
 
-        On an event loop (`hurry`), everything but the reads of a `quick` provider is.
+        On an event loop, everything but the reads of an `instant` provider is.
         """
-        mounted = found.mounted
-        if mounted.blocking or (mounted.asks_others and self.has_blocking):
-            return True
-        return not mounted.quick and is_on_event_loop()
+        speed = found.mounted.speed
+        if speed == "as_others":
+            others = {mounted.speed for mounted in self.catalog.mounted if mounted is not found.mounted}
+            speed = next((one for one in ("blocking", "normal") if one in others), "instant")
+        return speed == "blocking" or (speed != "instant" and is_on_event_loop())
 
     @property
     def served(self) -> methods.Served:

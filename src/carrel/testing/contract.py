@@ -17,13 +17,13 @@ from collections.abc import Callable, Iterator, Mapping
 from concurrent.futures import ThreadPoolExecutor
 from typing import Any, Final
 
-from carrel.catalog.cursor import seal
+from carrel.catalog.pages import key_of, seal
 from carrel.catalog.routes import RANGE_NAMES
 from carrel.client.client import EraName
 from carrel.core.errors import BadArgument, CarrelError, ProviderError, RemoteError
 from carrel.core.limits import MAX_COMPLETIONS, REQUEST_DEADLINE_S
 from carrel.core.model import Range, Reading
-from carrel.core.provider import Closing, Provider
+from carrel.core.provider import Provider
 from carrel.core.template import UriTemplate
 from carrel.core.uri import normalise, same, scheme_of, with_query
 from carrel.protocol.client_requests import UPDATED
@@ -40,8 +40,8 @@ from carrel.testing.harness import (
     bad_inputs,
     body,
     check_discreet,
+    check_names,
     check_schema,
-    check_traits,
     held,
     is_absolute,
     is_path,
@@ -112,7 +112,7 @@ class ProviderContract:
 
     @in_both_eras
     def test_law_1_what_is_declared_answers_and_what_is_not_is_an_unknown_method(self, trial: Trial) -> None:
-        check_traits(trial.provider)
+        check_names(trial.provider)
         trial.check_capabilities()
         declared = trial.client.capabilities
         assert trial.connect().capabilities == declared, "something else is declared the second time"
@@ -151,9 +151,11 @@ class ProviderContract:
 
     @in_both_eras
     def test_law_3_pages_joined_are_the_whole_list(self, trial: Trial) -> None:
-        mounted = trial.catalog.mounted[0]
-        keys = [mounted.key(entry) for entry in trial.provider.entries()]
+        entries = list(trial.provider.entries())
+        keys = [key_of(entry) for entry in entries]
         assert keys == sorted(set(keys)), f"not in key order: {keys[:SAMPLE]}"
+        pinned = [entry.pinned for entry in entries]
+        assert pinned == sorted(pinned, reverse=True), "an entry that is pinned comes after one that is not"
         whole = [entry.uri for entry in trial.catalog.entries()]
         for size in (1, 2, 7):
             trial.catalog.page_size = size
@@ -369,8 +371,7 @@ class ProviderContract:
             with self.trial(era) as trial, trial.client.listen(trial.uris()[:SAMPLE], list_changes=True):
                 for uri in trial.uris()[:SAMPLE]:
                     trial.read(uri)
-            if isinstance(trial.provider, Closing):
-                trial.provider.close()
+            trial.provider.close()
             used.append(trial.provider)
         return used
 

@@ -19,9 +19,10 @@ from carrel.client.client import Client, EraName
 from carrel.client.memory import Memory
 from carrel.client.rpc import Transport, Unanswered
 from carrel.core.errors import BadArgument, CarrelError, RemoteError
+from carrel.core.gateway import Gateway
 from carrel.core.limits import MAX_URI_LENGTH
 from carrel.core.model import Blob, Range, Reading, Text, Tool
-from carrel.core.provider import TRAITS, Provider
+from carrel.core.provider import ATTRIBUTES, METHODS, Provider
 from carrel.core.template import UriTemplate
 from carrel.core.uri import decode, scheme_of, split_query
 from carrel.protocol.eras import DENIED, LATEST_LEGACY, LEGACY_NOT_FOUND, MODERN_VERSION, TOO_LARGE
@@ -272,17 +273,21 @@ def check_discreet(said: str, data: Mapping[str, object], uri: str) -> None:
         assert found is None, f"an error shows {found[0]!r}: {text[:300]}"
 
 
-def check_traits(provider: Provider) -> None:
-    """Look for attributes that are nearly, but not quite, what a provider can say of itself: they do nothing."""
-    known = (*TRAITS, "is_starting")
+def check_names(provider: Provider) -> None:
+    """Fail on a method or an attribute whose name is nearly one of `Provider`: it means nothing to Carrel."""
+    inherited = dir(Gateway) if isinstance(provider, Gateway) else dir(Provider)
     for name in dir(provider):
-        is_plain = isinstance(inspect.getattr_static(provider, name), bool | int | float | str | property)
-        if is_plain and not name.startswith("_") and name not in known:
-            meant = difflib.get_close_matches(name.lower(), known, n=1, cutoff=0.8)
-            assert not meant, f"{name} means nothing to Carrel; is it {meant[0]}?"
-    interval = getattr(provider, "poll_seconds", None)
-    is_interval = isinstance(interval, int | float) and 0 < interval < float("inf")
-    assert interval is None or is_interval, f"poll_seconds is {interval!r}; expected a number above 0, or None"
+        if name.startswith("_") or name in inherited or name in ATTRIBUTES:
+            continue
+        value = inspect.getattr_static(provider, name)
+        is_plain = isinstance(value, bool | int | float | str | tuple | property)
+        known = ATTRIBUTES if is_plain else METHODS if callable(value) else ()
+        meant = difflib.get_close_matches(name.lower(), known, n=1, cutoff=0.83)
+        assert not meant, f"{name} means nothing to Carrel; is it {meant[0]}?"
+    interval = provider.poll_s
+    assert interval is None or 0 < interval < float("inf"), (
+        f"poll_s is {interval!r}; expected a number above 0, or None"
+    )
 
 
 def check_schema(tool: Tool) -> None:

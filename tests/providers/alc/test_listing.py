@@ -15,7 +15,7 @@ from carrel.app.config import load
 from carrel.catalog.catalog import Catalog
 from carrel.catalog.watcher import LIST, Watcher
 from carrel.core.errors import BadCursor, ConfigError, NotFound, RequestError
-from carrel.core.model import Annotations, Completion, Resource
+from carrel.core.model import Annotations, Completion, Rank, Resource
 from carrel.core.provider import Project
 from carrel.providers.alc import Alc
 from carrel.providers.alc.reads import Found
@@ -61,6 +61,9 @@ def test_an_entry_says_all_that_is_known(full: Home) -> None:
         annotations=modified,
         size=stub.stat().st_size,
         meta=etag,
+        sort_key="!alc://types/alc.d.lua",
+        rank=Rank.PACKAGES,
+        guaranteed=True,
     )
     assert [(one.name, one.title, one.description, one.mime_type, one.size) for one in entries.values()][1:] == [
         (
@@ -133,7 +136,7 @@ def test_what_leads_out_of_its_folder_is_neither_listed_nor_offered(full: Home) 
     for name in ("stray.toml", "init.lua", "x_1.json"):
         (outside / name).write_text("a = 1")
     alc, catalog = full.provider(), full.catalog()
-    before, surveyed = uris(catalog), alc.survey()
+    before, surveyed = uris(catalog), alc.list_fingerprint()
 
     full.write("packages/esc/readme.md", "")
     for link, target in {
@@ -148,7 +151,7 @@ def test_what_leads_out_of_its_folder_is_neither_listed_nor_offered(full: Home) 
     full.write("cards/zzz/stray.toml", "a = 1")
 
     assert uris(catalog) == before
-    assert alc.survey() == surveyed
+    assert alc.list_fingerprint() == surveyed
     for template, variable in (
         ("alc://packages/{name}/init.lua", "name"),
         ("alc://scenarios/{name}", "name"),
@@ -333,15 +336,15 @@ def test_what_changes_appears_or_vanishes_is_told_as_it_was_subscribed(full: Hom
 
 def test_the_list_changes_with_its_set_and_not_with_contents(full: Home) -> None:
     provider = full.provider()
-    before = provider.survey()
+    before = provider.list_fingerprint()
 
     full.write("scenarios/my_scenario.lua", "other")
     full.write("packages/new/readme.md", "")
     full.write("logs/s-9.meta.json", "")
-    assert provider.survey() == before
+    assert provider.list_fingerprint() == before
     full.write("packages/new/init.lua", "")
-    assert provider.survey() != before
-    assert full.provider(list_items=False).survey() == ""
+    assert provider.list_fingerprint() != before
+    assert full.provider(list_items=False).list_fingerprint() == ""
 
 
 def test_a_new_item_is_told_to_whoever_listens_to_the_list(full: Home) -> None:

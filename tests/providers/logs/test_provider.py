@@ -3,7 +3,7 @@
 import json
 import re
 import threading
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -466,22 +466,25 @@ class Heard:
 
     reconsidered = updated_below
 
+    def ask_aliases(self, aliases: Callable[[str], Sequence[str]]) -> None:
+        raise AssertionError(aliases)
+
     def list_changed(self) -> None:
         self.list.set()
 
 
 def test_the_survey_is_another_when_a_log_comes_or_goes_and_the_same_when_one_grows(tmp_path: Path) -> None:
     provider = logs(tmp_path, {"go": command("echo one")}, max_logs=1)
-    surveys = [provider.survey()]
+    surveys = [provider.list_fingerprint()]
     log = writer(tmp_path)
-    surveys.append(provider.survey())
+    surveys.append(provider.list_fingerprint())
     finished(provider, "go")
-    surveys.append(provider.survey())
+    surveys.append(provider.list_fingerprint())
     finished(provider, "go")
-    surveys.append(provider.survey())
+    surveys.append(provider.list_fingerprint())
     log.feed("out", b"one\n")
     log.close()
-    grown = provider.survey()
+    grown = provider.list_fingerprint()
     provider.close()
 
     assert len(set(surveys)) == 4

@@ -88,7 +88,7 @@ def test_without_commands_and_flutter_there_are_no_tools(tmp_path: Path) -> None
     provider = logs(tmp_path)
 
     assert names(provider) == []
-    assert not provider.calls
+    assert not provider.has_tools
     assert not Catalog([provider]).calls
 
 

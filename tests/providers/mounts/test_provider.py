@@ -90,9 +90,9 @@ class Below(Mount):
         self.below = below
         self.listens = threading.Event()
 
-    def watched(self) -> tuple[str, ...]:
+    def subscribed(self) -> tuple[str, ...]:
         self.listens.set()
-        return super().watched()
+        return super().subscribed()
 
     def wait_until_it_listens(self) -> None:
         """Wait for the thread that watches below: it is none of those on trial."""
@@ -495,12 +495,12 @@ def test_a_list_without_a_hint_is_kept_for_its_time_and_one_with_a_hint_for_that
 def test_only_lists_that_are_others_than_before_have_another_token() -> None:
     entries = [ENTRY]
     with mounted(Played(playing(resources_list=lambda _: {"resources": entries}))) as (mount, client):
-        at_first = mount.survey()
+        at_first = mount.list_fingerprint()
         assert [entry.uri for entry in client.resources()] == ["played://a"]
-        assert mount.survey() == at_first
+        assert mount.list_fingerprint() == at_first
         entries.append({"uri": "played://b", "name": "b"})
         assert [entry.uri for entry in client.resources()] == ["played://a", "played://b"]
-        assert mount.survey() != at_first
+        assert mount.list_fingerprint() != at_first
 
 
 # Copies

@@ -23,7 +23,7 @@ def unnamed(project: Path, **settings: object) -> Sage:
 
 def everything(sage: Sage) -> str:
     """Return all that Sage tells without being asked for a name."""
-    listed = [*sage.front(), *sage.entries()]
+    listed = [*sage.entries()]
     texts = [str(listed), sage.instructions(), str(sage.health())]
     return "".join([*texts, *(read(sage, entry.uri) for entry in listed)])
 
@@ -63,7 +63,7 @@ def test_a_denied_name_is_refused_alike_whether_or_not_it_is_there(tmp_path: Pat
 
     assert read(sage, f"sage://system/{name}") == before == f"Error reading {name}: its name is on the deny-list"
     assert SECRET not in everything(sage)
-    assert name not in str([*sage.front(), *sage.entries()])
+    assert name not in str([*sage.entries()])
 
 
 def test_a_folder_of_sage_s_elsewhere_in_the_project_is_served(tmp_path: Path) -> None:

@@ -58,7 +58,7 @@ class TestSage(ProviderContract):
     def test_law_4_a_declared_size_is_the_length_in_bytes(self) -> None:
         """Sage's page wants the stored file's size, which is not that of the formatted text."""
         sage = open_sage(self.project)
-        sizes = {entry.uri: entry.size for entry in (*sage.front(), *sage.entries())}
+        sizes = {entry.uri: entry.size for entry in sage.entries()}
         stored = {
             "sage://system/objective.md": ".sage/system/objective.md",
             f"sage://checkpoint/{STEM}": f".sage/checkpoints/{STEM}.md",

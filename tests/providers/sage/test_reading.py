@@ -228,7 +228,7 @@ def test_links_are_followed_inside_and_refused_outside(project: Path) -> None:
     assert read(sage, "sage://system/dangling.md") == "File not found: dangling.md"
     assert read(sage, "sage://system/loop.md") == "Error reading loop.md: too many links"
     assert read(sage, "sage://checkpoint/out") == "Error loading checkpoint out: link leaves the folder"
-    listed = [entry.uri for entry in (*sage.front(), *sage.entries()) if "system" in entry.uri]
+    listed = [entry.uri for entry in sage.entries() if "system" in entry.uri]
     assert listed == [
         "sage://system/objective.md",
         "sage://system/pinned/reference.md",
@@ -355,7 +355,7 @@ def test_reads_change_nothing(project: Path) -> None:
 
     before = state()
     sage = open_sage(project)
-    for entry in (*sage.front(), *sage.entries()):
+    for entry in sage.entries():
         read(sage, entry.uri)
     sage.instructions()
     assert state() == before

@@ -266,7 +266,8 @@ def test_the_roots_are_listed_in_the_order_of_their_uris_with_their_template(roo
 def test_each_root_decides_its_own_preset(root: Path) -> None:
     flutter = fill(root.parent / "flutter", {"pubspec.yaml": "name: x", "notes.md": "no"})
     with Served(root, roots={"fl": Place(str(flutter))}) as served:
-        assert served.workspace.health() == {"presets": {"main": "code", "fl": "flutter"}, "problems": []}
+        health = served.workspace.health()
+        assert (health["presets"], health["problems"]) == ({"main": "code", "fl": "flutter"}, [])
         assert served.outcome("workspace://@fl/notes.md") == "DENIED type"
         assert served.outcome("workspace:///pubspec.md") == "manifest"
 

@@ -326,7 +326,7 @@ def test_progress_comes_on_a_stream_before_the_answer(app: App, era: str) -> Non
 class Mixed(Shelf):
     """Takes a while for reads of `slow`; remembers which reads were made on the event loop."""
 
-    quick = True
+    speed = "instant"
 
     def __init__(self) -> None:
         super().__init__("mixed", {"quick": "quick text", "slow": "slow text"})

@@ -199,8 +199,7 @@ def test_what_asks_those_who_may_wait_is_read_elsewhere_too() -> None:
     readers = set()
 
     class Asking(Shelf):
-        quick = True
-        asks_others = True
+        speed = "as_others"
 
         def read(self, path: str) -> Reading | Text:
             readers.add(threading.current_thread())
@@ -231,7 +230,7 @@ def test_what_may_wait_is_never_read_by_the_thread_that_serves_everybody() -> No
             return super().read(start, length)
 
     class Blocking(Shelf):
-        blocking = True
+        speed = "blocking"
 
         def read(self, path: str) -> Reading:
             return Reading((Stored(Slow(b"x" * int(path)), "utf-8", "text/plain"),))

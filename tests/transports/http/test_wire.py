@@ -377,7 +377,7 @@ def test_calls_that_wait_and_calls_that_do_not_are_answered_in_order() -> None:
 def test_what_is_no_http_is_refused_after_the_answers_to_what_came_before(is_quick: bool) -> None:
     call = posted("resources/read", {"uri": "test:///plain"}, 1)
     memory = Memory()
-    memory.quick = is_quick
+    memory.speed = "instant" if is_quick else "normal"
     with listening(application(memory)) as port:
         answers = raw(port, call + call + b"\0\0\0\r\n\r\n")
     assert [part[:3] for part in answers.split(b"HTTP/1.1 ")[1:]] == [b"200", b"200", b"400"]

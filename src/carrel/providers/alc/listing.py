@@ -5,7 +5,8 @@ from collections.abc import Callable, Iterable, Iterator
 from typing import Final
 
 from carrel.core.errors import CarrelError
-from carrel.core.model import Annotations, Resource
+from carrel.core.model import Annotations, Rank, Resource
+from carrel.core.record import replace
 from carrel.files.sandbox import SandboxError
 from carrel.providers.alc import uris
 from carrel.providers.alc.files import FileError, Folder, etag_of, stamp_of
@@ -111,21 +112,18 @@ class Listing:
         return self._resource(target, name, f"{title}: {target.id}", description, patience)
 
     def _resource(self, target: Target, name: str, title: str, description: str, patience: Patience) -> Resource:
-        mime_type = MIME_TYPES[target.kind]
         try:
             is_index = target.kind == "index"
             found = self._reader.find_index(patience) if is_index else self._reader.find(target)
         except CarrelError:
-            return Resource(target.uri, name, description, mime_type, title=title)
+            return _listed(target, name, title, description)
         try:
             size = self._size(target, found, patience)
         finally:
             found.close()
         annotations = Annotations(last_modified_ms=found.modified_ms)
         meta = {"dev.carrel/etag": found.etag}
-        return Resource(
-            target.uri, name, description, mime_type, title=title, annotations=annotations, size=size, meta=meta
-        )
+        return replace(_listed(target, name, title, description), annotations=annotations, size=size, meta=meta)
 
     def _size(self, target: Target, found: Found, patience: Patience) -> int | None:
         """Return the size of the file or of what is made of it; None where that cannot be made, or not now."""
@@ -180,6 +178,21 @@ class Listing:
         return _newest_first(
             _matching(cards, prefix), lambda name: self._layout.place("cards").below(cards[name]).stat(f"{name}.toml")
         )
+
+
+def _listed(target: Target, name: str, title: str, description: str) -> Resource:
+    """Return an entry; the type stubs come before all others, and are always listed."""
+    is_stub = target.kind == "types"
+    return Resource(
+        target.uri,
+        name,
+        description,
+        MIME_TYPES[target.kind],
+        title=title,
+        sort_key=stub_key(target.uri) if is_stub else "",
+        rank=Rank.PACKAGES,
+        guaranteed=is_stub,
+    )
 
 
 def stub_key(uri: str) -> str:

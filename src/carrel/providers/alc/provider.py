@@ -20,10 +20,10 @@ from typing import Final, Literal
 from carrel.core.errors import ConfigError, NotFound
 from carrel.core.limits import MAX_COMPLETIONS
 from carrel.core.model import Completion, Meta, Reading, Resource
-from carrel.core.provider import Ceiling, Place, Places, Project, Rank, Route, Share
+from carrel.core.provider import Ceiling, Place, Places, Project, Provider, Route
 from carrel.providers.alc import uris
 from carrel.providers.alc.layout import Layout
-from carrel.providers.alc.listing import TOLD, Listing, stub_key
+from carrel.providers.alc.listing import TOLD, Listing
 from carrel.providers.alc.reads import MIME_TYPES, Reader
 from carrel.providers.alc.uris import PREFIX, SCHEME, TYPE_STUBS, EvalIds, Kind
 
@@ -39,14 +39,14 @@ TEMPLATES: Final[Mapping[str, tuple[Kind, str]]] = {
 }
 
 
-class Alc:
+class Alc(Provider):
     """Packages, Cards, scenarios, eval results and session logs of algocline."""
 
     name = "alc"
     schemes = (SCHEME,)
     summary = "algocline: Lua packages with their metadata, Cards and samples, scenarios, eval results, session logs."
-    blocking = True
-    literal = True
+    speed = "blocking"
+    parses_uris = True
 
     def __init__(
         self,
@@ -69,7 +69,7 @@ class Alc:
         for key, value in (("max_file_bytes", max_file_bytes), ("max_page_bytes", max_page_bytes)):
             if value < 2:
                 raise ConfigError(f"[alc] {key}: expected a whole number from 2, got {value}")
-        self.poll_seconds = poll_seconds
+        self.poll_s = poll_seconds
         self._eval_ids: EvalIds = eval_ids
         layout = Layout(project, home, log_dir, packages_path, project_root)
         self._reader = Reader(layout, max_file_bytes, max_page_bytes, project.max_message_bytes)
@@ -77,19 +77,19 @@ class Alc:
 
     def routes(self) -> Sequence[Route]:
         fixed = [
-            Route(uri, self.unmatched, name=uri, mime_type=mime_type, whole=True)
+            Route(uri, self.read_unmatched, name=uri, mime_type=mime_type, whole=True)
             for uri, mime_type in (
                 *((f"{PREFIX}types/{name}", MIME_TYPES["types"]) for name in TYPE_STUBS),
                 (f"{PREFIX}hub/index", MIME_TYPES["index"]),
             )
         ]
         templates = [
-            Route(template, self.unmatched, name, MIME_TYPES[kind], *TOLD[kind], whole=True)
+            Route(template, self.read_unmatched, name, MIME_TYPES[kind], *TOLD[kind], whole=True)
             for template, (kind, name) in TEMPLATES.items()
         ]
         return (*fixed, *templates)
 
-    def unmatched(self, uri: str) -> Reading:
+    def read_unmatched(self, uri: str) -> Reading:
         """Read a URI; all of them come here, exactly as sent."""
         return self._reader.read(uris.parse(uri, self._eval_ids))
 
@@ -98,14 +98,6 @@ class Alc:
     def entries(self, after: str = "") -> Iterator[Resource]:
         """Yield the two type stubs, then everything on disk in URI order."""
         return self._listing.entries(after)
-
-    def shares(self) -> Sequence[Share]:
-        """Return everything as packages; the two type stubs are always listed."""
-        return (Share(Rank.PACKAGES, self.entries, self.key, promised=len(TYPE_STUBS)),)
-
-    def key(self, entry: Resource) -> str:
-        """Put the type stubs before all others."""
-        return stub_key(entry.uri) if entry.uri.startswith(f"{PREFIX}types/") else entry.uri
 
     def complete(self, template: str, variable: str, value: str, context: Mapping[str, str]) -> Completion:
         """Offer ids: names in order, what has a time newest first."""
@@ -119,7 +111,7 @@ class Alc:
 
     # Changes
 
-    def survey(self) -> str:
+    def list_fingerprint(self) -> str:
         """Give a token for the set of listed URIs."""
         return self._listing.survey()
 

@@ -5,7 +5,7 @@ logs://build/{id}{?start,length,tail,since,stream,format}  what a build wrote
 """
 
 import os
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Final, get_args
 
 from carrel.core.errors import ConfigError, NotFound
@@ -17,13 +17,15 @@ from carrel.core.model import (
     Completion,
     Meta,
     Range,
+    Rank,
     Reading,
     Resource,
     Text,
     Tool,
     ToolResult,
 )
-from carrel.core.provider import Call, Ceiling, Changes, Project, Protection, Rank, Route, Share
+from carrel.core.provider import Call, Ceiling, Changes, Project, Protection, Provider, Route
+from carrel.core.record import replace
 from carrel.providers.logs import uris
 from carrel.providers.logs.log import KINDS, Bounds, Kind, LogFacts
 from carrel.providers.logs.log_index import LogIndex
@@ -44,14 +46,13 @@ if TYPE_CHECKING:
 MAX_CHILDREN: Final = 1_000
 
 
-class Logs:
+class Logs(Provider):
     """The output of runs and builds: this server's own, and those of `carrel run`."""
 
     name = "logs"
     schemes = (uris.SCHEME,)
     summary = "What runs and builds wrote. `?tail=50` gives the end, `?since=N` what is new since the cursor N."
-    patient = True
-    """Its tools wait for processes, and bound that themselves."""
+    limits_tool_time = True
 
     def __init__(
         self,
@@ -73,7 +74,7 @@ class Logs:
         self._settings = (flutter or FlutterSettings(), processes or ProcessSettings(), commands or {})
         self._index = LogIndex(project.root, Bounds(max_bytes, max_entries, redact).check(), max_logs)
         self._made: ProcessTools | None = None
-        self.calls = bool(commands) or (self._settings[0].tools == "auto" and is_flutter_project(project.root))
+        self.has_tools = bool(commands) or (self._settings[0].tools == "auto" and is_flutter_project(project.root))
 
     def routes(self) -> Sequence[Route]:
         return tuple(
@@ -96,9 +97,10 @@ class Logs:
             if facts.uri > after:
                 yield _entry(facts)
 
-    def shares(self) -> Sequence[Share]:
+    def shortlist(self) -> Sequence[Iterable[Resource]]:
         """Return the logs, the newest first."""
-        return (Share(Rank.LOGS, lambda: iter(sorted(self.entries(), key=_newest_first)), _newest_first),)
+        logs = (replace(entry, sort_key=_newest_first(entry), rank=Rank.LOGS) for entry in self.entries())
+        return (sorted(logs, key=lambda entry: entry.sort_key),)
 
     def browse(self, directory: str | None, prefix: str, after: str = "") -> Iterator[Resource]:
         """Yield the logs whose URI begins with the prefix; no log lies in a folder of files."""
@@ -119,7 +121,9 @@ class Logs:
             raise NotFound(uri)
         return _reading(*found, query)
 
-    unmatched = read
+    def read_unmatched(self, uri: str) -> Reading:
+        """Read a folder, or a URI that is spelled in another way."""
+        return self.read(uri)
 
     def _read_folder(self, target: LogTarget) -> Reading:
         """Return one small item per log, so that a host can build a listing from the URIs."""
@@ -159,7 +163,7 @@ class Logs:
         fitting = tuple(one for one in offered if one.startswith(value))
         return Completion(fitting, total=len(fitting), has_more=False)
 
-    def survey(self) -> str:
+    def list_fingerprint(self) -> str:
         """Return a token that changes when a log comes or goes."""
         return self._index.survey()
 

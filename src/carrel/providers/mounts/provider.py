@@ -16,6 +16,7 @@ from carrel.client.client import Client
 from carrel.client.rpc import Transport
 from carrel.core.content import etag_of
 from carrel.core.errors import BadArgument, CarrelError, Disconnected, NotFound, Unreachable, echo
+from carrel.core.gateway import Gateway
 from carrel.core.model import Completion, Meta, Reading, Resource, Template
 from carrel.core.provider import Changes, Route
 from carrel.core.record import replace
@@ -42,10 +43,10 @@ RETRY_S: Final = 5.0
 """When a server that gave no list in time is asked again."""
 
 
-class Mount:
+class Mount(Gateway):
     """One other server. `connect` returns a transport to it, `instance` names the Carrel that mounts it."""
 
-    blocking = True
+    speed = "blocking"
 
     def __init__(
         self,
@@ -86,7 +87,7 @@ class Mount:
         self._begun_at = monotonic()
         self._listed.recall(self._taken_now())
         if self._listed.is_recalled:
-            self._again()
+            self._reroute()
         self._link.begin()
 
     def wait(self, timeout_s: float) -> bool:
@@ -99,10 +100,6 @@ class Mount:
         return not self._link.settled.is_set()
 
     # Lists
-
-    @property
-    def schemes(self) -> tuple[str, ...]:
-        return self._listed.schemes
 
     def adopts(self, scheme: str) -> bool:
         """Return whether a scheme without an owner may belong to this server."""
@@ -134,7 +131,7 @@ class Mount:
         if not self._link.is_long_gone:
             yield from (entry for entry in self._listed.resources if entry.uri > after)
 
-    def survey(self) -> str:
+    def list_fingerprint(self) -> str:
         """Return a token that changes when the lists change or are withdrawn."""
         return f"{self._turn} {self._listed.version}"
 
@@ -159,6 +156,7 @@ class Mount:
             "server": client.server_info.get("name", ""),
         }
         self._put(there)
+        self.schemes = self._listed.schemes
 
     def relist(self, client: Client) -> None:
         """Take the lists again; if that fails, keep those of before."""
@@ -183,15 +181,19 @@ class Mount:
     def _put(self, there: Snapshot) -> None:
         """Serve lists, and report if they changed."""
         if self._listed.take(there):
-            self._again()
+            self._reroute()
             self.list_changed()
+
+    def _reroute(self) -> None:
+        self.schemes = self._listed.schemes
+        self._again()
 
     def _withdraw(self) -> None:
         if self._listed.withdraw():
-            self._again()
+            self._reroute()
             self.list_changed()
 
-    def watched(self) -> tuple[str, ...]:
+    def subscribed(self) -> tuple[str, ...]:
         """Return the subscribed URIs as the server spells them."""
         with self._lock:
             return tuple(self._listed.naming.back(uri) for uri in self._watched)
@@ -252,7 +254,9 @@ class Mount:
         """Return a copy that is still fresh, or ask the server."""
         return self._read(uri, None)
 
-    unmatched = read
+    def read_unmatched(self, uri: str) -> Reading:
+        """Read a URI that only the server can match."""
+        return self.read(uri)
 
     def read_if(self, uri: str, condition: str) -> Reading:
         """Read; a server that is a Carrel may answer that nothing changed."""
@@ -282,7 +286,7 @@ class Mount:
         if self._link.client is None and self.is_starting:
             self.wait(self._patience_s(uri))
         scheme, client = scheme_of(uri), self._link.client
-        if self._listed.is_decided and scheme not in self.schemes and not scheme.startswith(f"{self.name}+"):
+        if self._listed.is_decided and scheme not in self._listed.schemes and not scheme.startswith(f"{self.name}+"):
             raise BadArgument(f"Unknown scheme: {echo(uri)}", uri=uri, data={"name": "MCP_NOT_FOUND"})
         if client is None:
             raise unavailable(self.name, self._link.retry_after_ms)
@@ -290,7 +294,7 @@ class Mount:
 
     def _patience_s(self, uri: str) -> float:
         """Return how long a read waits for a server that is starting: longer for URIs of its schemes."""
-        is_known = scheme_of(uri) in self.schemes
+        is_known = scheme_of(uri) in self._listed.schemes
         start_s = self._options.start_timeout_s if is_known else FIRST_LIST_S
         return min(max(0.0, self._begun_at + start_s - monotonic()), self._options.timeout_s)
 

@@ -17,7 +17,7 @@ from typing import Any
 
 from carrel.core.errors import CarrelError
 from carrel.core.hashing import blake2b
-from carrel.core.provider import Project
+from carrel.core.provider import Project, Provider
 from carrel.providers.objects.calls import attempt
 from carrel.providers.objects.settings import split_target
 from carrel.providers.objects.shelf import Shelf
@@ -159,8 +159,8 @@ def _missing(found: Callable[..., object], given: Mapping[str, object]) -> str:
 
 
 def is_native(made: object) -> bool:
-    """Tell whether it is a provider already, and no facet object."""
-    return not has_method(made, "capabilities") and has_method(made, "routes") and has_method(made, "entries")
+    """Return whether it is a provider already, and no facet object."""
+    return isinstance(made, Provider)
 
 
 def has_method(made: object, name: str) -> bool:

@@ -16,6 +16,7 @@ from typing import Any, Final
 
 from carrel.core.content import etag_of
 from carrel.core.errors import BadArgument, ConfigError, NotFound, ProviderError, echo
+from carrel.core.gateway import Gateway
 from carrel.core.model import Completion, Item, Meta, Reading, Resource, Stored, Template, Tool, ToolResult
 from carrel.core.provider import Call, Provider, Route
 from carrel.core.record import Value
@@ -63,19 +64,16 @@ class _Token(Value, frozen=True):
     token: str
 
 
-class ObjectProvider:
+class ObjectProvider(Gateway):
     """One object. `make` builds it; `give_way` gets what turns out to be a provider by itself."""
 
-    blocking = True
-    summary = ""
+    speed = "blocking"
 
     def __init__(
         self, name: str, options: ObjectSettings, make: Callable[[], Any], give_way: GiveWay | None = None
     ) -> None:
         self.name = name
         self.deadline_s = options.timeout_s + 1
-        self.calls = True
-        self.completes = True
         self._options = options
         self._give_way = give_way
         self._instance = Instance(name, make, options.concurrency, options.start_timeout_s)
@@ -130,7 +128,7 @@ class ObjectProvider:
             instance.calls.close()
             return
         if not has_method(made, "capabilities"):
-            self._leave_out("it has no method capabilities(), nor routes() and entries()")
+            self._leave_out("it is no Provider and has no method capabilities()")
             return
         instance.object = made
         self._declared = self._ask_capabilities(left(deadline))
@@ -179,14 +177,10 @@ class ObjectProvider:
 
     def narrow(self) -> None:
         """Offer no tools and no completions where the object has none: for one that is loaded already."""
-        self.calls = "tools" in self._facets
-        self.completes = "completions" in self._facets
+        self.has_tools = "tools" in self._facets
+        self.has_completions = "completions" in self._facets
 
     # Lists
-
-    @property
-    def schemes(self) -> tuple[str, ...]:
-        return self._lists.schemes
 
     def routes(self) -> Sequence[Route]:
         return [
@@ -217,6 +211,7 @@ class ObjectProvider:
         self._again = again
 
     def _rerouted(self) -> None:
+        self.schemes = self._lists.schemes
         self._again()
 
     def entries(self, after: str = "") -> Iterator[Resource]:
@@ -224,7 +219,7 @@ class ObjectProvider:
         self._look()
         yield from (entry for entry in self._lists.resources if entry.uri > after)
 
-    def survey(self) -> str:
+    def list_fingerprint(self) -> str:
         """Give a token of the list as it is known; it is asked for anew in the background."""
         if self._is_loaded and self._lists.is_stale() and not self._is_closed:
             self._renewal.begin()
@@ -279,7 +274,9 @@ class ObjectProvider:
             raise NotFound(uri)
         return self._read(way, uri)
 
-    unmatched = read
+    def read_unmatched(self, uri: str) -> Reading:
+        """Read a URI that is listed only now."""
+        return self.read(uri)
 
     def _find(self, uri: str) -> FoundUri | None:
         if "#" in uri:

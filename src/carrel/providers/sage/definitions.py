@@ -1,6 +1,6 @@
-"""Find the line of a source file that defines a symbol, by how definitions look in most languages.
+"""Find the line of a source file that defines a symbol, by the form of definitions in most languages.
 
-Comments are taken out first, by the file's extension. Every pattern here reads a text once, whatever it holds.
+Comments are removed first, by the file's extension. Every pattern takes linear time on any text.
 """
 
 import re
@@ -18,14 +18,14 @@ _NO_TYPES: Final = (
 _OPENS: Final = re.compile(rf"(?:{'|'.join(_OPENERS)})\b")
 _INTRODUCED: Final = rf"(?<!\w)(?:{'|'.join(_INTRODUCERS)})\s+(?:\([^()]*\)\s*)?(?:\w+(?:\.|::?))*"
 _TYPED: Final = rf"\s*(?:@\w+\s+)*+(?!(?:{'|'.join(_NO_TYPES)})\b)(?:[\w<>\[\],.?:]+(?:\s+[*&]*|[*&]+\s*))+?"
-"""What stands before a name in C and its relatives: annotations, modifiers and a type."""
+"""Annotations, modifiers and a type, as before a name in C and similar languages."""
 
 _USED_TYPE: Final = re.compile(r"\s*[;*&)]|\s+\w+\s*[;,)=\[(]")
 _TAIL: Final = re.compile(r"[^;{}=()]*+(?:\([^()]*+\)[^;{}=()]*+)*+")
-"""What may stand between the parameters of a function and its body: `const`, `throws …`, an initializer list."""
+"""The text between the parameters of a function and its body: `const`, `throws …`, an initializer list."""
 
 MAX_LINE: Final = 1_000
-"""Longer lines are generated: nobody links to a symbol in them."""
+"""Longer lines are generated code, to which no link leads."""
 
 MAX_PARAMETERS: Final = 4_000
 
@@ -56,16 +56,13 @@ def find_definition(text: str, symbol: str, file: str = "") -> int:
     plain = _without_comments(text, _FAMILIES.get(extension, "any"))
     lines = plain.split("\n")
     likely = [at for at, line in enumerate(lines) if name in line and len(line) <= MAX_LINE]
-    search = _Search(name, lines, is_c=extension in _C_ONLY)
-    for defines in (search.is_introduced, search.is_assigned, search.is_block, search.has_body, search.is_declared):
-        number = next((at + 1 for at in likely if defines(at)), 0)
-        if number:
-            return number
-    return 0
+    forms = _DefinitionForms(name, lines, is_c=extension in _C_ONLY)
+    surest_first = (forms.is_introduced, forms.is_assigned, forms.is_block, forms.has_body, forms.is_declared)
+    return next((at + 1 for defines in surest_first for at in likely if defines(at)), 0)
 
 
-class _Search:
-    """The ways in which a line may define one name, the surest first."""
+class _DefinitionForms:
+    """The forms in which a line may define one name."""
 
     def __init__(self, name: str, lines: list[str], *, is_c: bool) -> None:
         word = re.escape(name)
@@ -81,37 +78,37 @@ class _Search:
         self._closing = re.compile(rf"\s*\}}[\s*]*{word}\s*;|\s*typedef\b[^;]*(?<!\w){word}\s*;")
 
     def is_introduced(self, at: int) -> bool:
-        """A word as `def` or `class` stands before it."""
+        """Return whether a word such as `def` or `class` precedes the name."""
         line = self._lines[at]
         if self._macro.match(line):
             return True
         found = self._introduced.search(line)
-        # In C, `struct name` is also how a type is used, or named before it is defined.
+        # In C, `struct name` also uses a type, or declares it before its definition.
         return found is not None and not (self._is_c and _USED_TYPE.match(line, found.end()))
 
     def is_assigned(self, at: int) -> bool:
-        """The line begins with it, and a value follows."""
+        """Return whether the line begins with the name and assigns a value to it."""
         return self._assigned.match(self._lines[at]) is not None
 
     def is_block(self, at: int) -> bool:
-        """It is called, as it seems, and the line opens a block."""
+        """Return whether the name is followed by `(`, and the line opens a block."""
         line = self._lines[at]
         opens = line.rstrip().endswith(("{", ":")) and not _OPENS.match(line.lstrip(" \t}"))
         return opens and self._called.search(line) is not None
 
     def has_body(self, at: int) -> bool:
-        """Its parameters, which may go on for some lines, are followed by a body."""
+        """Return whether a body follows the parameters, which may take several lines."""
         return self._after_parameters(at) == "{"
 
     def is_declared(self, at: int) -> bool:
-        """A type stands before it, and a value, a `;` or parameters behind it."""
+        """Return whether a type precedes the name, and a value, a `;` or parameters follow it."""
         line = self._lines[at]
         if self._field.match(line) or self._closing.match(line):
             return True
         return self._typed.match(line) is not None and self._after_parameters(at) == ";"
 
     def _after_parameters(self, at: int) -> str:
-        """Return what follows the parameters: `{` before a body, `;` behind a declaration; empty if neither."""
+        """Return the character after the parameters: `{` before a body, `;` after a declaration; empty if neither."""
         line = self._lines[at]
         found = self._typed.match(line) or self._bare.match(line)
         if found is None:
@@ -127,7 +124,7 @@ class _Search:
 
 
 def _without_comments(text: str, family: str) -> str:
-    """Return the text with its comments gone and every line where it was."""
+    """Return the text without comments, with every line at its old number."""
 
     def blank(found: re.Match[str]) -> str:
         return found[0] if found["comment"] is None else "\n" * found[0].count("\n")

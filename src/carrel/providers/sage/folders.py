@@ -46,7 +46,7 @@ class FileData(Value, frozen=True):
     modified_ms: int
 
 
-class FoundName(Value, frozen=True):
+class FoundName(Value, frozen=True, gc=False):
     """A name in a folder."""
 
     name: str

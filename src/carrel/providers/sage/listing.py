@@ -9,8 +9,8 @@ from functools import partial
 from typing import Final
 
 from carrel.core.errors import echo
-from carrel.core.model import Annotations, Resource
-from carrel.core.record import Value
+from carrel.core.model import Annotations, Rank, Resource
+from carrel.core.record import Value, replace
 from carrel.providers.sage import folders
 from carrel.providers.sage.fields import BadFile
 from carrel.providers.sage.folders import FileMissing, Signature
@@ -32,12 +32,6 @@ _CHECKPOINTS, _KNOWLEDGE, _FAILURES = "4", "5", "6"
 Records = RecordFolder[Checkpoint] | RecordFolder[FailureRecord]
 
 
-class SageEntry(Resource, frozen=True, gc=False):
-    """An entry of the list, with its key."""
-
-    place: str = ""
-
-
 class UnlistedFile(Value, frozen=True):
     """A file that is not listed, with the reason."""
 
@@ -52,24 +46,19 @@ class SageListing:
         self._memory = memory
         self._contents: dict[str, tuple[Signature, str]] = {}
 
-    def front(self) -> list[Resource]:
-        """Return the objective, the constraints and the pinned files."""
-        return [_system_entry(file) for file in self._memory.system.listed() if file.rank <= FRONT]
-
     def entries(self, after: str = "") -> Iterator[Resource]:
-        """Yield the other entries after a key."""
-        for file in self._memory.system.listed():
-            entry = _system_entry(file)
-            if file.rank > FRONT and entry.place > after:
-                yield entry
+        """Yield the entries after a key; the objective, the constraints and the pinned files come first."""
+        yield from (entry for entry in self._system_entries() if entry.sort_key > after)
         for section, part in self._memories():
             if not after or after[0] <= section:
                 yield from part(after)
 
-    def parts(self) -> Sequence[tuple[Callable[[], Iterator[Resource]], bool]]:
-        """Return the entries of each kind in key order, with whether they are the system files."""
-        memories = ((partial(part, ""), False) for _, part in self._memories())
-        return (lambda: map(_system_entry, self._memory.system.listed()), True), *memories
+    def kinds(self) -> tuple[Iterator[Resource], ...]:
+        """Return the entries by kind, each in key order; the system files come first."""
+        return self._system_entries(), *(part("") for _, part in self._memories())
+
+    def _system_entries(self) -> Iterator[Resource]:
+        return map(_system_entry, self._memory.system.listed())
 
     def _memories(self) -> Sequence[tuple[str, Callable[[str], Iterator[Resource]]]]:
         checkpoints = partial(self._records, _CHECKPOINTS, self._memory.checkpoints)
@@ -197,15 +186,16 @@ def cut(text: str, length: int = DESCRIPTION_LENGTH) -> str:
     return line if len(line) <= length else f"{line[: length - 1]}…"
 
 
-def _system_entry(file: SystemFile) -> SageEntry:
+def _system_entry(file: SystemFile) -> Resource:
     priority = 1.0 if file.rank < 2 else 0.9 if file.rank == 2 else 0.7
     title, place, mime_type = f"System: {file.path}", f"{file.rank}{file.path}", mime_type_of(file.path)
-    return _entry("system", file.path, title, file.first_line, mime_type, file.signature, priority, place)
+    entry = _entry("system", file.path, title, file.first_line, mime_type, file.signature, priority, place)
+    return replace(entry, pinned=file.rank <= FRONT, guaranteed=True)
 
 
 def _record_entry(
     file: RecordFile, address: str, record: Checkpoint | FailureRecord, mime_type: str, place: str
-) -> SageEntry:
+) -> Resource:
     if isinstance(record, FailureRecord):
         kind, title, description, priority = "failure", file.id or file.stem, record.approach, 0.5
     else:
@@ -218,10 +208,10 @@ def _record_entry(
 
 def _entry(
     kind: str, name: str, title: str, told: str, mime_type: str, signature: Signature, priority: float, place: str
-) -> SageEntry:
+) -> Resource:
     modified_ns, size, _ = signature
     annotations = Annotations(priority=priority, last_modified_ms=modified_ns // 1_000_000_000 * 1000)
-    return SageEntry(
+    return Resource(
         f"sage://{kind}/{name}",
         f"{kind}/{name}",
         cut(told),
@@ -229,5 +219,6 @@ def _entry(
         title=title,
         annotations=annotations,
         size=size,
-        place=place,
+        sort_key=place,
+        rank=Rank.MEMORY,
     )

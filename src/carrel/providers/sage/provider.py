@@ -6,8 +6,7 @@ sage://knowledge/{id}       a knowledge item, with metadata and code links
 sage://failure/{id}         an approach that failed, why, and what was learned
 """
 
-import sys
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from threading import Lock
 from time import monotonic
 from typing import TYPE_CHECKING, Final, Literal
@@ -15,10 +14,10 @@ from typing import TYPE_CHECKING, Final, Literal
 from carrel.core.errors import BadArgument, ConfigError, NotFound, ProviderError
 from carrel.core.limits import MAX_COMPLETIONS
 from carrel.core.model import Completion, Meta, Reading, Resource, Text, Tool, ToolResult
-from carrel.core.provider import Call, Ceiling, Injection, Place, Project, Rank, Route, Share, ToolLevel
+from carrel.core.provider import Call, Ceiling, Injection, Place, Project, Provider, Route, ToolLevel
 from carrel.providers.sage.fields import BadFile
 from carrel.providers.sage.folders import FOLDERS, walk
-from carrel.providers.sage.listing import SageEntry, SageListing
+from carrel.providers.sage.listing import SageListing
 from carrel.providers.sage.memory import SageError, SageMemory
 from carrel.providers.sage.names import SCHEME, checked, is_plain, split_uri
 from carrel.providers.sage.record_folder import Ambiguous, NoMatch
@@ -36,7 +35,7 @@ _DESCRIPTIONS: Final = {
 }
 
 
-class Sage:
+class Sage(Provider):
     """The memory in a Sage folder."""
 
     name = "sage"
@@ -82,26 +81,15 @@ class Sage:
 
     # Listing
 
-    def front(self) -> Sequence[Resource]:
-        """Return the objective, the constraints and the pinned files."""
-        return self.listing.front()
-
     def entries(self, after: str = "") -> Iterator[Resource]:
-        """Yield all other entries, newest first within each kind."""
+        """Yield the system files, then all other entries, newest first within each kind."""
         return self.listing.entries(after)
 
-    def shares(self) -> Sequence[Share]:
+    def shortlist(self) -> Sequence[Iterable[Resource]]:
         """Return the system files, which are always listed, then each kind of memory, newest first."""
-        return tuple(
-            Share(Rank.MEMORY, entries, self.key, promised=sys.maxsize if is_system else 0)
-            for entries, is_system in self.listing.parts()
-        )
+        return self.listing.kinds()
 
-    def key(self, entry: Resource) -> str:
-        """Return an entry's key."""
-        return entry.place if isinstance(entry, SageEntry) else entry.uri
-
-    def survey(self) -> str:
+    def list_fingerprint(self) -> str:
         """Return a token that changes with any file."""
         from carrel.core.hashing import blake2b
 
@@ -126,7 +114,9 @@ class Sage:
             return self._explain(uri, error)
         return Reading((Text(item.text, item.mime_type),), last_modified_ms=item.modified_ms)
 
-    unmatched = read
+    def read_unmatched(self, uri: str) -> Reading:
+        """Read a URI that is spelled in another way."""
+        return self.read(uri)
 
     def _explain(self, uri: str, error: SageError) -> Reading:
         """Return an error as a text, or raise it."""

@@ -152,13 +152,17 @@ class RecordFolder(Generic[Record]):
 
     def stem_of(self, name: str) -> str:
         """Return a file's stem, or an empty text if it is not a record."""
-        return next((name[: -len(suffix)] for suffix in self._parsers if name.endswith(suffix)), "")
+        for suffix in self._parsers:
+            if name.endswith(suffix):
+                return name[: -len(suffix)]
+        return ""
 
     def examined(self) -> dict[str, RecordFile]:
         """Return the files by stem, each with its id, or with the reason why it cannot be read."""
         files = self.files()
         for file in files.values():
-            self.examine(file)
+            if not file.is_examined:
+                self.examine(file)
         return files
 
     def examine(self, file: RecordFile) -> None:

@@ -12,8 +12,8 @@ from typing import TYPE_CHECKING, Final, Literal
 
 from carrel.core.errors import BadArgument, ConfigError, NotFound, ProviderError, RequestError, echo
 from carrel.core.limits import MAX_COMPLETIONS
-from carrel.core.model import Annotations, Completion, Meta, Reading, Resource, Text, Tool, ToolResult
-from carrel.core.provider import Call, Ceiling, Place, Project, Rank, Route, Share, ToolLevel
+from carrel.core.model import Annotations, Completion, Meta, Rank, Reading, Resource, Text, Tool, ToolResult
+from carrel.core.provider import Call, Ceiling, Place, Project, Provider, Route, ToolLevel
 from carrel.providers.scopes import commands, uris
 from carrel.providers.scopes.location import DEFAULT, Location
 from carrel.providers.scopes.scope_errors import INTERNAL_TEXT, ScopeError, StoreFault
@@ -34,6 +34,8 @@ _QUICK: Final = Resource(
     "The commands of `carrel scopes`, with which scopes are created and changed",
     "text/markdown",
     title="CLI Quick Reference",
+    rank=Rank.TASKS,
+    guaranteed=True,
 )
 _SCOPE_DESCRIPTION: Final = "One scope (a project, an epic or a task): its title, status, parent, children and aliases"
 _TREE_DESCRIPTION: Final = (
@@ -46,12 +48,13 @@ _FROZEN: Final = "The store's folder cannot be written: changes made elsewhere m
 _UNREADABLE: Final = "The store cannot be read; `carrel scopes list` says why"
 
 
-class Scopes:
+class Scopes(Provider):
     """The project's scopes."""
 
     name = "scopes"
     schemes = ("scopes",)
-    quick = True
+    speed = "instant"
+    parses_uris = True
     summary = "Projects, epics and tasks in one hierarchy. `scopes://tree/<alias>?depth=1` shows what is below one."
 
     def __init__(
@@ -119,10 +122,6 @@ class Scopes:
                 if entry.uri > after:
                     yield entry
 
-    def shares(self) -> Sequence[Share]:
-        """Return everything as tasks; the quick reference is always listed."""
-        return (Share(Rank.TASKS, self.entries, lambda entry: entry.uri, promised=1),)
-
     def _roots(self) -> list[Resource]:
         try:
             roots = self._reader().roots(self._list_roots) if self._exists() else []
@@ -135,11 +134,12 @@ class Scopes:
                 mime_type="application/json",
                 title=scope.title,
                 annotations=Annotations(last_modified_ms=scope.updated_at),
+                rank=Rank.TASKS,
             )
             for scope in roots
         ]
 
-    def survey(self) -> str:
+    def list_fingerprint(self) -> str:
         """Return a token of what is listed."""
         try:
             return self._reader().survey(self._list_roots) if self._exists() else ""
@@ -158,14 +158,9 @@ class Scopes:
         except ScopeError as error:
             raise _refusal(error, uri) from error
 
-    unmatched = read
-
-    def refused(self, uri: str, error: RequestError) -> RequestError:
-        """Return the error for a URI that is too long or holds a character that no URI has."""
-        del error
-        refusal = _refusal(uris.BadUri(uri), uri)
-        assert isinstance(refusal, RequestError)
-        return refusal
+    def read_unmatched(self, uri: str) -> Reading:
+        """Read any URI, exactly as sent."""
+        return self.read(uri)
 
     def fingerprint(self, uri: str) -> str | None:
         """Return the ETag; None while no scope has the alias."""

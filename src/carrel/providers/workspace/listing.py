@@ -19,7 +19,7 @@ from carrel.core.blocking import take_a_while
 from carrel.core.cancellation import check_cancelled
 from carrel.core.errors import RequestError
 from carrel.core.limits import MAX_URI_LENGTH
-from carrel.core.model import Annotations, Resource
+from carrel.core.model import Annotations, Rank, Resource
 from carrel.core.record import Value
 from carrel.core.uri import quote
 from carrel.files import file_types
@@ -206,10 +206,10 @@ class Listing:
             folders = [(ground, name, prefix + key) for key, name, kind in names if kind == "folder"]
             below += folders
             if watched is None or len(names) >= LARGE:
-                yield from map(describe, self._files_of(step, pace))
+                yield from map(_describe_by_depth, self._files_of(step, pace))
                 return
             entries = list(self._files_of(step, pace))
-            resources = list(map(describe, entries))
+            resources = list(map(_describe_by_depth, entries))
             is_own = all(entry.state.st_nlink == 1 for entry in entries)
             if is_own and all(kind != "link" for _, _, kind in names):
                 named = [(name, kind == "folder") for _, name, kind in names]
@@ -491,7 +491,12 @@ class Listing:
         return Entry(uri, found.segments, file_types.type_of(found.segments[-1], is_text=is_text), opened.stat)
 
 
-def describe(entry: Entry) -> Resource:
+def _describe_by_depth(entry: Entry) -> Resource:
+    """Make the entry of a file in a list that goes from shallow to deep."""
+    return describe(entry, sort_key=f"{len(entry.segments):04d}{entry.uri}", rank=Rank.FILES)
+
+
+def describe(entry: Entry, *, sort_key: str = "", rank: Rank | None = None, guaranteed: bool = False) -> Resource:
     """Make the list entry of a file."""
     return Resource(
         entry.uri,
@@ -501,6 +506,9 @@ def describe(entry: Entry) -> Resource:
         title=entry.segments[-1],
         annotations=Annotations((), None, entry.state.st_mtime_ns // 1_000_000),
         size=entry.state.st_size,
+        sort_key=sort_key,
+        rank=rank,
+        guaranteed=guaranteed,
     )
 
 

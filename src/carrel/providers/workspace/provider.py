@@ -8,9 +8,9 @@ import os
 import re
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import ExitStack
-from functools import partial
 from heapq import merge
 from itertools import islice, pairwise
+from operator import attrgetter
 from typing import Final, Literal
 
 from carrel.core.content import parse_number
@@ -18,8 +18,8 @@ from carrel.core.errors import ConfigError, NotFound, RequestError
 from carrel.core.hashing import blake2b
 from carrel.core.limits import MAX_COMPLETIONS, MAX_REMEMBERED_LENGTH
 from carrel.core.line_ranges import parse as parse_lines
-from carrel.core.model import Completion, Meta, Range, Reading, Resource, Stored
-from carrel.core.provider import Changes, Place, Project, Rank, Route, Share
+from carrel.core.model import Completion, Meta, Range, Rank, Reading, Resource, Stored
+from carrel.core.provider import Changes, Place, Project, Provider, Route
 from carrel.core.uri import quote, split_query
 from carrel.files import file_types
 from carrel.files.file_types import Kind
@@ -30,7 +30,7 @@ from carrel.providers.workspace.file_events import watch_trees
 from carrel.providers.workspace.file_source import FileSource, find_lines
 from carrel.providers.workspace.folders import Folder
 from carrel.providers.workspace.ignore_rules import IgnoreFiles
-from carrel.providers.workspace.listing import Census, Listing, describe
+from carrel.providers.workspace.listing import Census, Entry, Listing, describe
 from carrel.providers.workspace.paths import Target
 from carrel.providers.workspace.policy import SET_PRESET, Policy, Preset, Treatment
 from carrel.providers.workspace.tracked_files import Tracked
@@ -45,12 +45,12 @@ _NO_VALUES: Final = Completion((), total=0, has_more=False)
 _WHOLE: Final[tuple[None, dict[str, object]]] = (None, {})
 
 
-class Workspace:
+class Workspace(Provider):
     """The files of a project, as far as its policy lets them be read."""
 
     name = "workspace"
     schemes = (paths.SCHEME,)
-    quick = True
+    speed = "instant"
     summary = "The project's files. A folder's URI lists its children; `?lines=10-50` gives lines."
 
     def __init__(
@@ -124,19 +124,15 @@ class Workspace:
         """Yield every listed file in URI order, after the URI `after`."""
         return self._files(after, "")
 
-    def shares(self) -> Sequence[Share]:
+    def shortlist(self) -> Sequence[Iterable[Resource]]:
         """Return the project's front documents, then all other files, shallow before deep."""
         found = front_documents.find(self._listings[""])
-        front = [describe(entry) for entry in found]
-        first = Share(
-            Rank.DOCUMENTS, lambda: iter(front), lambda entry: front_documents.place_of(entry.name), len(front)
-        )
-        rest = partial(self._shallow_first, frozenset(entry.uri for entry in found))
-        return first, Share(Rank.FILES, rest, _depth_and_uri)
+        documents = [_document(entry) for entry in found]
+        return documents, self._shallow_first(frozenset(entry.uri for entry in found))
 
     def _shallow_first(self, left_out: frozenset[str]) -> Iterator[Resource]:
         every = [listing.shallow_first() for listing in self._listings.values()]
-        in_order = every[0] if len(every) == 1 else merge(*every, key=_depth_and_uri)
+        in_order = every[0] if len(every) == 1 else merge(*every, key=attrgetter("sort_key"))
         return (entry for entry in in_order if entry.uri not in left_out) if left_out else in_order
 
     def browse(self, directory: str | None, prefix: str, after: str = "") -> Iterator[Resource]:
@@ -171,7 +167,9 @@ class Workspace:
             found.opened.close()
             raise
 
-    unmatched = read
+    def read_unmatched(self, uri: str) -> Reading:
+        """Read a URI that is spelled in another way."""
+        return self.read(uri)
 
     def _read_file(self, target: Target, found: Found, tree: Tree) -> Reading:
         sniffed = tree.sniff(found.opened)
@@ -204,8 +202,8 @@ class Workspace:
             children = self._listings[target.root].children(opened, found.segments)
             return blake2b("/".join([child.key for child in children]).encode(), digest_size=16).hexdigest()
 
-    def traces(self, uri: str) -> Sequence[str]:
-        """Give the URIs under which changes of this one are reported: its own, and where links lead."""
+    def aliases(self, uri: str) -> Sequence[str]:
+        """Return the URIs under which changes of this one are reported: its own, and where links lead."""
         target = paths.parse(uri, self._trees)
         tree = self._trees[target.root]
         try:
@@ -247,6 +245,7 @@ class Workspace:
 
     def watch(self, changes: Changes) -> Callable[[], None]:
         """Report file events of every root until stopped."""
+        changes.ask_aliases(self.aliases)
         return watch_trees([(self._trees[name], listing) for name, listing in self._listings.items()], changes)
 
     def explain(self, uri: str) -> list[str]:
@@ -264,7 +263,7 @@ class Workspace:
         for tree in self._trees.values():
             problems += [unusable_told(*one) for one in sorted(tree.policy.unusable_ignore_files().items())]
         presets = {name or "main": tree.policy.preset for name, tree in self._trees.items()}
-        return {"presets": presets, "problems": problems}
+        return {"presets": presets, "problems": problems, "left_out": self.left_out()}
 
     def left_out(self) -> list[str]:
         """Return how many files a preset with a list of types leaves out of each root, and the command to change it."""
@@ -281,8 +280,9 @@ class Workspace:
         self._until_closed.close()
 
 
-def _depth_and_uri(entry: Resource) -> str:
-    return f"{entry.uri.count('/'):04d}{entry.uri}"
+def _document(entry: Entry) -> Resource:
+    place = front_documents.place_of("/".join(entry.segments))
+    return describe(entry, sort_key=place, rank=Rank.DOCUMENTS, guaranteed=True)
 
 
 def _reading(

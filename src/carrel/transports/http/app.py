@@ -138,7 +138,7 @@ class App:
             await request.reply_json(
                 200,
                 [
-                    {"name": one.provider.name, "schemes": list(one.provider.schemes), "summary": one.summary}
+                    {"name": one.provider.name, "schemes": list(one.provider.schemes), "summary": one.provider.summary}
                     for one in visible
                 ],
             )

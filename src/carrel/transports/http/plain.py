@@ -103,12 +103,12 @@ class Plain:
         with suppress(TakesAWhile), ActingAs(request.access), Hurrying(on_event_loop=True):
             if not self._server.may_wait(found):
                 return attempt("a plain read", read)
-        asked = found.mounted
+        asked = found.mounted.provider
         return await self._threads.call(
             request.access,
             read,
             lambda late: close_sources(late.items),
-            owner=asked.provider.name,
+            owner=asked.name,
             deadline_s=asked.deadline_s,
         )
 
@@ -150,8 +150,8 @@ class Plain:
             with Hurrying(on_event_loop=True):
                 if not self._server.may_wait(found):
                     return attempt("a plain read", read)
-        asked = found.mounted
-        return await self._threads.call(request.access, read, owner=asked.provider.name, deadline_s=asked.deadline_s)
+        asked = found.mounted.provider
+        return await self._threads.call(request.access, read, owner=asked.name, deadline_s=asked.deadline_s)
 
     async def _send_bytes(
         self, request: Request, status: int, part: Part, start: int, end: int, headers: list[Header]

@@ -122,7 +122,7 @@ def test_objects_of_the_command_line_get_names_of_their_own(project: Path) -> No
         ("thing:fails", "thing:fails() raised ZeroDivisionError when it was called"),
         ("thing:wants", "thing:wants needs the parameter beds; give it in args, in a section [objects.NAME]"),
         ("thing:refuses", "thing:refuses() raised TypeError when it was called"),
-        ("thing:NUMBER", "it has no method capabilities(), nor routes() and entries()"),
+        ("thing:NUMBER", "it is no Provider and has no method capabilities()"),
         ("thing:Lacking", "it declares resources and has no method resources()"),
         ("installed", "no installed package has the entry point installed in the group carrel.providers"),
     ],
@@ -192,8 +192,8 @@ def test_an_object_that_never_loads_is_given_up(project: Path) -> None:
 
 
 NATIVE = """
-from carrel import Project, Resource, Route, Text
-class Native:
+from carrel import Project, Provider, Resource, Route, Text
+class Native(Provider):
     name = "native"
     schemes = ("native",)
     def __init__(self, project: Project, word: str = "hello") -> None:

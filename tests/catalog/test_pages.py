@@ -5,7 +5,7 @@ import re
 
 import pytest
 
-from carrel.catalog.cursor import seal, unseal
+from carrel.catalog.pages import seal, unseal
 from carrel.core.errors import BadCursor
 
 PLACE = ("m", "workspace", "workspace:///größe/a b.md")

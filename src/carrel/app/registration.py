@@ -1,0 +1,124 @@
+"""How providers are registered: one record for each, whether it comes with Carrel or the configuration names it.
+
+A provider's module is imported when the provider is chosen, not before. The order of the table is that of the
+catalogue: the largest comes last, since some hosts see only the first page.
+"""
+
+import os
+from collections.abc import Callable, Mapping
+from importlib import import_module
+from typing import Final, Literal
+
+from carrel.core.errors import ConfigError
+from carrel.core.provider import PlacesFile, Project
+from carrel.core.record import Value
+from carrel.files.marks import find_mark, working_folder
+from carrel.files.sandbox import is_inside
+
+ALC_FILE: Final = "alc.toml"
+ALC_LOCAL_FILE: Final = "alc.local.toml"
+
+OutsidePlaces = tuple[PlacesFile | None, tuple[str, ...]]
+"""The project's file that names places outside for a provider, if there is one, and notes about files not used."""
+NO_PLACES: Final[OutsidePlaces] = (None, ())
+
+Table = Literal["", "objects", "mounts"]
+"""The table of the configuration that names a provider; empty for one that comes with Carrel."""
+
+
+class Registration(Value, frozen=True):
+    """A provider that may be served: the name, the schemes, where its class is, and when it is served.
+
+    `reason` says why it is served in a project, or returns None if nothing calls for it; then its URIs are answered
+    all the same, and it joins the list when its data appears. `sections` are the sections of the configuration that
+    it has beside its own: parameters of its constructor that are a `Section`. One that `needs_project` serves a
+    folder whole. `places_file` looks for a file of the project, other than its settings, that names places outside.
+    """
+
+    name: str
+    schemes: tuple[str, ...]
+    target: str
+    reason: Callable[[Project], str | None]
+    table: Table = ""
+    sections: tuple[str, ...] = ()
+    needs_project: bool = False
+    places_file: Callable[[Project, Mapping[str, object]], OutsidePlaces] = lambda project, settings: NO_PLACES
+
+    @property
+    def section(self) -> str:
+        """The section of the configuration that has its settings."""
+        return f"{self.table}.{self.name}" if self.table else self.name
+
+    def load(self) -> type:
+        """Import the provider's class."""
+        return load(self.target)
+
+
+def load(target: str) -> type:
+    """Import the class that `module:name` means."""
+    module, _, name = target.partition(":")
+    found = getattr(import_module(module), name, None)
+    if not isinstance(found, type):
+        raise ConfigError(f"{target} is not a class that can be served")
+    return found
+
+
+def _always(why: str) -> Callable[[Project], str | None]:
+    return lambda project: why
+
+
+def _find_sage(project: Project) -> str | None:
+    place = os.path.join(project.root, ".sage")
+    return "there is a .sage folder" if os.path.isdir(place) and is_inside(place, project.root) else None
+
+
+def _find_scopes(project: Project) -> str | None:
+    place = os.path.join(project.root, ".carrel", "scopes.db")
+    return "there is a store of scopes" if os.path.exists(place) else None
+
+
+def _find_algocline(project: Project) -> str | None:
+    if project.environment.get("ALC_HOME"):
+        return "ALC_HOME is set"
+    folder = working_folder(project.root)  # where the provider looks too
+    if os.path.isdir(os.path.join(project.environment.get("HOME") or folder, ".algocline")):
+        return "there is an algocline home"
+    return "there is an alc.toml" if find_mark(folder, ALC_FILE, project.root).folder is not None else None
+
+
+def _find_linked_packages(project: Project, settings: Mapping[str, object]) -> OutsidePlaces:
+    """Return `alc.local.toml` if it names places outside; nothing is imported if there is no such file."""
+    named = settings.get("project_root") or project.environment.get("ALC_PROJECT_ROOT")
+    if not named:
+        mark = find_mark(working_folder(project.root), ALC_FILE, project.root)
+        if mark.folder is None or not os.path.lexists(os.path.join(mark.folder, ALC_LOCAL_FILE)):
+            return None, mark.passed_over
+    from carrel.providers.alc.local_packages import outside_places
+
+    return outside_places(project, settings)
+
+
+BUILT_IN: Final[tuple[Registration, ...]] = (
+    Registration("sage", ("sage",), "carrel.providers.sage:Sage", _find_sage),
+    Registration("scopes", ("scopes",), "carrel.providers.scopes:Scopes", _find_scopes),
+    Registration("alc", ("alc",), "carrel.providers.alc:Alc", _find_algocline, places_file=_find_linked_packages),
+    Registration(
+        "logs",
+        ("logs",),
+        "carrel.providers.logs:Logs",
+        _always("every folder may have runs and builds"),
+        sections=("flutter", "processes", "commands"),
+    ),
+    Registration(
+        "workspace",
+        ("workspace",),
+        "carrel.providers.workspace:Workspace",
+        _always("every folder has files"),
+        needs_project=True,
+    ),
+)
+
+
+def names() -> tuple[str, ...]:
+    """Return the names of the providers that come with Carrel."""
+    return tuple(known.name for known in BUILT_IN)
