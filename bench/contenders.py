@@ -69,7 +69,7 @@ def carrel(start: Start) -> tuple[str, ...]:
     """Start Carrel: files as its users do, what is in memory through a provider."""
     address = ("--http", str(start.port), "--no-token") if start.port else ()
     if start.setup == "tree":
-        return (CARREL, "serve", "--quiet", "--only", "workspace", "--project", str(start.folder / TREE), *address)
+        return (CARREL, "serve", "--quiet", "--project", str(start.folder / TREE), *address)
     if start.setup != "files":
         return script("carrel_memory.py")(start)
     settings = ("--only", "workspace", "--set", "workspace.preset=all")

@@ -22,7 +22,7 @@ from bench.peers.served import MEMORY
 from bench.pinning import one_core
 from bench.server import ROOT
 from carrel.catalog.catalog import Catalog
-from carrel.client.child import Child
+from carrel.client.child import ChildServer
 from carrel.client.client import Client
 from carrel.providers.mounts import Mount, MountSettings
 
@@ -51,7 +51,7 @@ def ways(stack: ExitStack, server: str, size: int, folder: Path) -> dict[str, Ca
     mount = Mount(
         "bench",
         MountSettings(started),
-        lambda: Child(started, cwd=folder, stderr=lambda _: None, max_message_bytes=1 << 25),
+        lambda: ChildServer(started, cwd=folder, stderr=lambda _: None, max_message_bytes=1 << 25),
     )
     catalog = Catalog([mount])
     stack.callback(catalog.close)

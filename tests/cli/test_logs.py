@@ -281,7 +281,7 @@ def test_what_comes_at_once_is_copied_in_its_order_and_in_large_pieces(monkeypat
     monkeypatch.setattr(terminal, "HELD_BYTES", 10)
     monkeypatch.setattr(terminal, "HELD_S", PATIENCE_S)
     copied = Copied()
-    held = terminal.Held(copied)
+    held = terminal.HeldOutput(copied)
     held.add("out", b"a")
     held.add("out", b"b")
     held.add("err", b"c")
@@ -296,7 +296,7 @@ def test_what_comes_at_once_is_copied_in_its_order_and_in_large_pieces(monkeypat
 def test_what_is_passed_on_slowly_is_not_held_for_long(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(terminal, "HELD_S", 0.0)
     copied = Copied()
-    terminal.Held(copied).add("out", b"a")
+    terminal.HeldOutput(copied).add("out", b"a")
 
     assert copied.pieces == [("out", b"a")]
 

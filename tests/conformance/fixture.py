@@ -19,7 +19,7 @@ from carrel.core.provider import Call, Changes, Provider, Route
 from carrel.protocol import eras, jsonrpc, methods, results
 from carrel.protocol.eras import Era
 from carrel.protocol.headers import MISSING_CAPABILITY
-from carrel.server.dispatch import Answers, Job
+from carrel.server.dispatch import Dispatch, Job
 from carrel.server.server import Server
 from carrel.transports.http.app import App, bind, serve
 from carrel.transports.http.guard import Doors, Guard
@@ -140,7 +140,7 @@ class Fixtures(Provider):
         return ToolResult(("Done",))
 
 
-class FixtureAnswers(Answers):
+class FixtureDispatch(Dispatch):
     """Carrel's answers, and those of the suite's prompts and pictures."""
 
     def __init__(self, catalog: Catalog) -> None:
@@ -152,6 +152,10 @@ class FixtureAnswers(Answers):
             "prompts/get": self.get_prompt,
             "logging/setLevel": lambda job: jsonrpc.answer(job.call.id, {}),
         }
+        self.declared = {**self.declared, "prompts": {}}
+        added = frozenset({"prompts/list", "prompts/get"})
+        self._served = {era: known | added for era, known in self._served.items()}
+        self._served[Era.LEGACY] |= {"logging/setLevel"}
 
     def call_fixture(self, job: Job) -> bytes:
         """Give pictures and the like as they are; all else is Carrel's."""
@@ -194,11 +198,7 @@ class FixtureServer(Server):
 
     def __init__(self, catalog: Catalog) -> None:
         super().__init__(catalog)
-        self.answers = FixtureAnswers(catalog)
-        self.declared = {**self.declared, "prompts": {}}
-        added = frozenset({"prompts/list", "prompts/get"})
-        self._served = {era: known | added for era, known in self._served.items()}
-        self._served[Era.LEGACY] |= {"logging/setLevel"}
+        self.dispatch = FixtureDispatch(catalog)
 
 
 def _finished(result: dict[str, Any], job: Job, **hints: object) -> dict[str, Any]:
@@ -222,7 +222,7 @@ def _read_data(id: str) -> Text:  # noqa: A002 the template's variable is named 
 def _teach_the_protocol() -> None:
     """Let the suite's methods through the parser."""
     decoders: Any = methods._DECODERS
-    decoders["prompts/list"] = msgspec.json.Decoder(methods.Listing).decode
+    decoders["prompts/list"] = msgspec.json.Decoder(methods.ListParams).decode
     decoders["prompts/get"] = msgspec.json.Decoder(methods.CallTool).decode
     decoders["logging/setLevel"] = msgspec.json.Decoder(methods.Params).decode
 

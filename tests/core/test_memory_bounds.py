@@ -12,14 +12,13 @@ import pytest
 from carrel.core.provider import Project
 from carrel.files.sandbox import Missing, Root
 from carrel.providers.sage import Sage
-from carrel.providers.sage.folders import SageFolders
+from carrel.providers.sage.folders import CACHE_BYTES, SageFolders
 from carrel.providers.sage.memory import SageMemory
-from carrel.providers.sage.record_folder import CACHE_BYTES
 from carrel.providers.workspace.ignore_rules import IgnoreFiles
 from carrel.providers.workspace.policy import Policy
 from carrel.providers.workspace.tree import Tree
 from carrel.transports.http.asgi import Request
-from carrel.transports.http.mcp import _headers_of, _problem_with
+from carrel.transports.http.mcp import _headers_of, problem_with
 from tests.support.workspaces import Served, fill, handles
 
 LONG = 6_000
@@ -107,7 +106,7 @@ def test_long_headers_leave_nothing_behind(header: bytes) -> None:
         scope = {"headers": headers, "method": "POST", "path": "/mcp", "query_string": b""}
         request = Request(scope, nowhere, nowhere)
         _headers_of(request)
-        _problem_with(request)
+        problem_with(request)
 
     assert growth(ask) < KEPT_BYTES
 

@@ -12,7 +12,7 @@ import carrel
 from carrel.catalog.access import Access
 from carrel.cli import main
 from carrel.transports.http import tokens
-from carrel.transports.http.sessions import Session
+from carrel.transports.http.sessions import LegacySession
 from carrel.transports.http.tokens import Keyring, TokenStore
 
 HOSTILE = "\x1b]0;owned\x07\u202egnp.exe"
@@ -61,7 +61,7 @@ def test_a_session_id_has_128_random_bits() -> None:
 
 def _session_id() -> str:
     unused: Any = None
-    return Session(Access("somebody"), unused, unused, "2025-11-25").id
+    return LegacySession(Access("somebody"), unused, unused, "2025-11-25").id
 
 
 def test_trust_shows_hostile_names_as_the_file_could_spell_them(

@@ -9,8 +9,9 @@ import json
 from collections import Counter
 from typing import Any
 
+from carrel.server.connection import Connection
 from carrel.server.requests import Work
-from carrel.server.server import Connection, Server
+from carrel.server.server import Server
 from tests.fuzz.generation import Source, encode, make_server
 from tests.support.schemas import LEGACY, MODERN, check
 

@@ -140,7 +140,7 @@ def test_a_read_that_is_parsed_in_one_step_is_what_two_steps_make_of_it(line: by
     if call is not None:
         message = jsonrpc.decode(line)
         assert isinstance(message, Message)
-        assert methods.parse(message, SERVER.served) == call
+        assert methods.parse(message, SERVER.dispatch.served) == call
 
 
 @given(request_id=IDS, params=VALUES, cut=st.integers(0, 300), first=st.booleans())

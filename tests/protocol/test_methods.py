@@ -317,7 +317,7 @@ def test_params_are_typed() -> None:
 
     call = methods.parse(message, SERVED)
 
-    assert call == methods.Call(
+    assert call == methods.ParsedCall(
         b"9",
         9,
         "resources/read",

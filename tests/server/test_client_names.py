@@ -12,8 +12,9 @@ from carrel.catalog.catalog import Catalog
 from carrel.core.provider import Project
 from carrel.providers.mirror import ANSWER_LENGTH, Mirror
 from carrel.providers.workspace.provider import Workspace
+from carrel.server.connection import Connection
 from carrel.server.requests import Work
-from carrel.server.server import Connection, Server
+from carrel.server.server import Server
 from carrel.transports.http.app import App
 from tests.support.http_asking import JSON, META, OPEN, legacy, modern, modern_headers
 from tests.support.http_asking import ask as http

@@ -200,6 +200,27 @@ def test_a_list_that_changed_is_spelled_anew() -> None:
     client.close()
 
 
+def test_a_list_is_spelled_anew_when_what_is_told_of_an_entry_changes_in_place() -> None:
+    told = {"count": 1}
+
+    class Counting(Memory):
+        def entries(self, after: str = "") -> Iterator[Resource]:
+            return iter([Resource("test:///plain", "plain", meta=told)])
+
+        def front(self) -> list[Resource]:
+            return []
+
+    client = talk(Counting())
+
+    def counts() -> list[int]:
+        return [entry["_meta"]["count"] for entry in client.ask("resources/list")["resources"]]
+
+    assert [counts(), counts()] == [[1], [1]]
+    told["count"] = 2
+    assert counts() == [2]
+    client.close()
+
+
 def test_a_template_is_spelled_out(client: Conversation) -> None:
     listed = client.ask("resources/templates/list", version=LEGACY)["resourceTemplates"]
 
@@ -1147,7 +1168,7 @@ def test_a_subscription_that_comes_too_late_is_not_made() -> None:
         go_on.set()
         subscribing.result(PATIENCE_S)
 
-    assert len(server.watcher._interests) == 0
+    assert len(server.watcher._uris) == 0
     client.tell("notifications/initialized")
     for thread in [one for one in threading.enumerate() if one.name == "carrel-aside"]:
         thread.join(PATIENCE_S)

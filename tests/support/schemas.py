@@ -19,8 +19,9 @@ from jsonschema import Draft202012Validator
 
 from carrel.core.version import __version__
 from carrel.protocol.framing import OverLong
+from carrel.server.connection import Connection
 from carrel.server.requests import Work
-from carrel.server.server import Connection, Server
+from carrel.server.server import Server
 from tests.support.waiting import PATIENCE_S
 
 FOLDER = Path(__file__).parents[1] / "schema"

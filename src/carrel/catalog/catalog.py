@@ -16,7 +16,6 @@ from carrel.catalog.pages import Listing, unseal
 from carrel.catalog.routes import RANGE_NAMES, Clash, Found, Mounted, Routes
 from carrel.catalog.shortlist import Chosen, Shortlist
 from carrel.core import content
-from carrel.core.blocking import take_a_while
 from carrel.core.errors import BadArgument, ConfigError, echo
 from carrel.core.gateway import Gateway
 from carrel.core.limits import MAX_COMPLETIONS, MAX_MESSAGE_BYTES, PAGE_SIZE
@@ -33,6 +32,7 @@ from carrel.core.model import (
     Text,
     Tool,
     ToolResult,
+    Unread,
 )
 from carrel.core.provider import Call, Given, Provider
 from carrel.core.record import Value, replace
@@ -104,7 +104,7 @@ class Catalog:
         self.generation += 1
 
     def clashes(self) -> list[Clash]:
-        """Give what two providers have, be it a URI, a template or a tool's name."""
+        """Return what two providers have, be it a URI, a template or a tool's name."""
         keepers: dict[str, str] = {}
         clashes = list(self._routes.clashes)
         for mounted in self.mounted:
@@ -159,7 +159,7 @@ class Catalog:
         return Shortlist(self._list, self.max_listed or sys.maxsize)
 
     def browse(self, asked: fly.Asked) -> fly.Browsed:
-        """Give a page in Fly's way: files and logs only, numbered, with a total."""
+        """Return a page in Fly's way: files and logs only, numbered, with a total."""
         return fly.browse(self.visible(), asked)
 
     def entries(self, scheme: str | None = None) -> Iterator[Resource]:
@@ -167,17 +167,21 @@ class Catalog:
         return self._list.entries(scheme)
 
     def templates(self, cursor: str | None = None) -> tuple[tuple[Template, ...], str | None]:
-        """Give one page of the templates and the cursor of the next."""
+        """Return one page of the templates and the cursor of the next."""
         return self._list.templates(unseal(cursor) if cursor else (), self.page_size)
 
     def visible(self) -> tuple[Mounted, ...]:
-        """Give the providers of which whoever asks may read anything."""
+        """Return the providers of which the caller may read anything."""
         return self._list.visible()
 
     # Reading
 
+    def finds_at_once(self, uri: str) -> bool:
+        """Return whether `find` asks no provider, so that it takes microseconds."""
+        return self._routes.finds_at_once(uri)
+
     def find(self, uri: str) -> Found:
-        """Give the way to a URI, or raise the reason why there is none, or why it is not for whoever asks."""
+        """Return the way to a URI, or raise the reason why there is none, or why it is not for the caller."""
         access.check_read(uri)
         return self._routes.find(uri)
 
@@ -205,10 +209,7 @@ class Catalog:
         part: Part | None = None,
     ) -> Reading:
         """Read what `find` found."""
-        if found.query_range:
-            wanted = _one_of(wanted, _query_range(found), uri)
-        elif wanted is not None and not RANGE_NAMES.isdisjoint(found.variables):
-            raise content.cut_twice(uri)
+        wanted = range_of(found, uri, wanted)
         return self.read_given(found, found.read(condition), uri, wanted, condition, part=part)
 
     def read_given(
@@ -221,31 +222,53 @@ class Catalog:
         *,
         part: Part | None = None,
     ) -> Reading:
-        """Make a reading of what a provider gave, which is asked again if its source moved meanwhile."""
+        """Make a reading of what a provider gave; read it again, a few times, if its source moved meanwhile."""
+        reading = self.read_once(found, given, uri, wanted, condition, part=part)
+        tries = 1
+        while reading is None and tries < _TRIES:
+            if tries > 1:  # somebody is writing it
+                sleep(_PAUSE_S)
+            tries += 1
+            given = found.read(condition)
+            reading = self.read_once(found, given, uri, wanted, condition, part=part, is_last=tries == _TRIES)
+        assert reading is not None
+        return reading
+
+    def read_once(
+        self,
+        found: Found,
+        given: Given,
+        uri: str,
+        wanted: Range | None = None,
+        condition: str | None = None,
+        *,
+        part: Part | None = None,
+        is_last: bool = False,
+    ) -> Reading | None:
+        """Make a reading of what a provider gave; None if its source moved meanwhile.
+
+        The last try of several gives a reading even then, which says that it is changing.
+        """
         if type(given) is Text and wanted is None and condition is None and part is None:
             # What most reads are: nothing to close, nothing that can move.
             item = content.whole(given, uri, self.max_bytes)
             return Reading((item,), mime_type=_mime_type(found), etag=content.etag_of((given,)))
-        reading, has_moved = self._read_once(found, given, uri, wanted, condition, part=part)
-        tries = 1
-        while has_moved and tries < _TRIES:
-            if tries > 1:  # somebody is writing it
-                take_a_while()
-                sleep(_PAUSE_S)
-            reading, has_moved = self._read_once(found, found.read(condition), uri, wanted, condition, part=part)
-            tries += 1
+        reading, has_moved = self._read_moving(found, given, uri, wanted, condition, part=part)
         if not has_moved:
             return reading
+        if not is_last:
+            return None
         items = tuple(replace(item, meta={**(item.meta or {}), "dev.carrel/changing": True}) for item in reading.items)
         return replace(reading, items=items)
 
-    def open(self, found: Found, condition: str | None = None) -> Reading:
-        """Read what `find` found without making anything of it: one item is `Stored`, and whoever asked closes it.
+    def open(self, found: Found, condition: str | None = None, given: Given | Unread | None = None) -> Reading:
+        """Return what `find` found with its bytes unread: one item is `Stored`, and the caller closes it.
 
-        A folder, or several items, are as any read gives them.
+        A folder, or several items, are as any read gives them. `given` is what `Found.open` returned before.
         """
         asked = _query_range(found) if found.query_range else None
-        given = found.read()
+        given = found.open() if given is None else given
+        given = given.read() if isinstance(given, Unread) else given
         reading = given if isinstance(given, Reading) else Reading((given,))
         try:
             wanted = _one_of(asked, reading.range, found.uri)
@@ -264,7 +287,7 @@ class Catalog:
         is_same = condition is not None and reading.error is None and content.matches(condition, etag)
         return replace(reading, items=(item,), mime_type=mime_type, etag=etag, range=None, unchanged=is_same)
 
-    def _read_once(
+    def _read_moving(
         self,
         found: Found,
         given: Given,
@@ -329,7 +352,7 @@ class Catalog:
         return replace(reading, items=items, mime_type=mime_type, etag=etag, range=None)
 
     def fingerprint(self, uri: str) -> str | None:
-        """Give a token that changes when the URI's content does; raise as a read would."""
+        """Return a token that changes when the URI's content does; raise as a read would."""
         found = self.find(uri)
         if "fingerprint" in found.mounted.overrides:
             return found.mounted.provider.fingerprint(found.uri)
@@ -349,7 +372,7 @@ class Catalog:
         return any(mounted.has_tools for mounted in self.mounted)
 
     def complete(self, reference: str, variable: str, value: str, context: Mapping[str, str]) -> Completion:
-        """Give values for a template's variable, at most a hundred, with an honest `has_more`."""
+        """Return values for a template's variable, at most a hundred, with an honest `has_more`."""
         access.check_read(reference)
         found = self._routes.reference(reference)
         if found is None:
@@ -370,7 +393,7 @@ class Catalog:
         return Completion(values, total=total, has_more=has_more)
 
     def tools(self) -> tuple[Tool, ...]:
-        """Give every provider's tools that whoever asks may call, in order; of two with one name, the first."""
+        """Return every provider's tools that the caller may call, in order; of two with one name, the first."""
         named: dict[str, Tool] = {}
         for mounted in self.mounted:
             for tool in self._tools_of(mounted):
@@ -378,7 +401,7 @@ class Catalog:
         return tuple(named.values())
 
     def call(self, name: str, arguments: Mapping[str, object], call: Call) -> ToolResult:
-        """Run a tool by its name; one that whoever asks may not call is not known."""
+        """Run a tool by its name; one that the caller may not call is not known."""
         for mounted in self.mounted:
             if any(tool.name == name for tool in self._tools_of(mounted)):
                 return mounted.provider.call(name, arguments, call)
@@ -398,7 +421,7 @@ class Catalog:
         return any(tool.name == name for provider in patient for tool in provider.tools())
 
     def instructions(self) -> str:
-        """Give what the providers that whoever asks may read want an assistant to know from the start."""
+        """Return what the providers that the caller may read want an assistant to know from the start."""
         parts = (mounted.provider.instructions() for mounted in self.visible())
         return "\n\n".join(part for part in parts if part)
 
@@ -410,15 +433,30 @@ def close_sources(items: Iterable[Item]) -> None:
             item.source.close()
 
 
+def close_given(given: Given | Unread) -> None:
+    """Close the sources of what a provider gave and nobody reads."""
+    if not isinstance(given, Unread):
+        close_sources(given.items if isinstance(given, Reading) else (given,))
+
+
 def _mime_type(found: Found) -> str:
     return "" if found.route is None else found.route.mime_type
 
 
 def _one_of(asked: Range | None, other: Range | None, uri: str) -> Range | None:
-    """Give the one range that was asked for, if one was."""
+    """Return the one range that was asked for, if one was."""
     if asked is not None and other is not None:
         raise content.cut_twice(uri)
     return other if asked is None else asked
+
+
+def range_of(found: Found, uri: str, wanted: Range | None) -> Range | None:
+    """Return the one range asked for, beside a URI or in its query; raise if both ask for one."""
+    if found.query_range:
+        return _one_of(wanted, _query_range(found), uri)
+    if wanted is not None and not RANGE_NAMES.isdisjoint(found.variables):
+        raise content.cut_twice(uri)
+    return wanted
 
 
 def _query_range(found: Found) -> Range:

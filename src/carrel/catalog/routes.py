@@ -6,16 +6,15 @@ unless somebody who claims none serves them already: then they stay his.
 What no route matches goes, as sent, to `read_unmatched` of the provider that owns the scheme.
 """
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from typing import Final
 
-from carrel.core.blocking import is_on_event_loop, take_a_while
 from carrel.core.errors import BadArgument, NotFound, RequestError, echo
 from carrel.core.faults import attempt
 from carrel.core.gateway import Gateway
 from carrel.core.limits import MAX_REMEMBERED_LENGTH
-from carrel.core.model import Template
+from carrel.core.model import Template, Unread
 from carrel.core.provider import METHODS, Given, Provider, Route, overrides
 from carrel.core.record import Value
 from carrel.core.template import UriTemplate
@@ -75,7 +74,12 @@ class Found(Value, frozen=True):
     others: tuple[Mounted, ...] = ()
 
     def read(self, condition: str | None = None) -> Given:
-        """Ask the provider; on a condition, if it has a use for one."""
+        """Return what the provider gives, however long that takes."""
+        given = self.open(condition)
+        return given.read() if isinstance(given, Unread) else given
+
+    def open(self, condition: str | None = None) -> Given | Unread:
+        """Return what the provider's reader returns; it gets the condition if it has a use for one."""
         if condition is not None and self.mounted.gateway is not None:
             given = self.mounted.gateway.read_if(self.uri, condition)
             if given is not None:
@@ -86,7 +90,7 @@ class Found(Value, frozen=True):
             return self.route.reader(self.uri)
         return self.route.reader(**self.variables)
 
-    def _catch(self) -> Given:
+    def _catch(self) -> Given | Unread:
         """Ask the owners of the scheme, one after another."""
         for mounted in (self.mounted, *self.others[:-1]) if self.others else ():
             with suppress(NotFound):
@@ -108,7 +112,7 @@ class Clash(Value, frozen=True):
 class Routes:
     """The route tables of all providers as one."""
 
-    def __init__(self, providers: Iterable[Mounted]) -> None:
+    def __init__(self, providers: Sequence[Mounted]) -> None:
         self._fixed: dict[str, Found] = {}
         self._recent: dict[str, Found] = {}
         self._normal: dict[str, Found] = {}
@@ -166,7 +170,7 @@ class Routes:
                 self.clashes.append(Clash(route.template, keeper.provider.name, mounted.provider.name))
 
     def _server_of(self, uri: str) -> Mounted | None:
-        """Give who serves a URI by a template or takes its whole scheme, of those who claim no single URIs."""
+        """Return who serves a URI by a template or takes its whole scheme, of those who claim no single URIs."""
         scheme = scheme_of(uri)
         owner = next(iter(self._owners.get(scheme, ())), None)
         if owner is not None and owner.provider.parses_uris:
@@ -179,15 +183,15 @@ class Routes:
 
     @property
     def has_clashes(self) -> bool:
-        """Tell whether any provider has what is another's."""
+        """Return whether any provider has what is another's."""
         return bool(self._lost)
 
     def has_lost(self, mounted: Mounted, what: str) -> bool:
-        """Tell whether a URI or template that a provider has is another's."""
+        """Return whether a URI or template that a provider has is another's."""
         return (mounted.provider.name, what) in self._lost
 
     def find(self, uri: str) -> Found:
-        """Give the way to a URI, or raise the reason why there is none."""
+        """Return the way to a URI, or raise the reason why there is none."""
         found = self._fixed.get(uri) or self._recent.get(uri)
         if found is not None:
             return found
@@ -209,8 +213,12 @@ class Routes:
             self._recent[uri] = found
         return found
 
+    def finds_at_once(self, uri: str) -> bool:
+        """Return whether `find` asks no provider: gateways are asked for the owner of an unknown scheme."""
+        return not self._gateways or uri.partition(":")[0].lower() in self._owners
+
     def reference(self, reference: str) -> tuple[str, tuple[str, ...] | None, Mounted] | None:
-        """Give what a completion reference means, its variables (None: the provider knows), and whose it is.
+        """Return what a completion reference means, its variables (None: the provider knows), and whose it is.
 
         It may be a template's own text, what a provider has beside its routes, a URI that a
         template matches, or one begun like it.
@@ -273,7 +281,7 @@ class Routes:
         return Found(found.mounted, found.route, bare, found.variables, taken)
 
     def _reads_ranges(self, scheme: str) -> bool:
-        """Tell whether the owner of a scheme takes URIs as they were sent, and names ranges itself."""
+        """Return whether the owner of a scheme takes URIs as they were sent, and names ranges itself."""
         rows = [row for row in self._templates.get(scheme, ()) if not row[1].open_query]
         return any(route.whole and not RANGE_NAMES.isdisjoint(template.query_variables) for template, route, _ in rows)
 
@@ -287,14 +295,11 @@ class Routes:
         return Found(mounted, None, uri, {}, others=tuple(others))
 
     def _adopters(self, scheme: str) -> tuple[Mounted, ...]:
-        adopters = []
-        for mounted in self._gateways:
-            if mounted.gateway is not None:
-                if is_on_event_loop() and mounted.speed != "instant":
-                    take_a_while()
-                if attempt("adopting", mounted.gateway.adopts, scheme):
-                    adopters.append(mounted)
-        return tuple(adopters)
+        return tuple(
+            mounted
+            for mounted in self._gateways
+            if mounted.gateway is not None and attempt("adopting", mounted.gateway.adopts, scheme)
+        )
 
     def _reason(self, scheme: str, uri: str) -> RequestError:
         """Say why no route matches: a malformed URI, a parameter nobody knows, or nothing there."""
@@ -329,12 +334,12 @@ def _with_open_query(
 
 
 def _is_named(template: UriTemplate) -> bool:
-    """Tell whether a template's beginning says more than whose it is."""
+    """Return whether a template's beginning says more than whose it is."""
     return bool(template.literal_start.partition(":")[2].strip("/"))
 
 
 def _without_range(uri: str) -> tuple[str, tuple[tuple[str, str], ...]]:
-    """Give the URI without `start` and `length`, and what they were; as sent if there are none."""
+    """Return the URI without `start` and `length`, and what they were; as sent if there are none."""
     query = split_query(uri)[1]
     if query is None:
         return uri, ()

@@ -2,7 +2,7 @@
 
 import json
 import sys
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
@@ -17,42 +17,30 @@ from carrel.cli.stderr import say
 from carrel.core.errors import ConfigError, echo
 from carrel.core.model import Resource, ToolResult
 from carrel.core.provider import Project
-from carrel.core.record import Value
 from carrel.providers.sage.arguments import needed
 from carrel.providers.sage.memory import SageError
 from carrel.providers.sage.names import KINDS, split_uri
 from carrel.providers.sage.provider import Sage
 from carrel.providers.sage.tool_schemas import TOOLS
-from carrel.providers.sage.tools import SageTools
 
 _SEARCHED = ("checkpoint", "knowledge", "failure")
 _FOLDERS = (("system", "pinned"), ("checkpoints",), ("knowledge", "global"), ("knowledge", "skills"), ("failures",))
 
 
-class OpenMemory(Value, frozen=True):
-    """The memory of a project, with every tool: a person at the command line may always save."""
-
-    sage: Sage
-    tools: SageTools
-
-
 @contextmanager
-def opened(choices: Choices) -> Iterator[OpenMemory]:
-    """Open the project's memory as configured."""
+def opened(choices: Choices) -> Iterator[Sage]:
+    """Open the project's memory as configured, but with every tool: a person at the command line may always save."""
     config = choices.config()
-    values = config.values("sage")
+    values = {**config.values("sage"), "tools": "write"}
     denied = tuple(config.values("workspace").get("deny") or ())
-    named = config.named("sage")
-    given = frozenset(values)
+    named, given = config.named("sage"), frozenset(config.values("sage"))
     project = Project(config.root, config.environment, given, named, is_trusted=config.is_trusted, deny=denied)
-    built = registration.load("carrel.providers.sage:Sage")(project, **values)
-    assert isinstance(built, Sage)
-    tools = SageTools(project, built.memory, "write", values.get("search", "auto"))
+    memory = registration.load("carrel.providers.sage:Sage")(project, **values)
+    assert isinstance(memory, Sage)
     try:
-        yield OpenMemory(built, tools)
+        yield memory
     finally:
-        tools.close()
-        built.close()
+        memory.close()
 
 
 class SageCommands(click.Group):
@@ -82,7 +70,7 @@ def list_items(choices: Choices, kind: str | None, check: bool) -> int:
     with opened(choices) as memory:
         if check:
             return _check(choices, memory, kind)
-        entries = [entry for entry in memory.sage.entries() if kind is None or entry.uri.startswith(f"sage://{kind}/")]
+        entries = [entry for entry in memory.entries() if kind is None or entry.uri.startswith(f"sage://{kind}/")]
     if choices.is_json:
         output.print_json([_entry(entry) for entry in entries])
     else:
@@ -92,10 +80,10 @@ def list_items(choices: Choices, kind: str | None, check: bool) -> int:
     return exit_codes.DONE
 
 
-def _check(choices: Choices, memory: OpenMemory, kind: str | None) -> int:
+def _check(choices: Choices, memory: Sage, kind: str | None) -> int:
     folders = {"checkpoint": "checkpoints/", "failure": "failures/", "knowledge": "knowledge/", "system": "system/"}
     begins = "" if kind is None else folders[kind]
-    found = [one for one in memory.sage.listing.unlisted() if one.path.startswith(begins)]
+    found = [one for one in memory.listing.unlisted() if one.path.startswith(begins)]
     if choices.is_json:
         output.print_json([{"path": one.path, "reason": one.reason} for one in found])
     else:
@@ -105,8 +93,8 @@ def _check(choices: Choices, memory: OpenMemory, kind: str | None) -> int:
 
 
 def _entry(entry: Resource) -> dict[str, object]:
-    told = {"uri": entry.uri, "title": entry.title, "description": entry.description, "size": entry.size}
-    return {key: value for key, value in told.items() if value not in (None, "")}
+    fields = {"uri": entry.uri, "title": entry.title, "description": entry.description, "size": entry.size}
+    return {key: value for key, value in fields.items() if value not in (None, "")}
 
 
 @sage.command()
@@ -123,7 +111,7 @@ def show(choices: Choices, item: str, form: str | None) -> None:
         raise SageError(f"Resource not found: {uri}", "not_found")
     kind, name, wanted = parts
     with opened(choices) as memory:
-        text = memory.sage.memory.read(kind, name, wanted if form is None else form)
+        text = memory.memory.read(kind, name, wanted if form is None else form)
     if choices.is_json:
         output.print_json({"uri": uri, "mimeType": text.mime_type, "text": text.text})
     else:
@@ -139,23 +127,23 @@ def show(choices: Choices, item: str, form: str | None) -> None:
 def search(choices: Choices, query: str, kind: str | None, limit: int) -> None:
     """Search for items, the best first within each kind."""
     with opened(choices) as memory:
-        needed({"query": query}, "query", memory.sage.memory.limit)
-        told = _found(memory, query, _SEARCHED if kind is None else (kind,), limit)
+        needed({"query": query}, "query", memory.memory.limit)
+        results = _search(memory, query, _SEARCHED if kind is None else (kind,), limit)
     if choices.is_json:
-        output.print_json(told)
+        output.print_json(results)
     else:
-        rows = [(str(one["uri"]), f"{one['score']:.3f}", str(one["description"])) for one in told]
+        rows = [(str(one["uri"]), f"{one['score']:.3f}", str(one["description"])) for one in results]
         empty = "Nothing found. To list all items: carrel sage ls"
         output.print_table(("URI", "score", "what"), rows, plain_columns=2, spare=("score", "what"), empty=empty)
 
 
-def _found(memory: OpenMemory, query: str, kinds: tuple[str, ...], limit: int) -> list[dict[str, object]]:
+def _search(memory: Sage, query: str, kinds: tuple[str, ...], limit: int) -> list[dict[str, object]]:
     """Return the best results of each kind, `limit` in all: scores of different kinds cannot be compared."""
-    entries = {entry.uri: entry for entry in memory.sage.entries()}
-    addresses = {file.stem: address for file, address in memory.sage.memory.failures.listed()}
+    entries = {entry.uri: entry for entry in memory.entries()}
+    addresses = {file.stem: address for file, address in memory.memory.failures.listed()}
     ranked = []
     for place, kind in enumerate(kinds):
-        found = memory.tools.search.search(kind, query, limit)
+        found = memory.toolset.search.search(kind, query, limit)
         for rank, hit in enumerate(found.hits):
             uri = f"sage://{kind}/{addresses.get(hit.key, hit.key) if kind == 'failure' else hit.key}"
             entry = entries.get(uri)
@@ -190,7 +178,7 @@ def save_checkpoint(
     if confidence is not None:
         given["confidence"] = _number(confidence)
     with opened(choices) as memory:
-        _print_saved(choices, memory.tools.save_checkpoint(given))
+        _print_saved(choices, memory.toolset.save_checkpoint(given))
 
 
 @sage.command("save-knowledge")
@@ -215,7 +203,7 @@ def save_knowledge(choices: Choices, /, name: str, keywords: tuple[str, ...], st
         content = _text("-" if stdin else source) if stdin or source else ""
     named = {"source": given["origin"], "skill": given["skill"], "type": given["kind"]}
     with opened(choices) as memory:
-        saved = memory.tools.save_knowledge({"id": name, "content": content, "keywords": list(keywords), **named})
+        saved = memory.toolset.save_knowledge({"id": name, "content": content, "keywords": list(keywords), **named})
         _print_saved(choices, saved)
 
 
@@ -230,7 +218,7 @@ def save_knowledge(choices: Choices, /, name: str, keywords: tuple[str, ...], st
 def record_failure(choices: Choices, /, name: str, keywords: tuple[str, ...], **given: str | None) -> None:
     """Record a failure and print its URI."""
     with opened(choices) as memory:
-        _print_saved(choices, memory.tools.record_failure({"id": name, "keywords": list(keywords), **given}))
+        _print_saved(choices, memory.toolset.record_failure({"id": name, "keywords": list(keywords), **given}))
 
 
 @sage.command()
@@ -239,7 +227,7 @@ def record_failure(choices: Choices, /, name: str, keywords: tuple[str, ...], **
 def init(choices: Choices) -> None:
     """Create the folders of a memory; existing ones are not changed."""
     with opened(choices) as memory:
-        made = list(dict.fromkeys(path for way in _FOLDERS for path in memory.tools.writer.make_folder(*way)))
+        made = list(dict.fromkeys(path for way in _FOLDERS for path in memory.toolset.writer.make_folder(*way)))
     if choices.is_json:
         output.print_json(made)
     else:
@@ -266,26 +254,21 @@ def _text(source: str | None) -> str:
     try:
         return sys.stdin.read() if source == "-" else Path(source or "").read_text(encoding="utf-8")
     except (OSError, UnicodeDecodeError) as error:
-        told = error.strerror if isinstance(error, OSError) else "not UTF-8 text"
-        raise ConfigError(f"{source} cannot be read: {told}") from None
+        reason = error.strerror if isinstance(error, OSError) else "not UTF-8 text"
+        raise ConfigError(f"{source} cannot be read: {reason}") from None
 
 
 def _parameters(source: str) -> dict[str, Any]:
     """Return the parameters in a JSON file; raise `ConfigError` for unknown ones, which would be lost."""
-    given = dict(_json(source))
+    try:
+        given = json.loads(_text(source))
+    except ValueError as error:
+        raise ConfigError(f"{source} is not JSON: {error}") from None
+    if not isinstance(given, dict):
+        raise ConfigError(f"{source} is not a JSON object")
     known = TOOLS["sage_save_checkpoint"].input_schema["properties"]
     assert isinstance(known, dict)
     odd = [echo(name) for name in given if name not in known]
     if odd:
         raise ConfigError(f"{source} has unknown keys: {', '.join(odd)}; known keys: {', '.join(known)}")
     return given
-
-
-def _json(source: str) -> Mapping[str, Any]:
-    try:
-        value = json.loads(_text(source))
-    except ValueError as error:
-        raise ConfigError(f"{source} is not JSON: {error}") from None
-    if not isinstance(value, dict):
-        raise ConfigError(f"{source} does not hold a JSON object")
-    return value

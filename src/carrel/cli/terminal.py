@@ -177,7 +177,7 @@ class Keyboard:
             termios.tcsetattr(self._terminal, termios.TCSADRAIN, settings)
 
 
-class Held:
+class HeldOutput:
     """What is to be copied, in the order in which it came: held while more comes at once."""
 
     def __init__(self, copy: Copy) -> None:
@@ -283,7 +283,7 @@ def _next_signal(watched: set[signal.Signals]) -> tuple[int, bool]:
 
 def _follow(child: int, outlets: Sequence[Outlet], copy: Copy) -> int:
     """Pass on what the command writes until it has ended; what its own children write, a little longer."""
-    keyboard, held = Keyboard(outlets), Held(copy)
+    keyboard, held = Keyboard(outlets), HeldOutput(copy)
     try:
         return _pass_all(child, outlets, keyboard, held)
     finally:
@@ -291,7 +291,7 @@ def _follow(child: int, outlets: Sequence[Outlet], copy: Copy) -> int:
         held.release()
 
 
-def _pass_all(child: int, outlets: Sequence[Outlet], keyboard: Keyboard, held: Held) -> int:
+def _pass_all(child: int, outlets: Sequence[Outlet], keyboard: Keyboard, held: HeldOutput) -> int:
     code: int | None = None
     until = silence_at = float("inf")
     while True:
@@ -315,7 +315,7 @@ def _pass_all(child: int, outlets: Sequence[Outlet], keyboard: Keyboard, held: H
             return code
 
 
-def _pass_ready(outlets: Sequence[Outlet], keyboard: Keyboard, held: Held, timeout_s: float) -> bool:
+def _pass_ready(outlets: Sequence[Outlet], keyboard: Keyboard, held: HeldOutput, timeout_s: float) -> bool:
     """Wait for something to pass on, and do so; return whether the command wrote anything."""
     sources = {outlet.source: outlet for outlet in outlets if outlet.is_open}
     if not sources:
@@ -330,7 +330,7 @@ def _pass_ready(outlets: Sequence[Outlet], keyboard: Keyboard, held: Held, timeo
     return any(source in sources for source in ready)
 
 
-def _stop_too(child: int, number: int, outlets: Sequence[Outlet], keyboard: Keyboard, held: Held) -> None:
+def _stop_too(child: int, number: int, outlets: Sequence[Outlet], keyboard: Keyboard, held: HeldOutput) -> None:
     """Stop as the command has, until somebody has us go on; then it goes on too."""
     if number not in JOB_STOPS:
         return
@@ -350,7 +350,7 @@ def _exit_code(status: int) -> int:
     return 128 - code if code < 0 else code
 
 
-def _pass_on(outlet: Outlet, held: Held) -> None:
+def _pass_on(outlet: Outlet, held: HeldOutput) -> None:
     data = outlet.read()
     if data:
         is_read = outlet.pass_on(data)

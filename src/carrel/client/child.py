@@ -27,7 +27,7 @@ _LOG_LINE_BYTES: Final = 1 << 16
 OnLine = Callable[[str], None]
 
 
-class Child:
+class ChildServer:
     """A program that was started to be talked to."""
 
     def __init__(
@@ -138,6 +138,6 @@ def _follow(stream: IO[bytes], take: OnLine) -> None:
 
 
 def _with_utf8(env: Mapping[str, str]) -> Mapping[str, str]:
-    """Give the child a UTF-8 locale, whatever ours is: some servers write in their locale's encoding."""
+    """Return the child a UTF-8 locale, whatever ours is: some servers write in their locale's encoding."""
     locale = env.get("LC_ALL") or env.get("LC_CTYPE") or env.get("LANG") or ""
     return env if "utf" in locale.lower() else {**env, "LC_ALL": "C.UTF-8"}

@@ -78,12 +78,12 @@ class Client:
 
         `stderr` gets the lines it writes there; without it they go where ours go.
         """
-        from carrel.client.child import Child
+        from carrel.client.child import ChildServer
 
-        def started() -> Child:
-            return Child(command, cwd=cwd, env=env, stderr=stderr, max_message_bytes=max_message_bytes)
+        def started() -> ChildServer:
+            return ChildServer(command, cwd=cwd, env=env, stderr=stderr, max_message_bytes=max_message_bytes)
 
-        def begin(child: Child, era: EraChoice) -> Client:
+        def begin(child: ChildServer, era: EraChoice) -> Client:
             try:
                 return cls(child, era, timeout_s, max_message_bytes)
             except Disconnected as error:
@@ -143,7 +143,7 @@ class Client:
         return self._peer.is_gone
 
     def __enter__(self) -> "Client":
-        """Give itself."""
+        """Return itself."""
         return self
 
     def __exit__(self, *_: object) -> None:
@@ -151,7 +151,7 @@ class Client:
         self.close()
 
     def close(self) -> None:
-        """End the conversation; whoever still waits gets `Disconnected`. A second call does nothing."""
+        """End the connection; calls that still wait raise `Disconnected`. A second call does nothing."""
         with self._lock:
             self._subscribed.clear()
             listenings = tuple(self._listenings)
@@ -162,7 +162,7 @@ class Client:
     # Resources
 
     def page(self, cursor: str | None = None) -> Page:
-        """Give one page of the list."""
+        """Return one page of the list."""
         return client_results.page(self._ask("resources/list", client_requests.listing(cursor)))
 
     def resources(self, prefix: str | None = None) -> Iterator[Resource]:
@@ -179,11 +179,11 @@ class Client:
         return entries if not prefix else (entry for entry in entries if entry.uri.startswith(prefix))
 
     def template_page(self, cursor: str | None = None) -> tuple[tuple[Template, ...], str | None]:
-        """Give one page of the templates, and the cursor of the next."""
+        """Return one page of the templates, and the cursor of the next."""
         return client_results.templates(self._ask("resources/templates/list", client_requests.listing(cursor)))
 
     def templates(self) -> list[Template]:
-        """Give all templates."""
+        """Return all templates."""
         return list(self._pages("resources/templates/list", client_results.templates))
 
     def read(self, uri: str, *, wanted: Range | None = None, if_none_match: str | None = None) -> Reading:
@@ -193,7 +193,7 @@ class Client:
     def complete(
         self, reference: str, variable: str, value: str, context: Mapping[str, str] | None = None
     ) -> Completion:
-        """Give values for a template's variable; `context` holds the variables already chosen."""
+        """Return values for a template's variable; `context` holds the variables already chosen."""
         params = client_requests.complete(reference, variable, value, context or {})
         return client_results.completion(self._ask("completion/complete", params))
 
@@ -212,7 +212,7 @@ class Client:
     # Tools, and everything else
 
     def tools(self) -> list[Tool]:
-        """Give all tools."""
+        """Return all tools."""
         return list(self._pages("tools/list", client_results.tools))
 
     def call(

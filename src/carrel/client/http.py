@@ -94,7 +94,7 @@ class Http:
     # What a peer uses
 
     def send(self, message: bytes) -> None:
-        """Give one message to the server; a request's answer is waited for elsewhere."""
+        """Return one message to the server; a request's answer is waited for elsewhere."""
         if self._closed.is_set():
             raise BrokenPipeError("the conversation is over")
         outline = client_requests.outline(message)
@@ -109,7 +109,7 @@ class Http:
             thread.start()
 
     def receive(self) -> bytes | OverLong | Unanswered | None:
-        """Wait for a message, or for word that there will be none; None at the end."""
+        """Wait for a message and return it; None at the end."""
         return self._inbox.get()
 
     def close(self) -> None:
@@ -155,7 +155,7 @@ class Http:
         self._put_back(connection, is_reusable=is_reusable)
 
     def _post(self, path: str, message: bytes, outline: Outline) -> _Asked:
-        """Send on a connection that is idle, or on a new one; an idle one may have died of age."""
+        """Send on an idle connection, or on a new one if the idle one was closed meanwhile."""
         is_safe = outline.method not in ("tools/call", "initialize")
         while True:
             with self._lock:
@@ -215,7 +215,7 @@ class Http:
         return ask(path)
 
     def _moved(self, response: http.client.HTTPResponse, asked: str) -> str | None:
-        """Give where a redirect says, on the same server; another one would be shown our headers."""
+        """Return where a redirect says, on the same server; another one would be shown our headers."""
         place = response.getheader("Location") if response.status in _MOVED else None
         if place is None:
             return None
@@ -272,7 +272,7 @@ class Http:
         self._inbox.put(message)
 
     def _is_forgotten(self, status: int, *, is_answer: bool) -> bool:
-        """Tell whether a status means that our session is not known any more.
+        """Return whether a status means that our session is not known any more.
 
         That is 404; many servers say 400 instead, which answers no request.
         """
@@ -308,13 +308,13 @@ class Http:
         return True
 
     def _listen(self) -> None:
-        """Hear what a legacy server tells outside of answers; a stream that ends is opened again."""
+        """Read the notifications of a legacy server; open the stream again when it ends."""
         failures = 0
         while failures >= 0 and not self._closed.wait(RETRY_S[min(failures, len(RETRY_S)) - 1] if failures else 0.0):
             failures = self._follow_session(failures)
 
     def _follow_session(self, failures: int) -> int:
-        """Hear a session's stream until it ends; give how often it failed in a row, -1 where there is none."""
+        """Read a session's stream until it ends; return how often it failed in a row, -1 if the server has none."""
         made = {**self._headers(None), "Accept": "text/event-stream"}
         try:
             response, connection = self._follow_moves(

@@ -27,7 +27,7 @@ class Memory:
         self._is_open = True
 
     def send(self, message: bytes) -> None:
-        """Have the server take a message; its answer can be received then or later."""
+        """Give the server a message; its answer can be received then or later."""
         if not self._is_open:
             raise BrokenPipeError("the server's end is closed")
         fits = len(message) <= self._max_bytes
@@ -42,7 +42,7 @@ class Memory:
         return self._inbox.get()
 
     def close(self) -> None:
-        """End the conversation as the end of input would: what runs may finish, subscriptions end."""
+        """End as at the end of input: running work may finish, subscriptions end."""
         with self._closing:
             if not self._is_open:
                 return

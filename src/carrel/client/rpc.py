@@ -45,13 +45,13 @@ class Unanswered(Value, frozen=True):
 
 
 class Transport(Protocol):
-    """Carries whole messages both ways. `send` raises OSError when nobody takes them any more."""
+    """Carries whole messages both ways. `send` raises OSError when the other end has closed."""
 
     def send(self, message: bytes) -> None:
-        """Give one message to the other end."""
+        """Send one message to the other end."""
 
     def receive(self) -> bytes | OverLong | Unanswered | None:
-        """Wait for a message, or for word that there will be none; None at the end."""
+        """Wait for a message and return it; None at the end."""
 
     def close(self) -> None:
         """End it from any thread; a second call does nothing. `receive` then comes to its end."""
@@ -123,7 +123,7 @@ class Peer:
         return number
 
     def forget(self, number: int) -> bool:
-        """Want no answer any more; tell whether one was still wanted."""
+        """Drop the wait for an answer; return whether there was one."""
         with self._lock:
             return self._waiting.pop(number, None) is not None
 
@@ -137,11 +137,11 @@ class Peer:
 
     @property
     def is_gone(self) -> bool:
-        """Whether the conversation is at its end."""
+        """Whether the connection has ended."""
         return bool(self._gone)
 
     def close(self) -> None:
-        """End the conversation; whoever waits is told. A second call does nothing."""
+        """End the connection; calls that still wait raise an error. A second call does nothing."""
         with self._lock:
             self._gone = self._gone or "The connection is closed"
         self._offer(None)
@@ -213,7 +213,7 @@ class Peer:
             self._offer(jsonrpc.failure(question.id, jsonrpc.METHOD_NOT_FOUND, message))
 
     def _settle(self, key: jsonrpc.Key | None, outcome: Answer | CarrelError) -> None:
-        """Give a request its end; late and unknown answers are dropped."""
+        """Return a request its end; late and unknown answers are dropped."""
         with self._lock:
             take = None if key is None else self._waiting.pop(key, None)
         if take is not None:

@@ -1,4 +1,4 @@
-"""Changes a client hears of: what is told folds into a bounded set until somebody takes it."""
+"""The changes that a client subscribed to, in a bounded set until they are taken."""
 
 import threading
 from collections.abc import Callable, Iterator
@@ -13,7 +13,7 @@ LIST: Final = ""
 """What stands for the list where a URI stands for a resource."""
 
 MAX_CHANGES: Final = 4_096
-"""Changes nobody took yet; past that, only the URIs listened to are told."""
+"""Changes that wait to be taken; beyond that, only those of subscribed URIs are kept."""
 
 Stop = Callable[["Listening"], None]
 
@@ -37,7 +37,7 @@ class Listening:
         self._failure: CarrelError | None = None
 
     def __enter__(self) -> "Listening":
-        """Give itself."""
+        """Return itself."""
         return self
 
     def __exit__(self, *_: object) -> None:
@@ -55,7 +55,7 @@ class Listening:
         return self._is_over
 
     def wait(self, timeout_s: float | None) -> str | None:
-        """Give the next change; None when there is none in this time, or can be none any more."""
+        """Return the next change; None when there is none in this time, or can be none any more."""
         with self._changed:
             self._changed.wait_for(lambda: self._pending or self._is_over, timeout_s)
             if self._pending:
@@ -74,7 +74,7 @@ class Listening:
     # What the client calls
 
     def wait_until_open(self, timeout_s: float) -> bool:
-        """Wait until the server said what it honours, or refused; tell whether it did either."""
+        """Wait until the server accepted or refused the subscription; return whether it did either."""
         with self._changed:
             settled = self._changed.wait_for(lambda: self._is_open or self._is_over, timeout_s)
             if self._failure is not None:
@@ -96,7 +96,7 @@ class Listening:
             self.end(outcome)
 
     def hear(self, notice: Notice | CarrelError) -> None:
-        """Take what a legacy server tells everybody; only what was asked for is told on."""
+        """Take a notification of a legacy server, if it was asked for."""
         if isinstance(notice, CarrelError):
             self.end(notice)
         elif notice.method != client_requests.UPDATED or any(is_within(notice.uri, uri) for uri in self.uris):

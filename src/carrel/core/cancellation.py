@@ -1,4 +1,4 @@
-"""Lets long work stop when nobody wants its result any more.
+"""Stops long work whose caller gave up.
 
 A call that runs on a worker thread enters `Cancellable`. Code that may take long calls `check_cancelled`
 now and then; after the caller gave up, or the call's time was over, that raises `Cancelled`.
@@ -9,7 +9,7 @@ from contextvars import ContextVar, Token
 
 
 class Cancelled(BaseException):
-    """Nobody wants the result. It is no error, so that code which handles errors does not take it for one."""
+    """The call was given up. This is a `BaseException`, so that code which handles errors does not catch it."""
 
 
 def _never() -> bool:

@@ -14,11 +14,13 @@ from carrel.core.cache import Remembered
 from carrel.core.errors import BadArgument, TooLarge, echo
 from carrel.core.hashing import blake2b
 from carrel.core.limits import MAX_KEPT_TEXT_BYTES
-from carrel.core.model import Blob, Encoding, Item, Range, Source, Stored, Text
+from carrel.core.model import Blob, Encoding, Item, Range, Reading, Source, Stored, Text, Unread
 from carrel.core.record import replace
 from carrel.core.uri import pairs, split_query, with_query, without
 
 _ETAG_BYTES: Final = 8
+LONG_READ_BYTES: Final = 262_144
+"""More bytes of a source than this are read on a worker thread: they take a millisecond to read, decode and encode."""
 _BYTE_ORDER_MARK: Final = "\ufeff"
 _CHUNK: Final = 1 << 20
 _LEAST_WEIGHT: Final = 1_024
@@ -95,6 +97,21 @@ def matches(condition: str, etag: str) -> bool:
         return True
     named = (part.strip().removeprefix("W/").strip('"') for part in condition.split(","))
     return condition.strip() == "*" or etag in named
+
+
+def takes_long(given: Item | Reading | Unread, wanted: Range | None) -> bool:
+    """Return whether the rest of a read takes too long for an event loop."""
+    if isinstance(given, Unread):
+        return True
+    items: tuple[Item, ...] = given.items if isinstance(given, Reading) else (given,)
+    size = 0
+    for item in items:
+        if type(item) is Stored:
+            size += item.source.size
+    if isinstance(given, Reading) and given.etag:  # else all bytes are read to make one
+        part = wanted or given.range
+        size = size if part is None or part.length is None else min(size, part.length)
+    return size > LONG_READ_BYTES
 
 
 def whole(item: Item, uri: str, limit: int) -> Text | Blob:

@@ -142,6 +142,15 @@ class Range(Value, frozen=True, gc=False):
     length: int | None = None
 
 
+class Unread(Value, frozen=True):
+    """A resource that takes milliseconds or more to read; `read` does that, on a thread that may wait.
+
+    A provider whose speed is `mixed` returns it in place of a reading.
+    """
+
+    read: Callable[[], "Reading | Item"]
+
+
 class Reading(Value, frozen=True, gc=False):
     """What a read gave.
 

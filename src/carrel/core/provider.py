@@ -29,13 +29,13 @@ from typing import Final, Literal, NewType, Protocol
 
 from carrel.core.errors import ConfigError, NotFound
 from carrel.core.limits import MAX_MESSAGE_BYTES
-from carrel.core.model import Blob, Completion, Meta, Reading, Resource, Stored, Text, Tool, ToolResult
+from carrel.core.model import Blob, Completion, Meta, Reading, Resource, Stored, Text, Tool, ToolResult, Unread
 from carrel.core.record import Value
 
 Given = Reading | Text | Blob | Stored
-"""What a reader may give: a whole reading, or its one item."""
+"""A whole reading, or its one item."""
 
-Reader = Callable[..., Given]
+Reader = Callable[..., Given | Unread]
 """Gives what one URI holds: called with the template's variables as keywords."""
 
 Place = NewType("Place", str)
@@ -185,10 +185,11 @@ class Call(Protocol):
         """Report progress to the caller; dropped unless it asked for progress and the value rises."""
 
 
-Speed = Literal["instant", "normal", "blocking", "as_others"]
+Speed = Literal["instant", "mixed", "normal", "blocking", "as_others"]
 """How long a call of a provider may take.
 
-    instant    microseconds (memory, a small local file); before anything longer it calls `take_a_while`
+    instant    microseconds, as from memory: it is called on the event loop of HTTP, where every client waits
+    mixed      so do reads, or they return `Unread`, which is read on a worker thread; all else is `normal`
     normal     milliseconds
     blocking   it may wait, as for a network or a database: it is called on a worker thread
     as_others  it asks other providers: as long as the slowest of them
@@ -249,7 +250,7 @@ class Provider:
         found = self.entries(after) if directory is None else iter(())
         return (entry for entry in found if entry.uri.startswith(prefix))
 
-    def read_unmatched(self, uri: str) -> Given:
+    def read_unmatched(self, uri: str) -> Given | Unread:
         """Read a URI of its schemes that no route matches, given exactly as sent; or raise."""
         raise NotFound(uri)
 

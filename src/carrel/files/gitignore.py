@@ -10,7 +10,6 @@ from collections.abc import Callable, Iterable
 from itertools import islice
 from typing import Final, Self
 
-from carrel.core.blocking import take_a_while
 from carrel.core.record import Value
 
 MAX_PATTERNS: Final = 100_000
@@ -20,8 +19,6 @@ MAX_WILD_PATTERNS: Final = 1_000
 MAX_WILD_CHARACTERS: Final = 32_768
 """Patterns with wildcards of one file: each name is compared with each, and compiling takes 10 µs a character."""
 
-_QUICK_CHARACTERS: Final = 2_048
-"""Characters of wildcard patterns that are compiled wherever the caller waits: some 20 ms."""
 _FEW_SUFFIXES: Final = 64
 _SPECIAL: Final = re.compile(r"[*?\[\\]")
 _UNTRIMMED: Final = re.compile(r"(?:\\.?|[^\\ ]| ++(?!\Z))*+", re.DOTALL)
@@ -288,8 +285,6 @@ class _Wild:
         return 0
 
     def _compile_and_match(self, text: str) -> re.Match[str] | None:
-        if sum(len(pattern.text) for _, pattern in self._ranked) > _QUICK_CHARACTERS:
-            take_a_while()
         joined = "|".join(f"(?:{pattern.regex})" for _, pattern in self._ranked)
         self.match = re.compile(joined, re.DOTALL).fullmatch
         return self.match(text)

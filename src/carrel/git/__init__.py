@@ -159,10 +159,10 @@ class Repository:
         return State(branch, self.shortened(head), told, self._is_dirty(head, excludes))
 
     def _is_dirty(self, head: Id, excludes: tuple[str, ...]) -> bool | None:
-        from carrel.git.worktree import Index, WorkTree  # only where a checkpoint is saved
+        from carrel.git.worktree import GitIndex, WorkTree  # only where a checkpoint is saved
 
         def ask() -> bool | None:
-            index = Index(self.folder, self._deadline, self._name_bytes)
+            index = GitIndex(self.folder, self._deadline, self._name_bytes)
             return WorkTree(self.folder, self.history, index, self._deadline, excludes).is_dirty(head)
 
         return _answer(ask, None)  # whatever the index holds, the commit is known

@@ -47,7 +47,7 @@ DIRTY: Final = True
 Segments = tuple[str, ...]
 
 
-class Index:
+class GitIndex:
     """What git's index says: the files, by path, and the tree they make up where that is written down."""
 
     def __init__(self, folder: GitFolder, deadline: Deadline, name_bytes: int) -> None:
@@ -87,7 +87,7 @@ def _cached_tree(data: bytes, name_bytes: int) -> Id:
     return rest[:name_bytes].hex().encode() if is_valid else b""
 
 
-class Place(Value, frozen=True):
+class IndexPlace(Value, frozen=True):
     """A folder of the work tree: the rules that hold in it, and whether it is ignored as a whole."""
 
     segments: Segments
@@ -99,7 +99,7 @@ class WorkTree:
     """The files of a work tree beside its index."""
 
     def __init__(
-        self, folder: GitFolder, history: History, index: Index, deadline: Deadline, excludes: tuple[str, ...]
+        self, folder: GitFolder, history: History, index: GitIndex, deadline: Deadline, excludes: tuple[str, ...]
     ) -> None:
         self._folder = folder
         self._history = history
@@ -149,7 +149,7 @@ class WorkTree:
         rules = [_compiled(text) for text in self._excludes]
         rules.append(self._rules(self._folder.shared, ("info", "exclude")))
         missing = {path for path, entry in self._index.files.items() if not _is_skipped(entry)}
-        ahead = [Place((), tuple((one, "") for one in rules if one))]
+        ahead = [IndexPlace((), tuple((one, "") for one in rules if one))]
         while ahead:
             self._deadline.check()
             place = ahead.pop()
@@ -158,10 +158,10 @@ class WorkTree:
             found = dict(self._names_in(place.segments))
             chain = self._chain(place) if ".gitignore" in found else place.chain
             for name, state in found.items():
-                inner = self._look(Place((*place.segments, name), chain, place.is_ignored), state, missing)
+                inner = self._look(IndexPlace((*place.segments, name), chain, place.is_ignored), state, missing)
                 if inner is DIRTY:
                     return True
-                if isinstance(inner, Place):
+                if isinstance(inner, IndexPlace):
                     ahead.append(inner)
         return bool(missing)
 
@@ -173,7 +173,7 @@ class WorkTree:
                 if entry.name != DOT_GIT:
                     yield entry.name, entry.stat(follow_symlinks=False)
 
-    def _look(self, place: Place, state: os.stat_result, missing: set[str]) -> "Place | Literal[True] | None":
+    def _look(self, place: IndexPlace, state: os.stat_result, missing: set[str]) -> "IndexPlace | Literal[True] | None":
         """Return `DIRTY` if a name makes the work tree so, a folder to look into, or None for neither."""
         path = "/".join(place.segments)
         entry = self._index.files.get(path)
@@ -189,7 +189,7 @@ class WorkTree:
             with self._folder.top.open(place.segments) as opened:
                 is_repository = path not in self._inner and has(opened.fd, DOT_GIT)
             inner = tuple((rules, f"{way}{octets(name)}/") for rules, way in place.chain)
-            return DIRTY if is_repository else Place(place.segments, inner, is_ignored)
+            return DIRTY if is_repository else IndexPlace(place.segments, inner, is_ignored)
         is_file = stat.S_ISREG(state.st_mode) or stat.S_ISLNK(state.st_mode)
         return DIRTY if is_file and not is_ignored else None
 
@@ -248,7 +248,7 @@ class WorkTree:
 
     # What is ignored
 
-    def _chain(self, place: Place) -> Chain:
+    def _chain(self, place: IndexPlace) -> Chain:
         rules = self._rules(self._folder.top, (*place.segments, ".gitignore"))
         return (*place.chain, (rules, "")) if rules else place.chain
 

@@ -68,7 +68,7 @@ class Outline(Struct, frozen=True):
     cancels: Key | None = None
 
 
-class _Envelope(Struct):
+class _ReceivedMessage(Struct):
     jsonrpc: Literal["2.0"]
     id: Key | None = None
     method: str | None = None
@@ -88,7 +88,7 @@ class _Told(Struct, rename="camel"):
     meta: dict[str, Any] = msgspec.field(default_factory=dict, name="_meta")
 
 
-_decode_envelope: Final = msgspec.json.Decoder(_Envelope).decode
+_decode_envelope: Final = msgspec.json.Decoder(_ReceivedMessage).decode
 _decode_told: Final = msgspec.json.Decoder(_Told).decode
 
 
@@ -111,7 +111,7 @@ def decode(message: bytes) -> Answer | Question | Notice | None:
 
 
 def answer_to(key: Key, body: bytes) -> bytes | None:
-    """Give what came back for a request as its answer: an error that names no request is this one's."""
+    """Return what came back for a request as its answer: an error that names no request is this one's."""
     message = decode(body)
     if not isinstance(message, Answer) or message.key == key:
         return None if message is None else body

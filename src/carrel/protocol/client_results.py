@@ -44,17 +44,17 @@ class Opening(Struct, frozen=True):
     instructions: str = ""
 
 
-class _Wire(Struct, rename="camel"):
+class _Received(Struct, rename="camel"):
     pass
 
 
-class _Error(Struct):
+class _ReceivedError(Struct):
     code: int
     message: str
     data: Any = None
 
 
-class _Result(_Wire, kw_only=True):
+class _ReceivedResult(_Received, kw_only=True):
     result_type: str = "complete"
     ttl_ms: Any = 0
     cache_scope: Any = "private"
@@ -62,7 +62,7 @@ class _Result(_Wire, kw_only=True):
     meta: dict[str, Any] | None = msgspec.field(default=None, name="_meta")
 
 
-class _Opening(_Result, kw_only=True):
+class _Opening(_ReceivedResult, kw_only=True):
     protocol_version: str = ""
     supported_versions: tuple[str, ...] = ()
     capabilities: dict[str, Any]
@@ -70,7 +70,7 @@ class _Opening(_Result, kw_only=True):
     instructions: str | None = None
 
 
-class _Entry(_Wire):
+class _Entry(_Received):
     name: str
     uri: str = ""
     uri_template: str = ""
@@ -82,15 +82,15 @@ class _Entry(_Wire):
     meta: dict[str, Any] | None = msgspec.field(default=None, name="_meta")
 
 
-class _Resources(_Result, kw_only=True):
+class _Resources(_ReceivedResult, kw_only=True):
     resources: list[Raw]
 
 
-class _Templates(_Result, kw_only=True):
+class _Templates(_ReceivedResult, kw_only=True):
     resource_templates: list[Raw]
 
 
-class _Contents(_Wire):
+class _ReceivedContents(_Received):
     uri: str
     mime_type: str | None = None
     text: str | None = None
@@ -98,8 +98,8 @@ class _Contents(_Wire):
     meta: dict[str, Any] | None = msgspec.field(default=None, name="_meta")
 
 
-class _Read(_Result, kw_only=True):
-    contents: list[_Contents]
+class _Read(_ReceivedResult, kw_only=True):
+    contents: list[_ReceivedContents]
 
 
 class _Completed(Struct, rename="camel"):
@@ -108,11 +108,11 @@ class _Completed(Struct, rename="camel"):
     has_more: bool | None = None
 
 
-class _Completion(_Result, kw_only=True):
+class _Completion(_ReceivedResult, kw_only=True):
     completion: _Completed
 
 
-class _Tool(_Wire):
+class _Tool(_Received):
     name: str
     input_schema: dict[str, Any]
     description: str | None = None
@@ -121,11 +121,11 @@ class _Tool(_Wire):
     annotations: dict[str, Any] | None = None
 
 
-class _Tools(_Result, kw_only=True):
+class _Tools(_ReceivedResult, kw_only=True):
     tools: list[_Tool]
 
 
-class _Called(_Result, kw_only=True):
+class _Called(_ReceivedResult, kw_only=True):
     content: list[dict[str, Any]]
     structured_content: Any = None
     is_error: bool = False
@@ -137,7 +137,7 @@ _decode_any: Final = msgspec.json.Decoder().decode
 
 def remote_error(error: Raw) -> RemoteError:
     """Read the error of an answer."""
-    spelled = _as(_Error, error)
+    spelled = _as(_ReceivedError, error)
     return RemoteError(spelled.code, spelled.message, spelled.data if isinstance(spelled.data, dict) else None)
 
 
@@ -150,7 +150,7 @@ def plain(result: Result) -> Any:
 
 
 def names_our_version(error: RemoteError) -> bool:
-    """Tell whether a server refused the version asked for, and has ours all the same."""
+    """Return whether a server refused the version asked for, and has ours all the same."""
     supported = error.data.get("supported")
     return error.code == UNSUPPORTED_VERSION and isinstance(supported, list) and MODERN_VERSION in supported
 
@@ -237,7 +237,7 @@ def _as_result(kind: type[_Kind], text: Raw) -> _Kind:
     try:
         return _as(kind, text)
     except ProviderError:
-        if _as(_Result, text).result_type == "input_required":
+        if _as(_ReceivedResult, text).result_type == "input_required":
             raise ProviderError("The server asks for input, and nobody can be asked", word="unavailable") from None
         raise
 
@@ -296,7 +296,7 @@ def _annotations(spelled: object) -> Annotations | None:
     )
 
 
-def _item(contents: _Contents) -> Text | Blob:
+def _item(contents: _ReceivedContents) -> Text | Blob:
     if contents.text is not None and contents.blob is None:
         return Text(contents.text, contents.mime_type or "", uri=contents.uri, meta=contents.meta)
     if contents.blob is not None and contents.text is None:
@@ -339,11 +339,11 @@ def _count(value: object) -> int | None:
     return value if isinstance(value, int) and not isinstance(value, bool) and value >= 0 else None
 
 
-def _ttl_ms(spelled: _Result) -> int:
+def _ttl_ms(spelled: _ReceivedResult) -> int:
     return _count(spelled.ttl_ms) or 0
 
 
-def _cache_scope(spelled: _Result) -> CacheScope:
+def _cache_scope(spelled: _ReceivedResult) -> CacheScope:
     return "public" if spelled.cache_scope == "public" else "private"
 
 

@@ -51,12 +51,12 @@ LEGACY_METHODS: Final = frozenset({"initialize", "ping", "resources/subscribe", 
 
 
 def negotiate(requested: str) -> str:
-    """Give the version an `initialize` is answered with: the one asked for, if we have it."""
+    """Return the version to answer an `initialize` with: the requested one, if it is supported."""
     return requested if requested in LEGACY_VERSIONS else LATEST_LEGACY
 
 
 def served(era: Era, *, completes: bool, calls: bool) -> frozenset[str]:
-    """Give the methods that answer: what is declared, and nothing else."""
+    """Return the methods that answer: what is declared, and nothing else."""
     methods = RESOURCE_METHODS | (ALWAYS_MODERN if era is Era.MODERN else LEGACY_METHODS)
     if completes:
         methods |= COMPLETION_METHODS
@@ -66,7 +66,7 @@ def served(era: Era, *, completes: bool, calls: bool) -> frozenset[str]:
 
 
 def capabilities(*, completes: bool, calls: bool) -> dict[str, object]:
-    """Give what is declared; the methods of `served` are exactly these."""
+    """Return what is declared; the methods of `served` are exactly these."""
     declared: dict[str, object] = {"resources": {"subscribe": True, "listChanged": True}}
     if completes:
         declared["completions"] = {}

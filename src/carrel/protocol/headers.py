@@ -44,16 +44,16 @@ class Headers(Struct, gc=False, frozen=True):
         return self.version is not None and self.version not in eras.LEGACY_VERSIONS
 
 
-class _Error(Struct, gc=False):
+class _CodeAndData(Struct, gc=False):
     code: int
     data: Any = None
 
 
-class _Failure(Struct, gc=False):
-    error: _Error
+class _FailedAnswer(Struct, gc=False):
+    error: _CodeAndData
 
 
-_decode_failure: Final = msgspec.json.Decoder(_Failure).decode
+_decode_failure: Final = msgspec.json.Decoder(_FailedAnswer).decode
 _FAILURE_START: Final = b'{"error":'
 
 
@@ -70,7 +70,7 @@ def check(headers: Headers, method: str, version: str, params: Any) -> None:
 
 
 def status_of(answer: bytes, era: Era) -> int:
-    """Give the HTTP status of an encoded answer: 200 for all that arose after a request was accepted."""
+    """Return the HTTP status of an encoded answer: 200 for all that arose after a request was accepted."""
     if not answer.startswith(_FAILURE_START):
         return 200
     error = _decode_failure(answer).error
@@ -89,20 +89,20 @@ def status_of(answer: bytes, era: Era) -> int:
 
 
 def needed_scope(answer: bytes) -> str:
-    """Give the scope that an answer with status 403 says is missing."""
+    """Return the scope that an answer with status 403 says is missing."""
     data = _decode_failure(answer).error.data
     return str(data.get("scope", "")) if isinstance(data, dict) else ""
 
 
 def spell_name(name: str) -> str:
-    """Give a name as a header can carry it: as it is, or in base64 where it is not plain visible ASCII."""
+    """Return a name as a header can carry it: as it is, or in base64 where it is not plain visible ASCII."""
     if name.isascii() and name.isprintable() and name == name.strip() and not name.startswith(_SPELLED):
         return name
     return f"{_SPELLED}{b2a_base64(name.encode(), newline=False).decode()}{_END}"
 
 
 def name_of(method: str, params: Any) -> str | None:
-    """Give what `Mcp-Name` of a request must say, if it has one."""
+    """Return what `Mcp-Name` of a request must say, if it has one."""
     name = params.get(_NAMED[method]) if method in _NAMED and isinstance(params, dict) else None
     return name if isinstance(name, str) else None
 

@@ -118,7 +118,7 @@ def decode_batch(text: bytes) -> list[bytes]:
 
 
 def id_of(text: bytes) -> bytes | None:
-    """Give the id to repeat for a message, however wrong the rest of it is."""
+    """Return the id to repeat for a message, however wrong the rest of it is."""
     try:
         message = decode(text)
     except ProtocolError as error:
@@ -205,7 +205,7 @@ def _check_encoding(text: bytes) -> None:
 
 
 def _key(spelled: bytes) -> Key:
-    """Give the value of an id: a string or an integer, and nothing else."""
+    """Return the value of an id: a string or an integer, and nothing else."""
     try:
         if spelled[:1] == b'"':
             return str(_decode_any(spelled))

@@ -1,6 +1,6 @@
 """Each method's parameters, checked and typed.
 
-`parse` makes a `Call` of a message, or raises the first error in the order the
+`parse` makes a `ParsedCall` of a message, or raises the first error in the order the
 specification wants: `_meta`, version, method, parameters. Extra parameters are ignored.
 """
 
@@ -47,18 +47,18 @@ class Meta(
 
 
 class Params(Struct, gc=False, rename="camel"):
-    """Parameters of a method that has none of its own."""
+    """Parameters of a method without its own ones."""
 
     meta: Meta = msgspec.field(default_factory=Meta, name="_meta")
 
 
-class Listing(Params, gc=False):
+class ListParams(Params, gc=False):
     """`resources/list`, `resources/templates/list`, `tools/list`."""
 
     cursor: str | None = None
 
 
-class ListResources(Listing, gc=False):
+class ListResources(ListParams, gc=False):
     """`resources/list`; all but `cursor` are the Fly documents' parameters."""
 
     directory: str | None = None
@@ -142,7 +142,7 @@ class CallTool(Params, gc=False, kw_only=True):
     arguments: dict[str, Any] = {}
 
 
-class Cancelled(Params, gc=False, kw_only=True):
+class CancelledParams(Params, gc=False, kw_only=True):
     """`notifications/cancelled`."""
 
     request_id: Key
@@ -152,13 +152,14 @@ class _Client(Struct, gc=False):
     name: str = ""
 
 
-class _ReadRequest(Struct, gc=False, tag_field="method", tag="resources/read"):
+class _ReadRequest(Struct, gc=False):
     jsonrpc: Literal["2.0"]
+    method: Literal["resources/read"]
     id: Raw
     params: Read
 
 
-class Call(Struct, gc=False):
+class ParsedCall(Struct, gc=False):
     """A message whose method and parameters are known to be right."""
 
     id: bytes
@@ -175,18 +176,18 @@ _DECODERS: Final = {
         "ping": Params,
         "server/discover": Params,
         "resources/list": ListResources,
-        "resources/templates/list": Listing,
+        "resources/templates/list": ListParams,
         "resources/read": Read,
         "resources/subscribe": Subscribe,
         "resources/unsubscribe": Subscribe,
         "completion/complete": Complete,
         "subscriptions/listen": Listen,
-        "tools/list": Listing,
+        "tools/list": ListParams,
         "tools/call": CallTool,
     }.items()
 }
 _decode_read: Final = msgspec.json.Decoder(_ReadRequest).decode
-_decode_cancelled: Final = msgspec.json.Decoder(Cancelled).decode
+_decode_cancelled: Final = msgspec.json.Decoder(CancelledParams).decode
 _decode_client: Final = msgspec.json.Decoder(_Client).decode
 _decode_any: Final = msgspec.json.Decoder().decode
 _encode: Final = msgspec.json.Encoder().encode
@@ -202,7 +203,7 @@ _NO_PARAMS: Final = b"{}"
 _READ: Final = b'"resources/read"'
 
 
-def parse_read(line: bytes) -> Call | None:
+def parse_read(line: bytes) -> ParsedCall | None:
     """Make a call of a request to read, in one step; None for anything else, also for one with something wrong.
 
     Reads are most of all requests. `jsonrpc.decode` and `parse`, two steps for any method, take twice as long.
@@ -217,13 +218,13 @@ def parse_read(line: bytes) -> Call | None:
         return None
     meta = request.params.meta
     if meta.version is UNSET:
-        return Call(spelled, key, "resources/read", Era.LEGACY, request.params)
+        return ParsedCall(spelled, key, "resources/read", Era.LEGACY, request.params)
     if meta.version != eras.MODERN_VERSION or meta.capabilities is UNSET or meta.log_level is not UNSET:
         return None
-    return Call(spelled, key, "resources/read", Era.MODERN, request.params)
+    return ParsedCall(spelled, key, "resources/read", Era.MODERN, request.params)
 
 
-def parse(message: Message, served: Served, beside: Headers | None = None) -> Call:
+def parse(message: Message, served: Served, beside: Headers | None = None) -> ParsedCall:
     """Make a call of a request, or raise the first error that holds against it. `beside` is what HTTP says too."""
     decode = _DECODERS.get(message.method)
     params = None
@@ -246,7 +247,7 @@ def parse(message: Message, served: Served, beside: Headers | None = None) -> Ca
         raise _invalid(eras.LOG_LEVEL_KEY)
     assert message.id is not None
     assert message.key is not None
-    return Call(message.id, message.key, message.method, era, params)
+    return ParsedCall(message.id, message.key, message.method, era, params)
 
 
 def client_name(info: Raw) -> str:
@@ -260,7 +261,7 @@ def client_name(info: Raw) -> str:
 
 
 def cancelled_key(message: Message) -> Key | None:
-    """Give the id of the request that a `notifications/cancelled` names; None if it names none."""
+    """Return the id of the request that a `notifications/cancelled` names; None if it names none."""
     try:
         return _decode_cancelled(_NO_PARAMS if message.params is ABSENT else message.params).request_id
     except (DecodeError, RecursionError):
@@ -268,12 +269,12 @@ def cancelled_key(message: Message) -> Key | None:
 
 
 def era_of(message: Message, beside: Headers | None = None) -> Era:
-    """Give the era of a message, however wrong the rest of it is."""
+    """Return the era of a message, however wrong the rest of it is."""
     return _era(message.method, eras.VERSION_KEY in _meta_of(_params_of(message)), beside)
 
 
 def _era(method: str, has_version: bool, beside: Headers | None = None) -> Era:
-    """Tell by the message; on HTTP also by the version header, and there `initialize` is no exception."""
+    """Return the era of a message; on HTTP the version header decides too, even for `initialize`."""
     if beside is None and method in eras.ALWAYS_LEGACY:
         return Era.LEGACY
     is_modern = has_version or method in eras.ALWAYS_MODERN or (beside is not None and beside.is_modern)

@@ -120,7 +120,7 @@ def read_result(reading: Reading, uri: str, era: Era, *, is_fly: bool = False) -
 
 
 def read_frame(reading: Reading, uri: str, era: Era) -> Frame:
-    """Spell a reading of one text but for that text, which other readings of the same shape have another of."""
+    """Return the encoded answer to a read of one text, with a gap in place of the text."""
     result = _read_result(reading, uri, era)
     result.contents[0].text = GAP
     return Frame(result)
@@ -203,7 +203,7 @@ def fly_list_result(page: Page, total: int, number: int, page_size: int, era: Er
 
 
 def _item(entry: Resource) -> dict[str, Any]:
-    """Spell an entry as Fly does; a size that nobody knows is left out."""
+    """Return an entry as Fly has it; an unknown size is left out."""
     item: dict[str, Any] = {"uri": entry.uri} if entry.size is None else {"uri": entry.uri, "size": entry.size}
     entries = (entry.meta or {}).get("dev.carrel/entries")
     return item if entries is None else {**item, "entries": entries}

@@ -62,7 +62,7 @@ def too_large(request_id: bytes | None, message: str, limit: int) -> bytes:
 
 
 def plain(error: Answerable) -> tuple[int, dict[str, object]]:
-    """Give the status and the body of an error on plain HTTP; one with a form of its system's own keeps that."""
+    """Return the status and the body of an error on plain HTTP; one with a form of its system's own keeps that."""
     if isinstance(error, ProtocolError):
         return 400, {"error": error.message}
     if "error" in error.data:
@@ -74,12 +74,12 @@ def plain(error: Answerable) -> tuple[int, dict[str, object]]:
 
 
 def plain_status(word: str) -> int:
-    """Give the status of an error word on plain HTTP."""
+    """Return the status of an error word on plain HTTP."""
     return _STATUSES.get(word, 500)
 
 
 def code(error: RequestError | ProviderError, era: Era) -> int:
-    """Give the JSON-RPC code of an error."""
+    """Return the JSON-RPC code of an error."""
     if isinstance(error, ProviderError):
         return INTERNAL_ERROR
     if error.code is not None:

@@ -15,7 +15,6 @@ from typing import Final, TypeVar
 from carrel.catalog.catalog import Catalog
 from carrel.catalog.pages import groups_of
 from carrel.catalog.routes import Mounted
-from carrel.core.blocking import take_a_while
 from carrel.core.bounded_calls import BoundedCalls
 from carrel.core.errors import CarrelError
 from carrel.core.faults import attempt
@@ -123,7 +122,6 @@ class Guide(Provider):
         return INSTRUCTIONS
 
     def read_guide(self) -> Text:
-        take_a_while()
         others = self._others()
         sections = self._ask(others, self._section)
         health = self._health()
@@ -141,7 +139,6 @@ class Guide(Provider):
         return Text("\n".join(parts))
 
     def read_catalog(self) -> Text:
-        take_a_while()
         others = self._others()
         counts = self._counts(others)
         providers = []
@@ -163,7 +160,6 @@ class Guide(Provider):
         return Text(_json({"title": self._title, "providers": providers}))
 
     def read_health(self) -> Text:
-        take_a_while()
         health = self._health()
         problems = self._problems(health)
         providers = [

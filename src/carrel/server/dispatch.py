@@ -1,17 +1,20 @@
-"""What a catalogue answers to each method. It keeps nothing of who asks."""
+"""Answers the methods that depend on the catalogue alone, not on the connection."""
 
 from collections.abc import Callable, Mapping
+from functools import partial
 from typing import Final
 
-from carrel.catalog.catalog import Catalog
+from carrel.catalog.catalog import Catalog, close_given, range_of
 from carrel.catalog.fly import PAGE_SIZE, Asked
 from carrel.catalog.routes import Found, Mounted
-from carrel.core import content
+from carrel.core.cancellation import Cancelled
+from carrel.core.content import takes_long, whole_text
 from carrel.core.errors import BadArgument, BadCursor, TooLarge
 from carrel.core.limits import LIST_TTL_MS, MAX_REMEMBERED_LENGTH
-from carrel.core.model import Page, Range, Reading, Stored, Text
+from carrel.core.model import Page, Range, Reading, Stored, Text, Unread
+from carrel.core.provider import Given
 from carrel.core.record import Value
-from carrel.protocol import jsonrpc, methods, results
+from carrel.protocol import eras, jsonrpc, methods, results
 from carrel.protocol.eras import Era
 from carrel.server.requests import Running
 
@@ -24,43 +27,65 @@ _Frames = dict[tuple[object, str], jsonrpc.Frame]
 _OF_CHARACTERS: Final = frozenset({"dev.carrel/replaced", "dev.carrel/changing"})
 
 Send = Callable[[bytes], None]
-"""Gives one encoded message to the client; safe from any thread."""
+"""Sends one encoded message to the client; safe from any thread."""
 
 
-def _nowhere(_: bytes) -> None:
-    """Take what nobody is told."""
+def _ignore(_: object) -> None:
+    """Do nothing."""
 
 
-def _unseen(_: Page) -> None:
-    """Take a page that nobody remembers."""
+class Unfinished:
+    """What a read opened on an event loop, to be read on a worker thread; it is closed if no thread takes it."""
+
+    __slots__ = ("_given",)
+
+    def __init__(self, given: Given | Unread | None) -> None:
+        self._given = [given]
+
+    def take(self) -> Given | Unread | None:
+        """Return what was opened to the first caller, and None to every later one."""
+        try:
+            return self._given.pop()
+        except IndexError:
+            return None
+
+    def close(self) -> None:
+        """Close what was opened, unless a thread has taken it."""
+        given = self.take()
+        if given is not None:
+            close_given(given)
 
 
 class Job(Value, frozen=True, gc=False):
-    """A call on its way through: with the route it found, its state if it may wait, and where it tells of itself.
+    """A call, with the route it found, its state if it runs on a worker thread, and where its notifications go.
 
-    `saw` gets the first page of the list, as the client gets it.
+    `saw` gets the first page of the list as it is sent. On an event loop (`on_loop`) a read that would take long
+    returns `Unfinished`, with which another job goes on.
     """
 
-    call: methods.Call
+    call: methods.ParsedCall
     found: Found | None = None
     running: Running | None = None
-    send: Send = _nowhere
-    saw: Callable[[Page], None] = _unseen
+    send: Send = _ignore
+    saw: Callable[[Page], None] = _ignore
+    on_loop: bool = False
+    unfinished: Unfinished | None = None
 
     @property
     def uri(self) -> str | None:
         return getattr(self.call.params, "uri", None)
 
 
-class Answers:
-    """The answers of one catalogue, encoded."""
+class Dispatch:
+    """What all connections share: the catalogue, what its providers can do, and the answers to most methods."""
 
     def __init__(self, catalog: Catalog) -> None:
         self.catalog = catalog
+        self._look()
         self._fly: tuple[tuple[Mounted, ...], bool] = (), False
         self._frames: tuple[_Frames, _Frames] = {}, {}
-        self._first_pages: dict[Era, tuple[Page, jsonrpc.Spelled]] = {}
-        self.by_method: Mapping[str, Callable[[Job], bytes | None]] = {
+        self._first_pages: dict[Era, tuple[Page, bytes, jsonrpc.Spelled]] = {}
+        self.by_method: Mapping[str, Callable[[Job], bytes | Unfinished | None]] = {
             "resources/read": self.read,
             "resources/list": self.list,
             "resources/templates/list": self.list_templates,
@@ -68,21 +93,56 @@ class Answers:
             "tools/call": self.call_tool,
         }
 
-    def read(self, job: Job) -> bytes:
-        params, found = job.call.params, job.found
+    def _look(self) -> None:
+        """Note what the providers can do now."""
+        catalog = self.catalog
+        self._generation = catalog.generation
+        self.declared = eras.capabilities(completes=catalog.completes, calls=catalog.calls)
+        self._served = {era: eras.served(era, completes=catalog.completes, calls=catalog.calls) for era in Era}
+        self.deadline_s = max((mounted.provider.deadline_s for mounted in catalog.mounted), default=0.0)
+        self.is_instant = all(mounted.speed == "instant" for mounted in catalog.mounted)
+
+    @property
+    def served(self) -> methods.Served:
+        """The methods that are served, by era."""
+        if self._generation != self.catalog.generation:
+            self._look()
+        return self._served
+
+    @property
+    def has_blocking(self) -> bool:
+        """Whether any provider may wait for something outside this process."""
+        return any(mounted.speed == "blocking" for mounted in self.catalog.mounted)
+
+    def needs_thread(self, found: Found, *, on_loop: bool) -> bool:
+        """Return whether a read must run on a worker thread; on an event loop, only quick reads need none."""
+        speed = found.mounted.speed
+        if speed == "as_others":
+            others = {mounted.speed for mounted in self.catalog.mounted if mounted is not found.mounted}
+            speed = "blocking" if "blocking" in others else "instant" if others <= {"instant"} else "normal"
+        return speed == "blocking" or (on_loop and speed == "normal")
+
+    def read(self, job: Job) -> bytes | Unfinished:
+        params, found, condition = job.call.params, job.found, job.call.params.meta.condition or None
         assert found is not None
-        is_fly = self._speaks_fly()
         wanted = None
         if params.start is not None or params.length is not None:
             wanted = Range(params.start or 0, params.length)
-            is_fly = True
-        if is_fly or params.meta.condition or found.query_range:
-            reading = self.catalog.read_found(found, params.uri, wanted, params.meta.condition or None)
-        else:
-            given = found.read()
-            if type(given) is Reading and given.shape is not None and type(given.items[0]) is Stored:
-                return self._read_shaped(job, found, given, given.items[0])
-            reading = self.catalog.read_given(found, given, params.uri)
+        is_fly = wanted is not None or self._speaks_fly()
+        if wanted is not None or found.query_range:
+            wanted = range_of(found, params.uri, wanted)
+        given = found.open(condition) if job.unfinished is None else job.unfinished.take()
+        if given is None:
+            raise Cancelled
+        if job.on_loop and takes_long(given, wanted):
+            return Unfinished(given)
+        if isinstance(given, Unread):
+            given = given.read()
+        if type(given) is Reading and given.shape is not None and not (is_fly or condition or wanted):
+            return self._read_shaped(job, found, given)
+        reading = self._finish(job, found, given, wanted, condition)
+        if reading is None:
+            return Unfinished(Unread(partial(found.read, condition)))
         result = results.read_result(reading, params.uri, job.call.era, is_fly=is_fly)
         encoded = jsonrpc.answer(job.call.id, result)
         if len(reading.items) > 1 and len(encoded) > self.catalog.max_bytes:
@@ -91,27 +151,37 @@ class Answers:
             raise TooLarge(f"Too large: the answer has {size} bytes, one message holds {limit}", size=size, limit=limit)
         return encoded
 
-    def _read_shaped(self, job: Job, found: Found, given: Reading, item: Stored) -> bytes:
-        """Answer with the whole of a text whose state was read before: only the text is spelled anew."""
-        call, uri = job.call, job.call.params.uri
+    def _finish(
+        self, job: Job, found: Found, given: Given, wanted: Range | None = None, condition: str | None = None
+    ) -> Reading | None:
+        """Make a reading of what was opened; None on an event loop if it has to be read again."""
+        read = self.catalog.read_once if job.on_loop else self.catalog.read_given
+        return read(found, given, job.call.params.uri, wanted, condition)
+
+    def _read_shaped(self, job: Job, found: Found, given: Reading) -> bytes | Unfinished:
+        """Answer with the whole of a text whose state was read before: only the text is encoded anew."""
+        call, uri, item = job.call, job.call.params.uri, given.items[0]
+        assert isinstance(item, Stored)
         frames = self._frames[call.era is Era.MODERN]
         frame = frames.get((given.shape, uri))
         if frame is None:
             size = item.source.size
-            reading = self.catalog.read_given(found, given, uri)
-            if _is_plain(reading, size) and reading.etag == given.etag and len(uri) <= MAX_REMEMBERED_LENGTH:
+            reading = self._finish(job, found, given)
+            if reading is not None and reading.etag == given.etag and _is_plain(reading, uri, size):
                 if len(frames) >= MAX_FRAMES:
                     frames.clear()
                 frames[given.shape, uri] = results.read_frame(reading, uri, call.era)
         else:
-            text = content.whole_text(item)
+            text = whole_text(item)
             if text is not None:
                 return frame.fill(call.id, text)
-            reading = self.catalog.read_found(found, uri)
+            reading = None if job.on_loop else self.catalog.read_found(found, uri)
+        if reading is None:
+            return Unfinished(Unread(found.read))
         return jsonrpc.answer(call.id, results.read_result(reading, uri, call.era))
 
     def list(self, job: Job) -> bytes:
-        """Give a page; one that would not fit a message ends earlier."""
+        """Return a page; one that would not fit a message ends earlier."""
         if job.call.params.is_fly:
             return self._browse(job)
         limit = self.catalog.page_size
@@ -134,23 +204,20 @@ class Answers:
                 return encoded
             limit = len(page.entries) // 2
 
-    def _spelled(self, page: Page, call: methods.Call) -> object:
+    def _spelled(self, page: Page, call: methods.ParsedCall) -> object:
         """Spell a page of the list; the first one, while it is as it was the last time, is not spelled again."""
         if call.params.cursor or call.params.meta.prefix is not None:
             return results.list_result(page, call.era, is_brief=call.params.meta.prefix is None)
+        # What a `meta` holds may change without being replaced.
+        metas = jsonrpc.plain([dict(entry.meta) for entry in page.entries if entry.meta])
         known = self._first_pages.get(call.era)
-        if known is not None and known[0] == page:
-            self._first_pages[call.era] = page, known[1]  # the same entries are compared faster the next time
-            return known[1]
-        result = results.list_result(page, call.era)
-        if any(entry.meta for entry in page.entries):
-            return result  # what a `meta` holds may change without being replaced
-        spelled = jsonrpc.spelled(result)
-        self._first_pages[call.era] = page, spelled
+        is_same = known is not None and known[1] == metas and known[0] == page
+        spelled = known[2] if known and is_same else jsonrpc.spelled(results.list_result(page, call.era))
+        self._first_pages[call.era] = page, metas, spelled  # the very same entries are compared faster the next time
         return spelled
 
     def _browse(self, job: Job) -> bytes:
-        """Give a page in Fly's way, with its fields beside the standard ones."""
+        """Return a page in Fly's way, with its fields beside the standard ones."""
         params = job.call.params
         if params.cursor is not None:
             raise BadArgument("Invalid parameter: cursor (not together with others)", data={"parameter": "cursor"})
@@ -199,9 +266,9 @@ class Answers:
         return speaks
 
 
-def _is_plain(reading: Reading, size: int) -> bool:
+def _is_plain(reading: Reading, uri: str, size: int) -> bool:
     """Return whether a reading is a text of that many bytes, and nothing told of it depends on its characters."""
     item = reading.items[0]
-    if len(reading.items) != 1 or type(item) is not Text or not item.meta:
+    if len(uri) > MAX_REMEMBERED_LENGTH or len(reading.items) != 1 or type(item) is not Text or not item.meta:
         return False
     return item.meta.get("dev.carrel/length") == size and _OF_CHARACTERS.isdisjoint(item.meta)

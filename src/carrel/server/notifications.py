@@ -1,4 +1,4 @@
-"""What one subscriber is told: that a URI changed, or the list, or which tools there are."""
+"""The notifications of one subscriber: a URI changed, the list changed, the tools changed."""
 
 from carrel.catalog.access import Access, ActingAs
 from carrel.catalog.catalog import Catalog
@@ -11,10 +11,10 @@ from carrel.server.dispatch import Send
 
 
 class News:
-    """Spells changes as they come from the watcher; only the kinds that were asked for.
+    """Sends a notification for each change that the watcher reports, of the kinds that were asked for.
 
-    A change of the list may be one of the tools too, as when a provider found its data: they
-    are compared then, as this subscriber may see them.
+    A change of the list may change the tools too, as when a provider found its data. So the tools that this subscriber
+    may call are compared then.
     """
 
     def __init__(
@@ -28,7 +28,7 @@ class News:
         self._tools = self._names() if tools else None
 
     def __call__(self, what: str) -> None:
-        """Tell of a URI, or of the list; the tools may be others even where the list is not."""
+        """Notify of a URI or of the list, and of the tools if they changed."""
         if what != UNCHANGED_LIST and (what or self._lists):
             self._send(results.changed(what, self._key))
         if what in (LIST, UNCHANGED_LIST) and self._tools is not None:

@@ -1,4 +1,4 @@
-"""How often one caller may ask for what costs much: so many a second, with bursts."""
+"""The rate limit of completions: a number per second for each caller, with bursts."""
 
 import threading
 from time import monotonic
@@ -8,7 +8,7 @@ from carrel.core.limits import COMPLETION_BURST, COMPLETIONS_PER_SECOND
 
 
 class Allowance:
-    """Completions of one caller, however many connections it has."""
+    """The completions that one caller has left, on all of its connections."""
 
     __slots__ = ("_at", "_left", "_lock")
 
@@ -18,7 +18,7 @@ class Allowance:
         self._at = monotonic()
 
     def spend(self) -> None:
-        """Take one, or say when there will be more."""
+        """Take one; raise an error that says when to try again if none is left."""
         with self._lock:
             now = monotonic()
             earned = (now - self._at) * COMPLETIONS_PER_SECOND

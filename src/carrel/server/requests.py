@@ -1,7 +1,7 @@
-"""A request that takes time: it is answered once, or given up, whichever comes first.
+"""Requests that run on worker threads, and batches of them.
 
-A transport runs `Work` on a thread of its choice and may give it up with `expire` or
-`refuse`; the client may cancel it meanwhile. Exactly one of these settles it.
+A transport runs `Work` on a thread of its choice. It ends in exactly one way: it is answered (`run`), its time is over
+(`expire`), too much waits (`refuse`), or the client cancels it.
 """
 
 import threading
@@ -12,10 +12,11 @@ from math import inf
 
 from carrel.core.errors import ProtocolError, ProviderError, RequestError
 from carrel.core.faults import attempt
+from carrel.protocol import jsonrpc, wire_errors
 
 
 class Running:
-    """The state of a request in progress; a tool sees it as its `Call`."""
+    """The state of a request in progress; a tool gets it as its `Call`."""
 
     def __init__(
         self,
@@ -23,7 +24,7 @@ class Running:
         tell_progress: Callable[[float, float | None, str | None], None] | None = None,
         client: str = "",
     ) -> None:
-        """Make it. `client` is the name that the calling program gave itself."""
+        """`forget` is called when the request ends; `client` is the name that the calling program gave itself."""
         self.client = client
         self._lock = threading.Lock()
         self._is_settled = False
@@ -35,11 +36,11 @@ class Running:
 
     @property
     def cancelled(self) -> bool:
-        """Whether nobody wants the result any more."""
+        """Whether the request was given up."""
         return self._is_cancelled
 
     def on_cancel(self, stop: Callable[[], None]) -> None:
-        """Have `stop` called when the request is given up; at once if it already is."""
+        """Call `stop` when the request is given up; at once if it already is."""
         with self._lock:
             if not self._is_cancelled:
                 self._stops.append(stop)
@@ -47,7 +48,7 @@ class Running:
         stop()
 
     def progress(self, value: float, total: float | None = None, message: str | None = None) -> None:
-        """Tell the client how far it is: only if it asked, rising values only, never after the end."""
+        """Send progress to the client: only if it asked for it, rising values only, never after the end."""
         with self._lock:
             is_told = self._tell_progress is not None and value > self._progress and not self._is_settled
             if is_told:
@@ -56,7 +57,7 @@ class Running:
                 self._tell_progress(value, total, message)
 
     def settle(self) -> bool:
-        """Take the right to answer; only the first who asks has it."""
+        """Return True to the first caller, who may answer, and False to all others."""
         with self._lock:
             is_first = not self._is_settled
             self._is_settled = True
@@ -65,20 +66,20 @@ class Running:
         return is_first
 
     def cancel(self) -> bool:
-        """Give the request up, unless it is settled already; tell whether it was given up."""
+        """Give the request up and call what stops it; return False if it was settled already."""
         stops = self._give_up()
         _stop(stops or ())
         return stops is not None
 
     def abandon(self) -> bool:
-        """Do the same at once: what is to stop may take its time or fail badly, and whoever calls has none."""
+        """Give the request up, and stop it on another thread: stopping may take long."""
         stops = self._give_up()
         if stops:
             aside(partial(_stop, stops))
         return stops is not None
 
     def _give_up(self) -> Sequence[Callable[[], None]] | None:
-        """Settle as cancelled; give what is to be stopped then, or None for what is settled already."""
+        """Settle as cancelled; return what stops the request, or None if it was settled already."""
         if not self.settle():
             return None
         with self._lock:
@@ -89,12 +90,12 @@ class Running:
 
 def _stop(stops: Sequence[Callable[[], None]]) -> None:
     for stop in reversed(stops):
-        with suppress(RequestError, ProviderError, ProtocolError):  # the others are to stop as well
+        with suppress(RequestError, ProviderError, ProtocolError):  # the others must stop as well
             attempt("stopping", stop)
 
 
 class Work:
-    """A call that may wait: `run` it on a thread that can; one that `is_patient` gets a thread of its own, and time."""
+    """A call for a worker thread; one that `is_patient` gets its own thread, and no deadline."""
 
     __slots__ = ("_busy", "_late", "_run", "_running", "at_most_s", "deadline_s", "is_patient", "owner")
 
@@ -110,9 +111,9 @@ class Work:
         is_patient: bool = False,
         owner: str = "",
     ) -> None:
-        """Make it. `deadline_s` is the time it may take where that is more than usual, `at_most_s` where it is less.
+        """`deadline_s` is the time it may take where that is more than usual, `at_most_s` where it is less.
 
-        `owner` names the provider that is waited for.
+        `owner` names the provider whose worker slot it takes.
         """
         self.owner = owner
         self.deadline_s = deadline_s
@@ -125,25 +126,69 @@ class Work:
 
     @property
     def is_cancelled(self) -> bool:
-        """Whether nobody wants the answer any more."""
+        """Whether it was given up."""
         return self._running.cancelled
 
     def run(self) -> bytes | None:
-        """Do it; give the answer, or nothing if it was given up meanwhile."""
+        """Do the work; return the answer, or None if it was given up meanwhile."""
         if self._running.cancelled:
             return None
         encoded = self._run()
         return encoded if self._running.settle() else None
 
     def expire(self) -> bytes | None:
-        """Give it up because its time is over; give the answer that says so."""
+        """Give the work up because its time is over; return the answer that says so."""
         return self._late() if self._running.abandon() else None
 
     def refuse(self) -> bytes | None:
-        """Give it up because too much is waiting; give the answer that says so."""
+        """Give the work up because too much is waiting; return the answer that says so."""
         return self._busy() if self._running.cancel() else None
 
 
+def together(lines: Sequence[bytes], given: Sequence[bytes | Work | None], max_bytes: int) -> bytes | Work | None:
+    """Return the answers to a batch as one array, or the work that gives it where one of them is work."""
+    answers = [None if isinstance(one, Work) else one for one in given]
+
+    def settle(way: Callable[[Work], bytes | None]) -> bytes | None:
+        for at, one in enumerate(given):
+            if isinstance(one, Work) and answers[at] is None:
+                answers[at] = way(one)
+        fitting = _fit(lines, answers, max_bytes)
+        return b"[" + b",".join(fitting) + b"]" if fitting else None
+
+    waiting = [one for one in given if isinstance(one, Work)]
+    if not waiting:
+        return settle(Work.run)
+    return Work(
+        Running(lambda: None),
+        run=partial(settle, Work.run),
+        late=partial(settle, Work.expire),
+        busy=partial(settle, Work.refuse),
+        deadline_s=max(one.deadline_s for one in waiting),
+        is_patient=any(one.is_patient for one in waiting),
+        owner=waiting[0].owner,
+    )
+
+
+def _fit(lines: Sequence[bytes], answers: Sequence[bytes | None], max_bytes: int) -> Sequence[bytes]:
+    """Return the answers, with an error in place of those that do not fit one message."""
+    present = [(line, answer) for line, answer in zip(lines, answers, strict=True) if answer is not None]
+    left = max_bytes - len(present) - 1
+    if sum(len(answer) for _, answer in present) <= left:
+        return [answer for _, answer in present]
+    message = "Too large: the answers of this batch do not fit one message; ask for this one by itself"
+    refusals = [
+        min(answer, wire_errors.too_large(jsonrpc.id_of(line), message, max_bytes), key=len) for line, answer in present
+    ]
+    left -= sum(map(len, refusals))
+    fitting = []
+    for (_, answer), refusal in zip(present, refusals, strict=True):
+        more = len(answer) - len(refusal)
+        fitting.append(answer if more <= left else refusal)
+        left -= more if more <= left else 0
+    return fitting
+
+
 def aside(action: Callable[[], object]) -> None:
-    """Do something that must not wait for a free thread, and that nobody waits for: stopping, cancelling."""
+    """Run something on a new thread, without waiting for it."""
     threading.Thread(target=action, name="carrel-aside", daemon=True).start()

@@ -1,9 +1,8 @@
-"""A few threads for work that may wait, with a deadline for each piece.
+"""Worker threads, with a deadline for each piece of work.
 
-Threads are started when first needed. So many of them may wait for one provider, and no more:
-one that is stuck holds up nobody else. Work past its deadline is answered as late and
-its thread is left to it; a thread that comes back takes the next piece. Patient work, such
-as a build that is waited for, has no deadline and takes no thread from the others.
+Threads are started when first needed. Each provider has a number of slots, so one that is stuck does not hold up the
+others. Work past its deadline is answered as late and keeps its thread; a thread that comes back takes the next piece.
+Patient work, such as waiting for a build, has no deadline and its own thread.
 """
 
 import threading
@@ -23,11 +22,11 @@ from carrel.core.limits import (
 from carrel.server.requests import Work
 
 Take = Callable[[bytes | None], None]
-"""Gets what became of one piece of work: its answer, or nothing if it was given up."""
+"""Gets the outcome of one piece of work: its answer, or None if it was given up."""
 
 
 class Workers:
-    """Runs work and gives the answers to `send`, in the order they are ready."""
+    """Runs work and passes the answers to `send`, in the order they are ready."""
 
     def __init__(self, send: Callable[[bytes], None], deadline_s: float = REQUEST_DEADLINE_S) -> None:
         self._send = send
@@ -49,7 +48,7 @@ class Workers:
         self._patient = 0
 
     def submit(self, work: Work, take: Take | None = None) -> None:
-        """Have a piece of work done soon; past a bound it is refused at once. With `take`, the answer goes there."""
+        """Run a piece of work soon, or refuse it if too much waits; its answer goes to `take`, if given."""
         given = take or self._give
         if work.is_patient:
             self._submit_patient(work, given)
@@ -76,7 +75,7 @@ class Workers:
             given(work.refuse())
 
     def adopt(self, work: Work) -> None:
-        """Give a deadline to work that runs on another thread already; `release` ends that."""
+        """Set a deadline for work that runs on another thread already; `release` ends that."""
         with self._is_needed:
             self._set_deadline(work, self._give)
 
@@ -88,7 +87,7 @@ class Workers:
                 self._is_drained.notify_all()
 
     def drop_cancelled(self) -> None:
-        """Let work that nobody wants any more, and that has not begun, leave at once."""
+        """Remove cancelled work that has not begun."""
         with self._is_needed:
             unwanted = self._drop_cancelled()
         for give_up in unwanted:
@@ -98,7 +97,7 @@ class Workers:
         return len(self._waiting.get(owner, ())) >= MAX_PENDING or self._pending >= MAX_PENDING_IN_ALL
 
     def _drop_cancelled(self) -> list[Take]:
-        """Let work that nobody wants any more leave its queue; give those who are to be told."""
+        """Remove cancelled work from the queues; return the functions that take its outcome."""
         cancelled = [work for queue in self._waiting.values() for work in queue if work.is_cancelled]
         for work in cancelled:
             self._leave(work)
@@ -127,7 +126,7 @@ class Workers:
             threading.Thread(target=self._work_patiently, args=(work, take), name="carrel-patient", daemon=True).start()
 
     def _work_patiently(self, work: Work, take: Take) -> None:
-        """Be the thread of one piece. What ends it, even what is no mere error, leaves nobody waiting."""
+        """Run one piece of patient work; always give an outcome, even on `BaseException`."""
         is_done = False
         try:
             take(work.run())
@@ -145,14 +144,14 @@ class Workers:
             self._is_drained.wait_for(lambda: not self._deadlines and not self._patient, grace_s)
 
     def close(self) -> None:
-        """Let the threads end, each when it is done with what it does."""
+        """End the threads, each when its work is done."""
         with self._is_needed:
             self._is_closed = True
             self._is_needed.notify_all()
             self._is_due.notify()
 
     def _serve(self) -> None:
-        """Be one of the threads. Whatever ends it, even what is no mere error, costs nobody a place."""
+        """Be one of the threads; always release its place, even on `BaseException`."""
         try:
             self._work()
         finally:
@@ -186,12 +185,12 @@ class Workers:
                         self._is_drained.notify_all()
 
     def _ready(self) -> int:
-        """Count what could be begun now."""
+        """Return how many pieces of work could begin now."""
         rows = self._waiting.items()
         return sum(min(len(queue), WORKER_THREADS - self._running[owner]) for owner, queue in rows)
 
     def _next(self) -> tuple[Work, Take]:
-        """Take what has waited longest of what could be begun."""
+        """Return the work that has waited longest of what could begin now."""
         rows = self._waiting.items()
         first = (next(iter(queue.items())) for owner, queue in rows if self._running[owner] < WORKER_THREADS)
         work, (_, take) = min(first, key=lambda one: one[1][0])
@@ -200,7 +199,7 @@ class Workers:
         return work, take
 
     def _leave(self, work: Work) -> None:
-        """Take a piece of work out of its queue, if it still waits."""
+        """Remove a piece of work from its queue, if it still waits."""
         queue = self._waiting.get(work.owner, {})
         if queue.pop(work, None) is not None:
             self._pending -= 1

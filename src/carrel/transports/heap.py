@@ -14,7 +14,7 @@ _M_ARENA_MAX: Final = -8
 
 @cache
 def share_heap() -> None:
-    """Have all threads share one heap, where the C library can. Call it before the first thread is started.
+    """Make all threads share one heap, where the C library can. Call this before the first thread is started.
 
     A heap that a thread already has stays in use. `ctypes` takes 2 ms to import, what lies beneath it 0.4 ms.
     """

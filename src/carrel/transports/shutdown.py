@@ -48,7 +48,7 @@ class Ending:
     """
 
     def __init__(self, finish: Callable[[], object], *, raises: bool = True) -> None:
-        """Make it. Where it `raises`, a signal raises `Stopped` on the main thread."""
+        """With `raises`, a signal raises `Stopped` on the main thread."""
         self._finish = finish
         self._raises = raises
         self._noticed = threading.Event()
@@ -84,7 +84,7 @@ class Ending:
             raise Stopped
 
     def claim_signals(self) -> int:
-        """Have signals told here, on the main thread; return who was told before. An event loop may take them away."""
+        """Receive signals here, on the main thread; return the wake-up descriptor before. uvloop takes them away."""
         return signal.set_wakeup_fd(self._told, warn_on_full_buffer=False)
 
     def notice(self) -> None:
@@ -94,7 +94,7 @@ class Ending:
             signal.signal(number, signal.SIG_IGN)
 
     def begin(self) -> None:
-        """Let the end begin, from any thread."""
+        """Begin the end, from any thread."""
         with contextlib.suppress(OSError):
             os.write(self._told, _ASKED)
 
@@ -142,7 +142,7 @@ class Ending:
 
 
 def exit_in_time(code: int) -> None:
-    """Have a process whose main thread is about to return end soon: threads that a provider started may not."""
+    """End the process soon after its main thread returned, even if threads of a provider do not end."""
 
     def end() -> None:
         threading.main_thread().join()
@@ -153,7 +153,7 @@ def exit_in_time(code: int) -> None:
 
 
 def _let_the_kernel_be(seen: int) -> None:
-    """Have nothing more come of what is written to the pipe: signals that are sent again would ring the alarm early."""
+    """Stop the kernel from acting on the pipe: signals that are sent again would end the process early."""
     with contextlib.suppress(ImportError, OSError):
         import fcntl  # not on every system
 
@@ -161,7 +161,7 @@ def _let_the_kernel_be(seen: int) -> None:
 
 
 def _have_the_kernel_end_us(seen: int) -> None:
-    """Have SIGALRM end the process a second after something was written to a pipe, unless it is stopped before."""
+    """Make the kernel end the process with SIGALRM a second after a write to the pipe, unless that is stopped."""
     try:
         import ctypes  # takes a while
         import fcntl  # not on every system

@@ -1,32 +1,41 @@
 """MCP on the standard streams: one message a line, and nothing else on stdout.
 
-No event loop: a line is answered where it arrives, unless it may wait or takes a while; then it
-goes to a worker thread. Where an answer takes longer than expected, the thread that reads keeps it
-and another thread reads on (`reading`). Answers to lines that came together leave together.
-stdout is taken away from everybody else, so that a stray print lands on stderr.
+No event loop: the thread that reads a line answers it, unless its call needs a worker thread. Where an answer takes
+longer than expected, the thread that reads keeps it and another thread reads on, so that no call holds up another;
+the slow call gets a deadline and can be cancelled. Answers to lines that came together are written together. stdout is
+taken from all other code, so that a stray print lands on stderr.
 """
 
 import contextlib
 import os
 import sys
 import threading
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from functools import partial
 from typing import Final
 
-from carrel.core.limits import SHUTDOWN_GRACE_S
-from carrel.protocol.framing import Lines
+from carrel.core.cancellation import Cancellable
+from carrel.core.limits import SHUTDOWN_GRACE_S, STUCK_S
+from carrel.protocol.framing import Lines, OverLong
+from carrel.protocol.methods import ParsedCall
+from carrel.server.connection import Connection
+from carrel.server.requests import Work
 from carrel.server.server import Server
 from carrel.server.workers import Workers
-from carrel.transports.reader import CHUNK, Reading
 from carrel.transports.shutdown import Ending, Stopped
 
+_CHUNK: Final = 1 << 16
+_MUCH: Final = 1 << 20
+"""Answers that wait to be written together are written when they have this many bytes."""
+_IDLE_LOOKS: Final = 20
+"""After this many looks at an idle reader, the watching thread sleeps until something is read."""
 _PIPE_BYTES: Final = 1 << 20
 _PARTS: Final = 512
-"""Written at once; systems take a thousand."""
+"""Parts written with one system call; systems take a thousand."""
 
 
 class Output:
-    """Writes whole lines to a file descriptor, from any thread; a reader that left is no error."""
+    """Writes whole lines to a file descriptor, from any thread; a closed pipe is not an error."""
 
     def __init__(self, descriptor: int) -> None:
         self._descriptor = descriptor
@@ -43,7 +52,7 @@ class Output:
                 self.is_open = False
 
     def _write(self, messages: tuple[bytes, ...]) -> None:
-        if sum(map(len, messages)) <= CHUNK:
+        if sum(map(len, messages)) <= _CHUNK:
             data = b"\n".join((*messages, b""))
             written = os.write(self._descriptor, data)
             parts: Sequence[bytes | memoryview] = [data[written:]] if written < len(data) else []
@@ -55,12 +64,143 @@ class Output:
 
 
 def _rest(parts: Sequence[bytes | memoryview], written: int) -> Sequence[bytes | memoryview]:
-    """Give what of the parts is still to be written."""
+    """Return what of the parts is still to be written."""
     for number, part in enumerate(parts):
         if written < len(part):
             return [memoryview(part)[written:], *parts[number + 1 :]]
         written -= len(part)
     return []
+
+
+class LineReader:
+    """Reads a file descriptor and answers its lines; those that came together are answered together."""
+
+    def __init__(self, connection: Connection, source: int, output: Output, workers: Workers, lines: Lines) -> None:
+        self._connection = connection
+        self._source = source
+        self._output = output
+        self._workers = workers
+        self._lines = lines
+        self._at_hand: Iterator[bytes | OverLong] = iter(())
+        self._is_at_end = False
+        self._answers: list[bytes] = []
+        self._turn = 0
+        """Which thread reads: it changes when another one takes over."""
+        self._overtaken: dict[int, Work] = {}
+        self._is_over = threading.Event()
+        self._is_parked = False
+        self._is_read = threading.Event()
+        self._on_end: Callable[[], None] | None = None
+
+    def serve(self, on_end: Callable[[], None] | None = None) -> None:
+        """Answer lines until the end; return then, even if this thread is not the one that reads any more.
+
+        The thread that comes to the end calls `on_end`: this one may be inside a call that never returns.
+        """
+        self._on_end = on_end
+        threading.Thread(target=self._watch, name="carrel-lookout", daemon=True).start()
+        self._read(self._turn, self._answers)
+        self._is_over.wait()
+
+    def end(self) -> None:
+        """Make `serve` return."""
+        self._is_over.set()
+        self._is_read.set()
+
+    def _read(self, turn: int, answers: list[bytes]) -> None:
+        """Read until the end, or until another thread has taken over."""
+        with Cancellable(partial(self._is_given_up, turn)):
+            self._read_until_the_end(turn, answers)
+
+    def _read_until_the_end(self, turn: int, answers: list[bytes]) -> None:
+        try:
+            while self._answer_what_is_at_hand(turn, answers) and self._output.is_open and not self._is_at_end:
+                chunk = os.read(self._source, _CHUNK)
+                if self._is_parked:
+                    self._is_read.set()
+                self._is_at_end = not chunk
+                found: Iterable[bytes | OverLong] = self._lines.feed(chunk) if chunk else self._lines.end()
+                self._at_hand = iter(found)
+        finally:
+            if self._turn == turn:
+                self.end()
+                if self._on_end is not None:
+                    self._on_end()
+
+    def _answer_what_is_at_hand(self, turn: int, answers: list[bytes]) -> bool:
+        """Answer the lines that were read; return whether this thread still is the one that reads."""
+        size = 0
+        for line in self._at_hand:
+            given = self._connection.accept(line)
+            if self._turn != turn:
+                self._answer_overtaken(self._overtaken.pop(turn), given)
+                return False
+            if isinstance(given, Work):
+                self._workers.submit(given)
+            elif given is not None:
+                answers.append(given)
+                size += len(given)
+            if size > _MUCH:
+                self._output.write(*answers)
+                answers.clear()
+                size = 0
+        if answers:
+            self._output.write(*answers)
+            answers.clear()
+        return True
+
+    def _is_given_up(self, turn: int) -> bool:
+        """Return whether the call that a former reading thread is still answering was given up."""
+        work = self._overtaken.get(turn)
+        return work is not None and work.is_cancelled
+
+    # Another thread takes over
+
+    def _watch(self) -> None:
+        """Check at intervals whether the reading thread is still busy with the same call."""
+        seen: ParsedCall | None = None
+        idle = 0
+        while not self._is_over.wait(STUCK_S):
+            call = self._connection.inline
+            if call is not None and call is seen:
+                self._connection.overtake(call, self._take_over)
+                call = None
+            seen = call
+            idle = idle + 1 if call is None else 0
+            if idle > _IDLE_LOOKS:
+                idle = 0
+                self._park()
+
+    def _park(self) -> None:
+        """Sleep until something is read."""
+        self._is_read.clear()
+        self._is_parked = True
+        if self._connection.inline is None and not self._is_over.is_set():
+            self._is_read.wait()
+        self._is_parked = False
+
+    def _take_over(self, work: Work) -> None:
+        """Start another thread that reads on; the one before is inside the call that became this work."""
+        self._overtaken[self._turn] = work
+        self._workers.adopt(work)
+        self._turn += 1
+        waiting, self._answers = self._answers, []
+        threading.Thread(
+            target=self._read_on, args=(self._turn, waiting, self._answers), name="carrel-reader", daemon=True
+        ).start()
+
+    def _read_on(self, turn: int, waiting: list[bytes], answers: list[bytes]) -> None:
+        """Write the answers that the thread before left behind, and read."""
+        if waiting:
+            self._output.write(*waiting)
+        self._read(turn, answers)
+
+    def _answer_overtaken(self, work: Work, given: bytes | Work | None) -> None:
+        if isinstance(given, Work):
+            self._workers.submit(given)
+        elif given is not None:
+            self._output.write(given)
+        self._workers.release(work)
 
 
 def serve(server: Server, streams: tuple[int, int] | None = None) -> None:
@@ -91,20 +231,20 @@ class _Serving:
         self._workers = Workers(self._output.write)
         self._connection = server.connect(self._output.write)
         lines = Lines(server.catalog.max_bytes)
-        self._reading = Reading(self._connection, source, self._output, self._workers, lines)
+        self._reader = LineReader(self._connection, source, self._output, self._workers, lines)
 
     def serve(self, ending: Ending | None = None) -> None:
         """Answer until input ends or the reader leaves, then finish."""
         try:
-            self._reading.serve(on_end=None if ending is None else ending.begin)
-        except (Stopped, OSError):
-            self._reading.end()
+            self._reader.serve(on_end=None if ending is None else ending.begin)
+        except (Stopped, KeyboardInterrupt, OSError):  # SQLite turns the exception of a signal into the second
+            self._reader.end()
         if ending is not None:
             ending.notice()
         self.finish()
 
     def finish(self) -> None:
-        """Let what runs end, and close everything, once; a second thread waits for the first."""
+        """Wait for running work, then close everything, once; a second thread waits for the first."""
         with self._finishing:
             if not self._is_finished:
                 self._is_finished = True
@@ -121,7 +261,7 @@ class _Serving:
 
 @contextlib.contextmanager
 def taken_streams() -> Iterator[tuple[int, int]]:
-    """Take stdin and stdout for the protocol; what others print goes to stderr, what they read is empty."""
+    """Take stdin and stdout for the protocol; other code prints to stderr and reads nothing."""
     source = os.dup(0)
     nothing = os.open(os.devnull, os.O_RDONLY)
     os.dup2(nothing, 0)

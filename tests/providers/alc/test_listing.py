@@ -18,8 +18,8 @@ from carrel.core.errors import BadCursor, ConfigError, NotFound, RequestError
 from carrel.core.model import Annotations, Completion, Rank, Resource
 from carrel.core.provider import Project
 from carrel.providers.alc import Alc
-from carrel.providers.alc.reads import Found
-from carrel.providers.alc.uris import Target
+from carrel.providers.alc.reads import FoundFile
+from carrel.providers.alc.uris import AlcTarget
 from tests.providers.alc.homes import Home, read, refusal
 from tests.support.memory_provider import Counted
 from tests.support.waiting import PATIENCE_S, until
@@ -518,7 +518,7 @@ def test_a_page_looks_only_at_its_own_files(full: Home, monkeypatch: pytest.Monk
     looked: list[str] = []
     find = provider._reader.find
 
-    def counted(target: Target) -> Found:
+    def counted(target: AlcTarget) -> FoundFile:
         looked.append(target.uri)
         return find(target)
 
@@ -559,7 +559,7 @@ def test_results_that_only_relaxed_ids_show_are_counted(full: Home) -> None:
     assert full.provider(eval_ids="relaxed").health() == {"problems": []}
 
 
-def test_problems_are_told_to_whoever_asks_for_health(full: Home) -> None:
+def test_problems_are_told_to_current_access_for_health(full: Home) -> None:
     provider = full.provider()
     assert provider.health() == {"problems": []}
 

@@ -17,7 +17,6 @@ from time import monotonic
 import pytest
 
 from carrel.cli import main
-from carrel.core.blocking import Hurrying, TakesAWhile
 from carrel.core.cancellation import Cancellable, Cancelled
 from carrel.core.errors import ProviderError
 from carrel.core.provider import Place, Project
@@ -425,22 +424,6 @@ def test_a_query_without_end_ends_at_its_deadline(tmp_path: Path) -> None:
         with pytest.raises(StoreFault, match="took too long"), transaction() as connection:
             count_for_ever(connection)
     assert get(store, "task-1").title == "Implement API"
-    store.close()
-
-
-def test_in_a_hurry_a_store_is_first_found_sound_by_a_thread_that_may_wait(tmp_path: Path) -> None:
-    planted(tmp_path).close()
-    store = confined(tmp_path)
-    with Hurrying(), pytest.raises(TakesAWhile), store.reading():
-        pass
-
-    get(store, "task-1")
-
-    with Hurrying():
-        assert get(store, "task-1").title == "Implement API"
-        with pytest.raises(TakesAWhile), store.reading() as connection:
-            count_for_ever(connection)
-        assert get(store, "task-1").title == "Implement API"
     store.close()
 
 

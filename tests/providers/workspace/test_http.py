@@ -5,7 +5,8 @@ from pathlib import Path
 
 import pytest
 
-from carrel.core.blocking import Hurrying, TakesAWhile
+from carrel.catalog.catalog import close_given
+from carrel.core.model import Reading, Unread
 from carrel.core.provider import Project
 from carrel.providers.workspace import Workspace
 from tests.support.http_asking import application, get
@@ -30,14 +31,15 @@ def test_a_folder_is_told_as_its_children(tmp_path: Path, files: dict[str, str],
     assert [item["uri"] for item in json.loads(reply.body)["contents"]] == expected
 
 
-def test_in_a_hurry_there_are_files_and_small_folders(tmp_path: Path) -> None:
-    small = {"lib/a.md": "a"}
-    large = {f"large/{number:03}.md": "x" for number in range(100)}
-    workspace = Workspace(Project(str(fill(tmp_path, small | large)), {}))
+def test_only_a_file_that_was_read_a_moment_ago_is_opened_at_once(tmp_path: Path) -> None:
+    workspace = Workspace(Project(str(fill(tmp_path, {"lib/a.md": "a\nb\n"})), {}))
+    for uri in ("workspace:///lib/a.md", "workspace:///lib", "workspace:///lib/a.md?lines=2-"):
+        unread = workspace.begin_read(uri)
+        assert isinstance(unread, Unread)
+        close_given(unread.read())
 
-    with Hurrying():
-        assert workspace.read("workspace:///lib/a.md").etag
-        assert len(workspace.read("workspace:///lib").items) == 1
-        with pytest.raises(TakesAWhile):
-            workspace.read("workspace:///large")
-    assert len(workspace.read("workspace:///large").items) == 100
+    given = workspace.begin_read("workspace:///lib/a.md")
+    assert isinstance(given, Reading)
+    close_given(given)
+    for uri in ("workspace:///lib", "workspace:///lib/a.md?lines=2-"):
+        assert isinstance(workspace.begin_read(uri), Unread)

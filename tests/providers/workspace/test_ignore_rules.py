@@ -10,7 +10,6 @@ from typing import Any
 
 import pytest
 
-from carrel.core.blocking import Hurrying, TakesAWhile
 from carrel.core.errors import ConfigError
 from carrel.files.gitignore import Rules, ignores
 from carrel.files.sandbox import Root
@@ -303,14 +302,3 @@ def test_too_many_patterns_in_the_settings_are_a_mistake_in_them(tmp_path: Path,
     settings: dict[str, Any] = {key: [f"a{number}*b" for number in range(1_001)]}
     with pytest.raises(ConfigError, match=rf"\[workspace\] {key}: there are more than 1000 patterns with wildcards"):
         Served(tmp_path, **settings)
-
-
-def test_only_a_large_ignore_file_leaves_the_event_loop(tmp_path: Path) -> None:
-    fill(tmp_path, {"a/x.md": "x", "a/.gitignore": "*.log\n", "b/x.md": "x"})
-    fill(tmp_path, {"b/.gitignore": "".join(f"name-{number}\n" for number in range(10_000))})
-    fill(tmp_path, {"c/x.md": "x", "c/.gitignore": "".join(f"a-{number}*b\n" for number in range(500))})
-    with Served(tmp_path, preset="code") as served, Hurrying():
-        assert served.outcome("workspace:///a/x.md") == "x"
-        for folder in "bc":
-            with pytest.raises(TakesAWhile):
-                served.outcome(f"workspace:///{folder}/x.md")

@@ -11,13 +11,14 @@ from typing import Any
 
 import pytest
 
-from carrel.core.blocking import Hurrying, TakesAWhile
 from carrel.core.cancellation import Cancellable, Cancelled
 from carrel.core.errors import TooLarge
 from carrel.core.model import Range
 from carrel.files import file_types
 from carrel.files.sandbox import Opened
+from carrel.protocol import eras, jsonrpc, methods
 from carrel.providers.workspace import file_source, front_documents, listing
+from carrel.server.connection import Connection
 from carrel.server.requests import Work
 from tests.support.waiting import PATIENCE_S
 from tests.support.workspaces import Served, fill
@@ -112,14 +113,6 @@ def test_holes_of_a_sparse_file_are_passed_unread(
     assert sum(lengths) < 8 * MEGABYTE
 
 
-def test_only_a_long_search_for_lines_leaves_the_event_loop(served: Served, tmp_path: Path) -> None:
-    write_lines(tmp_path / "big.txt", 3)
-    with Hurrying():
-        assert served.text(f"{BIG}?lines=2-3") == LINE.decode() * 2
-        with pytest.raises(TakesAWhile):
-            served.text(f"{BIG}?lines={2 * LINES_IN_A_MEGABYTE}")
-
-
 def test_a_search_for_lines_stops_when_it_is_cancelled(
     served: Served, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -139,35 +132,39 @@ def numbered_files(count: int) -> dict[str, str]:
     return {f"d{number % 10}/{number:05}.md": "x" for number in range(count)}
 
 
-ASKED: dict[str, dict[str, Any]] = {"numbered pages": {"pageSize": 20}, "a prefix": {"uri": "workspace://"}}
+LISTS: dict[str, dict[str, Any]] = {
+    "pages": {},
+    "numbered pages": {"pageSize": 20},
+    "a prefix": {"uri": "workspace://"},
+}
 
 
-@pytest.mark.parametrize("params", ASKED.values(), ids=ASKED)
-def test_only_a_long_walk_leaves_the_thread_that_reads_requests(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, params: dict[str, Any]
-) -> None:
-    fill(tmp_path, numbered_files(600))
+def begin_on_loop(connection: Connection, message: bytes) -> bytes | Work | None:
+    """Begin a call as HTTP does on its event loop."""
+    decoded = jsonrpc.decode(message)
+    assert isinstance(decoded, jsonrpc.Message)
+    served = {era: eras.served(era, completes=True, calls=False) for era in eras.Era}
+    return connection.begin(methods.parse(decoded, served), on_loop=True)
+
+
+@pytest.mark.parametrize("params", LISTS.values(), ids=LISTS)
+def test_a_list_is_never_made_on_the_event_loop(tmp_path: Path, params: dict[str, Any]) -> None:
+    fill(tmp_path, numbered_files(60))
     with Served(tmp_path) as served:
         connection = served.server.connect(lambda _: None)
-        asked = request(1, "resources/list", params)
-        with Hurrying():
-            assert isinstance(connection.accept(asked), bytes)
-            monkeypatch.setattr(listing, "QUICK_NAMES", 300)
-            work = connection.accept(asked)
+        work = begin_on_loop(connection, request(1, "resources/list", params))
         assert isinstance(work, Work)
         answer = work.run()
     assert answer is not None
-    assert json.loads(answer)["result"]["total"] == 600
+    assert len(json.loads(answer)["result"]["resources"]) == params.get("pageSize", 60)
 
 
 def test_a_walk_stops_when_its_request_is_cancelled(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     fill(tmp_path, numbered_files(2_000))
-    monkeypatch.setattr(listing, "QUICK_NAMES", 0)
     looked: list[str] = []
     with Served(tmp_path) as served:
         connection = served.server.connect(lambda _: None)
-        with Hurrying():
-            work = connection.accept(request(1, "resources/list", {"pageSize": 20}))
+        work = begin_on_loop(connection, request(1, "resources/list", {"pageSize": 20}))
         assert isinstance(work, Work)
         really = file_types.known_type
 
@@ -188,15 +185,6 @@ def request(number: int, method: str, params: dict[str, Any]) -> bytes:
 
 def notification(method: str, params: dict[str, Any]) -> bytes:
     return json.dumps({"jsonrpc": "2.0", "method": method, "params": params}).encode()
-
-
-def test_a_large_folder_is_not_scanned_on_the_event_loop(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    fill(tmp_path, numbered_files(20))
-    monkeypatch.setattr(listing, "LARGE_FOLDER_BYTES", 0)
-    with Served(tmp_path) as served:
-        with Hurrying(), pytest.raises(TakesAWhile):
-            served.completions("")
-        assert len(served.completions("d1/")) == 2
 
 
 def test_a_long_read_holds_up_neither_the_next_one_nor_the_end(tmp_path: Path) -> None:
@@ -260,16 +248,9 @@ def count_opened(monkeypatch: pytest.MonkeyPatch) -> list[int]:
 
 
 @pytest.mark.parametrize("inside", ["", "x.bin"])
-def test_a_tree_of_many_folders_is_walked_shallow_first_where_nobody_waits(
-    tmp_path: Path, inside: str, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_tree_of_many_folders_without_listed_files_has_an_empty_list(tmp_path: Path, inside: str) -> None:
     fill(tmp_path, {f"{number:04}/{inside}": b"\0" for number in range(1_500)})
-    opened = count_opened(monkeypatch)
     with Served(tmp_path) as served:
-        with Hurrying(), pytest.raises(TakesAWhile):
-            served.catalog.chosen()
-
-        assert opened[0] < 500
         assert [entry.uri for entry in served.catalog.chosen().entries] == []
 
 
@@ -287,15 +268,10 @@ def test_a_walk_through_many_empty_folders_stops_when_it_is_cancelled(
     assert opened[0] < 500
 
 
-def test_documents_are_looked_for_among_many_names_where_nobody_waits(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr(listing, "LARGE_FOLDER_BYTES", 1 << 60)
+def test_the_search_for_documents_among_many_names_stops_when_it_is_cancelled(tmp_path: Path) -> None:
     fill(tmp_path, {f"{number:04}.bin": b"\0" for number in range(2_500)} | {"README.md": "x"})
     with Served(tmp_path) as served:
         found = served.workspace._listings[""]
-        with Hurrying(), pytest.raises(TakesAWhile):
-            front_documents.find(found)
         given_up = Cancellable(lambda: True)
         with pytest.raises(Cancelled), given_up:
             front_documents.find(found)

@@ -533,4 +533,4 @@ def test_what_is_remembered_of_texts_is_bounded(
         for _ in range(3):
             served.ask("resources/read", {"uri": f"workspace:///{number}.md"})
 
-    assert max(map(len, served.server.answers._frames)) <= 4
+    assert max(map(len, served.server.dispatch._frames)) <= 4

@@ -12,7 +12,6 @@ from pathlib import Path
 import pytest
 
 from carrel.catalog.watcher import LIST
-from carrel.core.blocking import Hurrying, TakesAWhile
 from carrel.providers.workspace import file_events, tracked_files
 from carrel.providers.workspace.tracked_files import Hidden, Unreadable, read_hidden
 from tests.support.waiting import PATIENCE_S, until
@@ -138,15 +137,6 @@ def test_a_split_index_makes_nothing_tracked(tmp_path: Path) -> None:
     git(root, "update-index", "--split-index")
     with Served(root, preset="code") as served:
         assert served.uris() == ["readme.md"]
-
-
-def test_a_large_index_is_not_parsed_on_the_event_loop(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    root = commit(tmp_path / "root")
-    monkeypatch.setattr(tracked_files, "QUICK_BYTES", 10)
-    with Served(root, preset="code") as served:
-        with Hurrying(), pytest.raises(TakesAWhile):
-            served.outcome("workspace:///.gitlab-ci.yml")
-        assert served.outcome("workspace:///.gitlab-ci.yml") == "stages: []\n"
 
 
 @pytest.mark.parametrize("version", ["2", "4"])

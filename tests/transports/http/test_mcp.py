@@ -5,18 +5,19 @@ import json
 import threading
 from base64 import b64encode
 from collections.abc import Iterator, Mapping, Sequence
+from functools import partial
 from typing import Any
 
 import pytest
 
 from carrel.catalog.access import Access
 from carrel.catalog.catalog import Catalog
-from carrel.core.blocking import take_a_while
-from carrel.core.model import Reading, Resource, Text, Tool, ToolResult
-from carrel.core.provider import Call
+from carrel.core.model import Reading, Resource, Text, Tool, ToolResult, Unread
+from carrel.core.provider import Call, Route
+from carrel.core.record import replace
 from carrel.server.server import Server
 from carrel.transports.http.app import App
-from carrel.transports.http.sessions import Session, Sessions
+from carrel.transports.http.sessions import LegacySession, Sessions
 from carrel.transports.http.sse import Outbox
 from tests.support.http_asking import (
     INITIALIZE,
@@ -324,17 +325,21 @@ def test_progress_comes_on_a_stream_before_the_answer(app: App, era: str) -> Non
 
 
 class Mixed(Shelf):
-    """Takes a while for reads of `slow`; remembers which reads were made on the event loop."""
+    """Returns reads of `slow` unread; remembers which reads were made on the event loop."""
 
-    speed = "instant"
+    speed = "mixed"
 
     def __init__(self) -> None:
         super().__init__("mixed", {"quick": "quick text", "slow": "slow text"})
         self.is_on_loop: dict[str, bool] = {}
 
+    def routes(self) -> tuple[Route, ...]:
+        return tuple(replace(route, reader=self.begin_read) for route in super().routes())
+
+    def begin_read(self, path: str) -> Reading | Text | Unread:
+        return Unread(partial(self.read, path)) if path == "slow" else self.read(path)
+
     def read(self, path: str) -> Reading | Text:
-        if path == "slow":
-            take_a_while()
         self.is_on_loop[path] = threading.current_thread() is threading.main_thread()
         return super().read(path)
 
@@ -355,7 +360,7 @@ async def read_mixed(app: App, way: str, path: str) -> Reply:
 
 
 @pytest.mark.parametrize("way", ["plain", "batch", "progress", "modern"])
-def test_only_a_read_that_takes_a_while_leaves_the_event_loop(way: str) -> None:
+def test_only_an_unread_resource_leaves_the_event_loop(way: str) -> None:
     mixed = Mixed()
     app = application(mixed)
 
@@ -602,11 +607,11 @@ def test_sessions_end_when_idle_and_the_longest_idle_goes_first() -> None:
 def test_a_client_pushes_out_only_its_own_sessions() -> None:
     server = Server(Catalog([Memory()]))
 
-    def session_of(owner: str) -> Session:
-        return Session(Access(owner), server.connect(lambda _: None), Outbox(), "2025-11-25")
+    def session_of(owner: str) -> LegacySession:
+        return LegacySession(Access(owner), server.connect(lambda _: None), Outbox(), "2025-11-25")
 
     async def talk() -> None:
-        ended: list[Session] = []
+        ended: list[LegacySession] = []
         sessions = Sessions(ended.append, limit=10, limit_each=2)
         quiet = session_of("quiet")
         greedy = [session_of("greedy") for _ in range(5)]
@@ -766,7 +771,7 @@ def test_each_request_of_a_batch_that_waits_at_the_end_is_told(ending: str) -> N
 def test_session_ids_are_128_random_bits() -> None:
     async def ids() -> list[str]:
         connect = Server(Catalog([Memory()])).connect
-        return [Session(Access("x"), connect(lambda _: None), Outbox(), "2025-11-25").id for _ in range(200)]
+        return [LegacySession(Access("x"), connect(lambda _: None), Outbox(), "2025-11-25").id for _ in range(200)]
 
     made = asyncio.run(ids())
     numbers = [int(one, 16) for one in made]

@@ -23,6 +23,7 @@ from carrel.core.model import Text
 from carrel.transports.http.app import App
 from carrel.transports.http.asgi import header, quoted
 from carrel.transports.http.guard import Doors, Guard
+from carrel.transports.http.mcp import Endpoint
 from carrel.transports.http.unauthenticated import Lobby
 from carrel.transports.http.wire import Wire
 from tests.support.http_asking import JSON, application, legacy, listening, modern, modern_headers, raw
@@ -462,7 +463,7 @@ def test_who_may_not_ask_is_refused_before_the_body_is_there() -> None:
         assert statuses(connection.recv(10_000)) == [421]
 
 
-def test_a_fault_nobody_planned_does_not_cost_the_answer(
+def test_an_unexpected_exception_is_answered_as_an_internal_error(
     monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
     app = application(Memory())
@@ -472,11 +473,12 @@ def test_a_fault_nobody_planned_does_not_cost_the_answer(
     def fail(*_: object) -> None:
         raise RuntimeError("nobody planned this")
 
-    monkeypatch.setattr(app, "at_once", fail)
+    monkeypatch.setattr(Endpoint, "_accept", fail)
     with listening(app) as port:
         answers = raw(port, call + end)
-    assert answers.count(b"HTTP/1.1 200 OK") == 2
-    assert "nobody planned this" in caplog.text
+    assert answers.count(b"HTTP/1.1 500 ") == 2
+    assert b"nobody planned this" not in answers
+    assert caplog.text.count("RuntimeError: nobody planned this") == 2
 
 
 def test_a_call_that_is_arriving_when_the_server_stops_is_answered() -> None:

@@ -8,7 +8,7 @@ from carrel.core import toml
 from carrel.core.record import Value
 from carrel.providers.alc import compact_json
 from carrel.providers.alc.cache import Cache
-from carrel.providers.alc.files import Failed, FileError, Folder, Held, Stamp, open_below
+from carrel.providers.alc.files import AlcFolder, Failed, FileError, HeldFile, Stamp, open_below
 
 MAX_KEPT: Final = 20_000
 MAX_TOML_BYTES: Final = 4 * 1024 * 1024
@@ -40,7 +40,7 @@ class Cards:
         self._max_bytes = min(max_file_bytes, MAX_TOML_BYTES)
         self._cache: Cache[Known] = Cache(MAX_KEPT)
 
-    def text(self, held: Held) -> str:
+    def text(self, held: HeldFile) -> str:
         """Return a Card as JSON; nothing is validated or dropped. Raises `NotToml`, the second time at once."""
         known = self._cache.get(held.path, held.stamp)
         if isinstance(known, str):
@@ -51,7 +51,7 @@ class Cards:
             self._cache.put(held.path, held.stamp, str(error))
             raise
 
-    def size(self, held: Held) -> int | None:
+    def size(self, held: HeldFile) -> int | None:
         """Give the size of a Card's JSON; None if it is none."""
         summary = self._kept(held.path, held.stamp, lambda: self.summary(held))
         return None if summary is None else summary.size
@@ -60,7 +60,7 @@ class Cards:
         """Return whether a Card was parsed as it is now."""
         return self._cache.get(path, stamp) is not None
 
-    def summary(self, held: Held) -> Summary:
+    def summary(self, held: HeldFile) -> Summary:
         """Read what is needed of a Card that is open."""
         card = self._parse(held)
         created = card.get("created_at", "")
@@ -72,7 +72,7 @@ class Cards:
             scenario=_text(_inner(card, "scenario", "name")),
         )
 
-    def known(self, cards: Folder, folder: str, name: str, stamp: Stamp) -> Summary | None:
+    def known(self, cards: AlcFolder, folder: str, name: str, stamp: Stamp) -> Summary | None:
         """Give what is needed of a Card by where it lies; None if it cannot be read."""
 
         def read() -> Summary:
@@ -94,7 +94,7 @@ class Cards:
             self._cache.put(path, stamp, known)
         return None if isinstance(known, str) else known
 
-    def _parse(self, held: Held) -> dict[str, object]:
+    def _parse(self, held: HeldFile) -> dict[str, object]:
         try:
             return toml.loads(held.read_all(self._max_bytes).decode("utf-8"))
         except UnicodeDecodeError:

@@ -66,7 +66,7 @@ def etag_of(*inputs: object) -> str:
     return digest[:ETAG_DIGITS]
 
 
-class Folder(Value, frozen=True):
+class AlcFolder(Value, frozen=True):
     """A folder of alc: the user's own at `path`, or, of confined `data`, the one that `names` lead to.
 
     A path is for comparison and for caches; where the folder is confined, nothing is opened by it.
@@ -81,11 +81,11 @@ class Folder(Value, frozen=True):
         """Whether it must lie in the project, with all that is in it."""
         return self.data is not None
 
-    def below(self, name: str) -> "Folder":
+    def below(self, name: str) -> "AlcFolder":
         """Return a folder in this one."""
         if self.data is None:
-            return Folder(f"{self.path}/{name}")
-        return Folder(f"{self.path}/{name}", self.data, (*self.names, name))
+            return AlcFolder(f"{self.path}/{name}")
+        return AlcFolder(f"{self.path}/{name}", self.data, (*self.names, name))
 
     def open(self) -> Root:
         """Open the folder; raise `SandboxError` or `OSError`."""
@@ -147,7 +147,7 @@ class Folder(Value, frozen=True):
         return [name for name, kind in found if kind == "folder" or (kind == "link" and self.below(name).is_there())]
 
 
-class Held:
+class HeldFile:
     """A regular file, open: what was found is what is read."""
 
     def __init__(self, opened: Opened, path: str) -> None:
@@ -199,7 +199,7 @@ class Held:
         """Close the file."""
         self._opened.close()
 
-    def __enter__(self) -> "Held":
+    def __enter__(self) -> "HeldFile":
         return self
 
     def __exit__(self, *_: object) -> None:
@@ -209,7 +209,7 @@ class Held:
 class Rendering:
     """What a file gives, made when it is first asked for: a condition that holds never asks."""
 
-    def __init__(self, held: Held | None, make: Callable[[], bytes]) -> None:
+    def __init__(self, held: HeldFile | None, make: Callable[[], bytes]) -> None:
         self._held = held
         self._make = make
         self._made: bytes | None = None
@@ -238,7 +238,7 @@ class Rendering:
         return self._made
 
 
-def open_below(folder: Folder, segments: Sequence[str]) -> Held:
+def open_below(folder: AlcFolder, segments: Sequence[str]) -> HeldFile:
     """Open a regular file below a folder; raise `FileError`."""
     with _opened(folder) as root:
         opened = _open(root, folder, segments)
@@ -246,10 +246,10 @@ def open_below(folder: Folder, segments: Sequence[str]) -> Held:
     if opened.is_folder:
         opened.close()
         raise Failed(NOT_REGULAR) if opened.real else Escapes()
-    return Held(opened, path)
+    return HeldFile(opened, path)
 
 
-def list_files(folder: Folder, suffix: str, base: Folder | None = None) -> list[tuple[str, bool]]:
+def list_files(folder: AlcFolder, suffix: str, base: AlcFolder | None = None) -> list[tuple[str, bool]]:
     """Return the names of the files in a folder, without their suffix, and whether each can be read.
 
     A link cannot that leads out of the base, which is the folder itself unless given. What cannot be listed is empty.
@@ -269,16 +269,16 @@ def list_files(folder: Folder, suffix: str, base: Folder | None = None) -> list[
     return listed
 
 
-def read_whole(folder: Folder, name: str, limit: int) -> bytes:
+def read_whole(folder: AlcFolder, name: str, limit: int) -> bytes:
     """Return what is in a file that is not served itself; in the user's own folder it may be a link to anywhere."""
     if not folder.is_confined:
         path = os.path.realpath(os.path.join(folder.path, name))
-        folder, name = Folder(os.path.dirname(path)), os.path.basename(path)
+        folder, name = AlcFolder(os.path.dirname(path)), os.path.basename(path)
     with open_below(folder, (name,)) as held:
         return held.read_all(limit)
 
 
-def _is_file(folder: Folder, segments: tuple[str, ...]) -> bool:
+def _is_file(folder: AlcFolder, segments: tuple[str, ...]) -> bool:
     try:
         open_below(folder, segments).close()
     except FileError:
@@ -286,7 +286,7 @@ def _is_file(folder: Folder, segments: tuple[str, ...]) -> bool:
     return True
 
 
-def _opened(folder: Folder) -> Root:
+def _opened(folder: AlcFolder) -> Root:
     """Open a folder; one that may not be opened counts as absent."""
     failure: FileError = Absent()
     try:
@@ -301,7 +301,7 @@ def _opened(folder: Folder) -> Root:
     raise failure
 
 
-def _open(root: Root, folder: Folder, segments: Sequence[str]) -> Opened:
+def _open(root: Root, folder: AlcFolder, segments: Sequence[str]) -> Opened:
     failure: FileError
     try:
         try:

@@ -18,10 +18,10 @@ from carrel.core.record import Value
 from carrel.files.sandbox import SandboxError
 from carrel.providers.alc import compact_json, files
 from carrel.providers.alc.cards import Cards, Summary
-from carrel.providers.alc.files import FileError, Folder, Stamp, stamp_of
+from carrel.providers.alc.files import AlcFolder, FileError, Stamp, stamp_of
 from carrel.providers.alc.layout import INIT, Layout, Package
 from carrel.providers.alc.local_packages import LOCAL_FILE
-from carrel.providers.alc.packages import Source, Sources, docstring
+from carrel.providers.alc.packages import PackageSource, Sources, docstring
 from carrel.providers.alc.parse_deadline import Patience
 from carrel.providers.alc.uris import is_id
 
@@ -41,7 +41,7 @@ class Seen(Value, frozen=True, gc=False):
     cards: tuple[tuple[str, Stamp], ...]
 
 
-class Names(Value, frozen=True, gc=False):
+class CardNames(Value, frozen=True, gc=False):
     """What was in a folder, and the state it was in then."""
 
     stamp: Stamp
@@ -67,10 +67,10 @@ class Hub:
         self._cards = cards
         self._max_file_bytes = max_file_bytes
         self._built: Built | None = None
-        self._names: dict[str, Names] = {}
+        self._names: dict[str, CardNames] = {}
         self._lock = Lock()
 
-    def index(self, variants: Mapping[str, Folder], patience: Patience) -> Built:
+    def index(self, variants: Mapping[str, AlcFolder], patience: Patience) -> Built:
         """Return the index of what is on disk now; raise `ProviderError` if building it takes too long."""
         if not self._lock.acquire(timeout=patience.left):
             raise _unfinished()
@@ -86,7 +86,7 @@ class Hub:
 
     # Looking
 
-    def _packages(self, variants: Mapping[str, Folder]) -> Iterator[Seen]:
+    def _packages(self, variants: Mapping[str, AlcFolder]) -> Iterator[Seen]:
         before, self._names = self._names, {}
         cards = self._layout.place("cards")
         with_cards = set(self._names_in(cards, before))
@@ -97,7 +97,7 @@ class Hub:
             if found is not None:
                 yield Seen(*found, tuple(self._cards_in(cards.below(name), before)) if name in with_cards else ())
 
-    def _cards_in(self, folder: Folder, before: Mapping[str, Names]) -> Iterator[tuple[str, Stamp]]:
+    def _cards_in(self, folder: AlcFolder, before: Mapping[str, CardNames]) -> Iterator[tuple[str, Stamp]]:
         for name in self._names_in(folder, before):
             if name.endswith(".toml"):
                 try:
@@ -107,14 +107,14 @@ class Hub:
                 if stat.S_ISREG(found.st_mode):
                     yield name, stamp_of(found)
 
-    def _names_in(self, folder: Folder, before: Mapping[str, Names]) -> tuple[str, ...]:
+    def _names_in(self, folder: AlcFolder, before: Mapping[str, CardNames]) -> tuple[str, ...]:
         """Give what is in a folder; it is scanned only when it changed, since that costs several looks."""
         try:
             found = folder.stat()
             known = before.get(folder.path)
             if known is None or known.stamp != stamp_of(found):
                 is_settled = time_ns() - found.st_mtime_ns > SETTLED_NS
-                known = Names(stamp_of(found) if is_settled else (0, 0, 0), tuple(sorted(_names_of(folder))))
+                known = CardNames(stamp_of(found) if is_settled else (0, 0, 0), tuple(sorted(_names_of(folder))))
         except (OSError, SandboxError, FileError):
             return ()
         self._names[folder.path] = known
@@ -178,7 +178,7 @@ class Hub:
             self._cards.is_known(f"{cards.path}/{name}", stamp) for name, stamp in seen.cards
         )
 
-    def _source(self, seen: Seen) -> Source | None:
+    def _source(self, seen: Seen) -> PackageSource | None:
         path = seen.package.init
         known = self._sources.known(path, seen.stamp)
         if known is not None:
@@ -222,11 +222,11 @@ def _unfinished() -> ProviderError:
     return ProviderError("the index of packages is still being built; ask again", word="busy")
 
 
-def _names_of(folder: Folder) -> list[str]:
+def _names_of(folder: AlcFolder) -> list[str]:
     return [name for name, _ in folder.scan()] if folder.is_confined else os.listdir(folder.path)
 
 
-def _find(name: str, variants: Mapping[str, Folder], folders: list[Folder]) -> tuple[Package, Stamp] | None:
+def _find(name: str, variants: Mapping[str, AlcFolder], folders: list[AlcFolder]) -> tuple[Package, Stamp] | None:
     """Look a package up as a read does, and give the state of its source with it."""
     variant = variants.get(name)
     if variant is not None and not variant.is_there():
@@ -241,7 +241,7 @@ def _find(name: str, variants: Mapping[str, Folder], folders: list[Folder]) -> t
     return None
 
 
-def _kind(source: Source) -> tuple[str, str]:
+def _kind(source: PackageSource) -> tuple[str, str]:
     declared = source.facts.meta.get("type")
     if declared in ("runnable", "library"):
         return str(declared), "explicit"

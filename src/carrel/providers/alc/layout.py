@@ -19,7 +19,7 @@ from carrel.core.record import Value
 from carrel.files.data_folder import DataFolder
 from carrel.files.marks import working_folder
 from carrel.providers.alc import files
-from carrel.providers.alc.files import Absent, Failed, FileError, Folder, Stamp, list_files
+from carrel.providers.alc.files import Absent, AlcFolder, Failed, FileError, Stamp, list_files
 from carrel.providers.alc.local_packages import MAX_BYTES, PROJECT_FILE, AlcRoot, Variants
 
 log = logging.getLogger(__name__)
@@ -33,7 +33,7 @@ class Package(Value, frozen=True, gc=False):
     """Where a package was found."""
 
     name: str
-    folder: Folder
+    folder: AlcFolder
     scope: Scope
 
     @property
@@ -80,46 +80,46 @@ class Layout:
         self._packages_path = self._package_folders(packages_path)
         self._variants = Variants(project, project_root)
         self._warned = ""
-        self._hub: tuple[AlcRoot, Stamp, Folder | None] | None = None
+        self._hub: tuple[AlcRoot, Stamp, AlcFolder | None] | None = None
 
     # Places
 
-    def _default_home(self, start: str) -> Folder:
+    def _default_home(self, start: str) -> AlcFolder:
         user_home = self._project.environment.get("HOME")
         here = os.path.join(user_home or start, ".algocline")
-        return Folder(here) if user_home else self._confined(here)
+        return AlcFolder(here) if user_home else self._confined(here)
 
-    def _state(self, start: str) -> Folder | None:
+    def _state(self, start: str) -> AlcFolder | None:
         environment = self._project.environment
         user_home = environment.get("HOME")
         state = environment.get("XDG_STATE_HOME") or (user_home and os.path.join(user_home, ".local/state"))
-        return Folder(os.path.join(start, state, "algocline/logs")) if state else None
+        return AlcFolder(os.path.join(start, state, "algocline/logs")) if state else None
 
-    def _chosen(self, key: str, setting: str | None, variable: str) -> Folder | None:
+    def _chosen(self, key: str, setting: str | None, variable: str) -> AlcFolder | None:
         """Return a place: the setting, below the project's root, or else the variable, taken literally."""
         if setting:
             return self._placed(key, setting)
         named = self._project.environment.get(variable)
-        return Folder(os.path.join(working_folder(self._project.root), named)) if named else None
+        return AlcFolder(os.path.join(working_folder(self._project.root), named)) if named else None
 
-    def _package_folders(self, setting: str | None) -> list[Folder]:
+    def _package_folders(self, setting: str | None) -> list[AlcFolder]:
         if setting:
             return [self._placed("packages_path", part) for part in setting.split(os.pathsep) if part]
         parts = self._project.environment.get("ALC_PACKAGES_PATH", "").split(os.pathsep)
-        return [Folder(os.path.join(working_folder(self._project.root), part)) for part in parts if part]
+        return [AlcFolder(os.path.join(working_folder(self._project.root), part)) for part in parts if part]
 
-    def _placed(self, key: str, setting: str) -> Folder:
+    def _placed(self, key: str, setting: str) -> AlcFolder:
         place = os.path.join(self._project.root, os.path.expanduser(setting))
-        return Folder(place) if key in self._project.named else self._confined(place)
+        return AlcFolder(place) if key in self._project.named else self._confined(place)
 
-    def _confined(self, place: str) -> Folder:
-        return Folder(place, DataFolder(self._project, place, is_named=False))
+    def _confined(self, place: str) -> AlcFolder:
+        return AlcFolder(place, DataFolder(self._project, place, is_named=False))
 
-    def log_dir(self) -> Folder | None:
+    def log_dir(self) -> AlcFolder | None:
         """Return the first candidate that is a folder."""
         return next((place for place in self._log_dirs if place.is_there()), None)
 
-    def place(self, name: str) -> Folder:
+    def place(self, name: str) -> AlcFolder:
         """Return a folder in the home."""
         return self.home.below(name)
 
@@ -135,11 +135,11 @@ class Layout:
 
     # Packages
 
-    def variants(self) -> dict[str, Folder]:
+    def variants(self) -> dict[str, AlcFolder]:
         """Return the folders of variant packages by name; raise `ProviderError` if `alc.local.toml` is malformed."""
         return self._variants.folders()
 
-    def variants_or_none(self) -> dict[str, Folder]:
+    def variants_or_none(self) -> dict[str, AlcFolder]:
         """Give the variants; where their file is malformed, none, and a warning in the log."""
         try:
             return self.variants()
@@ -149,12 +149,12 @@ class Layout:
                 log.warning("variants are left out: %s", error.message)
             return {}
 
-    def local_folder(self) -> Folder | None:
+    def local_folder(self) -> AlcFolder | None:
         """Return the folder in which `alc.local.toml` is looked for."""
         folder = self._variants.root().folder
-        return None if folder is None else Folder(folder)
+        return None if folder is None else AlcFolder(folder)
 
-    def find_package(self, name: str, variants: Mapping[str, Folder]) -> Package | None:
+    def find_package(self, name: str, variants: Mapping[str, AlcFolder]) -> Package | None:
         """Look a package up: a variant, then the home, then the further folders."""
         folder = variants.get(name)
         if folder is not None and folder.is_there():
@@ -165,36 +165,36 @@ class Layout:
                 return Package(name, folder, "global")
         return None
 
-    def list_package(self, name: str, variants: Mapping[str, Folder]) -> Package | None:
+    def list_package(self, name: str, variants: Mapping[str, AlcFolder]) -> Package | None:
         """Look a package up that can be read."""
         package = self.find_package(name, variants)
         return None if package is None or package.leaves else package
 
-    def package_folders(self) -> list[Folder]:
+    def package_folders(self) -> list[AlcFolder]:
         """Return the folders that hold global packages, in the order in which they are looked at."""
         return list(self._package_places())
 
-    def _package_places(self) -> Iterator[Folder]:
+    def _package_places(self) -> Iterator[AlcFolder]:
         yield self.place("packages")
         yield from (folder for folder in self._packages_path if folder.is_there())
         yield from self._collection()
 
-    def package_names(self, variants: Mapping[str, Folder]) -> set[str]:
+    def package_names(self, variants: Mapping[str, AlcFolder]) -> set[str]:
         """Give the names under which a listed package may be; each is still to be looked up."""
         names = set(variants)
         for place in self.package_folders():
             names.update(folders_in(place))
         return {name for name in names if not name.startswith((".", "_"))}
 
-    def _collection(self) -> Iterator[Folder]:
+    def _collection(self) -> Iterator[AlcFolder]:
         """Yield the folder of `alc.toml` if that has a table `hub`: then it is a repository of packages."""
         root = self._variants.root()
         if root.folder is None:
             return
         try:
-            with files.open_below(Folder(root.folder), (PROJECT_FILE,)) as held:
+            with files.open_below(AlcFolder(root.folder), (PROJECT_FILE,)) as held:
                 if self._hub is None or self._hub[:2] != (root, held.stamp):
-                    folder = Folder(root.folder) if root.is_users else self._confined(root.folder)
+                    folder = AlcFolder(root.folder) if root.is_users else self._confined(root.folder)
                     self._hub = root, held.stamp, folder if _has_hub(held) else None
         except FileError:
             return
@@ -239,7 +239,7 @@ class Layout:
         return next((folder for folder in folders if cards.below(folder).holds(name)), None)
 
 
-def folders_in(place: Folder) -> list[str]:
+def folders_in(place: AlcFolder) -> list[str]:
     """Return the names of the folders in a place; one that cannot be read is empty."""
     try:
         return place.list_folders()
@@ -247,12 +247,12 @@ def folders_in(place: Folder) -> list[str]:
         return []
 
 
-def stems_in(place: Folder, suffix: str) -> Iterator[str]:
+def stems_in(place: AlcFolder, suffix: str) -> Iterator[str]:
     """Yield the names, without their suffix, of the files in a place that can be read."""
     return (stem for stem, can_be_read in list_files(place, suffix) if can_be_read)
 
 
-def _has_hub(held: files.Held) -> bool:
+def _has_hub(held: files.HeldFile) -> bool:
     """Return whether an `alc.toml` describes a repository of packages; one that cannot be read does not."""
     try:
         return isinstance(toml.loads(held.read_all(MAX_BYTES).decode("utf-8")).get("hub"), dict)

@@ -9,10 +9,10 @@ from carrel.core.model import Annotations, Rank, Resource
 from carrel.core.record import replace
 from carrel.files.sandbox import SandboxError
 from carrel.providers.alc import uris
-from carrel.providers.alc.files import FileError, Folder, etag_of, stamp_of
+from carrel.providers.alc.files import AlcFolder, FileError, etag_of, stamp_of
 from carrel.providers.alc.parse_deadline import Patience
-from carrel.providers.alc.reads import MIME_TYPES, Found, Reader
-from carrel.providers.alc.uris import PREFIX, RELAX, TYPE_STUBS, EvalIds, Kind, Target, is_eval_id, is_id
+from carrel.providers.alc.reads import MIME_TYPES, FoundFile, Reader
+from carrel.providers.alc.uris import PREFIX, RELAX, TYPE_STUBS, AlcTarget, EvalIds, Kind, is_eval_id, is_id
 
 DESCRIPTION_LENGTH: Final = 300
 PARSING_S: Final = 3.0
@@ -35,7 +35,7 @@ TOLD: Final[dict[Kind, tuple[str, str]]] = {
 """The title and the description of each kind."""
 
 
-class Listing:
+class AlcListing:
     """What of one home is listed."""
 
     def __init__(self, reader: Reader, eval_ids: EvalIds, *, list_items: bool) -> None:
@@ -57,7 +57,7 @@ class Listing:
             if uri > after:
                 if kind in ("init", "meta") and self._layout.list_package(identity, variants) is None:
                     continue
-                yield self._entry(Target(uri, kind, identity, _defaults(kind)), patience)
+                yield self._entry(AlcTarget(uri, kind, identity, _defaults(kind)), patience)
 
     def survey(self) -> str:
         """Give a token that changes when the set of listed URIs does."""
@@ -79,7 +79,7 @@ class Listing:
         count = sum(1 for name in names if is_eval_id(name, "relaxed"))
         return [f"{count} eval results are not served: {RELAX}"] if count else []
 
-    def _names(self, variants: dict[str, Folder]) -> Iterator[tuple[str, Kind, str]]:
+    def _names(self, variants: dict[str, AlcFolder]) -> Iterator[tuple[str, Kind, str]]:
         """Give every URI that may be listed; whether a package is one is still to be looked up."""
         yield f"{PREFIX}hub/index", "index", "index"
         for name in filter(is_id, self._layout.package_names(variants)):
@@ -98,11 +98,11 @@ class Listing:
     # Entries
 
     def _stub(self, name: str) -> Resource:
-        target = Target(f"{PREFIX}types/{name}", "types", name)
+        target = AlcTarget(f"{PREFIX}types/{name}", "types", name)
         title = f"Lua Type Stub ({name})"
         return self._resource(target, name, title, STUBS[name], Patience(PARSING_S))
 
-    def _entry(self, target: Target, patience: Patience) -> Resource:
+    def _entry(self, target: AlcTarget, patience: Patience) -> Resource:
         title, description = TOLD[target.kind]
         name = target.uri.removeprefix(PREFIX)
         if target.kind == "index":
@@ -111,7 +111,7 @@ class Listing:
             description = self._package_description(target, patience) or description
         return self._resource(target, name, f"{title}: {target.id}", description, patience)
 
-    def _resource(self, target: Target, name: str, title: str, description: str, patience: Patience) -> Resource:
+    def _resource(self, target: AlcTarget, name: str, title: str, description: str, patience: Patience) -> Resource:
         try:
             is_index = target.kind == "index"
             found = self._reader.find_index(patience) if is_index else self._reader.find(target)
@@ -125,7 +125,7 @@ class Listing:
         meta = {"dev.carrel/etag": found.etag}
         return replace(_listed(target, name, title, description), annotations=annotations, size=size, meta=meta)
 
-    def _size(self, target: Target, found: Found, patience: Patience) -> int | None:
+    def _size(self, target: AlcTarget, found: FoundFile, patience: Patience) -> int | None:
         """Return the size of the file or of what is made of it; None where that cannot be made, or not now."""
         if found.size is not None:
             return found.size
@@ -139,7 +139,7 @@ class Listing:
         except CarrelError:
             return None
 
-    def _package_description(self, target: Target, patience: Patience) -> str | None:
+    def _package_description(self, target: AlcTarget, patience: Patience) -> str | None:
         package = self._layout.find_package(target.id, self._layout.variants_or_none())
         if package is None:
             return None
@@ -180,7 +180,7 @@ class Listing:
         )
 
 
-def _listed(target: Target, name: str, title: str, description: str) -> Resource:
+def _listed(target: AlcTarget, name: str, title: str, description: str) -> Resource:
     """Return an entry; the type stubs come before all others, and are always listed."""
     is_stub = target.kind == "types"
     return Resource(

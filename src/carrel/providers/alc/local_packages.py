@@ -17,7 +17,7 @@ from carrel.files.data_folder import DataFolder
 from carrel.files.marks import find_mark, working_folder
 from carrel.files.sandbox import GONE, Missing, Opened, Outside, Root, Special, Unreadable, belongs_here, is_inside
 from carrel.providers.alc import compact_json, files
-from carrel.providers.alc.files import Failed, Folder, Stamp
+from carrel.providers.alc.files import AlcFolder, Failed, Stamp
 from carrel.providers.alc.uris import is_id
 
 LOCAL_FILE: Final = "alc.local.toml"
@@ -93,13 +93,13 @@ class Variants:
         self._start = working_folder(project.root)
         self._known: LocalFile | None = None
         self._places: tuple[LocalFile, PlacesFile | None] | None = None
-        self._folders: tuple[tuple[LocalFile, AlcRoot, bool], dict[str, Folder]] | None = None
+        self._folders: tuple[tuple[LocalFile, AlcRoot, bool], dict[str, AlcFolder]] | None = None
 
     def root(self) -> AlcRoot:
         """Return where the file is looked for, now."""
         return find_root(self._project, self._setting, self._start)
 
-    def folders(self) -> dict[str, Folder]:
+    def folders(self) -> dict[str, AlcFolder]:
         """Return the folder of each variant, there or not; raise `ProviderError` if the file is malformed.
 
         One that may not be opened is as good as absent. They are the same objects as long as nothing changed.
@@ -116,7 +116,7 @@ class Variants:
             self._folders = (
                 state,
                 {
-                    name: Folder(path, None if state[2] else DataFolder(jail, path, is_named=False))
+                    name: AlcFolder(path, None if state[2] else DataFolder(jail, path, is_named=False))
                     for name, path in local.folders.items()
                 },
             )

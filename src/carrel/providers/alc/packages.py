@@ -7,7 +7,7 @@ from typing import Final
 from carrel.core.record import Value
 from carrel.providers.alc import compact_json
 from carrel.providers.alc.cache import Cache
-from carrel.providers.alc.files import Held, Stamp
+from carrel.providers.alc.files import HeldFile, Stamp
 from carrel.providers.alc.layout import Package
 from carrel.providers.alc.lua_source import MAX_PARSED_BYTES, Facts, give_up, read_facts, read_spec
 from carrel.providers.alc.lua_spec import Field, Spec
@@ -24,7 +24,7 @@ TOLD_BEFORE: Final = ("name", "description", "scope")
 _LINE_END: Final = re.compile(r"\r\n|\n|\r")
 
 
-class Source(Value, frozen=True):
+class PackageSource(Value, frozen=True):
     """What was read of a package's source, and the doc comment it begins with."""
 
     facts: Facts
@@ -36,15 +36,15 @@ class Sources:
 
     def __init__(self, max_file_bytes: int) -> None:
         self._max_file_bytes = max_file_bytes
-        self._cache: Cache[Source] = Cache(MAX_KEPT)
+        self._cache: Cache[PackageSource] = Cache(MAX_KEPT)
         self._specs: Cache[Spec] = Cache(MAX_SPECS)
         self.parsed = 0
 
-    def known(self, path: str, stamp: Stamp) -> Source | None:
+    def known(self, path: str, stamp: Stamp) -> PackageSource | None:
         """Give what is known of a file that is as it was."""
         return self._cache.get(path, stamp)
 
-    def read(self, path: str, held: Held) -> Source:
+    def read(self, path: str, held: HeldFile) -> PackageSource:
         """Read a package's source; bad bytes become U+FFFD."""
         source = self._cache.get(path, held.stamp)
         if source is None:
@@ -53,7 +53,7 @@ class Sources:
             self._cache.put(path, held.stamp, source, max(_LEAST_WEIGHT, min(held.size, MAX_PARSED_BYTES)))
         return source
 
-    def spec(self, path: str, held: Held) -> Spec:
+    def spec(self, path: str, held: HeldFile) -> Spec:
         """Return what a package takes and gives."""
         spec = self._specs.get(path, held.stamp)
         if spec is None:
@@ -61,16 +61,16 @@ class Sources:
             self._specs.put(path, held.stamp, spec)
         return spec
 
-    def _text(self, held: Held) -> str:
+    def _text(self, held: HeldFile) -> str:
         """Return the source, or of a large one the beginning."""
         is_parsed = held.size <= MAX_PARSED_BYTES
         data = held.read_all(self._max_file_bytes) if is_parsed else held.read(0, MAX_PARSED_BYTES)
         return data.decode("utf-8", "replace").removeprefix("\ufeff")
 
-    def _parse(self, held: Held) -> Source:
+    def _parse(self, held: HeldFile) -> PackageSource:
         is_parsed = held.size <= MAX_PARSED_BYTES
         text = self._text(held)
-        return Source(read_facts(text) if is_parsed else give_up(), tuple(doc_lines(text)))
+        return PackageSource(read_facts(text) if is_parsed else give_up(), tuple(doc_lines(text)))
 
 
 def doc_lines(text: str) -> Iterator[str]:
@@ -117,7 +117,7 @@ def _same(declared: object, told: object) -> bool:
     return type(declared) is type(told) and declared == told
 
 
-def narrative(package: Package, source: Source, spec: Spec) -> str:
+def narrative(package: Package, source: PackageSource, spec: Spec) -> str:
     """Tell of a package in Markdown."""
     lines = [line for line in source.doc if not line.startswith("@")]
     title = next((number for number, line in enumerate(lines) if line.strip()), None)

@@ -23,7 +23,7 @@ from carrel.core.model import Completion, Meta, Reading, Resource
 from carrel.core.provider import Ceiling, Place, Places, Project, Provider, Route
 from carrel.providers.alc import uris
 from carrel.providers.alc.layout import Layout
-from carrel.providers.alc.listing import TOLD, Listing
+from carrel.providers.alc.listing import TOLD, AlcListing
 from carrel.providers.alc.reads import MIME_TYPES, Reader
 from carrel.providers.alc.uris import PREFIX, SCHEME, TYPE_STUBS, EvalIds, Kind
 
@@ -73,7 +73,7 @@ class Alc(Provider):
         self._eval_ids: EvalIds = eval_ids
         layout = Layout(project, home, log_dir, packages_path, project_root)
         self._reader = Reader(layout, max_file_bytes, max_page_bytes, project.max_message_bytes)
-        self._listing = Listing(self._reader, eval_ids, list_items=list_items)
+        self._listing = AlcListing(self._reader, eval_ids, list_items=list_items)
 
     def routes(self) -> Sequence[Route]:
         fixed = [

@@ -12,14 +12,14 @@ from carrel.core.model import Reading, Stored
 from carrel.core.record import Value
 from carrel.providers.alc import compact_json, uris
 from carrel.providers.alc.cards import Cards, NotToml
-from carrel.providers.alc.files import Absent, Escapes, Failed, FileError, Held, Oversized, Rendering, open_below
+from carrel.providers.alc.files import Absent, Escapes, Failed, FileError, HeldFile, Oversized, Rendering, open_below
 from carrel.providers.alc.hub import Hub
 from carrel.providers.alc.layout import INIT, Layout, Package
 from carrel.providers.alc.packages import Sources, meta_text, narrative
 from carrel.providers.alc.parse_deadline import Patience
 from carrel.providers.alc.samples import BadRow, NotFoundYet, PageTooLarge, Samples
 from carrel.providers.alc.session_log import DoesNotFit, window
-from carrel.providers.alc.uris import Kind, Target
+from carrel.providers.alc.uris import AlcTarget, Kind
 
 FORMAT: Final = "2"
 """Part of the ETags of what is made of files: another number where the same file gives another text."""
@@ -42,13 +42,13 @@ BUILDING_S: Final = 20.0
 SIZE_KEY: Final = "dev.carrel/size"
 
 
-class Found(Value, frozen=True):
+class FoundFile(Value, frozen=True):
     """The file a target comes from, open, with what it gives: `size` is that of the file, if that is told."""
 
     etag: str
     modified_ms: int
     make: Callable[[], bytes]
-    held: Held | None = None
+    held: HeldFile | None = None
     size: int | None = None
     is_ready: Callable[[], bool] = lambda: True
     """Whether `make` has nothing to parse."""
@@ -71,7 +71,7 @@ class Reader:
         self._samples = Samples(max_page_bytes, self._max_wire)
         self._max_file_bytes = max_file_bytes
         self._max_page_bytes = max_page_bytes
-        self._finders: dict[Kind, Callable[[Target], Found]] = {
+        self._finders: dict[Kind, Callable[[AlcTarget], FoundFile]] = {
             "types": self._find_types,
             "init": self._find_init,
             "meta": self._find_meta,
@@ -84,11 +84,11 @@ class Reader:
             "index": lambda _: self.find_index(Patience(BUILDING_S)),
         }
 
-    def find(self, target: Target) -> Found:
+    def find(self, target: AlcTarget) -> FoundFile:
         """Find what a target means, without reading it."""
         return self._finders[target.kind](target)
 
-    def read(self, target: Target) -> Reading:
+    def read(self, target: AlcTarget) -> Reading:
         """Read a target; its content is made when it is asked for."""
         found = self.find(target)
         mime_type = MIME_TYPES[target.kind]
@@ -98,48 +98,48 @@ class Reader:
 
     # Files as they are
 
-    def _find_types(self, target: Target) -> Found:
+    def _find_types(self, target: AlcTarget) -> FoundFile:
         with _told(target, target.id, f"failed to read type stub '{echo(target.id)}'"):
             return self._verbatim(target, open_below(self.layout.place("types"), (target.id,)))
 
-    def _find_scenario(self, target: Target) -> Found:
+    def _find_scenario(self, target: AlcTarget) -> FoundFile:
         name = f"{target.id}.lua"
         told = f"Failed to read scenario '{echo(target.id)}'"
         with _told(target, name, told, f"Scenario '{echo(target.id)}' not found"):
             return self._verbatim(target, open_below(self.layout.place("scenarios"), (name,)), told)
 
-    def _find_eval(self, target: Target) -> Found:
+    def _find_eval(self, target: AlcTarget) -> FoundFile:
         name = f"{target.id}.json"
         with _told(target, name, "Failed to read eval", f"Eval result not found: {echo(target.id)}"):
             return self._verbatim(target, open_below(self.layout.place("evals"), (name,)), "Failed to read eval")
 
-    def _find_init(self, target: Target) -> Found:
+    def _find_init(self, target: AlcTarget) -> FoundFile:
         _, held = self._open_package(target, f"pkg not found: {echo(target.id)}")
         return self._verbatim(target, held, f"failed to read package '{echo(target.id)}'")
 
-    def _verbatim(self, target: Target, held: Held, failed: str = "") -> Found:
+    def _verbatim(self, target: AlcTarget, held: HeldFile, failed: str = "") -> FoundFile:
         failed = failed or f"failed to read type stub '{echo(target.id)}'"
 
         def make() -> bytes:
             with _told(target, "", failed):
                 return held.read_text(self._max_file_bytes)
 
-        return Found(held.etag(), held.modified_ms, make, held, held.size)
+        return FoundFile(held.etag(), held.modified_ms, make, held, held.size)
 
     # What is made of packages
 
-    def _open_package(self, target: Target, absent: str | None = None) -> tuple[Package, Held]:
+    def _open_package(self, target: AlcTarget, absent: str | None = None) -> tuple[Package, HeldFile]:
         package = self.layout.find_package(target.id, self.layout.variants())
         if package is None:
             raise uris.not_found(target, absent)
         with _told(target, INIT, f"failed to read package '{echo(target.id)}'", absent):
             return package, self.open_package(package)
 
-    def open_package(self, package: Package) -> Held:
+    def open_package(self, package: Package) -> HeldFile:
         """Open the source of a package."""
         return open_below(package.folder, (INIT,))
 
-    def _find_meta(self, target: Target) -> Found:
+    def _find_meta(self, target: AlcTarget) -> FoundFile:
         package, held = self._open_package(target)
 
         def make() -> bytes:
@@ -149,9 +149,9 @@ class Reader:
         def is_ready() -> bool:
             return self.sources.known(package.init, held.stamp) is not None
 
-        return Found(held.etag(package.scope, FORMAT), held.modified_ms, make, held, is_ready=is_ready)
+        return FoundFile(held.etag(package.scope, FORMAT), held.modified_ms, make, held, is_ready=is_ready)
 
-    def _find_narrative(self, target: Target) -> Found:
+    def _find_narrative(self, target: AlcTarget) -> FoundFile:
         package, held = self._open_package(target)
 
         def make() -> bytes:
@@ -159,16 +159,16 @@ class Reader:
                 source, spec = self.sources.read(package.init, held), self.sources.spec(package.init, held)
                 return narrative(package, source, spec).encode("utf-8", "replace")
 
-        return Found(held.etag(package.scope, FORMAT), held.modified_ms, make, held)
+        return FoundFile(held.etag(package.scope, FORMAT), held.modified_ms, make, held)
 
-    def find_index(self, patience: Patience) -> Found:
+    def find_index(self, patience: Patience) -> FoundFile:
         """Find the index, built as far as patience reaches; raise if that is not far enough."""
         built = self.hub.index(self.layout.variants(), patience)
-        return Found(built.etag, built.modified_ms, built.text.encode)
+        return FoundFile(built.etag, built.modified_ms, built.text.encode)
 
     # Cards and their samples
 
-    def _open_card(self, target: Target) -> tuple[str, Held]:
+    def _open_card(self, target: AlcTarget) -> tuple[str, HeldFile]:
         absent = f"card '{echo(target.id)}' not found"
         folder = self.layout.find_card(target.id)
         if folder is None:
@@ -177,7 +177,7 @@ class Reader:
         with _told(target, name, f"Failed to read card '{echo(target.id)}'", absent):
             return folder, open_below(self.layout.place("cards"), (folder, name))
 
-    def _find_card(self, target: Target) -> Found:
+    def _find_card(self, target: AlcTarget) -> FoundFile:
         _, held = self._open_card(target)
 
         def make() -> bytes:
@@ -188,7 +188,7 @@ class Reader:
                 reason = str(error)
             raise _broken(f"Failed to parse card '{echo(target.id)}': {reason}", target)
 
-        return Found(
+        return FoundFile(
             held.etag("global", FORMAT),
             held.modified_ms,
             make,
@@ -196,7 +196,7 @@ class Reader:
             is_ready=lambda: self.cards.is_known(held.path, held.stamp),
         )
 
-    def _find_samples(self, target: Target) -> Found:
+    def _find_samples(self, target: AlcTarget) -> FoundFile:
         folder, card = self._open_card(target)
         name = f"{target.id}.samples.jsonl"
         with card:
@@ -204,15 +204,15 @@ class Reader:
                 with _told(target, name, "Failed to read samples file", is_absence_told=False):
                     held = open_below(self.layout.place("cards"), (folder, name))
             except Absent:
-                return Found(card.etag("samples", *target.values), card.modified_ms, lambda: b"[]", None, 2)
+                return FoundFile(card.etag("samples", *target.values), card.modified_ms, lambda: b"[]", None, 2)
 
         def make() -> bytes:
             with _told(target, "", "Failed to read samples file"):
                 return self._page(target, held).encode()
 
-        return Found(held.etag(FORMAT, *target.values), held.modified_ms, make, held, held.size)
+        return FoundFile(held.etag(FORMAT, *target.values), held.modified_ms, make, held, held.size)
 
-    def _page(self, target: Target, held: Held) -> str:
+    def _page(self, target: AlcTarget, held: HeldFile) -> str:
         offset, limit = target.values
         most = self._max_page_bytes
         try:
@@ -230,7 +230,7 @@ class Reader:
 
     # Logs
 
-    def _find_log(self, target: Target) -> Found:
+    def _find_log(self, target: AlcTarget) -> FoundFile:
         absent = f"Log file not found for session '{echo(target.id)}'"
         folder = self.layout.log_dir()
         if folder is None or target.id.endswith(".meta"):
@@ -243,9 +243,9 @@ class Reader:
             with _told(target, "", "Failed to read log"):
                 return self._window(target, held.read_text(self._max_file_bytes)).encode()
 
-        return Found(held.etag(FORMAT, *target.values), held.modified_ms, make, held, held.size)
+        return FoundFile(held.etag(FORMAT, *target.values), held.modified_ms, make, held, held.size)
 
-    def _window(self, target: Target, data: bytes) -> str:
+    def _window(self, target: AlcTarget, data: bytes) -> str:
         limit, max_chars = target.values
         try:
             return window(compact_json.loads(data), limit, max_chars, self._max_wire)
@@ -262,7 +262,7 @@ class Reader:
 
 @contextmanager
 def _told(
-    target: Target, name: str, failed: str, absent: str | None = None, *, is_absence_told: bool = True
+    target: AlcTarget, name: str, failed: str, absent: str | None = None, *, is_absence_told: bool = True
 ) -> Iterator[None]:
     """Tell a client why a file is not served; `failed` is the beginning of what it is told of a failure."""
     try:
@@ -280,5 +280,5 @@ def _told(
     raise uris.not_found(target, absent) if is_absence_told else problem
 
 
-def _broken(message: str, target: Target) -> ProviderError:
+def _broken(message: str, target: AlcTarget) -> ProviderError:
     return ProviderError(message, word="unreadable", uri=target.uri)

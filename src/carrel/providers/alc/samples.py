@@ -18,7 +18,7 @@ from typing import Final
 
 from carrel.core.record import Value
 from carrel.providers.alc import compact_json
-from carrel.providers.alc.files import Held, Stamp
+from carrel.providers.alc.files import HeldFile, Stamp
 
 STEP: Final = 1_000
 BLOCK: Final = 1 << 20
@@ -57,7 +57,7 @@ class NotFoundYet(Exception):
     """The rows of the page were not found in time."""
 
 
-class Mark(Value, frozen=True, gc=False):
+class IndexMark(Value, frozen=True, gc=False):
     """A place in the file: that of a line's beginning, with the rows and lines before it."""
 
     byte: int
@@ -65,7 +65,7 @@ class Mark(Value, frozen=True, gc=False):
     line: int
 
 
-class Index:
+class LineIndex:
     """Where every thousandth row of one file begins, as far as that was needed."""
 
     def __init__(self, stamp: Stamp) -> None:
@@ -73,21 +73,21 @@ class Index:
         self.lock = Lock()
         self.bytes = array("Q")
         self.lines = array("Q")
-        self._reached = Mark(0, 0, 0)
+        self._reached = IndexMark(0, 0, 0)
 
-    def seek(self, held: Held, row: int, until: float) -> Mark:
+    def seek(self, held: HeldFile, row: int, until: float) -> IndexMark:
         """Give the nearest known place at or before a row, after looking as far as that row."""
         with self.lock:
             if row >= self._reached.row and self._reached.byte < held.size:
                 self._extend(held, row, until)
             at = min(row // STEP, len(self.bytes) - 1)
-            return Mark(self.bytes[at], at * STEP, self.lines[at]) if at >= 0 else Mark(0, 0, 0)
+            return IndexMark(self.bytes[at], at * STEP, self.lines[at]) if at >= 0 else IndexMark(0, 0, 0)
 
-    def _extend(self, held: Held, row: int, until: float) -> None:
+    def _extend(self, held: HeldFile, row: int, until: float) -> None:
         """Count on, a block of whole lines at a time, until the row is passed or the file ends."""
         mark = self._reached
         if mark.byte == 0 and held.read(0, 3) == MARK:
-            mark = Mark(3, 0, 0)
+            mark = IndexMark(3, 0, 0)
         while mark.row <= row and mark.byte < held.size:
             _hurry(until)
             block = held.read(mark.byte, BLOCK)
@@ -98,7 +98,7 @@ class Index:
                 mark = self._count_long(held, mark, until)
             self._reached = mark
 
-    def _count_block(self, block: bytes, mark: Mark) -> Mark:
+    def _count_block(self, block: bytes, mark: IndexMark) -> IndexMark:
         """Count the lines of a block that ends with a line."""
         at = 0
         while at < len(block):
@@ -108,15 +108,15 @@ class Index:
             at = end
         return mark
 
-    def _count(self, piece: bytes, mark: Mark) -> Mark:
+    def _count(self, piece: bytes, mark: IndexMark) -> IndexMark:
         """Count a piece all of whose lines are rows."""
         count = piece.count(b"\n")
         ahead = -mark.row % STEP
         if ahead < count:
             self._note(piece, mark, ahead, count)
-        return Mark(mark.byte + len(piece), mark.row + count, mark.line + count)
+        return IndexMark(mark.byte + len(piece), mark.row + count, mark.line + count)
 
-    def _note(self, piece: bytes, mark: Mark, ahead: int, count: int) -> None:
+    def _note(self, piece: bytes, mark: IndexMark, ahead: int, count: int) -> None:
         at = passed = 0
         while ahead < count:
             for _ in range(ahead - passed):
@@ -126,7 +126,7 @@ class Index:
             self.lines.append(mark.line + ahead)
             ahead += STEP
 
-    def _count_unsure(self, piece: bytes, mark: Mark) -> Mark:
+    def _count_unsure(self, piece: bytes, mark: IndexMark) -> IndexMark:
         """Count a piece in which a line may be blank."""
         byte, row, line = mark.byte, mark.row, mark.line
         for text in piece.split(b"\n")[:-1]:  # a lone carriage return ends no line
@@ -137,15 +137,15 @@ class Index:
                 row += 1
             byte += len(text) + 1
             line += 1
-        return Mark(byte, row, line)
+        return IndexMark(byte, row, line)
 
-    def _count_long(self, held: Held, mark: Mark, until: float) -> Mark:
+    def _count_long(self, held: HeldFile, mark: IndexMark, until: float) -> IndexMark:
         """Count one line that is longer than a block, or the last one without its end."""
         line = next(lines_from(held, mark.byte, keep=0, until=until))
         if not line.is_blank and mark.row % STEP == 0:
             self.bytes.append(mark.byte)
             self.lines.append(mark.line)
-        return Mark(line.end, mark.row + (not line.is_blank), mark.line + 1)
+        return IndexMark(line.end, mark.row + (not line.is_blank), mark.line + 1)
 
 
 class Line(Value, frozen=True, gc=False):
@@ -166,7 +166,7 @@ def has_only_rows(piece: bytes) -> bool:
     return piece.count(b"\n" + first) + 1 == piece.count(b"\n") or not _UNSURE.search(piece)
 
 
-def skip(held: Held, mark: Mark, count: int) -> Mark:
+def skip(held: HeldFile, mark: IndexMark, count: int) -> IndexMark:
     """Go on by so many rows, or fewer where a line may be blank: whole blocks at a time."""
     byte, left = mark.byte, count
     while left > 0 and byte < held.size:
@@ -181,7 +181,7 @@ def skip(held: Held, mark: Mark, count: int) -> Mark:
         byte += len(block)
         left -= lines
     passed = count - left
-    return Mark(byte, mark.row + passed, mark.line + passed)
+    return IndexMark(byte, mark.row + passed, mark.line + passed)
 
 
 def is_blank(text: bytes) -> bool:
@@ -198,7 +198,7 @@ def _hurry(until: float) -> None:
         raise NotFoundYet
 
 
-def lines_from(held: Held, start: int, keep: int, until: float = inf) -> Iterator[Line]:
+def lines_from(held: HeldFile, start: int, keep: int, until: float = inf) -> Iterator[Line]:
     """Give the lines from a place on. Of each, at most `keep` bytes and a block are held at a time."""
     growing = Growing(keep)
     block_size = PIECE  # a page is mostly short: what is read ahead of it is thrown away
@@ -259,10 +259,10 @@ class Samples:
     def __init__(self, max_page_bytes: int, max_wire: int) -> None:
         self._max_bytes = max_page_bytes
         self._max_wire = max_wire
-        self._indexes: OrderedDict[str, Index] = OrderedDict()
+        self._indexes: OrderedDict[str, LineIndex] = OrderedDict()
         self._lock = Lock()
 
-    def page(self, held: Held, offset: int, limit: int) -> str:
+    def page(self, held: HeldFile, offset: int, limit: int) -> str:
         """Give the rows of a page as one JSON array."""
         if not limit:
             return "[]"
@@ -282,12 +282,12 @@ class Samples:
         count = sum(1 for wire in wires if wire <= self._max_wire) - 1
         return min(len(rows), max(count, 1))
 
-    def _rows(self, held: Held, offset: int, limit: int) -> Iterator[tuple[int, bytes | None]]:
+    def _rows(self, held: HeldFile, offset: int, limit: int) -> Iterator[tuple[int, bytes | None]]:
         """Give the physical line and the text of each row of a page; None for one that is too long."""
         until = monotonic() + SEARCHING_S
         mark = self._index(held).seek(held, offset, until)
         if mark.byte == 0 and held.read(0, 3) == MARK:
-            mark = Mark(3, 0, 0)
+            mark = IndexMark(3, 0, 0)
         mark = skip(held, mark, offset - mark.row)
         row, number = mark.row, mark.line
         for line in lines_from(held, mark.byte, self._max_bytes, until):
@@ -299,11 +299,11 @@ class Samples:
                     return
             number += 1
 
-    def _index(self, held: Held) -> Index:
+    def _index(self, held: HeldFile) -> LineIndex:
         with self._lock:
             index = self._indexes.get(held.path)
             if index is None or index.stamp != held.stamp:
-                index = self._indexes[held.path] = Index(held.stamp)
+                index = self._indexes[held.path] = LineIndex(held.stamp)
             self._indexes.move_to_end(held.path)
             if len(self._indexes) > MAX_INDEXES:
                 self._indexes.popitem(last=False)

@@ -71,7 +71,7 @@ PARAMETERS: Final[Mapping[Kind, tuple[Parameter, ...]]] = {
 }
 
 
-class Target(Value, frozen=True):
+class AlcTarget(Value, frozen=True):
     """What a URI means: a kind of resource, its id, and the numbers of its query with defaults filled in."""
 
     uri: str
@@ -85,7 +85,7 @@ def refuse(message: str, uri: str) -> NoReturn:
     raise BadArgument(message, uri=uri, code=INVALID_PARAMS)
 
 
-def not_found(target: Target, message: str | None = None) -> NotFound:
+def not_found(target: AlcTarget, message: str | None = None) -> NotFound:
     """Make the error for what is not there; -32602 in both eras."""
     return NotFound(target.uri, message or f"resource not found: {echo(target.uri)}", code=INVALID_PARAMS)
 
@@ -107,7 +107,7 @@ def is_eval_id(text: str, mode: EvalIds) -> bool:
     return mode == "relaxed" and _RELAXED.fullmatch(text) is not None and not _COMPARISON.fullmatch(text)
 
 
-def parse(uri: str, eval_ids: EvalIds = "strict") -> Target:
+def parse(uri: str, eval_ids: EvalIds = "strict") -> AlcTarget:
     """Make a target of a URI, or raise what the first failed check says."""
     if not uri.startswith(PREFIX):
         refuse(f"invalid scheme: expected alc://, got {echo(uri)}", uri)
@@ -119,7 +119,7 @@ def parse(uri: str, eval_ids: EvalIds = "strict") -> Target:
     kind, identity = _match(segments, uri)
     _check_id(kind, identity, uri)
     values = _values(kind, query, uri)
-    target = Target(uri, kind, identity, values)
+    target = AlcTarget(uri, kind, identity, values)
     if kind == "types" and identity not in TYPE_STUBS:
         raise not_found(target)
     if kind == "eval" and not is_eval_id(identity, eval_ids):
@@ -128,7 +128,7 @@ def parse(uri: str, eval_ids: EvalIds = "strict") -> Target:
     return target
 
 
-def canonical(target: Target) -> str:
+def canonical(target: AlcTarget) -> str:
     """Give the one spelling of a target's URI, without its query."""
     shape = next(shape for shape, kind in _SHAPES.items() if kind == target.kind)
     return PREFIX + "/".join(target.id if part == "{id}" else part for part in shape)

@@ -5,7 +5,7 @@ import os
 from collections.abc import Callable, Mapping
 from typing import Final
 
-from carrel.client.child import Child
+from carrel.client.child import ChildServer
 from carrel.client.rpc import Transport
 from carrel.core.errors import ConfigError
 from carrel.core.hashing import blake2b
@@ -35,7 +35,7 @@ def child_of(name: str, options: MountSettings, root: str, ours: Mapping[str, st
     def start() -> Transport:
         if mark in above or len(above) >= MAX_DEPTH:
             raise Refused("this server runs under the same mount already")
-        return Child(
+        return ChildServer(
             command,
             cwd=folder,
             env=env,

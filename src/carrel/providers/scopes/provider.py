@@ -53,7 +53,6 @@ class Scopes(Provider):
 
     name = "scopes"
     schemes = ("scopes",)
-    speed = "instant"
     parses_uris = True
     summary = "Projects, epics and tasks in one hierarchy. `scopes://tree/<alias>?depth=1` shows what is below one."
 

@@ -2,7 +2,7 @@
 
 A file may hold views without end, pages that lead round and round, or texts of a gigabyte. So a connection has small
 limits, does not trust the schema, and each statement ends at a bound: a deadline, or a number of SQLite's own steps
-while the file is opened and where others wait for the answer.
+while the file is opened.
 """
 
 import os
@@ -16,13 +16,10 @@ from typing import Any, Final
 from carrel.core.cancellation import check_cancelled
 
 BUSY_MS: Final = 5_000
-HURRIED_BUSY_MS: Final = 20
-"""How long to wait for others' locks; the second where everybody waits for the answer."""
+"""How long to wait for others' locks."""
 
 OPENING_STEPS: Final = 5_000
 """Steps of SQLite for one statement until the schema is known to be ours: that one takes some 300 to read."""
-HURRIED_STEPS: Final = 2_000_000
-"""Steps for one statement where everybody waits for the answer: 50 ms, or 100,000 rows."""
 _STEPS_BETWEEN_LOOKS: Final = 50_000
 
 MAX_TEXT: Final = 16_384

@@ -21,7 +21,6 @@ from random import uniform
 from time import monotonic, sleep
 from typing import Final
 
-from carrel.core.blocking import TakesAWhile, is_hurried, take_a_while
 from carrel.core.cancellation import check_cancelled
 from carrel.core.limits import STORE_READ_S, STORE_WRITE_S
 from carrel.core.record import Value
@@ -57,7 +56,6 @@ class Store:
         self._held: dict[tuple[int, str], HeldConnection] = {}
         self._lock = threading.Lock()
         self._threads: Counter[int] = Counter()
-        self._sound: Identity | None = None
         self._poll: HeldConnection | None = None
         self._polling = threading.Lock()
         self._generation = 0
@@ -91,7 +89,6 @@ class Store:
 
         While one that `is_long` runs, such as an import, other writers wait as long as it takes.
         """
-        take_a_while()
         with self._translated():
             if is_rehearsal and self.identity() is None:
                 with blank() as connection:
@@ -169,7 +166,7 @@ class Store:
     def _begin_reading(self) -> StoreConnection | None:
         """Begin a snapshot of a store whose schema is ours."""
         for _ in range(_TRIES):
-            connection = self._connection("hurried" if is_hurried() else "ro")
+            connection = self._connection("ro")
             if connection is None:
                 return None
             connection.allow_time(self.read_s)
@@ -183,7 +180,6 @@ class Store:
         if connection.execute("PRAGMA schema_version").fetchone()[0] == connection.checked:
             return True
         self._drop_own()
-        self._sound = None
         return False
 
     def _connection(self, mode: str) -> StoreConnection | None:
@@ -217,8 +213,6 @@ class Store:
         found = self.location.look()
         if found is None:
             return None
-        if found.identity != self._sound:
-            take_a_while()
         connection = self._connect(found, mode)
         try:
             version = self._checked_version(connection)
@@ -231,21 +225,15 @@ class Store:
         if version == 0:
             connection.close()
             return None
-        if mode == "hurried":
-            connection.allow_steps(sqlite.HURRIED_STEPS)
-        else:
-            connection.watch_time()
-        self._sound = found.identity
+        connection.watch_time()
         return HeldConnection(threading.current_thread(), found, connection)
 
     def _connect(self, found: StoreFile, mode: str) -> StoreConnection:
         """Connect to the file that was found, which still has its name afterwards."""
         if mode == "rw" and found.is_frozen:
             raise StoreFault(f"{self.path} cannot be written: its folder is read-only")
-        busy_ms = sqlite.HURRIED_BUSY_MS if mode == "hurried" else sqlite.BUSY_MS
-        way = "rw" if mode == "rw" else "ro"
         with self._ending_soon():
-            connection = _connect_to(found.identity[:2], found.path, way, busy_ms, is_frozen=found.is_frozen)
+            connection = _connect_to(found.identity[:2], found.path, mode, sqlite.BUSY_MS, is_frozen=found.is_frozen)
         if self.location.identity() != found.identity[:2]:
             connection.close()
             raise StoreFault(f"{self.path} was replaced while it was opened")
@@ -292,7 +280,7 @@ class Store:
             self._drop(place)
 
     def _own_places(self) -> list[tuple[int, str]]:
-        return [(threading.get_ident(), mode) for mode in ("ro", "hurried", "rw")]
+        return [(threading.get_ident(), mode) for mode in ("ro", "rw")]
 
     def _tidy(self) -> None:
         """Close the connections of threads that are gone."""
@@ -308,8 +296,6 @@ class Store:
         except sqlite3.Error as error:
             own = [self._held[place].connection for place in self._own_places() if place in self._held]
             self._drop_own()
-            if is_hurried() and (sqlite.is_busy(error) or sqlite.is_ended(error)):
-                raise TakesAWhile from None
             if sqlite.is_busy(error):
                 raise ScopeError("BUSY", "Store is busy") from error
             if sqlite.is_ended(error):

@@ -1,7 +1,7 @@
 """Reading one file: its bytes in parts, whole lines by streaming, the state they belong to.
 
-Lines have no index: they are found by reading from the start. The first chunks are searched at once; a longer
-search runs on a worker thread, stops when its caller gives up, and ends at `MAX_SEARCHED_BYTES`.
+Lines have no index: they are found by reading from the start. A search stops when its caller gives up, and ends at
+`MAX_SEARCHED_BYTES`.
 """
 
 import errno
@@ -10,7 +10,6 @@ from collections.abc import Iterator
 from itertools import islice
 from typing import Final
 
-from carrel.core.blocking import take_a_while
 from carrel.core.cancellation import check_cancelled
 from carrel.core.errors import TooLarge, echo
 from carrel.core.model import Encoding, Range
@@ -20,8 +19,6 @@ from carrel.files.sandbox import Opened
 MAX_SEARCHED_BYTES: Final = 256 << 20
 """Bytes that one request reads to find lines: well below a second. Holes of sparse files are passed, not read."""
 _CHUNK: Final = 1 << 20
-_QUICK_BYTES: Final = _CHUNK
-"""Bytes that are searched at once, wherever the caller waits."""
 _SUGGESTED_BYTES: Final = 65_536
 _SEEK_DATA: Final[int | None] = getattr(os, "SEEK_DATA", None)
 _BLOCK_BYTES: Final = 512
@@ -132,9 +129,7 @@ class _Search:
             return self._last[offset:]
         if self._read_bytes >= MAX_SEARCHED_BYTES:
             return None
-        if self._read_bytes >= _QUICK_BYTES:
-            take_a_while()
-            check_cancelled()
+        check_cancelled()
         self._last_base, self._last = base, self._source.read(base, _CHUNK)
         self._read_bytes += len(self._last)
         return self._last

@@ -5,7 +5,6 @@ from collections.abc import Iterable, Iterator
 from itertools import islice
 from typing import Final
 
-from carrel.core.blocking import take_a_while
 from carrel.core.cancellation import check_cancelled
 from carrel.core.errors import Denied, RequestError
 from carrel.core.isotime import iso
@@ -19,8 +18,6 @@ from carrel.providers.workspace.paths import Target, canonical, prefix_of
 from carrel.providers.workspace.tree import Found, Sniffed, Tree, etag_of
 
 MAX_CHILDREN: Final = 1_000
-QUICK_CHILDREN: Final = 64
-"""Children that are described where the caller waits; more of them go to a worker thread."""
 TTL_MS: Final = 1_000
 
 
@@ -49,9 +46,7 @@ class Folder(Value, frozen=True):
         return Reading(items, last_modified_ms=modified, ttl_ms=TTL_MS, more=more)
 
     def _shown(self, children: Iterable[Child]) -> Iterator[tuple[Child, Text]]:
-        for number, child in enumerate(children):
-            if number == QUICK_CHILDREN:
-                take_a_while()
+        for child in children:
             check_cancelled()
             item = self._item(child)
             if item is not None:

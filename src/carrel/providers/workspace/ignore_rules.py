@@ -14,7 +14,6 @@ from collections.abc import Callable
 from time import time_ns
 from typing import Final
 
-from carrel.core.blocking import take_a_while
 from carrel.files.gitignore import Chain, Rules, TooManyPatterns, octets
 from carrel.files.sandbox import Missing, Opened, Root, SandboxError, Unreadable
 
@@ -22,8 +21,6 @@ IGNORE_FILE: Final = ".gitignore"
 EXCLUDE_FILE: Final = (".git", "info", "exclude")
 MAX_IGNORE_BYTES: Final = 4_194_304
 """Size of one ignore file; the largest known ones have a tenth of it."""
-QUICK_BYTES: Final = 65_536
-"""Size of an ignore file that is read wherever the caller waits."""
 MAX_PATTERNS_IN_FORCE: Final = 100_000
 MAX_WILD_IN_FORCE: Final = 2_000
 MAX_FILES_IN_FORCE: Final = 64
@@ -150,8 +147,6 @@ def _compile(opened: Opened) -> Rules | TooManyPatterns:
     size = opened.stat.st_size
     if size > MAX_IGNORE_BYTES:
         return TooManyPatterns(f"more than {MAX_IGNORE_BYTES} bytes")
-    if size > QUICK_BYTES:
-        take_a_while()
     text = opened.read(0, MAX_IGNORE_BYTES).decode("latin-1").removeprefix("\xef\xbb\xbf")
     try:
         return Rules.of(line.removesuffix("\r") for line in text.split("\n"))

@@ -4,7 +4,8 @@ A kept folder is used again only if all of this holds:
 
 - Linux reported no change in it since before it was looked at: a name, a size, a time, an ignore file. A change of an
   ignore file, or of a folder's name, drops every folder.
-- It is opened again, and is the same folder with the same times. So what is not reported, such as a mount, shows too.
+- It is the same folder with the same times when it is opened again: the root each time, others once a second. So what
+  is not reported, such as a mount, shows too.
 - The rules of the root and the hidden files that git tracks are the same.
 
 Changes are only reported in full by file systems of this machine, and only under the name that is watched. So nothing
@@ -19,6 +20,7 @@ from collections.abc import Sequence
 from time import monotonic
 from typing import Final
 
+from carrel.core.limits import LIST_TTL_MS
 from carrel.core.model import Resource
 from carrel.files.gitignore import Chain
 from carrel.files.sandbox import Opened, Root, SandboxError, Way
@@ -33,6 +35,10 @@ MAX_FOLDERS: Final = 1_024
 """Folders that are kept. The system keeps about 1 KB for each, and has a limit for all programs of a user."""
 KEPT_S: Final = 30.0
 """How long a folder is kept at most: a time that changes through a memory map is not reported."""
+
+CHECKED_S: Final = LIST_TTL_MS / 1_000
+"""How long a folder, except the root, counts as the one that was looked at: as long as a client may keep a list. All
+but a mount over it is reported."""
 
 _REPORTING: Final = frozenset("ext2 ext3 ext4 xfs btrfs zfs f2fs bcachefs tmpfs ramfs overlay".split())
 """File systems that nothing but this machine changes."""
@@ -51,7 +57,7 @@ Below = tuple[Ground, str, str]
 class Kept:
     """One folder: what holds there, its files as they are listed, its names, and the folders to go on with."""
 
-    __slots__ = ("below", "ground", "names", "resources", "state", "until", "way")
+    __slots__ = ("below", "checked", "ground", "names", "resources", "state", "until", "way")
 
     def __init__(
         self, ground: Ground, resources: Sequence[Resource], names: list[tuple[str, bool]], below: Sequence[Below]
@@ -61,7 +67,7 @@ class Kept:
         self.names = names
         self.below = below
         self.way = Way(ground.segments)
-        self.until = 0.0
+        self.checked = self.until = 0.0
         self.state: _State = ()
 
 
@@ -100,14 +106,18 @@ class KeptFolders:
 
     def find(self, folder: Segments) -> Kept | None:
         """Return a folder if nothing in it had changed when `compare` was called."""
-        kept = self._folders.get(folder)
-        if kept is None or monotonic() > kept.until:
+        kept, now = self._folders.get(folder), monotonic()
+        if kept is None or now > kept.until:
             return None
+        if folder and now < kept.checked + CHECKED_S:
+            return kept
         try:
             with self._root.reopen(kept.way) as opened:
-                return kept if opened.real == folder and _state_of(opened) == kept.state else None
+                is_same = opened.real == folder and _state_of(opened) == kept.state
         except SandboxError:
             return None
+        kept.checked = now
+        return kept if is_same else None
 
     def watch(self, opened: Opened, folder: Segments, epoch: int) -> int | None:
         """Have changes in an open folder reported; return what `keep` is to be given, or None if it is not to be kept.
@@ -135,7 +145,8 @@ class KeptFolders:
     def keep(self, opened: Opened, kept: Kept, epoch: int, watched: int) -> None:
         """Keep a folder, unless anything changed since `watch`."""
         size = len(kept.resources) + len(kept.names)
-        kept.state, kept.until = _state_of(opened), monotonic() + KEPT_S
+        kept.state, kept.checked = _state_of(opened), monotonic()
+        kept.until = kept.checked + KEPT_S
         with self._lock:
             self._take_changes()
             self._drop(kept.ground.segments)

@@ -15,7 +15,6 @@ from operator import itemgetter
 from time import time_ns
 from typing import Final
 
-from carrel.core.blocking import take_a_while
 from carrel.core.cancellation import check_cancelled
 from carrel.core.errors import RequestError
 from carrel.core.limits import MAX_URI_LENGTH
@@ -35,12 +34,6 @@ MAX_OPEN: Final = 64
 
 LARGE: Final = 2_000
 """Names in a folder that is not read again for each of its pages."""
-
-QUICK_NAMES: Final = 2_000
-"""Names that a list looks at where its caller waits: some 20 ms. A longer walk goes to a worker thread."""
-
-LARGE_FOLDER_BYTES: Final = 131_072
-"""Size of a folder itself, not of its files, from which reading its names takes a while: some thousand of them."""
 
 MAX_COUNTED_NAMES: Final = 20_000
 """Names that are looked at to count what is left out."""
@@ -88,7 +81,7 @@ class _Step:
 
 
 class Pace:
-    """How far one walk has come; stops it where its caller must not wait so long, or has left."""
+    """Counts the names that one walk has looked at, and stops it when its caller gave up."""
 
     __slots__ = ("_check_at", "_looked_at")
 
@@ -102,8 +95,6 @@ class Pace:
         if self._looked_at >= self._check_at:
             self._check_at = self._looked_at + _LOOK_UP_AFTER
             check_cancelled()
-            if self._looked_at >= QUICK_NAMES:
-                take_a_while()
         return self._looked_at
 
 
@@ -380,8 +371,6 @@ class Listing:
         now = (state.st_dev, state.st_ino, state.st_mtime_ns, state.st_ctime_ns)
         if self._large[0] == now:
             return self._large[1]
-        if state.st_size >= LARGE_FOLDER_BYTES:
-            take_a_while()
         try:
             found = opened.scan()
         except SandboxError:

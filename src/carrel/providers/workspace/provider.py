@@ -8,6 +8,7 @@ import os
 import re
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import ExitStack
+from functools import partial
 from heapq import merge
 from itertools import islice, pairwise
 from operator import attrgetter
@@ -18,7 +19,7 @@ from carrel.core.errors import ConfigError, NotFound, RequestError
 from carrel.core.hashing import blake2b
 from carrel.core.limits import MAX_COMPLETIONS, MAX_REMEMBERED_LENGTH
 from carrel.core.line_ranges import parse as parse_lines
-from carrel.core.model import Completion, Meta, Range, Rank, Reading, Resource, Stored
+from carrel.core.model import Completion, Meta, Range, Rank, Reading, Resource, Stored, Unread
 from carrel.core.provider import Changes, Place, Project, Provider, Route
 from carrel.core.uri import quote, split_query
 from carrel.files import file_types
@@ -42,7 +43,7 @@ _FOLDER_KEYS: Final = ("after",)
 _ROOT_NAME: Final = re.compile(r"[a-z0-9][a-z0-9-]{0,31}")
 _ENOUGH: Final = MAX_COMPLETIONS + 1
 _NO_VALUES: Final = Completion((), total=0, has_more=False)
-_WHOLE: Final[tuple[None, dict[str, object]]] = (None, {})
+_WHOLE: Final[tuple[Range | None, dict[str, object]]] = (None, {})
 
 
 class Workspace(Provider):
@@ -50,7 +51,7 @@ class Workspace(Provider):
 
     name = "workspace"
     schemes = (paths.SCHEME,)
-    speed = "instant"
+    speed = "mixed"
     summary = "The project's files. A folder's URI lists its children; `?lines=10-50` gives lines."
 
     def __init__(
@@ -102,7 +103,7 @@ class Workspace(Provider):
     def routes(self) -> Sequence[Route]:
         main = Route(
             "workspace:///{+path}{?start,length,lines}",
-            self.read,
+            self.begin_read,
             name="workspace-file",
             title="File or folder",
             description="A file of the project, whole or in parts, or the children of a folder",
@@ -110,7 +111,7 @@ class Workspace(Provider):
         )
         named = Route(
             "workspace://@{root}/{+path}{?start,length,lines}",
-            self.read,
+            self.begin_read,
             name="workspace-root-file",
             title="File or folder in a further root",
             description=f"The same in another folder: {', '.join(sorted(self._trees)[1:])}",
@@ -148,11 +149,17 @@ class Workspace(Provider):
 
     # Reading
 
+    def begin_read(self, uri: str) -> Reading | Unread:
+        """Open a file that was read a moment ago; anything else takes longer: rules, folders, lines."""
+        known = self._known.get(uri)
+        again = None if known is None else known.open()
+        if known is None or again is None:
+            return Unread(partial(self.read, uri))
+        opened, shape, kept = again
+        return _reading(opened, shape, kept) if known.part is None else _reading(opened, shape, None, (known.part, {}))
+
     def read(self, uri: str) -> Reading:
         """Read a file, whole or in parts, or a folder's children."""
-        known = self._known.get(uri)
-        if known is not None and (again := known.open()) is not None:
-            return _reading(*again)
         target = paths.parse(uri, self._trees)
         tree = self._trees[target.root]
         found = tree.open(target)
@@ -167,9 +174,9 @@ class Workspace(Provider):
             found.opened.close()
             raise
 
-    def read_unmatched(self, uri: str) -> Reading:
+    def read_unmatched(self, uri: str) -> Reading | Unread:
         """Read a URI that is spelled in another way."""
-        return self.read(uri)
+        return self.begin_read(uri)
 
     def _read_file(self, target: Target, found: Found, tree: Tree) -> Reading:
         sniffed = tree.sniff(found.opened)
@@ -177,15 +184,16 @@ class Workspace(Provider):
         name = found.segments[-1]
         mime_types = (file_types.type_of(name, is_text=False), file_types.type_of(name, is_text=True))
         shape = Shape.of(sniffed, found.opened.stat, canonical, mime_types)
+        part = _WHOLE
         if target.query:
             part = _wanted_part(target, FileSource(found.opened, sniffed.head), sniffed.kind)
-            return _reading(found.opened, shape, None, part)
-        if found.opened.real == found.segments and len(target.uri) <= MAX_REMEMBERED_LENGTH:
+        has_lines = any(name == "lines" for name, _ in target.query)  # where they are depends on the bytes
+        if not has_lines and found.opened.real == found.segments and len(target.uri) <= MAX_REMEMBERED_LENGTH:
             if len(self._known) >= MAX_KNOWN:
                 self._known.clear()
             before = self._known.get(target.uri)
-            self._known[target.uri] = Known(tree, found, canonical, mime_types, before)
-        return _reading(found.opened, shape)
+            self._known[target.uri] = Known(tree, found, canonical, mime_types, before, part[0])
+        return _reading(found.opened, shape, None, part)
 
     def fingerprint(self, uri: str) -> str | None:
         """Give the ETag of a file, or a token of a folder's names; None where nothing is yet."""

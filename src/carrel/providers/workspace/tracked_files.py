@@ -11,7 +11,6 @@ from collections.abc import Iterator
 from time import monotonic
 from typing import Final
 
-from carrel.core.blocking import take_a_while
 from carrel.core.record import Value
 from carrel.files.gitignore import octets
 from carrel.files.sandbox import Opened, Root, SandboxError
@@ -20,8 +19,6 @@ from carrel.providers.workspace.ignore_rules import Segments
 FRESH_S: Final = 1.0
 """How long an answer holds before the index is looked at again: as long as a client may keep one (`ttlMs`)."""
 MAX_INDEX_BYTES: Final = 64 << 20
-QUICK_BYTES: Final = 2 << 20
-"""Size of an index that is parsed wherever the caller waits: some ten thousand names."""
 MAX_NAMES: Final = 50_000
 """Hidden files that are remembered; a repository with more of them is no ordinary one."""
 MAX_NAME_BYTES: Final = 4_096
@@ -115,8 +112,6 @@ class Tracked:
             return
         if opened.is_folder or state.st_size > MAX_INDEX_BYTES:
             raise Unreadable
-        if state.st_size > QUICK_BYTES:
-            take_a_while()
         above = "".join(f"{octets(name)}/" for name in prefix)
         hidden = read_hidden(opened.read(0, MAX_INDEX_BYTES), _id_bytes(shared, config), above)
         self._known = (key, hidden)

@@ -11,6 +11,7 @@ from typing import Final
 
 from carrel.core.errors import Denied, NotFound, RequestError
 from carrel.core.hashing import sha256
+from carrel.core.model import Range
 from carrel.core.record import Value
 from carrel.files import file_types
 from carrel.files.file_types import Kind
@@ -232,12 +233,22 @@ class Shape(Value, frozen=True, eq=False):
 class Known:
     """A file that was read a moment ago: what its name means, what the policy said of it, and its latest state."""
 
-    __slots__ = ("_canonical", "_latest", "_mime_types", "_needs_text", "_tree", "_until", "_way")
+    __slots__ = ("_canonical", "_latest", "_mime_types", "_needs_text", "_tree", "_until", "_way", "part")
 
     def __init__(
-        self, tree: Tree, found: Found, canonical: str, mime_types: tuple[str, str], before: "Known | None" = None
+        self,
+        tree: Tree,
+        found: Found,
+        canonical: str,
+        mime_types: tuple[str, str],
+        before: "Known | None" = None,
+        part: Range | None = None,
     ) -> None:
-        """Remember it for as long as the rules of a folder; `before` is what was remembered of it, and is too old."""
+        """Remember it for as long as the rules of a folder; `before` is what was remembered of it, and is too old.
+
+        `part` is the range that its URI asks for.
+        """
+        self.part = part
         self._tree = tree
         self._way = Way(found.segments)
         self._needs_text = found.verdict.needs_text

@@ -20,9 +20,10 @@ from carrel.core.errors import ConfigError, ProtocolError, ProviderError, Reques
 from carrel.core.version import __version__
 from carrel.server.ratelimit import Allowance
 from carrel.server.server import Server
-from carrel.transports.http.asgi import MCP_PATH, Answered, Event, Gone, Receive, Request, Send
+from carrel.transports.http.asgi import BEGUN, MCP_PATH, Answered, Event, Gone, Receive, Request, Send
 from carrel.transports.http.guard import Guard, Refusal
-from carrel.transports.http.mcp import Endpoint
+from carrel.transports.http.mcp import Endpoint, problem_with
+from carrel.transports.http.open_posts import OpenPost
 from carrel.transports.http.plain import Plain, refuse
 from carrel.transports.http.threads import Threads
 from carrel.transports.http.unauthenticated import Lobby
@@ -50,29 +51,34 @@ class App:
         self.lobby: Lobby[object] = Lobby()
 
     async def __call__(self, scope: Event, receive: Receive, send: Send) -> None:
-        """Answer one request; a fault of a provider stays in it (`boundary`)."""
+        """Answer one request; its message may be accepted already (`accept`)."""
         if scope["type"] != "http":
             await self._take_other(scope, receive, send)
             return
-        request = Request(scope, receive, send)
+        begun: tuple[Request, Answered | OpenPost] | None = scope.get(BEGUN)
+        request = Request(scope, receive, send) if begun is None else begun[0]
+        request.receive, request.send = receive, send
         try:
-            await self._answer(request)
+            if begun is None:
+                await self._answer(request)
+            else:
+                await self._endpoint.finish(*begun)
         except (RequestError, ProviderError, ProtocolError) as error:
             await refuse(request, error)
         except Gone:
             return
 
     def lets_in(self, request: Request) -> bool:
-        """Let somebody in of whom it is known, without waiting, who it is; nobody is refused here."""
+        """Let in a POST to `/mcp` with sound headers whose caller is known without waiting; never refuse one."""
         access = None if self._guard.refusal(request) is not None else self._guard.known(request)
-        if not isinstance(access, Access):
+        if not isinstance(access, Access) or problem_with(request) is not None:
             return False
         self._let_in(request, access)
         return True
 
-    def at_once(self, request: Request, body: bytes) -> Answered | None:
-        """Answer a POST to `/mcp` of somebody let in, if nothing has to be waited for; None for any other."""
-        return self._endpoint.at_once(request, body)
+    def accept(self, request: Request, body: bytes) -> Answered | OpenPost:
+        """Take the message of a POST that was let in; return its answer, or what `__call__` needs to wait for it."""
+        return self._endpoint.accept(request, body)
 
     def end(self) -> None:
         """End every stream and session, each in good order."""
@@ -97,7 +103,7 @@ class App:
             await self._plain.answer(request)
 
     def _is_let_in(self, request: Request) -> bool:
-        """Tell whether a token that was good still is; one that would have to be asked for, was."""
+        """Return whether a token that was accepted still is, as far as that is known without waiting."""
         known = self._guard.known(request)
         return known is None or (isinstance(known, Access) and known.is_like(request.access))
 

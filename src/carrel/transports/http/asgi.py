@@ -19,7 +19,9 @@ HeaderList = Iterable[tuple[bytes, bytes]]
 
 MCP_PATH: Final = b"/mcp"
 LET_IN: Final = "carrel.let_in"
-"""What an ASGI server has called when it is known who makes a request."""
+"""Key of the scope: a function to call when the caller is known."""
+BEGUN: Final = "carrel.begun"
+"""Key of the scope: a request whose message is accepted already, and what came of that."""
 _UNSAFE: Final = re.compile(rb"[^\t -~]")
 _UNQUOTABLE: Final = re.compile(rb"[^!#-\[\]-~ ]")
 JSON: Final = (b"content-type", b"application/json")
@@ -27,15 +29,15 @@ _NOTHING: Final[Mapping[bytes, frozenset[bytes]]] = {}
 
 
 class Answered(NamedTuple):
-    """A whole answer in JSON: its status, headers beside the usual ones, and its body."""
+    """A whole answer: its status, its headers but the length, and its body."""
 
     status: int
-    headers: tuple[tuple[bytes, bytes], ...]
-    body: bytes
+    headers: tuple[tuple[bytes, bytes], ...] = ()
+    body: bytes = b""
 
 
 class Gone(Exception):
-    """The client left; nobody waits for the answer."""
+    """The client left and does not wait for the answer."""
 
 
 class TooLong(Exception):
@@ -112,11 +114,11 @@ class Request:
         await self.reply(status, jsonrpc.plain(value), JSON, *headers)
 
     async def refuse(self, status: int, problem: str, *headers: tuple[bytes, bytes]) -> None:
-        """Answer that it is not to be, in a sentence."""
+        """Answer with an error, in a sentence."""
         await self.reply_json(status, {"error": problem}, *headers)
 
     def scope_challenge(self, scope: str) -> tuple[bytes, bytes]:
-        """Give the header that says which scope is missing, and where to ask for it."""
+        """Return the header that says which scope is missing, and where to ask for it."""
         where = f", resource_metadata={quoted(self.metadata_url)}" if self.metadata_url else ""
         return header(b"www-authenticate", f'Bearer error="insufficient_scope", scope={quoted(scope)}{where}')
 
@@ -130,7 +132,7 @@ class Request:
         await self.send({"type": "http.response.body", "body": part, "more_body": not is_last})
 
     async def body(self, limit: int) -> bytes:
-        """Read the body, at most so much of it."""
+        """Return the body; raise `TooLong` if it is longer than `limit`."""
         declared = self.headers.get(b"content-length", b"")
         if declared.isdigit() and int(declared[:20]) > limit:
             raise TooLong

@@ -32,7 +32,7 @@ class Keys(Protocol):
     """Knows this machine's own tokens."""
 
     def find(self, token: str) -> Access | None:
-        """Give the access of a token; must not wait."""
+        """Return the access of a token; must not wait."""
 
 
 class Issuers(Protocol):
@@ -42,10 +42,10 @@ class Issuers(Protocol):
     audience: str
 
     def known(self, token: str) -> Access | None:
-        """Give the access of a token that was verified before; must not wait."""
+        """Return the access of a token that was verified before; must not wait."""
 
     def verify(self, token: str) -> Access | None:
-        """Give the access of a token; may wait."""
+        """Return the access of a token; may wait."""
 
 
 class Doors(Value, frozen=True):
@@ -57,7 +57,7 @@ class Doors(Value, frozen=True):
 
 
 class Refusal(Value, frozen=True):
-    """Why somebody does not come in."""
+    """Why a request is refused."""
 
     status: int
     problem: str
@@ -65,7 +65,7 @@ class Refusal(Value, frozen=True):
 
 
 class Guard:
-    """Stands before every route. Without `keys` and `issuer`, nobody is asked for a token."""
+    """Checks every request. Without `keys` and `issuer`, no token is required."""
 
     def __init__(self, doors: Doors, keys: Keys | None = None, issuer: Issuers | None = None) -> None:
         self._doors = doors
@@ -95,7 +95,7 @@ class Guard:
         return None
 
     async def identify(self, request: Request, threads: Threads) -> Access | Refusal:
-        """Tell who asks, or why they are not let in."""
+        """Return the access of the caller, or the refusal."""
         known = self.known(request)
         if known is None and self._issuer is not None:
             verify = partial(self._issuer.verify, _token_of(request) or "")
@@ -103,7 +103,7 @@ class Guard:
         return known or Refusal(401, "The token is not valid", self._challenge(request, "invalid_token"))
 
     def known(self, request: Request) -> Access | Refusal | None:
-        """Tell who asks, or why they are not let in; None if that is not known without waiting."""
+        """Return the access of the caller, or the refusal; None if that is not known without waiting."""
         if self._keys is None and self._issuer is None:
             return EVERYTHING
         token = _token_of(request)
@@ -119,7 +119,7 @@ class Guard:
         return Refusal(401, "The token is not valid", self._challenge(request, "invalid_token"))
 
     def metadata(self, scopes: Iterable[str]) -> dict[str, object] | None:
-        """Give what RFC 9728 wants told of this server; None where there is no authorization server."""
+        """Return what RFC 9728 wants told of this server; None where there is no authorization server."""
         if self._issuer is None:
             return None
         return {
@@ -131,11 +131,11 @@ class Guard:
         }
 
     def is_metadata(self, path: bytes) -> bool:
-        """Tell whether what RFC 9728 wants told is asked for there."""
+        """Return whether what RFC 9728 wants told is asked for there."""
         return path.startswith(b"/.well-known/") and path.rstrip(b"/") in self._metadata_paths
 
     def metadata_url(self, request: Request) -> str:
-        """Give where the metadata is: by the name of the resource, if that is an address; "" where there is none."""
+        """Return where the metadata is: by the name of the resource, if that is an address; "" where there is none."""
         if self._issuer is None or self._metadata_url:
             return self._metadata_url
         return f"http://{request.headers[b'host'].decode('latin-1')}{METADATA_PATH}/mcp"
@@ -179,7 +179,7 @@ def _doubtful(request: Request) -> str:
 
 
 def _well_known(audience: str) -> str:
-    """Give where RFC 9728 wants the metadata of a resource that is an address; "" for any other."""
+    """Return where RFC 9728 wants the metadata of a resource that is an address; "" for any other."""
     resource = urlsplit(audience)
     if resource.scheme not in ("http", "https") or not resource.netloc:
         return ""
@@ -188,7 +188,7 @@ def _well_known(audience: str) -> str:
 
 
 def _token_of(request: Request) -> str | None:
-    """Give the token that was sent; None if there is none, or something else."""
+    """Return the token that was sent; None if there is none, or something else."""
     given = request.headers.get(b"authorization")
     if given is None:
         return None
@@ -197,7 +197,7 @@ def _token_of(request: Request) -> str | None:
 
 
 def _without_port(authority: str) -> str | None:
-    """Give the name of `name:port`; None for what is no name."""
+    """Return the name of `name:port`; None for what is no name."""
     name, colon, port = authority.rpartition(":")
     if not colon or authority.endswith("]"):
         name, port = authority, "0"

@@ -56,7 +56,7 @@ class Issuer:
         self._known: OrderedDict[bytes, Access] = OrderedDict()
 
     def known(self, token: str) -> Access | None:
-        """Give the access of a token that was verified before and still holds."""
+        """Return the access of a token that was verified before and still holds."""
         digest = _hash(token)
         with self._lock:
             access = self._known.get(digest)
@@ -66,7 +66,7 @@ class Issuer:
         return None
 
     def verify(self, token: str) -> Access | None:
-        """Give the access of a token, or None for one that is not good; may wait for the keys, or be too busy to."""
+        """Return the access of a token, or None for one that is not good; may wait for the keys, or be too busy to."""
         claims = self._claims(token)
         access = None if claims is None else _access(claims, token)
         if access is not None:
@@ -131,7 +131,7 @@ class _Keys:
         self._waiting = 0
 
     def known(self) -> list[Any]:
-        """Give the keys; wait only while there are none yet."""
+        """Return the keys; wait only while there are none yet."""
         with self._changed:
             self._refresh(MAX_AGE_S)
             if self._keys is None:
@@ -139,7 +139,7 @@ class _Keys:
             return self._found()
 
     def latest(self) -> list[Any]:
-        """Give the keys as the issuer has them now, unless it was asked a moment ago."""
+        """Return the keys as the issuer has them now, unless it was asked a moment ago."""
         with self._changed:
             self._refresh(REFRESH_S)
             if self._keys is not None and self._is_fetching and self._waiting >= MAX_WAITING:
@@ -205,7 +205,7 @@ def _imported(row: dict[str, Any]) -> list[Any]:
 
 
 def _access(claims: dict[str, Any], token: str) -> Access | None:
-    """Give what verified claims mean; None where one is not what it should be."""
+    """Return what verified claims mean; None where one is not what it should be."""
     scope = claims.get("scope", claims.get("scp", ""))
     words = scope.split() if isinstance(scope, str) else scope
     if not isinstance(words, list):
@@ -218,14 +218,14 @@ def _access(claims: dict[str, Any], token: str) -> Access | None:
 
 
 def _fits(key: Any, header: dict[str, Any]) -> bool:
-    """Tell whether a key may have signed what has this header."""
+    """Return whether a key may have signed what has this header."""
     is_named = header.get("kid") in (None, key.kid)
     is_kind = key.key_type == _KEY_TYPES[header["alg"][:2]] and key.get("alg") in (None, header["alg"])
     return is_named and is_kind and key.get("use") in (None, "sig")
 
 
 def _is_safe(address: str) -> bool:
-    """Tell whether keys from there are the issuer's."""
+    """Return whether keys from there are the issuer's."""
     return not is_in_clear(urlsplit(address))
 
 

@@ -2,11 +2,10 @@
 
 `/logs/run/web_1` is `logs://run/web_1`; a scheme whose URIs have no authority, such as
 workspace, gets its empty one: `/workspace/x` is `workspace:///x`. The path is taken as it
-was sent and decoded once, by whoever decodes URIs. Bodies are sent in parts, never held.
+was sent and decoded once, with the rest of the URI. Bodies are sent in parts, never held in memory.
 """
 
 from collections.abc import Awaitable, Callable
-from contextlib import suppress
 from email.utils import formatdate
 from functools import partial
 from typing import Final
@@ -14,21 +13,23 @@ from typing import Final
 from carrel.catalog.access import SCOPE_REASON, ActingAs
 from carrel.catalog.catalog import close_sources
 from carrel.catalog.routes import Found
-from carrel.core.blocking import Hurrying, TakesAWhile
+from carrel.core.content import takes_long
 from carrel.core.errors import BadArgument, NotFound, ProtocolError, ProviderError, RequestError
 from carrel.core.faults import attempt
 from carrel.core.isotime import sayable
-from carrel.core.model import Reading, Source, Stored
+from carrel.core.model import Range, Reading, Source, Stored, Unread
+from carrel.core.provider import Given
 from carrel.core.uri import decode, pairs
 from carrel.protocol import jsonrpc, results, wire_errors
 from carrel.protocol.eras import Era
+from carrel.server.dispatch import Unfinished
 from carrel.server.server import Server
-from carrel.transports.http.asgi import Request
+from carrel.transports.http.asgi import JSON, Answered, Request
 from carrel.transports.http.threads import Failure, Threads
 
 CHUNK: Final = 1 << 18
 SMALL: Final = 1 << 16
-"""What is no larger is sent in one piece, and read where it is asked for: a hop to another thread costs more."""
+"""Up to this size, a body is read on the event loop and sent in one piece: a switch of threads costs more."""
 
 _SAFETY: Final = (
     (b"cache-control", b"private, no-cache"),
@@ -40,7 +41,7 @@ _SAFETY: Final = (
 
 Header = tuple[bytes, bytes]
 Part = Callable[[int, int], Awaitable[bytes]]
-"""Gives the bytes from a place on, at most so many."""
+"""Returns bytes from a position on, at most the given number."""
 
 
 class Plain:
@@ -89,28 +90,34 @@ class Plain:
         return False
 
     async def _find(self, request: Request, uri: str) -> Found:
-        """Return the way to a URI; a provider that has to be asked for it is asked on another thread."""
+        """Return the route to a URI; a provider that has to be asked is asked on a worker thread."""
         find = partial(self._catalog.find, uri)
-        with suppress(TakesAWhile), ActingAs(request.access), Hurrying(on_event_loop=True):
-            return attempt("a plain read", find)
+        if self._catalog.finds_at_once(uri):
+            with ActingAs(request.access):
+                return attempt("a plain read", find)
         return await self._threads.call(request.access, find, owner=f"resources/read {uri.partition(':')[0]}")
 
     async def _open(self, request: Request, found: Found) -> Reading:
-        """Read here if that is quick, else on another thread."""
-        given = request.headers.get(b"if-none-match")
-        condition = None if given is None else given.decode("latin-1")
-        read = partial(self._catalog.open, found, condition)
-        with suppress(TakesAWhile), ActingAs(request.access), Hurrying(on_event_loop=True):
-            if not self._server.may_wait(found):
-                return attempt("a plain read", read)
-        asked = found.mounted.provider
-        return await self._threads.call(
-            request.access,
-            read,
-            lambda late: close_sources(late.items),
-            owner=asked.name,
-            deadline_s=asked.deadline_s,
-        )
+        """Open a resource: here if that is quick, else on a worker thread, with what is open already."""
+        condition = request.headers.get(b"if-none-match")
+        opened: Given | Unread | None = None
+        open_ = partial(self._catalog.open, found, None if condition is None else condition.decode("latin-1"))
+        if not self._server.dispatch.needs_thread(found, on_loop=True):
+            with ActingAs(request.access):
+                opened = attempt("a plain read", found.open)
+                if not takes_long(opened, Range(0, 0)):
+                    return attempt("a plain read", open_, opened)
+        unfinished, asked = Unfinished(opened), found.mounted.provider
+        try:
+            return await self._threads.call(
+                request.access,
+                lambda: open_(unfinished.take()),
+                lambda late: close_sources(late.items),
+                owner=asked.name,
+                deadline_s=asked.deadline_s,
+            )
+        finally:
+            unfinished.close()
 
     async def _send(self, request: Request, reading: Reading, found: Found, uri: str) -> None:
         facts = _facts(reading)
@@ -119,7 +126,7 @@ class Plain:
             return
         if len(reading.items) != 1 or reading.is_folder:
             # A folder: its children, as an MCP read tells them.
-            await request.reply(200, jsonrpc.plain(results.read_result(reading, uri, Era.LEGACY)), _JSON, *facts)
+            await request.reply(200, jsonrpc.plain(results.read_result(reading, uri, Era.LEGACY)), JSON, *facts)
             return
         item = reading.items[0]
         assert isinstance(item, Stored)
@@ -127,7 +134,7 @@ class Plain:
         if reading.error is not None:
             told = (await self._part(request, found, item.source, 0, size)).decode(errors="replace")
             status = wire_errors.plain_status(reading.error)
-            await request.reply(status, jsonrpc.plain({"error": told}), _JSON, *facts)
+            await request.reply(status, jsonrpc.plain({"error": told}), JSON, *facts)
             return
         status = 200
         start, end = 0, size
@@ -144,12 +151,10 @@ class Plain:
         await self._send_bytes(request, status, part, start, end, [kind, (b"accept-ranges", b"bytes"), *facts])
 
     async def _part(self, request: Request, found: Found, source: Source, start: int, length: int) -> bytes:
-        """Read a part of a source: on another thread where it may take a while."""
+        """Read a part of a source: on a worker thread unless that is quick."""
         read = partial(source.read, start, length)
-        if length <= SMALL:
-            with Hurrying(on_event_loop=True):
-                if not self._server.may_wait(found):
-                    return attempt("a plain read", read)
+        if length <= SMALL and not self._server.dispatch.needs_thread(found, on_loop=True):
+            return attempt("a plain read", read)
         asked = found.mounted.provider
         return await self._threads.call(request.access, read, owner=asked.name, deadline_s=asked.deadline_s)
 
@@ -177,23 +182,27 @@ class Plain:
             await request.write(b"", is_last=True)
 
 
-_JSON: Final = (b"content-type", b"application/json")
-
 _SAID_OTHERWISE: Final = frozenset({"error", "etag", "last-modified", "length", "start", "status", "total"})
 """Keys of `_meta` for which HTTP has its own headers."""
 
 
 async def refuse(request: Request, error: Failure) -> None:
-    """Answer with an error as plain HTTP has it; in the middle of an answer, break it off."""
+    """Answer with an error; in the middle of an answer, close the connection."""
     if request.has_begun:
         raise ConnectionAbortedError("an answer could not be finished") from error
+    answered = refusal(request, error)
+    await request.reply(answered.status, answered.body, *answered.headers)
+
+
+def refusal(request: Request, error: Failure) -> Answered:
+    """Return an error as plain HTTP has it."""
     status, body = wire_errors.plain(error)
     extra: list[Header] = []
     if isinstance(error, RequestError) and error.data.get("reason") == SCOPE_REASON:
         extra.append(request.scope_challenge(str(error.data.get("scope"))))
     if status in (429, 503):
         extra.append((b"retry-after", b"1"))
-    await request.reply_json(status, body, *_SAFETY, *extra)
+    return Answered(status, (JSON, *_SAFETY, *extra), jsonrpc.plain(body))
 
 
 def _asked_for(query: str) -> str:
@@ -204,7 +213,7 @@ def _asked_for(query: str) -> str:
 
 
 def _facts(reading: Reading) -> list[Header]:
-    """Give what the headers say of a reading."""
+    """Return what the headers say of a reading."""
     facts = list(_SAFETY)
     if reading.error is None and reading.etag and _is_plain(reading.etag):
         facts.append((b"etag", f'"{reading.etag}"'.encode()))
@@ -245,7 +254,7 @@ def _is_plain(text: str) -> bool:
 
 
 def _range_of(request: Request, reading: Reading, size: int) -> tuple[int, int] | str | None:
-    """Give the one range asked for; None where the whole is to be sent."""
+    """Return the one range asked for; None where the whole is to be sent."""
     asked = request.headers.get(b"range", b"").decode("latin-1").strip().lower()
     unless = request.headers.get(b"if-range")
     if unless is not None and unless.decode("latin-1").strip() != f'"{reading.etag}"':

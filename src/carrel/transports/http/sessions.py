@@ -1,6 +1,6 @@
-"""Legacy sessions: what `initialize` agreed on, until it is ended, idle for too long or pushed out.
+"""Legacy sessions: opened by `initialize`, until they are ended, idle for too long or removed for newer ones.
 
-Ids are 128 random bits and work only for whoever opened the session, with the same rights.
+Ids are 128 random bits and work only for the caller that opened the session, with the same rights.
 """
 
 import asyncio
@@ -12,15 +12,15 @@ from typing import Final
 
 from carrel.catalog.access import Access
 from carrel.core.limits import MAX_SESSIONS, MAX_SESSIONS_PER_CLIENT, SESSION_IDLE_S
+from carrel.server.connection import Connection
 from carrel.server.requests import aside
-from carrel.server.server import Connection
 from carrel.transports.http.sse import Outbox
 
 SWEEP_S: Final = 60.0
 
 
-class Session:
-    """One legacy conversation. What is told outside of answers waits in its outbox for the GET stream."""
+class LegacySession:
+    """One legacy session. Its notifications wait in its outbox for the GET stream."""
 
     def __init__(self, access: Access, connection: Connection, outbox: Outbox, version: str) -> None:
         self.id = secrets.token_hex(16)
@@ -33,17 +33,17 @@ class Session:
         self._reader = 0
 
     def claim(self) -> int:
-        """Become the one reader of the outbox; the reader before, if there is one, is told to end."""
+        """Become the one reader of the outbox, in place of the reader before; return the number of this reader."""
         self._reader += 1
         self.outbox.wake()
         return self._reader
 
     def is_read_by(self, reader: int) -> bool:
-        """Tell whether this is still the reader."""
+        """Return whether this is still the reader."""
         return self._reader == reader and not self.outbox.is_finished
 
     def end(self) -> None:
-        """End the conversation and its stream."""
+        """End the session and its stream."""
         if self.connection.is_busy:
             # A tool may take its time to stop.
             aside(self.connection.close)
@@ -57,26 +57,26 @@ class Sessions:
 
     def __init__(
         self,
-        on_end: Callable[[Session], None],
+        on_end: Callable[[LegacySession], None],
         idle_s: float = SESSION_IDLE_S,
         limit: int = MAX_SESSIONS,
         limit_each: int = MAX_SESSIONS_PER_CLIENT,
     ) -> None:
-        """Make it. `on_end` gets each session just before it ends."""
+        """`on_end` gets each session just before it ends."""
         self._on_end = on_end
         self._idle_s = idle_s
         self._limit = limit
         self._limit_each = limit_each
-        self._live: OrderedDict[str, Session] = OrderedDict()
+        self._live: OrderedDict[str, LegacySession] = OrderedDict()
         self._owned: Counter[str] = Counter()
         self._timer: asyncio.TimerHandle | None = None
 
     def __len__(self) -> int:
-        """Count them."""
+        """Return the number of sessions."""
         return len(self._live)
 
-    def add(self, session: Session) -> None:
-        """Keep a session; past a client's bound its own longest idle one goes, past that of all anybody's."""
+    def add(self, session: LegacySession) -> None:
+        """Add a session; beyond a limit the longest idle one is ended: the client's own, or any."""
         if self._owned[session.owner] >= self._limit_each:
             self.end(next(live for live in self._live.values() if live.owner == session.owner))
         while len(self._live) >= self._limit:
@@ -85,8 +85,8 @@ class Sessions:
         self._owned[session.owner] += 1
         self._watch()
 
-    def find(self, session_id: str, access: Access) -> Session | None:
-        """Give a live session of whoever asks, with the rights it was opened with, and count that as use."""
+    def find(self, session_id: str, access: Access) -> LegacySession | None:
+        """Return a session of the caller, who has the same rights as when it was opened; count that as use."""
         self.sweep()
         session = self._live.get(session_id)
         if session is None or not session.access.is_like(access):
@@ -94,13 +94,13 @@ class Sessions:
         self.touch(session)
         return session
 
-    def touch(self, session: Session) -> None:
+    def touch(self, session: LegacySession) -> None:
         """Count as use."""
         if session.id in self._live:
             session.used_at = monotonic()
             self._live.move_to_end(session.id)
 
-    def end(self, session: Session) -> None:
+    def end(self, session: LegacySession) -> None:
         """End one."""
         if self._live.pop(session.id, None) is not None:
             self._owned[session.owner] -= 1
@@ -123,7 +123,7 @@ class Sessions:
         while self._live and self._longest_idle().used_at < oldest:
             self.end(self._longest_idle())
 
-    def _longest_idle(self) -> Session:
+    def _longest_idle(self) -> LegacySession:
         return next(iter(self._live.values()))
 
     def _watch(self) -> None:

@@ -1,7 +1,7 @@
-"""An event stream: messages from any thread, folded while nobody takes them, sent in order.
+"""An event stream: messages from any thread, sent in order.
 
-A message that already waits is not kept twice, so what a slow reader leaves waiting is
-bounded by what it listens to. An idle stream carries a comment now and then.
+A message that already waits is not kept twice, so what waits for a slow reader is bounded by what it subscribed to. An
+idle stream carries a comment at intervals.
 """
 
 import asyncio
@@ -25,7 +25,7 @@ _COMMENT: Final = b": \n\n"
 
 
 class Outbox:
-    """What waits to be sent to one client, and at last the answer. Made on the event loop, filled from any thread."""
+    """Messages for one client, and at last its answer. Made on the event loop, filled from any thread."""
 
     def __init__(self) -> None:
         self._loop = asyncio.get_running_loop()
@@ -37,7 +37,7 @@ class Outbox:
         self.answer: bytes | None = None
 
     def put(self, message: bytes) -> None:
-        """Have a message sent."""
+        """Send a message soon."""
         with self._lock:
             if self.is_finished or len(self._pending) >= MAX_PENDING:
                 return
@@ -45,20 +45,15 @@ class Outbox:
         self.wake()
 
     def finish(self, answer: bytes | None = None) -> None:
-        """Have the answer, if there is one, sent last; what comes later is dropped."""
+        """Send the answer, if there is one, as the last message; drop all later ones."""
         with self._lock:
             if self.is_finished:
                 return
             self.is_finished, self.answer = True, answer
         self.wake()
 
-    def finish_if(self, answer: bytes | None) -> None:
-        """Finish, unless there is no answer: a subscription that was opened on another thread goes on."""
-        if answer is not None:
-            self.finish(answer)
-
     def take(self) -> list[bytes]:
-        """Give what waits, in the order it came."""
+        """Return the messages that wait, in order, and forget them."""
         with self._lock:
             taken, self._pending = list(self._pending), {}
         return taken
@@ -69,7 +64,7 @@ class Outbox:
         return bool(self._pending)
 
     def wake(self) -> None:
-        """Have the stream look again."""
+        """Wake the stream."""
         if threading.get_ident() == self._thread:
             self._wake()
         else:
@@ -82,7 +77,7 @@ class Outbox:
             self._waiter.set_result(None)
 
     async def wait(self, timeout_s: float | None) -> bool:
-        """Wait until there may be something to do, at most this long; tell whether the time ran out."""
+        """Wait until there may be something to send, at most this long; return whether the time ran out."""
         if self._pending or self.is_finished:
             return False
         self._waiter = waiter = self._loop.create_future()

@@ -1,4 +1,4 @@
-"""Work that may wait, kept off the event loop: one small pool of threads for all of HTTP."""
+"""Worker threads for the event loop: one pool for all of HTTP, with limits for each client."""
 
 import asyncio
 import contextlib
@@ -6,7 +6,6 @@ import threading
 from collections import Counter
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from functools import partial
 from typing import Any, Generic, TypeVar
 
 from carrel.catalog.access import Access, ActingAs
@@ -22,7 +21,7 @@ Failure = RequestError | ProviderError | ProtocolError
 
 
 class Threads:
-    """Runs work for the event loop, each client within its bounds."""
+    """Runs work for the event loop, each client within its limits."""
 
     def __init__(self, deadline_s: float = REQUEST_DEADLINE_S) -> None:
         self._workers = Workers(lambda _: None, deadline_s)
@@ -31,9 +30,9 @@ class Threads:
         self._errands: set[_Errand[Any]] = set()
 
     def submit(self, access: Access, work: Work, take: Take) -> None:
-        """Have a piece of work done for somebody; `take` is called, maybe on another thread.
+        """Run a piece of work for a caller; `take` is called with the outcome, maybe on another thread.
 
-        It counts until it is done, also when whoever asked has left meanwhile.
+        The work counts against the caller's limit until it is done, even if the caller has left.
         """
         leave = self._enter(access)
         if leave is None:
@@ -46,12 +45,6 @@ class Threads:
 
         self._workers.submit(work, taken)
 
-    async def answer(self, access: Access, work: Work) -> bytes | None:
-        """Have a piece of work done for somebody, and return its answer."""
-        done: asyncio.Future[bytes | None] = asyncio.get_running_loop().create_future()
-        self.submit(access, work, partial(_settle_soon, done))
-        return await done
-
     async def call(
         self,
         access: Access,
@@ -61,10 +54,10 @@ class Threads:
         owner: str = "",
         deadline_s: float = 0.0,
     ) -> _Made:
-        """Run a function for somebody, and give what it gives or raise what it raises.
+        """Run a function on a worker thread; return what it returns, or raise what it raises.
 
-        `discard` gets what came too late for anybody to want it; `owner` is who is waited for, and `deadline_s`
-        the time that may take where it is more than usual.
+        `discard` gets a result that came too late; `owner` names the provider whose slot it takes, and `deadline_s`
+        is the time it may take where that is more than usual.
         """
         leave = self._enter(access)
         if leave is None:
@@ -82,7 +75,7 @@ class Threads:
             leave()
 
     def _enter(self, access: Access) -> Callable[[], None] | None:
-        """Take a place for work, if need be one of work that was cancelled before it began."""
+        """Take a place for work; if none is free, remove cancelled work first."""
         leave = self._waiting.enter(access.name)
         if leave is None:
             self._workers.drop_cancelled()
@@ -91,7 +84,7 @@ class Threads:
 
     @contextmanager
     def streaming(self, access: Access) -> Iterator[bool]:
-        """Count an open stream; tell whether the client may have one more."""
+        """Count an open stream; yield whether the client may have one more."""
         leave = self._streams.enter(access.name)
         try:
             yield leave is not None
@@ -101,30 +94,18 @@ class Threads:
 
     @property
     def open_streams(self) -> int:
-        """How many streams are open."""
+        """The number of open streams."""
         return self._streams.taken
 
     def close(self) -> None:
-        """Let the threads end; who waits for one is told so."""
+        """End the threads; calls that still wait get an error."""
         self._workers.close()
         for errand in self._errands:
             errand.stop()
 
 
-def _settle_soon(future: "asyncio.Future[bytes | None]", answer: bytes | None) -> None:
-    """Settle a future from any thread; later ones than the first are ignored."""
-
-    def settle() -> None:
-        if not future.done():
-            future.set_result(answer)
-
-    # The loop may be gone: then nobody waits any more.
-    with contextlib.suppress(RuntimeError):
-        future.get_loop().call_soon_threadsafe(settle)
-
-
 class _Errand(Generic[_Made]):
-    """One function's way to a thread and back."""
+    """A function that runs on a worker thread, and the future of its result."""
 
     def __init__(
         self,
@@ -152,18 +133,18 @@ class _Errand(Generic[_Made]):
             pass
 
     def expire(self) -> None:
-        """Leave the failure as it is: out of time."""
+        """Keep the failure as it is: the time is over."""
 
     def refuse(self) -> None:
         self._failure = ProviderError("Server is busy: too many requests wait", word="busy")
 
     def stop(self) -> None:
-        """Have nobody wait for it any more."""
+        """End the wait for it with an error."""
         if not self.future.done():
             self.future.set_exception(ProviderError("Server is stopping", word="unavailable"))
 
     def settle(self, _: bytes | None) -> None:
-        """Give what there is. It may be called twice: by the clock, and by the thread that was done just then."""
+        """Settle the future. This may be called twice: by the clock, and by the thread when it is done."""
         # The loop may be gone: then nobody waits any more.
         with contextlib.suppress(RuntimeError):
             self._loop.call_soon_threadsafe(self._settle)
@@ -179,7 +160,7 @@ class _Errand(Generic[_Made]):
 
 
 class Places:
-    """So many for each client, taken and left from any thread."""
+    """A number of places for each client, taken and left from any thread."""
 
     def __init__(self, each: int) -> None:
         self._each = each
@@ -188,11 +169,11 @@ class Places:
 
     @property
     def taken(self) -> int:
-        """How many are taken, by all together."""
+        """The number of places taken by all clients."""
         return self._taken.total()
 
     def enter(self, name: str) -> Callable[[], None] | None:
-        """Take a place; give what leaves it, once however often it is called, or None if none is free."""
+        """Take a place; return the function that leaves it, or None if no place is free."""
         with self._lock:
             if self._taken[name] >= self._each:
                 return None

@@ -47,7 +47,7 @@ class TokenStore:
         self.local_path = os.path.join(folder, "local-token")
 
     def local(self) -> tuple[str, bool]:
-        """Give the local token, and whether it was made just now."""
+        """Return the local token, and whether it was made just now."""
         if os.path.exists(self.local_path):
             return self._read_local(), False
         with locked(self.local_path):
@@ -87,7 +87,7 @@ class TokenStore:
         return len(rest) != len(tokens)
 
     def all(self) -> list[Token]:
-        """Give every token that was added, in the order they were."""
+        """Return every token that was added, in the order they were."""
         try:
             with open(self._path, encoding="utf-8") as file:
                 known = json.load(file)
@@ -103,7 +103,7 @@ class TokenStore:
             raise ConfigError(f"{self._path}: cannot be read as a list of tokens") from None
 
     def state(self) -> tuple[int, int]:
-        """Give what changes when the file does."""
+        """Return what changes when the file does."""
         try:
             found = os.stat(self._path)
         except OSError:
@@ -129,7 +129,7 @@ class Keyring:
         self._known: list[tuple[str, Access]] = []
 
     def find(self, token: str) -> Access | None:
-        """Give the access of a token; every known one is compared, so the time says nothing."""
+        """Return the access of a token; every known one is compared, so the time says nothing."""
         self._look()
         digest = _hash(token)
         found = None
@@ -150,7 +150,7 @@ class Keyring:
             self._looked_at = now
 
     def _added(self) -> list[tuple[str, Access]]:
-        """Give what the file says now; while it cannot be read, none of its tokens count."""
+        """Return what the file says now; while it cannot be read, none of its tokens count."""
         try:
             tokens = self._store.all()
         except ConfigError as error:

@@ -3,9 +3,9 @@
 Headers and bodies have to arrive in time, headers within a size, and what follows a body too.
 A connection past the bound on all of them is closed at once, one whose reader takes nothing is cut off.
 
-A small call to `/mcp` is held back until it is all there. If nothing has to be waited for, it
-is answered where its last byte arrived, without a task of its own; else the application gets
-it as it gets all others (`docs/decisions/0011-answers-at-once.md`).
+A small call to `/mcp` is collected here and accepted when its last byte has arrived. If its answer is there at once,
+it is written without a task of its own; else the application gets the accepted call and waits for its answer
+(`docs/decisions/0011-answers-at-once.md`).
 """
 
 import asyncio
@@ -18,42 +18,40 @@ from typing import Final, Protocol, cast
 import httptools
 from uvicorn.protocols.http.httptools_impl import STATUS_LINE, HttpToolsProtocol, RequestResponseCycle
 
-from carrel.core.errors import ProtocolError, ProviderError, RequestError
-from carrel.core.faults import attempt
 from carrel.core.limits import HTTP_FIRST_S, HTTP_IDLE_S, HTTP_READ_S, HTTP_STALL_S, MAX_CONNECTIONS, MAX_HEADER_BYTES
 from carrel.protocol import jsonrpc
-from carrel.transports.http.asgi import LET_IN, MCP_PATH, Answered, Event, Request, header
+from carrel.transports.http.asgi import BEGUN, JSON, LET_IN, MCP_PATH, Answered, Event, Request, header
 from carrel.transports.http.unauthenticated import Lobby
 
 log = logging.getLogger(__name__)
 
-_HEAD: Final = b"%s%s%scontent-type: application/json\r\ncontent-length: %d\r\n\r\n"
+_HEAD: Final = b"%s%s%scontent-length: %d\r\n\r\n"
 _LATE: Final = 408, "The request did not arrive in time"
 _LARGE: Final = 431, "The headers are too large"
 _WITH_AUTHORITY: Final = re.compile(rb"[a-z][a-z0-9+.-]*://([^/?#]*)(.*)", re.IGNORECASE | re.DOTALL)
 _POSTED: Final = {"method": "POST", "raw_path": MCP_PATH, "query_string": b""}
 _SMALL_BYTES: Final = 65_536
-"""A longer call is not held back: the application reads it as it comes."""
+"""A longer call is not collected here: the application reads it as it arrives."""
 _MUCH_BYTES: Final = 65_536
-"""Answers that have waited for others are written when there are so many bytes, which is what a transport buffers."""
+"""Collected answers are written when they have this many bytes, which is what a transport buffers."""
 _BURST_S: Final = 0.01
-"""How long calls that came in one piece are answered before other connections get their turn."""
+"""How long calls of one connection are answered before other connections get their turn."""
 
 
 class Answering(Protocol):
-    """An application that can answer some calls where they arrive."""
+    """An application that can accept calls where they arrive."""
 
     lobby: Lobby[object]
 
     def lets_in(self, request: Request) -> bool:
-        """Tell whether it is known, without waiting, that whoever asks may; by the headers alone."""
+        """Return whether the headers alone, without waiting, tell that the caller may ask."""
 
-    def at_once(self, request: Request, body: bytes) -> Answered | None:
-        """Answer a call that nothing has to be waited for; None for any other."""
+    def accept(self, request: Request, body: bytes) -> object:
+        """Take the message of a POST; return an `Answered`, or something for the application to go on with."""
 
 
 class Wire(HttpToolsProtocol):
-    """One connection. What is counted here is never asked of the application."""
+    """One connection, with its limits."""
 
     read_s = HTTP_READ_S
     first_s = HTTP_FIRST_S
@@ -96,17 +94,17 @@ class Wire(HttpToolsProtocol):
         self._rest = self.loop.call_later(self._may_idle_s, self._look_if_idle)
 
     def make_room(self) -> None:
-        """End a connection on which nobody was let in, for one that is newer."""
+        """End a connection without an accepted request, to make room for a newer one."""
         self._is_refused = True
         self.transport.abort()
 
     def let_in(self) -> None:
-        """Know that somebody was let in here: from now on it is kept as long as any other."""
+        """Note that a request was accepted: from now on the connection is kept as long as any other."""
         self._application.lobby.leave(self)
 
     @property
     def _may_read_s(self) -> float:
-        """What a request may take to arrive."""
+        """The time a request may take to arrive."""
         return min(self.read_s, self.first_s) if self in self._application.lobby else self.read_s
 
     @property
@@ -160,7 +158,7 @@ class Wire(HttpToolsProtocol):
             self._deadline = None
 
     def _feed(self, data: bytes) -> None:
-        """Have bytes parsed. A request that would rather go on in another protocol the parser leaves without a body."""
+        """Parse bytes. The parser leaves out the body of a request that asks for another protocol; it is fed again."""
         rest = memoryview(data)
         while rest:
             try:
@@ -190,7 +188,7 @@ class Wire(HttpToolsProtocol):
     # What the parser finds
 
     def on_message_begin(self) -> None:
-        """A request begins."""
+        """Begin a request."""
         self._is_reading = self._is_in_headers = True
         self._begun_at = self.loop.time()
         super().on_message_begin()
@@ -204,7 +202,7 @@ class Wire(HttpToolsProtocol):
                 self.expect_100_continue = True
 
     def on_headers_complete(self) -> None:
-        """Its headers are there: go on with it if they are within the size."""
+        """Go on with a request whose headers are complete and within the size."""
         if self._is_given_up:
             return
         self._is_in_headers = False
@@ -219,7 +217,7 @@ class Wire(HttpToolsProtocol):
             self._start()
 
     def on_body(self, body: bytes) -> None:
-        """A part of its body is there."""
+        """Take a part of the body."""
         self._header_bytes = 0
         if self._held is not None:
             self._held[1].extend(body)
@@ -227,19 +225,19 @@ class Wire(HttpToolsProtocol):
             super().on_body(body)
 
     def on_message_complete(self) -> None:
-        """It is all there."""
+        """Accept a complete request."""
         if self._is_given_up:
             return
         self._is_reading = False
         self._header_bytes = 0
-        if self._is_refused or (self._held is not None and self._answer_at_once(*self._held)):
+        if self._is_refused or (self._held is not None and self._accept(*self._held)):
             self._held = None
             return
         self._give_over()
         super().on_message_complete()
 
     def send_400_response(self, msg: str) -> None:
-        """Refuse what is no HTTP, after the answers to what came before it."""
+        """Refuse what is not HTTP, after the answers to earlier requests."""
         told = 400, msg
         if self._is_arriving:
             # It is the latest request that breaks off: nobody answers it.
@@ -257,19 +255,19 @@ class Wire(HttpToolsProtocol):
     def _headers_size(self) -> int:
         return len(self.url) + sum([len(name) + len(value) + 4 for name, value in self.headers])
 
-    def _start(self) -> None:
-        """Let the application see the request."""
+    def _start(self, begun: tuple[Request, object] | None = None) -> None:
+        """Return the request to the application; `begun` if its message is accepted already."""
         self._flush()
         if not self.url.startswith(b"/"):
             self._take_authority()
         before = self.cycle
-        cast("Event", self.scope)[LET_IN] = self.let_in
+        cast("Event", self.scope).update({LET_IN: self.let_in, BEGUN: begun})
         super().on_headers_complete()
         if self.pipeline:
             self._earlier = (*(cycle for cycle in self._earlier if not cycle.response_complete), before)
 
     def _take_authority(self) -> None:
-        """Let the name in a target such as `http://name/path` count, and not the one beside it (RFC 9112, 3.2.2)."""
+        """Use the host of a target such as `http://name/path` instead of the Host header (RFC 9112, 3.2.2)."""
         found = _WITH_AUTHORITY.fullmatch(self.url)
         if found is not None:
             rest = found[2]
@@ -279,14 +277,14 @@ class Wire(HttpToolsProtocol):
 
     @property
     def _is_between(self) -> bool:
-        """Whether no request is under way in the application."""
+        """Whether the application has no unanswered request."""
         latest: RequestResponseCycle | None = self.cycle
         return latest is None or latest.response_complete
 
-    # Calls that need not wait
+    # Small calls
 
     def _hold(self) -> tuple[Request, bytearray] | None:
-        """Begin to hold a small call back, if it may be answered when it is all there."""
+        """Begin to collect a small call, if it may be accepted here when it is complete."""
         parser = self.parser
         if self.url != MCP_PATH or self.expect_100_continue or parser.get_method() != b"POST" or not self._is_between:
             return None
@@ -301,21 +299,22 @@ class Wire(HttpToolsProtocol):
         return request, bytearray()
 
     def _give_over(self) -> None:
-        """Let the application have what was held back."""
+        """Return the application what was collected."""
         held, self._held = self._held, None
         if held is not None:
             self._start()
             super().on_body(bytes(held[1]))
 
-    def _answer_at_once(self, request: Request, body: bytearray) -> bool:
+    def _accept(self, request: Request, body: bytearray) -> bool:
+        """Take a call; write its answer, or have the application wait for it. Return False if it is not taken."""
         if self.flow.write_paused or self.transport.is_closing() or monotonic() > self._answers_until:
             return False
-        try:
-            given = attempt("HTTP", self._application.at_once, request, bytes(body))
-        except (RequestError, ProviderError, ProtocolError):
-            return False  # the application says so, in its way
-        if given is None:
-            return False
+        given = self._application.accept(request, bytes(body))
+        if not isinstance(given, Answered):
+            self._held = None
+            self._start((request, given))
+            super().on_message_complete()
+            return True
         common = _spelled(tuple(self.server_state.default_headers))
         self._say(_HEAD % (STATUS_LINE[given.status], common, _spelled(given.headers), len(given.body)) + given.body)
         self.on_response_complete()
@@ -344,7 +343,7 @@ class Wire(HttpToolsProtocol):
     # Between requests
 
     def on_response_complete(self) -> None:
-        """Go on with what came meanwhile, or rest."""
+        """Go on with the next request, or wait for one."""
         if self.pipeline:
             super().on_response_complete()
             return
@@ -370,14 +369,14 @@ class Wire(HttpToolsProtocol):
     # Who sends too slowly, or takes nothing
 
     def pause_writing(self) -> None:
-        """The other end is slower than we are: see that it moves at all."""
+        """Begin to watch whether the other end takes anything at all."""
         super().pause_writing()
         if self._stall is None:
             left = self.transport.get_write_buffer_size()
             self._stall = self.loop.call_later(self.stall_s, self._look_if_stalled, left)
 
     def resume_writing(self) -> None:
-        """The other end took what it was sent."""
+        """Stop watching: the other end took what it was sent."""
         super().resume_writing()
         if self._stall is not None:
             self._stall.cancel()
@@ -428,7 +427,7 @@ class Wire(HttpToolsProtocol):
 
 def _refusal(status: int, problem: str) -> bytes:
     body = jsonrpc.plain({"error": problem})
-    return _HEAD % (STATUS_LINE[status], b"connection: close\r\n", b"", len(body)) + body
+    return _HEAD % (STATUS_LINE[status], b"connection: close\r\n", _spelled((JSON,)), len(body)) + body
 
 
 @lru_cache(maxsize=64)

@@ -1,0 +1,490 @@
+"""One client's connection: it takes the client's messages and answers them.
+
+`accept` takes a message as bytes, `begin` a call that is parsed already; both return the answer, or a `Work` that the
+transport runs on another thread. A connection is synchronous, does no input or output, and may be used from several
+threads. An unexpected exception of a provider is logged and answered as "Internal error".
+"""
+
+import contextlib
+import threading
+from collections import Counter
+from collections.abc import Callable, Mapping
+from functools import partial
+from math import inf
+from typing import Final
+
+from carrel.catalog.access import Access, ActingAs, current_access
+from carrel.catalog.routes import Found
+from carrel.catalog.subscriptions import token_of
+from carrel.catalog.watcher import LIST, Subscription, Watcher
+from carrel.core.cancellation import Cancellable, Cancelled
+from carrel.core.content import too_large
+from carrel.core.errors import ProtocolError, ProviderError, RequestError, TooLarge
+from carrel.core.faults import attempt
+from carrel.core.limits import MAX_BATCH, MAX_SUBSCRIBED_URIS, OPENING_DEADLINE_S
+from carrel.core.model import Page
+from carrel.core.record import replace
+from carrel.protocol import eras, jsonrpc, methods, results, wire_errors
+from carrel.protocol.eras import Era
+from carrel.protocol.framing import OverLong
+from carrel.protocol.jsonrpc import Key, Message, Response
+from carrel.server.dispatch import Dispatch, Job, Send, Unfinished
+from carrel.server.notifications import News
+from carrel.server.ratelimit import Allowance
+from carrel.server.requests import Running, Work, aside, together
+
+TellProgress = Callable[[float, float | None, str | None], None]
+
+_ASK_PROVIDERS: Final = frozenset(
+    {
+        "resources/list",
+        "resources/templates/list",
+        "resources/subscribe",
+        "resources/unsubscribe",
+        "subscriptions/listen",
+        "completion/complete",
+        "tools/list",
+    }
+)
+"""Methods that call every provider, and so wait if one waits."""
+
+_OPENING: Final = frozenset({"initialize", "server/discover"})
+"""Methods that ask providers for their instructions."""
+
+_WITHOUT_INSTRUCTIONS: Final = "Instructions are missing: a provider did not give its part in time."
+
+_NOT_BEGUN: Final = Unfinished(None)
+"""The outcome of a call that is left to a worker thread from its start."""
+
+
+class Connection:
+    """What was agreed with one client, its requests that still run, and its subscriptions."""
+
+    def __init__(self, dispatch: Dispatch, watcher: Watcher, send: Send, access: Access, allowance: Allowance) -> None:
+        self._dispatch = dispatch
+        self._watcher = watcher
+        self._catalog = dispatch.catalog
+        self._send = send
+        self._access = access
+        self._allowance = allowance
+        self._version: str | None = None
+        self._client = ""
+        self._running: dict[Key, Running] = {}
+        self._inline: dict[Key, methods.ParsedCall] = {}
+        self._overtaken: dict[Key, Running] = {}
+        self._overtaking = threading.Lock()
+        self._stuck: Counter[str] = Counter()
+        self._listens: dict[Key, tuple[bytes, Subscription]] = {}
+        self._subscription: Subscription | None = None
+        self._opening = threading.Lock()
+        self._seen: Page | None = None
+        self._is_closed = False
+
+    def accept(self, line: bytes | OverLong) -> bytes | Work | None:
+        """Return the answer to a message or a batch, or the work that gives it, or None where no answer is due."""
+        if isinstance(line, OverLong):
+            return self._refuse_over_long(line)
+        call = methods.parse_read(line)
+        if call is not None:
+            return self.begin(call)
+        if line[:1] == b"[" and self._version == eras.BATCH_VERSION:
+            return self._accept_batch(line)
+        return self._accept_one(line)
+
+    def _accept_one(self, line: bytes, *, in_batch: bool = False) -> bytes | Work | None:
+        try:
+            message = jsonrpc.decode(line)
+        except ProtocolError as error:
+            return wire_errors.encode(error, Era.LEGACY, error.request_id)
+        if isinstance(message, Response):
+            return None
+        if message.id is None:
+            self.notice(message)
+            return None
+        try:
+            if in_batch and (message.method == "initialize" or methods.era_of(message) is Era.MODERN):
+                raise ProtocolError(jsonrpc.INVALID_REQUEST, "Invalid request: this one may not be in a batch")
+            call = methods.parse(message, self._dispatch.served)
+        except ProtocolError as error:
+            return wire_errors.encode(error, Era.LEGACY, message.id)
+        if in_batch and call.method != "ping":
+            return self._begin_aside(call, None, self._send)
+        return self.begin(call)
+
+    @property
+    def is_busy(self) -> bool:
+        """Whether a request still runs, which `close` would have to stop."""
+        return bool(self._running)
+
+    def close(self) -> list[bytes]:
+        """End the connection; return the results that end its open subscriptions."""
+        for running in tuple(self._running.values()):
+            running.cancel()
+        with self._opening:
+            self._is_closed = True
+            if self._subscription is not None:
+                self._subscription.close()
+        endings = []
+        while self._listens:
+            key, (request_id, subscription) = self._listens.popitem()
+            subscription.close()
+            endings.append(jsonrpc.answer(request_id, results.listen_result(key)))
+        return endings
+
+    # One message
+
+    def begin(
+        self, call: methods.ParsedCall, send: Send | None = None, *, on_loop: bool = False
+    ) -> bytes | Work | None:
+        """Return the answer to a call, or the work that gives it.
+
+        `send` gets the messages that come before the answer. On an event loop (`on_loop`) only what takes microseconds
+        is done here; a read that turns out to take longer goes on in the work, with what it has opened.
+        """
+        if self._is_in_use(call.key):
+            return self._refuse_duplicate(call)
+        if current_access() is self._access:
+            return self._begin(call, send or self._send, on_loop=on_loop)
+        with ActingAs(self._access):
+            return self._begin(call, send or self._send, on_loop=on_loop)
+
+    def _begin(self, call: methods.ParsedCall, send: Send, *, on_loop: bool) -> bytes | Work | None:
+        found = None
+        answer: bytes | Unfinished | None = _NOT_BEGUN
+        self._inline[call.key] = call
+        try:
+            if not (self._stuck and _group(call) in self._stuck) and self._finds_here(call, on_loop=on_loop):
+                found = self._find(call)
+                if not self._needs_thread(call.method, found, on_loop=on_loop):
+                    answer = self._run(Job(call, found, send=send, on_loop=on_loop))
+        except (RequestError, ProviderError, ProtocolError) as error:
+            answer = self._fail(Job(call), error)
+        except Cancelled:
+            answer = None
+        finally:
+            is_overtaken = self._inline.pop(call.key, None) is None
+        if is_overtaken and not self._end_overtaken(call):
+            return None
+        return self._begin_aside(call, found, send, answer) if isinstance(answer, Unfinished) else answer
+
+    def _begin_aside(
+        self, call: methods.ParsedCall, found: Found | None, send: Send, unfinished: Unfinished | None = None
+    ) -> bytes | Work:
+        """Return the work that answers a call on a worker thread, from its start or with what is `unfinished`."""
+        if self._is_in_use(call.key):
+            return self._refuse_duplicate(call)
+        with ActingAs(self._access):
+            try:
+                owner, is_patient = attempt(call.method, self._asked, call, found)
+            except (RequestError, ProviderError, ProtocolError) as error:
+                return self._fail(Job(call), error)
+        client = methods.client_name(call.params.meta.client_info) or self._client
+        running = Running(lambda: self._running.pop(call.key, None), _progress_of(call, send), client)
+        self._running[call.key] = running
+        if unfinished is _NOT_BEGUN:
+            unfinished = None
+        elif unfinished is not None:
+            running.on_cancel(unfinished.close)
+        job = Job(call, found, running, send, unfinished=unfinished)
+        return self._work(job, running, lambda: self._run_aside(job), owner=owner, is_patient=is_patient)
+
+    def _work(
+        self, job: Job, running: Running, run: Callable[[], bytes | None], *, owner: str = "", is_patient: bool = False
+    ) -> Work:
+        is_opening = job.call.method in _OPENING
+        return Work(
+            running,
+            run=run,
+            late=lambda: self._open_late(job) if is_opening else self._time_out(job),
+            busy=lambda: self._fail(job, ProviderError("Server is busy: too many requests wait", word="busy")),
+            deadline_s=self._dispatch.deadline_s,
+            at_most_s=OPENING_DEADLINE_S if is_opening else inf,
+            is_patient=is_patient,
+            owner=owner,
+        )
+
+    def _time_out(self, job: Job) -> bytes:
+        return self._fail(job, ProviderError("Request timed out", word="timeout"))
+
+    def _refuse_duplicate(self, call: methods.ParsedCall) -> bytes:
+        message = "Invalid request: id is in use by a request that still runs"
+        return wire_errors.encode(ProtocolError(jsonrpc.INVALID_REQUEST, message), call.era, call.id)
+
+    # A call that takes long on the thread that reads
+
+    @property
+    def inline(self) -> methods.ParsedCall | None:
+        """The call that the reading thread is answering now."""
+        return next(iter(tuple(self._inline.values())), None)
+
+    def overtake(self, call: methods.ParsedCall, hand_over: Callable[[Work], None]) -> None:
+        """Leave a call that takes long to the reading thread, which another thread replaces.
+
+        From now on the call can be cancelled and has a deadline; `hand_over` gets it as work that only waits for
+        these. Until it ends, other calls of its group run on worker threads.
+        """
+        with self._overtaking:
+            # Atomic: either the reading thread takes its call out of here, or this thread does.
+            taken = self._inline.pop(call.key, None)
+            if taken is None:
+                return
+            running = Running(lambda: self._running.pop(taken.key, None))
+            self._running[taken.key] = self._overtaken[taken.key] = running
+            self._stuck[_group(taken)] += 1
+            hand_over(self._work(Job(taken), running, lambda: None))
+
+    def _end_overtaken(self, call: methods.ParsedCall) -> bool:
+        """End the state of an overtaken call; return False if it was cancelled or its time was over."""
+        with self._overtaking:
+            running = self._overtaken.pop(call.key)
+            group = _group(call)
+            self._stuck[group] -= 1
+            if not self._stuck[group]:
+                del self._stuck[group]
+        return running.settle()
+
+    def _is_in_use(self, key: Key) -> bool:
+        return key in self._running or key in self._listens
+
+    def _finds_here(self, call: methods.ParsedCall, *, on_loop: bool) -> bool:
+        """Return whether the route of a call can be looked for here: on an event loop, no provider may be asked."""
+        return not on_loop or call.method != "resources/read" or self._catalog.finds_at_once(call.params.uri)
+
+    def _find(self, call: methods.ParsedCall) -> Found | None:
+        """Return the route to the URI of a read; None for any other call."""
+        return self._catalog.find(call.params.uri) if call.method == "resources/read" else None
+
+    def _asked(self, call: methods.ParsedCall, found: Found | None) -> tuple[str, bool]:
+        """Return the name of the provider whose worker slot a call takes, and whether it is a tool that may take long.
+
+        Calls of which the provider is not known share the slots of their method.
+        """
+        is_patient = False
+        if found is None and call.method == "tools/call":
+            is_patient = self._catalog.is_patient(call.params.name)
+            uri = call.params.arguments.get("uri")
+            with contextlib.suppress(RequestError):
+                found = self._catalog.find(uri) if isinstance(uri, str) else None
+            if found is None:
+                return f"{call.method} {call.params.name}", is_patient
+        return _group(call) if found is None else found.mounted.provider.name, is_patient
+
+    def _needs_thread(self, method: str, found: Found | None, *, on_loop: bool) -> bool:
+        """Return whether a call must run on a worker thread."""
+        if found is not None:
+            return self._dispatch.needs_thread(found, on_loop=on_loop)
+        if method in _ASK_PROVIDERS:
+            return self._dispatch.has_blocking or (on_loop and not self._dispatch.is_instant)
+        return method == "tools/call" or (method in _OPENING and on_loop)
+
+    def _run_aside(self, job: Job) -> bytes | None:
+        """Answer a call on a worker thread; return None if it was given up meanwhile."""
+        running = job.running
+        with ActingAs(self._access), Cancellable(lambda: running is not None and running.cancelled):
+            try:
+                answer = self._run(self._with_route(job))
+                assert not isinstance(answer, Unfinished)  # only an event loop leaves anything unfinished
+                return answer
+            except Cancelled:
+                return None
+            except (RequestError, ProviderError, ProtocolError) as error:
+                return self._fail(job, error)
+
+    def _with_route(self, job: Job) -> Job:
+        """Return a read with its route; `begin` may have left finding it to this thread."""
+        if job.found is not None or job.call.method != "resources/read":
+            return job
+        return replace(job, found=attempt(job.call.method, self._find, job.call))
+
+    def _run(self, job: Job) -> bytes | Unfinished | None:
+        """Return the answer to a call, which may be an error."""
+        method = job.call.method
+        if method == "resources/list" and self._subscription is None:
+            job = replace(job, saw=self._see)
+        shared = self._dispatch.by_method.get(method)
+        try:
+            answer = attempt(method, _OWN[method], self, job) if shared is None else attempt(method, shared, job)
+            if type(answer) is bytes and len(answer) > self._catalog.max_bytes:
+                raise self._does_not_fit(job, len(answer))
+        except (RequestError, ProviderError, ProtocolError) as error:
+            return self._fail(job, error)
+        return answer
+
+    def _fail(self, job: Job, error: wire_errors.Answerable) -> bytes:
+        return wire_errors.encode(error, job.call.era, job.call.id, job.uri)
+
+    def _does_not_fit(self, job: Job, size: int) -> TooLarge:
+        limit = self._catalog.max_bytes
+        if job.call.method == "resources/read" and job.found is not None:
+            asked = {**job.found.variables, **dict(job.found.query_range)}.get("start", "0")
+            start = job.call.params.start or (int(asked) if asked.isdecimal() else 0)
+            return too_large(job.call.params.uri, size, limit, start, is_answer=True)
+        return TooLarge(f"Too large: the answer has {size} bytes, one message holds {limit}", size=size, limit=limit)
+
+    def _accept_batch(self, line: bytes) -> bytes | Work | None:
+        """Accept each message of a batch; their answers are sent as one array."""
+        try:
+            lines = jsonrpc.decode_batch(line)
+            if not 0 < len(lines) <= MAX_BATCH:
+                message = f"Invalid request: a batch holds 1 to {MAX_BATCH} messages"
+                raise ProtocolError(jsonrpc.INVALID_REQUEST, message)
+        except ProtocolError as error:
+            return wire_errors.encode(error, Era.LEGACY, error.request_id)
+        given = [self._accept_one(element, in_batch=True) for element in lines]
+        return together(lines, given, self._catalog.max_bytes)
+
+    def _refuse_over_long(self, line: OverLong) -> bytes:
+        limit = self._catalog.max_bytes
+        message = f"Message too large: one message holds {limit} bytes"
+        return wire_errors.too_large(jsonrpc.find_id(line.head), message, limit)
+
+    def notice(self, message: Message) -> None:
+        """Accept a notification; unknown ones are ignored."""
+        if message.method == "notifications/cancelled":
+            self._run_unasked(message.method, methods.cancelled_key(message))
+        elif message.method == "notifications/initialized":
+            # It asks every provider for its list.
+            aside(partial(self._run_unasked, message.method, None))
+
+    def _run_unasked(self, method: str, params: Key | None) -> None:
+        """Handle a notification; its errors are dropped."""
+        self._run_aside(Job(methods.ParsedCall(b"", "", method, Era.LEGACY, params)))
+
+    def _cancelled(self, job: Job) -> None:
+        """Stop a request that the client cancelled; late and unknown ids are ignored."""
+        key = job.call.params
+        running = self._running.get(key)
+        if running is None or not running.abandon():
+            listen = self._listens.pop(key, None)
+            if listen is not None:
+                listen[1].close()
+
+    def _initialized(self, _job: Job) -> None:
+        if self._version is not None:
+            self._subscription_of_client().start()
+
+    # Completion
+
+    def _complete(self, job: Job) -> bytes:
+        self._allowance.spend()
+        return self._dispatch.complete(job)
+
+    # Opening
+
+    def _discover(self, job: Job) -> bytes:
+        result = results.discover_result(self._dispatch.declared, self._catalog.instructions())
+        return jsonrpc.answer(job.call.id, result)
+
+    def _initialize(self, job: Job) -> bytes:
+        self._version = eras.negotiate(job.call.params.protocol_version)
+        self._client = methods.client_name(job.call.params.client_info)
+        result = results.initialize_result(self._version, self._dispatch.declared, self._catalog.instructions())
+        return jsonrpc.answer(job.call.id, result)
+
+    def _open_late(self, job: Job) -> bytes:
+        """Answer an opening call without instructions: a host must be able to connect."""
+        if job.call.method == "server/discover":
+            return jsonrpc.answer(job.call.id, results.discover_result(self._dispatch.declared, _WITHOUT_INSTRUCTIONS))
+        self._version = eras.negotiate(job.call.params.protocol_version)
+        result = results.initialize_result(self._version, self._dispatch.declared, _WITHOUT_INSTRUCTIONS)
+        return jsonrpc.answer(job.call.id, result)
+
+    def _ping(self, job: Job) -> bytes:
+        return jsonrpc.answer(job.call.id, results.empty_result(job.call.era))
+
+    # Subscriptions
+
+    def _listen(self, job: Job) -> None:
+        """Acknowledge, then notify of changes; the request is answered when the subscription ends."""
+        wanted = job.call.params.notifications
+        key = job.call.key
+        lists, tools = wanted.resources_list_changed, wanted.tools_list_changed and self._catalog.calls
+        news = News(self._catalog, self._access, job.send, key, lists=lists, tools=tools)
+        subscription = self._watcher.subscribe(news, wanted.resource_subscriptions, list_changes=lists or tools)
+        self._listens[key] = (job.call.id, subscription)
+        running = job.running or self._running.get(key)
+        if running is not None and not running.settle():
+            del self._listens[key]
+            subscription.close()
+            return
+        honoured = [uri for uri in wanted.resource_subscriptions if uri in subscription.uris]
+        job.send(results.acknowledged(key, wanted, honoured, tools=self._catalog.calls))
+        subscription.start()
+
+    def _subscribe(self, job: Job) -> bytes:
+        if self._version is None:
+            raise ProtocolError(jsonrpc.INVALID_REQUEST, "Invalid request: subscriptions need initialize first")
+        subscription = self._subscription_of_client()
+        if len(subscription.uris) >= MAX_SUBSCRIBED_URIS:
+            raise ProviderError(f"Too many subscriptions: at most {MAX_SUBSCRIBED_URIS}", word="busy")
+        subscription.add(job.call.params.uri)
+        subscription.start()
+        return jsonrpc.answer(job.call.id, results.empty_result(job.call.era))
+
+    def _unsubscribe(self, job: Job) -> bytes:
+        if self._subscription is not None:
+            self._subscription.discard(job.call.params.uri)
+        return jsonrpc.answer(job.call.id, results.empty_result(job.call.era))
+
+    def _subscription_of_client(self) -> Subscription:
+        """Return the one subscription of a legacy client: to its URIs, and to the lists."""
+        return self._subscription or self._open_subscription()
+
+    def _see(self, page: Page) -> None:
+        """Remember the list as a client saw it that is not subscribed to changes yet."""
+        self._seen = page
+
+    def _open_subscription(self) -> Subscription:
+        # Without the lock: providers are asked, and `close` must not wait for them.
+        news = News(self._catalog, self._access, self._send, lists=True, tools=self._catalog.calls)
+        made = self._watcher.subscribe(news, list_changes=True)
+        with self._opening:
+            if self._subscription is None and not self._is_closed:
+                self._subscription = made
+            kept: Subscription | None = self._subscription
+        if kept is not made:
+            made.close()
+        elif self._seen is not None and not _is_list(self._seen, made.listed):
+            # The client did not wait for us, and what it saw is no longer the list.
+            news(LIST)
+        if kept is None:
+            raise ProviderError("The conversation has ended", word="unavailable")
+        return kept
+
+
+_OWN: Final[Mapping[str, Callable[[Connection, Job], bytes | None]]] = {
+    "completion/complete": Connection._complete,
+    "server/discover": Connection._discover,
+    "subscriptions/listen": Connection._listen,
+    "initialize": Connection._initialize,
+    "ping": Connection._ping,
+    "resources/subscribe": Connection._subscribe,
+    "resources/unsubscribe": Connection._unsubscribe,
+    "notifications/cancelled": Connection._cancelled,
+    "notifications/initialized": Connection._initialized,
+}
+"""Methods that depend on the connection; `Dispatch` has the others."""
+
+
+def _group(call: methods.ParsedCall) -> str:
+    """Return a name shared by all calls that wait for the same provider, as far as the call itself tells."""
+    uri: str | None = getattr(call.params, "uri", None)
+    return f"{call.method} {uri.partition(':')[0].lower()}" if uri else call.method
+
+
+def _is_list(page: Page, token: str) -> bool:
+    """Return whether a page is the whole list of which this is the token."""
+    return page.next_cursor is None and token_of(page.entries) == token
+
+
+def _progress_of(call: methods.ParsedCall, send: Send) -> TellProgress | None:
+    token = call.params.meta.progress_token
+    if call.method != "tools/call" or token is None:
+        return None
+
+    def tell(value: float, total: float | None, message: str | None) -> None:
+        given = {"progressToken": token, "progress": value, "total": total, "message": message}
+        params = {name: part for name, part in given.items() if part is not None}
+        send(jsonrpc.notification("notifications/progress", params))
+
+    return tell
