@@ -141,14 +141,14 @@ class Config:
         return project.elsewhere(self.root, self.environment)
 
     def http(self) -> HttpSettings:
-        """Give who may connect."""
+        """Return who may connect."""
         try:
             return HttpSettings(**self.values("http"))
         except ConfigError as error:
             raise self.located(error) from None
 
     def values(self, section: str) -> dict[str, Any]:
-        """Give a section's keys and values."""
+        """Return a section's keys and values."""
         return {key: setting.value for key, setting in self.sections.get(section, {}).items()}
 
     def named(self, section: str) -> frozenset[str]:
@@ -174,17 +174,17 @@ class Config:
 
 
 def section_names() -> tuple[str, ...]:
-    """Give the sections there are."""
+    """Return the sections there are."""
     return ("server", "http", *(name for known in registration.BUILT_IN for name in (known.name, *known.sections)))
 
 
 def sections_in_use(config: Config) -> tuple[str, ...]:
-    """Give the sections there are, and those that were named."""
+    """Return the sections there are, and those that were named."""
     return (*section_names(), *(section for section in config.sections if "." in section))
 
 
 def section_schema(section: str, where: str) -> Schema:
-    """Give what may be set in a section; imports the provider it belongs to."""
+    """Return what may be set in a section; imports the provider it belongs to."""
     if section == "server":
         return schema.schema_of(ServerSettings)
     if section == "http":
@@ -290,7 +290,7 @@ def _take_section(config: Config, layer: Layer, path: str, section: str, keys: o
 
 
 def _is_outside(root: str, value: str) -> bool:
-    """Tell whether a place lies outside the project; links count as what they point to."""
+    """Return whether a place lies outside the project; links count as what they point to."""
     return not is_inside(os.path.join(root, os.path.expanduser(value)), root)
 
 

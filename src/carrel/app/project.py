@@ -197,7 +197,7 @@ def _read_own(path: str, passed_over: list[tuple[str, str]], only_with: bytes = 
 
 
 def _look(path: str) -> tuple[str, str]:
-    """Give where a file is, and why it is to be passed over, if it is."""
+    """Return where a file is, and why it is to be passed over, if it is."""
     found = os.lstat(path)
     target = os.path.realpath(path) if stat.S_ISLNK(found.st_mode) else path
     if not belongs_here(found):
@@ -209,7 +209,7 @@ def _look(path: str) -> tuple[str, str]:
 
 
 def _read(path: str) -> tuple[bytes | None, bool]:
-    """Give what is in a file, None if it is no regular one, and whether it is the user's own."""
+    """Return what is in a file, None if it is no regular one, and whether it is the user's own."""
     descriptor = os.open(path, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC)
     try:
         found = os.fstat(descriptor)

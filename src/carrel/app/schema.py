@@ -44,7 +44,7 @@ Schema = Mapping[str, Key]
 
 
 def schema_of(built: type) -> Schema:
-    """Give the keys of a class's section."""
+    """Return the keys of a class's section."""
     hints = get_type_hints(built if issubclass(built, Section) else vars(built)["__init__"])
     keys = {}
     for name, parameter in signature(built).parameters.items():
@@ -78,7 +78,7 @@ class AnyName(dict[str, Key]):
 
 
 def section_schema(kind: Any) -> Schema:
-    """Give the keys of a section that is a parameter of its own."""
+    """Return the keys of a section that is a parameter of its own."""
     inner, is_many = _section_in(kind)
     return AnyName(inner) if is_many else schema_of(inner)
 
@@ -92,7 +92,7 @@ def build_section(kind: Any, section: str, values: Mapping[str, Any]) -> object:
 
 
 def _section_in(kind: Any) -> tuple[type[Section], bool]:
-    """Give the class of a section, and whether there are many of it by name."""
+    """Return the class of a section, and whether there are many of it by name."""
     for part in get_args(kind) if get_origin(kind) in (Union, UnionType) else (kind,):
         if isinstance(part, type) and issubclass(part, Section):
             return part, False
@@ -102,7 +102,7 @@ def _section_in(kind: Any) -> tuple[type[Section], bool]:
 
 
 def find(schema: Schema, section: str, name: str, where: str) -> Key:
-    """Give the key, or say which file and which name, and the nearest that exists."""
+    """Return the key, or say which file and which name, and the nearest that exists."""
     if name in schema:
         return schema[name]
     raise ConfigError(f"{where}: [{section}] has no key {name!r}{nearest(name, schema)}")
@@ -119,14 +119,14 @@ def nearest(name: str, known: Mapping[str, object] | tuple[str, ...]) -> str:
 
 
 def closest(name: str, known: Iterable[str]) -> str | None:
-    """Give the valid name that was probably meant, if there is one."""
+    """Return the valid name that was probably meant, if there is one."""
     from difflib import get_close_matches  # only for messages
 
     return next(iter(get_close_matches(name, list(known), n=1, cutoff=_CLOSE)), None)
 
 
 def check(kind: Any, value: object, where: str) -> object:
-    """Give the value if it is of the kind, or say what was expected."""
+    """Return the value if it is of the kind, or say what was expected."""
     if _is_section(kind) and isinstance(value, dict):
         return _check_table(schema_of(kind), value, where)
     try:
@@ -159,7 +159,7 @@ def from_text(kind: Any, text: str, where: str) -> object:
 
 
 def _candidates(text: str) -> list[object]:
-    """Give the values a text may mean, the plainest first."""
+    """Return the values a text may mean, the plainest first."""
     found: list[object] = [text]
     lowered = text.strip().lower()
     if lowered in ("true", "yes", "on", "1"):

@@ -29,7 +29,7 @@ class TrustStore:
         self._path = os.path.join(state_folder(environment), "trust.json")
 
     def is_trusted(self, path: str, digest: str) -> bool:
-        """Tell whether the file is trusted just as it was read; none is while that cannot be known."""
+        """Return whether the file is trusted just as it was read; none is while that cannot be known."""
         try:
             return self._load().get(name_of(path)) == digest
         except ConfigError:
@@ -48,7 +48,7 @@ class TrustStore:
         return name in before
 
     def all(self) -> list[Trusted]:
-        """Give every trusted file, by path."""
+        """Return every trusted file, by path."""
         return [Trusted(path, digest) for path, digest in sorted(self._load().items())]
 
     def _load(self) -> dict[str, str]:
@@ -74,5 +74,5 @@ class TrustStore:
 
 
 def name_of(path: str) -> str:
-    """Give the one name of a file. A link is not what it leads to: elsewhere, the same words mean other things."""
+    """Return the one name of a file. A link is not what it leads to: elsewhere, the same words mean other things."""
     return os.path.join(os.path.realpath(os.path.dirname(path)), os.path.basename(path))

@@ -104,7 +104,7 @@ class Catalog:
         self.generation += 1
 
     def clashes(self) -> list[Clash]:
-        """Give what two providers have, be it a URI, a template or a tool's name."""
+        """Return what two providers have, be it a URI, a template or a tool's name."""
         keepers: dict[str, str] = {}
         clashes = list(self._routes.clashes)
         for mounted in self.mounted:
@@ -159,7 +159,7 @@ class Catalog:
         return Shortlist(self._list, self.max_listed or sys.maxsize)
 
     def browse(self, asked: fly.Asked) -> fly.Browsed:
-        """Give a page in Fly's way: files and logs only, numbered, with a total."""
+        """Return a page in Fly's way: files and logs only, numbered, with a total."""
         return fly.browse(self.visible(), asked)
 
     def entries(self, scheme: str | None = None) -> Iterator[Resource]:
@@ -167,11 +167,11 @@ class Catalog:
         return self._list.entries(scheme)
 
     def templates(self, cursor: str | None = None) -> tuple[tuple[Template, ...], str | None]:
-        """Give one page of the templates and the cursor of the next."""
+        """Return one page of the templates and the cursor of the next."""
         return self._list.templates(unseal(cursor) if cursor else (), self.page_size)
 
     def visible(self) -> tuple[Mounted, ...]:
-        """Give the providers of which whoever asks may read anything."""
+        """Return the providers of which the caller may read anything."""
         return self._list.visible()
 
     # Reading
@@ -181,7 +181,7 @@ class Catalog:
         return self._routes.finds_at_once(uri)
 
     def find(self, uri: str) -> Found:
-        """Give the way to a URI, or raise the reason why there is none, or why it is not for whoever asks."""
+        """Return the way to a URI, or raise the reason why there is none, or why it is not for the caller."""
         access.check_read(uri)
         return self._routes.find(uri)
 
@@ -352,7 +352,7 @@ class Catalog:
         return replace(reading, items=items, mime_type=mime_type, etag=etag, range=None)
 
     def fingerprint(self, uri: str) -> str | None:
-        """Give a token that changes when the URI's content does; raise as a read would."""
+        """Return a token that changes when the URI's content does; raise as a read would."""
         found = self.find(uri)
         if "fingerprint" in found.mounted.overrides:
             return found.mounted.provider.fingerprint(found.uri)
@@ -372,7 +372,7 @@ class Catalog:
         return any(mounted.has_tools for mounted in self.mounted)
 
     def complete(self, reference: str, variable: str, value: str, context: Mapping[str, str]) -> Completion:
-        """Give values for a template's variable, at most a hundred, with an honest `has_more`."""
+        """Return values for a template's variable, at most a hundred, with an honest `has_more`."""
         access.check_read(reference)
         found = self._routes.reference(reference)
         if found is None:
@@ -393,7 +393,7 @@ class Catalog:
         return Completion(values, total=total, has_more=has_more)
 
     def tools(self) -> tuple[Tool, ...]:
-        """Give every provider's tools that whoever asks may call, in order; of two with one name, the first."""
+        """Return every provider's tools that the caller may call, in order; of two with one name, the first."""
         named: dict[str, Tool] = {}
         for mounted in self.mounted:
             for tool in self._tools_of(mounted):
@@ -401,7 +401,7 @@ class Catalog:
         return tuple(named.values())
 
     def call(self, name: str, arguments: Mapping[str, object], call: Call) -> ToolResult:
-        """Run a tool by its name; one that whoever asks may not call is not known."""
+        """Run a tool by its name; one that the caller may not call is not known."""
         for mounted in self.mounted:
             if any(tool.name == name for tool in self._tools_of(mounted)):
                 return mounted.provider.call(name, arguments, call)
@@ -421,7 +421,7 @@ class Catalog:
         return any(tool.name == name for provider in patient for tool in provider.tools())
 
     def instructions(self) -> str:
-        """Give what the providers that whoever asks may read want an assistant to know from the start."""
+        """Return what the providers that the caller may read want an assistant to know from the start."""
         parts = (mounted.provider.instructions() for mounted in self.visible())
         return "\n\n".join(part for part in parts if part)
 
@@ -444,7 +444,7 @@ def _mime_type(found: Found) -> str:
 
 
 def _one_of(asked: Range | None, other: Range | None, uri: str) -> Range | None:
-    """Give the one range that was asked for, if one was."""
+    """Return the one range that was asked for, if one was."""
     if asked is not None and other is not None:
         raise content.cut_twice(uri)
     return other if asked is None else asked

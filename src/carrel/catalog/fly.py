@@ -36,7 +36,7 @@ class Browsed(Value, frozen=True):
 
 
 def browse(mounted: Iterable[Mounted], asked: Asked) -> Browsed:
-    """Give a numbered page; the whole is walked once, for the total, and never held."""
+    """Return a numbered page; the whole is walked once, for the total, and never held."""
     if asked.directory is not None and asked.prefix is not None:
         raise BadArgument("Invalid parameter: directory (not together with uri)", data={"parameter": "directory"})
     first, last = asked.page * asked.page_size, (asked.page + 1) * asked.page_size
@@ -52,7 +52,7 @@ def browse(mounted: Iterable[Mounted], asked: Asked) -> Browsed:
 
 
 def go_on(mounted: Iterable[Mounted], parts: tuple[str, ...], limit: int) -> Page:
-    """Give the page that a cursor of `browse` points to, in standard form."""
+    """Return the page that a cursor of `browse` points to, in standard form."""
     match parts:
         case (_, ("d" | "p") as kind, folder_or_prefix, size, name, key) if size.isascii() and size.isdigit():
             is_folder = kind == "d"

@@ -56,7 +56,7 @@ class LazyProvider(Provider):
         return self._awake().find(uri).read()
 
     def fingerprint(self, uri: str) -> str | None:
-        """Tell whether a URI changed as the provider itself would."""
+        """Return whether a URI changed as the provider itself would."""
         return self._awake().fingerprint(uri)
 
     def close(self) -> None:
@@ -75,7 +75,7 @@ class LazyProvider(Provider):
             return False
 
     def _awake(self) -> Catalog:
-        """Give a catalogue of the provider alone; it is built when it is first asked."""
+        """Return a catalogue of the provider alone; it is built when it is first asked."""
         with self._lock:
             if self._inner is None:
                 self._inner = Catalog((self._build(),))

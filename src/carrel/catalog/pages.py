@@ -90,7 +90,7 @@ class Listing:
                     yield from self._permitted(mounted, "", "")
 
     def templates(self, parts: tuple[str, ...], wanted: int) -> tuple[tuple[Template, ...], str | None]:
-        """Give one page of the templates and the cursor of the next."""
+        """Return one page of the templates and the cursor of the next."""
         start = _number_of(parts)
         every = [
             template
@@ -137,7 +137,7 @@ class Listing:
             yield Section(_MAIN, mounted, dropwhile(_is_pinned, rest))
 
     def _from(self, name: str, key: str) -> Iterator[tuple[Mounted, str]]:
-        """Give the providers from the named one on, with the key each is to start after."""
+        """Return the providers from the named one on, with the key each is to start after."""
         reached = not name
         visible = self.visible()
         for mounted in self._mounted:

@@ -170,7 +170,7 @@ class Routes:
                 self.clashes.append(Clash(route.template, keeper.provider.name, mounted.provider.name))
 
     def _server_of(self, uri: str) -> Mounted | None:
-        """Give who serves a URI by a template or takes its whole scheme, of those who claim no single URIs."""
+        """Return who serves a URI by a template or takes its whole scheme, of those who claim no single URIs."""
         scheme = scheme_of(uri)
         owner = next(iter(self._owners.get(scheme, ())), None)
         if owner is not None and owner.provider.parses_uris:
@@ -183,15 +183,15 @@ class Routes:
 
     @property
     def has_clashes(self) -> bool:
-        """Tell whether any provider has what is another's."""
+        """Return whether any provider has what is another's."""
         return bool(self._lost)
 
     def has_lost(self, mounted: Mounted, what: str) -> bool:
-        """Tell whether a URI or template that a provider has is another's."""
+        """Return whether a URI or template that a provider has is another's."""
         return (mounted.provider.name, what) in self._lost
 
     def find(self, uri: str) -> Found:
-        """Give the way to a URI, or raise the reason why there is none."""
+        """Return the way to a URI, or raise the reason why there is none."""
         found = self._fixed.get(uri) or self._recent.get(uri)
         if found is not None:
             return found
@@ -218,7 +218,7 @@ class Routes:
         return not self._gateways or uri.partition(":")[0].lower() in self._owners
 
     def reference(self, reference: str) -> tuple[str, tuple[str, ...] | None, Mounted] | None:
-        """Give what a completion reference means, its variables (None: the provider knows), and whose it is.
+        """Return what a completion reference means, its variables (None: the provider knows), and whose it is.
 
         It may be a template's own text, what a provider has beside its routes, a URI that a
         template matches, or one begun like it.
@@ -281,7 +281,7 @@ class Routes:
         return Found(found.mounted, found.route, bare, found.variables, taken)
 
     def _reads_ranges(self, scheme: str) -> bool:
-        """Tell whether the owner of a scheme takes URIs as they were sent, and names ranges itself."""
+        """Return whether the owner of a scheme takes URIs as they were sent, and names ranges itself."""
         rows = [row for row in self._templates.get(scheme, ()) if not row[1].open_query]
         return any(route.whole and not RANGE_NAMES.isdisjoint(template.query_variables) for template, route, _ in rows)
 
@@ -334,12 +334,12 @@ def _with_open_query(
 
 
 def _is_named(template: UriTemplate) -> bool:
-    """Tell whether a template's beginning says more than whose it is."""
+    """Return whether a template's beginning says more than whose it is."""
     return bool(template.literal_start.partition(":")[2].strip("/"))
 
 
 def _without_range(uri: str) -> tuple[str, tuple[tuple[str, str], ...]]:
-    """Give the URI without `start` and `length`, and what they were; as sent if there are none."""
+    """Return the URI without `start` and `length`, and what they were; as sent if there are none."""
     query = split_query(uri)[1]
     if query is None:
         return uri, ()

@@ -83,11 +83,11 @@ class ProviderContract:
     """The time any request has."""
 
     def provider(self) -> Provider | Capable:
-        """Give a fresh provider or object; called several times in one test."""
+        """Return a fresh provider or object; called several times in one test."""
         raise NotImplementedError
 
     def missing_uri(self) -> str | None:
-        """Give a URI of the provider's scheme that nothing has."""
+        """Return a URI of the provider's scheme that nothing has."""
         return None
 
     def change(self, uri: str) -> None:
@@ -95,7 +95,7 @@ class ProviderContract:
         raise NotImplementedError
 
     def variables(self) -> Mapping[str, str | Mapping[str, str]]:
-        """Give template variables that can be read: values by name or, under a template's text, all of its own."""
+        """Return template variables that can be read: values by name or, under a template's text, all of its own."""
         return {}
 
     def validate(self, message: bytes, version: str, method: str) -> None:

@@ -92,8 +92,8 @@ class Trial:
         for first, second in () if self._object is None else (self._object.declared_twice(),):
             fault = first.fault or second.fault
             assert not fault, fault
-            told = f"capabilities() gave {list(first.words)}, then {list(second.words)}"
-            assert first.words == second.words, f"{told}; they must not change"
+            told = f"capabilities() gave {list(first.names)}, then {list(second.names)}"
+            assert first.names == second.names, f"{told}; they must not change"
 
     def check_lists(self) -> None:
         """Fail if a list of an object raises, is no list, or has entries that cannot be served."""
@@ -102,7 +102,7 @@ class Trial:
         assert not faults, "; ".join(faults)
 
     def connect(self) -> Client:
-        """Give a further client."""
+        """Return a further client."""
         tap = _Tap(Memory(self._server, self._deadline_s), self.heard)
         client = Client.over(tap, era=self.era, timeout_s=self._deadline_s + 1)
         self._clients.append(client)
@@ -124,7 +124,7 @@ class Trial:
         return AS_CONTENT, INVALID_PARAMS, DENIED, NOT_FOUND[self.era]
 
     def uris(self) -> list[str]:
-        """Give the URIs of what is listed."""
+        """Return the URIs of what is listed."""
         return [entry.uri for entry in self.client.resources()]
 
     def pages(self) -> Iterator[dict[str, Any]]:
@@ -152,7 +152,7 @@ class Trial:
         return {uri: self.read(uri) for uri in uris}
 
     def total(self, uri: str) -> int:
-        """Give the length of the whole in bytes."""
+        """Return the length of the whole in bytes."""
         reading = self.read(uri)
         if len(reading.items) == 1:
             meta = self.client.read(uri, wanted=Range(0, 0)).items[0].meta or {}
@@ -160,7 +160,7 @@ class Trial:
         return sum(len(part.encode() if isinstance(part, str) else part) for part, _, _ in body(reading))
 
     def refusal(self, method: str, params: Mapping[str, object] | None = None) -> RemoteError | None:
-        """Give the error a request is answered with, be it as content; None if it gets a result."""
+        """Return the error a request is answered with, be it as content; None if it gets a result."""
         try:
             result = self.client.request(method, params)
         except RemoteError as error:
@@ -172,14 +172,14 @@ class Trial:
         return RemoteError(AS_CONTENT, text, {**meta, **(params or {})})
 
     def has_changed(self, uri: str, before: Reading) -> bool:
-        """Tell whether a read gives something else than before."""
+        """Return whether a read gives something else than before."""
         try:
             return self.read(uri).etag != before.etag
         except RemoteError:
             return True
 
     def is_served(self, uri: str) -> bool:
-        """Tell whether a URI has a reader."""
+        """Return whether a URI has a reader."""
         try:
             return self.catalog.find(uri).mounted.provider is self.provider
         except CarrelError:
@@ -229,7 +229,7 @@ class _Tap:
 
 
 def body(reading: Reading) -> list[tuple[str | bytes, str, str | None]]:
-    """Give what was read, without what was said about it."""
+    """Return what was read, without what was said about it."""
     return [(_content(item), item.mime_type, item.uri) for item in reading.items]
 
 
@@ -249,7 +249,7 @@ def _content(item: object) -> str | bytes:
 
 
 def is_absolute(uri: str) -> bool:
-    """Tell whether a URI may stand in a list."""
+    """Return whether a URI may stand in a list."""
     try:
         return bool(scheme_of(uri)) and bool(decode(uri)) and "#" not in uri and len(uri) <= MAX_URI_LENGTH
     except BadArgument:
@@ -257,7 +257,7 @@ def is_absolute(uri: str) -> bool:
 
 
 def is_path(template: UriTemplate, name: str) -> bool:
-    """Tell whether a variable stands in the path, where it cannot be left out."""
+    """Return whether a variable stands in the path, where it cannot be left out."""
     return name not in template.query_variables
 
 
@@ -307,7 +307,7 @@ def check_schema(tool: Tool) -> None:
 
 
 def bad_inputs(tool: Tool) -> Iterator[dict[str, object]]:
-    """Give arguments a tool must refuse: nothing where something is required, and all of a wrong type."""
+    """Return arguments a tool must refuse: nothing where something is required, and all of a wrong type."""
     if tool.input_schema.get("required"):
         yield {}
     described = arguments_of(tool).items()
@@ -320,7 +320,7 @@ def bad_inputs(tool: Tool) -> Iterator[dict[str, object]]:
 
 
 def arguments_of(tool: Tool) -> dict[str, Any]:
-    """Give the schemas of a tool's arguments by name."""
+    """Return the schemas of a tool's arguments by name."""
     properties = tool.input_schema.get("properties", {})
     return properties if isinstance(properties, dict) else {}
 
@@ -353,7 +353,7 @@ def join(threads: Iterable[threading.Thread], timeout_s: float) -> list[str]:
 
 
 def remaining(before: Held, timeout_s: float) -> tuple[list[str], list[str]]:
-    """Give the processes and files held beyond `before`; what is given back within the time is waited for."""
+    """Return the processes and files held beyond `before`; what is given back within the time is waited for."""
     deadline = monotonic() + timeout_s
     pause = threading.Event()
     while True:

@@ -559,7 +559,7 @@ def test_results_that_only_relaxed_ids_show_are_counted(full: Home) -> None:
     assert full.provider(eval_ids="relaxed").health() == {"problems": []}
 
 
-def test_problems_are_told_to_whoever_asks_for_health(full: Home) -> None:
+def test_problems_are_told_to_current_access_for_health(full: Home) -> None:
     provider = full.provider()
     assert provider.health() == {"problems": []}
 
