@@ -16,7 +16,6 @@ A field whose default is None may be left out, and null is not a value for it. A
 "left out" has the default `UNSET`. `examples` appear in the message about an unknown name, not in the schema.
 """
 
-import json
 import re
 from collections.abc import Iterable, Mapping
 from enum import Enum
@@ -49,6 +48,7 @@ __all__ = [
 ]
 
 Schema = dict[str, object]
+Fault = Literal["unknown", "missing", "repeated", "invalid"]
 _Record_co = TypeVar("_Record_co", bound=Value, covariant=True)
 
 _WORDS: Final[Mapping[object, str]] = {
@@ -69,7 +69,7 @@ class ArgumentProblem(Value, frozen=True):
     """What is wrong with one argument; `text` is a sentence for the caller."""
 
     name: str
-    fault: Literal["unknown", "missing", "repeated", "invalid"]
+    fault: Fault
     text: str
 
 
@@ -153,21 +153,25 @@ class Arguments(Generic[_Record_co]):
         """Return the parameters of a query, none of which is required, or raise `InvalidArguments`."""
         values: dict[str, object] = {}
         problems: list[ArgumentProblem] = []
+
+        def refuse(fault: Fault, why: str) -> None:
+            shown = f"Invalid parameter: {echo(name)}={echo(text)} ({why})"
+            problems.append(ArgumentProblem(name, fault, shown))
+
         for name, text in pairs:
             field = self._fields.get(name)
-            shown = f"Invalid parameter: {echo(name)}={echo(text)}"
             if field is None:
-                problems.append(ArgumentProblem(name, "unknown", f"{shown} ({self._known(is_query=True)})"))
+                refuse("unknown", self._known(is_query=True))
                 continue
             if field.attribute in values:
-                problems.append(ArgumentProblem(name, "repeated", f"{shown} (given twice)"))
+                refuse("repeated", "given twice")
                 continue
             number = parse_integer(text) if field.schema.get("type") == "integer" else None
             values[field.attribute] = value = text if number is None else number
             try:
                 values[field.attribute] = convert(field.kind, value)
             except ValueError as error:
-                problems.append(ArgumentProblem(name, "invalid", f"{shown} ({error})"))
+                refuse("invalid", str(error))
         if problems:
             raise InvalidArguments(problems, uri)
         return self._record(**values)
@@ -317,4 +321,6 @@ def _example(field: ArgumentField) -> object:
 
 
 def _spell(value: object) -> str:
+    import json  # needed only for messages
+
     return value if isinstance(value, str) else json.dumps(value, ensure_ascii=False, default=str)
