@@ -63,6 +63,8 @@ _WORDS: Final[Mapping[object, str]] = {
 _EXAMPLES: Final[Mapping[str, object]] = {"integer": 1, "number": 0.5, "boolean": True, "array": [], "object": {}}
 _INTEGER: Final = re.compile(r"([+-]?)0*+([0-9]*+)")
 _MAX_DIGITS: Final = 18
+MAX_PROBLEMS: Final = 20
+"""Problems that are named: a request with very many bad arguments does not get a longer answer."""
 
 
 class ArgumentProblem(Value, frozen=True):
@@ -86,7 +88,10 @@ class InvalidArguments(BadArgument):
     """Arguments that do not fit their declaration; there is at least one problem."""
 
     def __init__(self, problems: Iterable[ArgumentProblem], uri: str | None = None) -> None:
-        self.problems = tuple(problems)
+        every = tuple(problems)
+        left = len(every) - MAX_PROBLEMS
+        more = (ArgumentProblem("", "invalid", f"{left} more problems"),) if left > 0 else ()
+        self.problems = every[:MAX_PROBLEMS] + more
         message = "; ".join(problem.text for problem in self.problems)
         super().__init__(message, uri=uri, data={"parameter": self.problems[0].name})
 
@@ -134,10 +139,12 @@ class Arguments(Generic[_Record_co]):
         """Return the values that fit, by attribute of the record, and what is wrong with the others."""
         values: dict[str, object] = {}
         problems: list[ArgumentProblem] = []
+        known = ""
         for name, value in given.items():
             field = self._fields.get(name)
             if field is None:
-                problems.append(ArgumentProblem(name, "unknown", f"Unknown argument: {echo(name)} ({self._known()})"))
+                known = known or self._known()
+                problems.append(ArgumentProblem(name, "unknown", f"Unknown argument: {echo(name)} ({known})"))
                 continue
             try:
                 values[field.attribute] = convert(field.kind, value)
