@@ -1,7 +1,7 @@
-"""The keys and types of each section of the configuration, taken from constructors.
+"""The keys and types of each section, taken from constructors.
 
-A provider's annotated parameters are its section's schema: `Logs(max_bytes: int = 102_400)`
-*is* `[logs] max_bytes`. A parameter annotated `Project` is given, not set.
+A provider's annotated parameters are its section's schema: `Logs(max_bytes: int = 102_400)` *is*
+`[logs] max_bytes`. A parameter annotated `Project` is not a setting.
 """
 
 import os
@@ -56,7 +56,7 @@ def schema_of(built: type) -> Schema:
 
 
 def build(built: type, section: str, values: Mapping[str, Any]) -> Any:
-    """Return the settings of a section; a key that is a Python keyword is a parameter with a closing underscore."""
+    """Build the settings of a section; a key that is a Python keyword is a parameter with a trailing underscore."""
     try:
         return built(**{f"{name}_" if iskeyword(name) else name: value for name, value in values.items()})
     except ConfigError as error:
@@ -64,7 +64,7 @@ def build(built: type, section: str, values: Mapping[str, Any]) -> Any:
 
 
 class AnyName(dict[str, Key]):
-    """The keys of a section whose tables have names of the user's choice: `[commands.<name>]`."""
+    """The keys of a section with tables that the user names: `[commands.<name>]`."""
 
     def __init__(self, kind: type[Section]) -> None:
         super().__init__()
@@ -78,13 +78,13 @@ class AnyName(dict[str, Key]):
 
 
 def section_schema(kind: Any) -> Schema:
-    """Return the keys of a section that is one parameter of a constructor."""
+    """Return the keys of a section that is one parameter of its provider."""
     inner, is_many = _section_in(kind)
     return AnyName(inner) if is_many else schema_of(inner)
 
 
 def build_section(kind: Any, section: str, values: Mapping[str, Any]) -> object:
-    """Return the parameter that a section's checked values make."""
+    """Build the provider's argument from a section's checked values."""
     inner, is_many = _section_in(kind)
     if not is_many:
         return build(inner, section, values)
@@ -92,41 +92,41 @@ def build_section(kind: Any, section: str, values: Mapping[str, Any]) -> object:
 
 
 def _section_in(kind: Any) -> tuple[type[Section], bool]:
-    """Return the class of a section, and whether the section is a table of named ones."""
+    """Return the class of a section, and whether it is a table of named ones."""
     for part in get_args(kind) if get_origin(kind) in (Union, UnionType) else (kind,):
         if isinstance(part, type) and issubclass(part, Section):
             return part, False
         if get_origin(part) is dict and issubclass(get_args(part)[1], Section):
             return get_args(part)[1], True
-    raise TypeError(f"{kind} is no section")
+    raise TypeError(f"{kind} is not a section")
 
 
 def find(schema: Schema, section: str, name: str, where: str) -> Key:
-    """Return the key; raise ConfigError with the file, the name and the nearest known name."""
+    """Return a key; raise ConfigError with the nearest name if it is unknown."""
     if name in schema:
         return schema[name]
     raise ConfigError(f"{where}: [{section}] has no key {name!r}{nearest(name, schema)}")
 
 
 _CLOSE = 0.7
-"""How similar two names must be for a suggestion."""
+"""Minimum similarity of a suggested name."""
 
 
 def nearest(name: str, known: Mapping[str, object] | tuple[str, ...]) -> str:
-    """Return the end of a message: the nearest valid name, or all of them."""
+    """Return the end of a message: the nearest valid name, or all of them if none is near."""
     close = closest(name, known)
     return f"; did you mean {close!r}?" if close else f"; known: {', '.join(known)}" if known else ""
 
 
 def closest(name: str, known: Iterable[str]) -> str | None:
-    """Return the most similar name, if one is similar enough."""
+    """Return the valid name that was probably meant, or None."""
     from difflib import get_close_matches  # only for messages
 
     return next(iter(get_close_matches(name, list(known), n=1, cutoff=_CLOSE)), None)
 
 
 def check(kind: Any, value: object, where: str) -> object:
-    """Return the value if it is of the kind; raise ConfigError with what was expected."""
+    """Return the value if it has the right type; raise ConfigError if not."""
     if _is_section(kind) and isinstance(value, dict):
         return _check_table(schema_of(kind), value, where)
     try:
@@ -140,7 +140,7 @@ def _is_section(kind: Any) -> bool:
 
 
 def _check_table(known: Schema, table: Mapping[str, object], where: str) -> dict[str, object]:
-    """Return the checked values of a table."""
+    """Return the checked values of a nested table."""
     for name in table:
         if name not in known:
             raise ConfigError(f"{where} has no key {name!r}{nearest(name, known)}")
@@ -151,7 +151,7 @@ def _check_table(known: Schema, table: Mapping[str, object], where: str) -> dict
 
 
 def from_text(kind: Any, text: str, where: str) -> object:
-    """Return the value that the text of an environment variable or a flag means."""
+    """Return the value of an environment variable or a flag."""
     for candidate in _candidates(text):
         with suppress(ConfigError):
             return check(kind, candidate, where)
@@ -159,7 +159,7 @@ def from_text(kind: Any, text: str, where: str) -> object:
 
 
 def _candidates(text: str) -> list[object]:
-    """Return the values that a text may mean, the simplest first."""
+    """Return the values a text may mean, text first."""
     found: list[object] = [text]
     lowered = text.strip().lower()
     if lowered in ("true", "yes", "on", "1"):
@@ -176,10 +176,10 @@ def _candidates(text: str) -> list[object]:
 
 
 def raises_bound(kind: Any, value: object, standing: object) -> str:
-    """Return why a value that raises a bound needs trust; empty if it raises none."""
+    """Return why a project file's value needs trust if it raises a limit; else an empty text."""
     is_bound = kind in (Ceiling, FractionalCeiling)
     if is_bound and isinstance(value, int | float) and isinstance(standing, int | float) and value > standing:
-        return f"it raises a bound of {standing}"
+        return f"it raises a limit of {standing}"
     is_more = kind == Injection and _INJECTIONS.index(value) > _INJECTIONS.index(standing)
     return "it puts the project's text into the instructions" if is_more else ""
 
@@ -192,11 +192,11 @@ _SWITCHES: Mapping[Any, tuple[object, str]] = {
     Protection: (True, "it turns a protection off"),
     Exposure: (False, "it lets other machines do more"),
 }
-"""Kinds of settings that need trust, each with the one value that never does."""
+"""Types of settings that need trust, each with the one value that never does."""
 
 
 def needs_trust(kind: Any, value: object, is_outside: Callable[[str], bool]) -> str:
-    """Return why a project file's value needs trust; empty if it needs none."""
+    """Return why a project file's value needs trust; an empty text if it does not."""
     if kind in _SWITCHES:
         harmless, reason = _SWITCHES[kind]
         return "" if value is harmless else reason

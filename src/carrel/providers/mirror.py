@@ -1,4 +1,4 @@
-"""The same resources as tools, for hosts that know only tools.
+"""The resources as tools, for hosts that support only tools.
 
     list_resources   a page of the list
     read_resource    one resource, or a part of it
@@ -22,7 +22,7 @@ from carrel.core.record import Value
 from carrel.core.uri import pairs, split_query, with_query, without
 
 ANSWER_LENGTH: Final = 20_000
-"""Length of an answer for an unknown host."""
+"""Maximum length of an answer for an unknown host."""
 ANSWER_LENGTHS: Final = {
     "claude-code": 45_000,
     "codex-mcp-client": 40_000,
@@ -48,12 +48,12 @@ _GUIDE_FIRST: Final = " Read carrel://guide first; it explains the URIs."
 class ListArguments(Value, frozen=True):
     """The arguments of `list_resources`."""
 
-    cursor: Annotated[str, Argument(description="Where to go on: the cursor of the page before.")] | None = None
+    cursor: Annotated[str, Argument(description="The cursor from the previous page.")] | None = None
     prefix: (
         Annotated[
             str,
             Argument(
-                description="Only URIs that begin with this, as workspace:///src/ or src/.",
+                description="List only URIs that begin with this, such as workspace:///src/ or src/.",
                 examples=["workspace:///src/"],
             ),
         ]
@@ -68,11 +68,11 @@ class ReadArguments(Value, frozen=True):
         str,
         Argument(
             min_length=1,
-            description="The URI, as listed or made from a template; or a path.",
+            description="A URI from the list or from a template, or the path of a file.",
             examples=["README.md"],
         ),
     ]
-    lines: Annotated[str, Argument(description="Only these lines, counted from 1: 10-50, 10- or 10.")] | None = None
+    lines: Annotated[str, Argument(description="Lines to return, counted from 1: 10-50, 10- or 10.")] | None = None
     start: Annotated[int, Argument(ge=0, description="First byte to return.")] | None = None
     length: Annotated[int, Argument(ge=0, description="Number of bytes to return.")] | None = None
 
@@ -82,14 +82,14 @@ _READ: Final = Arguments(ReadArguments)
 
 
 def _tools(*, has_guide: bool) -> tuple[Tool, Tool]:
-    """Return the two tools; without a guide, as with `--only`, their texts do not name one."""
+    """Return the two tools; mention the guide only if it is served."""
     listing = (
-        "List what this server can read, the most useful first: one URI and description a line. "
-        f"With a prefix, everything that begins with it.{_GUIDE_FIRST if has_guide else ''}"
+        "List the resources of this server, the most useful first: one URI and description per line. "
+        f"With a prefix, list every URI that begins with it.{_GUIDE_FIRST if has_guide else ''}"
     )
     reading = (
-        "Read one resource by its URI, or a file by its path. A long text comes in parts; "
-        "the first and the last line of the answer name the next one."
+        "Read one resource by its URI, or a file by its path. Long texts are returned in parts; "
+        "the first and the last line of the answer name the next part."
     )
     return (
         _tool("list_resources", listing, _LIST.schema, "List resources"),
@@ -102,7 +102,7 @@ def _tool(name: str, description: str, schema: Mapping[str, object], title: str)
 
 
 class Mirror(Provider):
-    """Tools that read the catalog; it has no resources of its own."""
+    """The tools `list_resources` and `read_resource`."""
 
     name = "mirror"
 
@@ -149,9 +149,9 @@ class Mirror(Provider):
             lines = [note, *lines, note] if note else lines
             if sum(map(_length, lines)) <= room or len(page.entries) == 1:
                 break
-            # Only a page that is asked for with its length has the cursor that belongs to it.
+            # Ask again for a shorter page: its cursor belongs to its length.
             page = self._list_page(cursor, prefix, max(1, len(page.entries) * 3 // 4))
-        return ToolResult(("\n".join(lines) if page.entries else "Nothing.",))
+        return ToolResult(("\n".join(lines) if page.entries else "No resources.",))
 
     def _list_page(self, cursor: str | None, prefix: str, limit: int) -> Page:
         if prefix:
@@ -172,7 +172,7 @@ class Mirror(Provider):
     def _fitting(
         self, uri: str, wanted: Range | None, lines: str, room: int
     ) -> tuple[Reading, Sequence[str | ResourceLink]]:
-        """Read as much as fits an answer; a part that is too long is read again with a smaller size."""
+        """Read as much as fits one answer; if it is too long, read a shorter part again."""
         asked = with_query(uri, lines=lines) if lines else uri
         reading, blocks = self._shown(uri, asked, wanted, Part(room, lines))
         most = room
@@ -196,25 +196,23 @@ class Mirror(Provider):
         return reading, _part(reading.items[0], asked)
 
     def _nearest(self, uri: str) -> str:
-        """Return a question that names URIs with a similar spelling; empty if there are none."""
+        """Return a question that names URIs which exist and are spelled much like this one."""
         scheme = uri.partition(":")[0].lower()
         found = suggestions.near(uri, (entry.uri for entry in self._catalog.entries(scheme)))
         return f"did you mean {' or '.join(found)}?" if found else ""
 
 
-_NOT_ALL: Final = (
-    "[the most useful entries; for everything below a folder: list_resources with prefix, as workspace:///src/]"
-)
+_NOT_ALL: Final = "[only the most useful entries; to list a whole folder, call list_resources with a prefix such as workspace:///src/]"
 
 
 def answer_length(client: str) -> int:
-    """Return the length of an answer for a host of this name."""
+    """Return the maximum length of an answer for a host with this client name."""
     known = (length for name, length in ANSWER_LENGTHS.items() if client.startswith(name))
     return next(known, ANSWER_LENGTH)
 
 
 def _length(block: str | ResourceLink) -> int:
-    """Return the length of a block in an answer: hosts count bytes, some of them of the JSON text."""
+    """Return the length of a block as hosts count it: in bytes of JSON."""
     text = block if isinstance(block, str) else block.uri + block.name
     return len(json.dumps(text, ensure_ascii=False).encode("utf-8", "surrogatepass"))
 
@@ -226,7 +224,7 @@ def _line(entry: Resource) -> str:
 
 
 def _part(item: Item, uri: str) -> list[str | ResourceLink]:
-    """Return the blocks of one item; a part has a first and a last line that describe it."""
+    """Return the blocks of one item; if it is a part, with its place and the next part in the first and last line."""
     if not isinstance(item, Text):
         return _blocks(item, uri)
     start, length, total = (_number(item, name) for name in ("start", "length", "total"))
@@ -246,7 +244,7 @@ def _part(item: Item, uri: str) -> list[str | ResourceLink]:
 
 
 def _place(item: Text) -> str:
-    """Return which lines and bytes of the whole an item holds."""
+    """Return which lines and bytes of the whole an item has."""
     start, length, total = (_number(item, name) for name in ("start", "length", "total"))
     meta = item.meta or {}
     lines, every = meta.get("dev.carrel/lines"), meta.get("dev.carrel/total-lines")
@@ -259,7 +257,7 @@ def _names(uri: str) -> set[str]:
 
 
 def _several(reading: Reading, uri: str, room: int) -> list[str | ResourceLink]:
-    """Return as many items as fit, one line each, and first and last a note how to read the others."""
+    """Return as many items as fit, one per line, with the way to the others in the first and last line."""
     shown: list[str | ResourceLink] = []
     left = room - 2 * (_NOTE_LENGTH + 2 * len(uri))
     note = ""
@@ -279,7 +277,7 @@ def _several(reading: Reading, uri: str, room: int) -> list[str | ResourceLink]:
 
 
 def _joined(blocks: Sequence[str | ResourceLink]) -> list[str | ResourceLink]:
-    """Join texts that follow one another into one block."""
+    """Return the blocks with consecutive texts joined."""
     joined: list[str | ResourceLink] = []
     for block in blocks:
         if isinstance(block, str) and joined and isinstance(joined[-1], str):

@@ -364,7 +364,7 @@ def test_import_wants_one_source(desk: Desk) -> None:
     assert desk.run("import", "nowhere.jsonl") == (
         2,
         "",
-        "Error: nowhere.jsonl cannot be read: No such file or directory\n",
+        "Error: cannot read nowhere.jsonl: No such file or directory\n",
     )
     assert desk.run("import", "--from-scopes-db", "nowhere.db")[0] == 2
 
