@@ -43,7 +43,7 @@ def test_the_demo_runs_from_anywhere_and_shows_each_step(tmp_path: Path) -> None
         "2026-07-28 (modern",
         "2025-11-25 (legacy",
         "workspace:///lib/main.dart",
-        "The desk of weather_desk",
+        "Resources of weather_desk",
         "status 304",
         "Access denied: workspace:///.env (may hold secrets)",
         "told after",

@@ -11,8 +11,8 @@ import click
 
 from carrel.app import registration
 from carrel.cli import exit_codes, output
-from carrel.cli.context import Choices
-from carrel.cli.options import with_choices
+from carrel.cli.context import CommandOptions
+from carrel.cli.options import with_command_options
 from carrel.cli.stderr import say
 from carrel.core.errors import ConfigError, echo
 from carrel.core.model import Resource, ToolResult
@@ -28,9 +28,9 @@ _FOLDERS = (("system", "pinned"), ("checkpoints",), ("knowledge", "global"), ("k
 
 
 @contextmanager
-def opened(choices: Choices) -> Iterator[Sage]:
+def opened(options: CommandOptions) -> Iterator[Sage]:
     """Open the project's memory as configured, but with every tool: a person at the command line may always save."""
-    config = choices.config()
+    config = options.config()
     values = {**config.values("sage"), "tools": "write"}
     denied = tuple(config.values("workspace").get("deny") or ())
     named, given = config.named("sage"), frozenset(config.values("sage"))
@@ -63,15 +63,15 @@ def sage() -> None:
 @sage.command("ls")
 @click.option("--kind", type=click.Choice(KINDS), help="Only items of this kind.")
 @click.option("--check", is_flag=True, help="Show the files that are not listed, and why.")
-@with_choices
+@with_command_options
 @click.pass_obj
-def list_items(choices: Choices, kind: str | None, check: bool) -> int:
+def list_items(options: CommandOptions, kind: str | None, check: bool) -> int:
     """List all items, or with --check the files that are not listed, and why."""
-    with opened(choices) as memory:
+    with opened(options) as memory:
         if check:
-            return _check(choices, memory, kind)
+            return _check(options, memory, kind)
         entries = [entry for entry in memory.entries() if kind is None or entry.uri.startswith(f"sage://{kind}/")]
-    if choices.is_json:
+    if options.is_json:
         output.print_json([_entry(entry) for entry in entries])
     else:
         output.print_entries(
@@ -80,11 +80,11 @@ def list_items(choices: Choices, kind: str | None, check: bool) -> int:
     return exit_codes.DONE
 
 
-def _check(choices: Choices, memory: Sage, kind: str | None) -> int:
+def _check(options: CommandOptions, memory: Sage, kind: str | None) -> int:
     folders = {"checkpoint": "checkpoints/", "failure": "failures/", "knowledge": "knowledge/", "system": "system/"}
     begins = "" if kind is None else folders[kind]
     found = [one for one in memory.listing.unlisted() if one.path.startswith(begins)]
-    if choices.is_json:
+    if options.is_json:
         output.print_json([{"path": one.path, "reason": one.reason} for one in found])
     else:
         rows = [(one.path, one.reason) for one in found]
@@ -100,9 +100,9 @@ def _entry(entry: Resource) -> dict[str, object]:
 @sage.command()
 @click.argument("item")
 @click.option("--format", "form", metavar="F", help="Format: markdown or toon.")
-@with_choices
+@with_command_options
 @click.pass_obj
-def show(choices: Choices, item: str, form: str | None) -> None:
+def show(options: CommandOptions, item: str, form: str | None) -> None:
     """Print an item, given by its URI or as KIND/ID, with or without a leading @."""
     named = item.removeprefix("@")
     uri = named if "://" in named else f"sage://{named}"
@@ -110,9 +110,9 @@ def show(choices: Choices, item: str, form: str | None) -> None:
     if parts is None:
         raise SageError(f"Resource not found: {uri}", "not_found")
     kind, name, wanted = parts
-    with opened(choices) as memory:
+    with opened(options) as memory:
         text = memory.memory.read(kind, name, wanted if form is None else form)
-    if choices.is_json:
+    if options.is_json:
         output.print_json({"uri": uri, "mimeType": text.mime_type, "text": text.text})
     else:
         output.print_text(text.text, "")
@@ -122,14 +122,14 @@ def show(choices: Choices, item: str, form: str | None) -> None:
 @click.argument("query")
 @click.option("--kind", type=click.Choice(_SEARCHED), help="Only items of this kind.")
 @click.option("--limit", type=click.IntRange(1, 200), default=10, show_default=True, help="Maximum number of results.")
-@with_choices
+@with_command_options
 @click.pass_obj
-def search(choices: Choices, query: str, kind: str | None, limit: int) -> None:
+def search(options: CommandOptions, query: str, kind: str | None, limit: int) -> None:
     """Search for items, the best first within each kind."""
-    with opened(choices) as memory:
-        needed({"query": query}, "query", memory.memory.limit)
+    with opened(options) as memory:
+        needed("query", query, memory.memory.limit)
         results = _search(memory, query, _SEARCHED if kind is None else (kind,), limit)
-    if choices.is_json:
+    if options.is_json:
         output.print_json(results)
     else:
         rows = [(str(one["uri"]), f"{one['score']:.3f}", str(one["description"])) for one in results]
@@ -164,10 +164,10 @@ def _search(memory: Sage, query: str, kinds: tuple[str, ...], limit: int) -> lis
     metavar="FILE",
     help="JSON file with the parameters of sage_save_checkpoint; - for standard input.",
 )
-@with_choices
+@with_command_options
 @click.pass_obj
 def save_checkpoint(
-    choices: Choices, question: str | None, thesis: str | None, confidence: str | None, source: str | None
+    options: CommandOptions, question: str | None, thesis: str | None, confidence: str | None, source: str | None
 ) -> None:
     """Save a checkpoint and print its URI."""
     given = {} if source is None else _parameters(source)
@@ -177,8 +177,8 @@ def save_checkpoint(
         given["thesis"] = thesis
     if confidence is not None:
         given["confidence"] = _number(confidence)
-    with opened(choices) as memory:
-        _print_saved(choices, memory.toolset.save_checkpoint(given))
+    with opened(options) as memory:
+        _print_saved(options, memory.toolset.save_checkpoint(given))
 
 
 @sage.command("save-knowledge")
@@ -190,9 +190,11 @@ def save_checkpoint(
 @click.option("--skill", help="The skill it belongs to.")
 @click.option("--type", "kind", default="knowledge", show_default=True, help="The type of knowledge.")
 @click.argument("stdin", default="", metavar="[-]")
-@with_choices
+@with_command_options
 @click.pass_obj
-def save_knowledge(choices: Choices, /, name: str, keywords: tuple[str, ...], stdin: str, **given: str | None) -> None:
+def save_knowledge(
+    options: CommandOptions, /, name: str, keywords: tuple[str, ...], stdin: str, **given: str | None
+) -> None:
     """Save a knowledge item and print its URI."""
     content, source = given["content"], given["source"]
     if stdin not in ("", "-"):
@@ -202,9 +204,9 @@ def save_knowledge(choices: Choices, /, name: str, keywords: tuple[str, ...], st
     if content is None:
         content = _text("-" if stdin else source) if stdin or source else ""
     named = {"source": given["origin"], "skill": given["skill"], "type": given["kind"]}
-    with opened(choices) as memory:
+    with opened(options) as memory:
         saved = memory.toolset.save_knowledge({"id": name, "content": content, "keywords": list(keywords), **named})
-        _print_saved(choices, saved)
+        _print_saved(options, saved)
 
 
 @sage.command("record-failure")
@@ -213,31 +215,31 @@ def save_knowledge(choices: Choices, /, name: str, keywords: tuple[str, ...], st
 @click.option("--why", "why_failed", help="Why it failed.")
 @click.option("--learned", help="What was learned.")
 @click.option("--keyword", "keywords", multiple=True, metavar="K", help="A word to find it by; may be repeated.")
-@with_choices
+@with_command_options
 @click.pass_obj
-def record_failure(choices: Choices, /, name: str, keywords: tuple[str, ...], **given: str | None) -> None:
+def record_failure(options: CommandOptions, /, name: str, keywords: tuple[str, ...], **given: str | None) -> None:
     """Record a failure and print its URI."""
-    with opened(choices) as memory:
-        _print_saved(choices, memory.toolset.record_failure({"id": name, "keywords": list(keywords), **given}))
+    with opened(options) as memory:
+        _print_saved(options, memory.toolset.record_failure({"id": name, "keywords": list(keywords), **given}))
 
 
 @sage.command()
-@with_choices
+@with_command_options
 @click.pass_obj
-def init(choices: Choices) -> None:
+def init(options: CommandOptions) -> None:
     """Create the folders of a memory; existing ones are not changed."""
-    with opened(choices) as memory:
+    with opened(options) as memory:
         made = list(dict.fromkeys(path for way in _FOLDERS for path in memory.toolset.writer.make_folder(*way)))
-    if choices.is_json:
+    if options.is_json:
         output.print_json(made)
     else:
         for path in made:
             output.print_text(path)
 
 
-def _print_saved(choices: Choices, result: ToolResult) -> None:
+def _print_saved(options: CommandOptions, result: ToolResult) -> None:
     assert isinstance(result.structured, dict)
-    if choices.is_json:
+    if options.is_json:
         output.print_json(result.structured)
     else:
         output.print_text(str(result.structured["uri"]))

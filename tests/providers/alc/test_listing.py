@@ -389,8 +389,8 @@ def test_alc_is_served_where_something_calls_for_it(tmp_path: Path) -> None:
     environment = {"HOME": str(user)}
     project = tmp_path / "project"
 
-    assert desk_choice(project, environment) == "not called for"
-    assert desk_choice(project, {**environment, "ALC_HOME": ""}) == "not called for"
+    assert desk_choice(project, environment) == "not served"
+    assert desk_choice(project, {**environment, "ALC_HOME": ""}) == "not served"
     assert desk_choice(project, {**environment, "ALC_HOME": "x"}) == "served"
     assert desk_choice(project, environment, "alc") == "served"
     assert desk_choice(project, {**environment, "CARREL_ALC_ENABLED": "auto"}) == "served"
