@@ -46,7 +46,7 @@ def test_the_demo_runs_from_anywhere_and_shows_each_step(tmp_path: Path) -> None
         "Resources of weather_desk",
         "status 304",
         "Access denied: workspace:///.env (may hold secrets)",
-        "told after",
+        "notified after",
         "└── feature-y (Feature Y) [PLANNING]",
         '"_unresolved": ["limits.timeout"]',
         '[{"case_idx": 1, "input": "Bergen", "score": 0.0}]',

@@ -84,7 +84,7 @@ def serve(context: click.Context) -> int:
 @with_server
 @click.pass_obj
 def ls(options: CommandOptions, prefix: str, limit: int | None) -> None:
-    """List resources: all of them, or those whose URI begins with PREFIX."""
+    """List resources. With PREFIX, list only URIs that begin with it."""
     from carrel.cli.read import list_resources
 
     list_resources(options, prefix, limit)
@@ -159,7 +159,7 @@ def explain(options: CommandOptions, uri: str) -> None:
 @with_objects
 @click.pass_obj
 def doctor(options: CommandOptions) -> int:
-    """Check the configuration, every provider and the server, and say how to fix problems."""
+    """Check that everything works here. Problems are shown with their solution."""
     from carrel.cli.doctor import examine
 
     return examine(options)
@@ -268,7 +268,7 @@ def config_unset(options: CommandOptions, name: str, is_users: bool) -> None:
 @with_command_options
 @click.pass_obj
 def config_validate(options: CommandOptions) -> None:
-    """Check the configuration and show which settings are not in effect."""
+    """Check the configuration. Settings that are not in effect are shown with the reason."""
     from carrel.cli.config import validate_config
 
     validate_config(options)
@@ -280,7 +280,7 @@ def config_validate(options: CommandOptions) -> None:
 @with_command_options
 @click.pass_obj
 def trust(options: CommandOptions, is_list: bool, revoke: bool) -> None:
-    """Allow this project's configuration to start programs and to name places outside the project."""
+    """Trust this project's configuration. It may then start programs and name places outside the project."""
     from carrel.cli.config import change_trust
 
     change_trust(options, is_list=is_list, is_revoked=revoke)

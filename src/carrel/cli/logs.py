@@ -86,7 +86,7 @@ class LogCopy:
 @with_project
 @click.pass_obj
 def run(options: CommandOptions, name: str | None, kind: Kind, command: tuple[str, ...]) -> int:
-    """Run a command unchanged, and keep its output as a log that assistants can read."""
+    """Run a command and log its output. Assistants can read the log while the command runs."""
     if name is not None and (not ID.fullmatch(name) or len(name) > _NAME_LENGTH):
         raise ConfigError(f"--name {name}: use letters, digits, '.', '_' and '-', at most {_NAME_LENGTH} characters")
     program = os.path.basename(command[0]) or command[0]

@@ -1,4 +1,4 @@
-"""The resources as tools, for hosts that support only tools.
+"""The same resources as tools, for hosts that know only tools.
 
     list_resources   a page of the list
     read_resource    one resource, or a part of it

@@ -345,7 +345,7 @@ def test_trust_covers_the_settings_and_the_file_of_variants_at_once(machine: Mac
 
     out = run("trust")
 
-    assert out.index('home = "../data"') < out.index(f"read: {settings}") < out.index(f"read: {file}")
+    assert out.index('home = "../data"') < out.index(f"content: {settings}") < out.index(f"content: {file}")
     assert json.loads(run("trust", "--json")) == {"path": str(settings), "trusted": True, "others": [str(file)]}
 
 
@@ -385,7 +385,7 @@ def test_an_alc_toml_of_another_user_is_passed_over_with_a_note(
     assert SECRET not in told(machine)
     del machine.environment["ALC_HOME"]
     desk = machine.desk()
-    assert [choice.state for choice in desk.choices if choice.name == "alc"] == ["not called for"]
+    assert [choice.state for choice in desk.choices if choice.name == "alc"] == ["not served"]
     note = "alc.toml in a folder above is not used: it belongs to another user"
     assert read(desk.catalog, "carrel://guide").count(note) == 1
     desk.close()
