@@ -319,8 +319,8 @@ def test_a_command_without_json_refuses_it(run: Any, words: tuple[str, ...]) -> 
     ("server", "said"),
     [
         ("false", "The other end is gone: false ended with exit code 1"),
-        ("http://127.0.0.1:9/mcp", "Cannot reach 127.0.0.1:9: nobody listens there"),
-        ("http://[::1]:9/mcp", "Cannot reach [::1]:9: nobody listens there"),
+        ("http://127.0.0.1:9/mcp", "Cannot reach 127.0.0.1:9: connection refused"),
+        ("http://[::1]:9/mcp", "Cannot reach [::1]:9: connection refused"),
     ],
 )
 def test_a_server_that_is_not_there_is_named_with_the_reason(run: Any, server: str, said: str) -> None:

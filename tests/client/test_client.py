@@ -603,7 +603,7 @@ def test_a_server_that_wants_input_is_told_nobody_is_there() -> None:
     wants = {"resultType": "input_required", "inputRequests": {}}
     with (
         Client.over(new(lambda request: [result(request, wants)])) as client,
-        pytest.raises(ProviderError, match="nobody can be asked") as caught,
+        pytest.raises(ProviderError, match="no user can be asked") as caught,
     ):
         client.read("x:///a")
 

@@ -176,7 +176,7 @@ def _read_own(path: str, passed_over: list[tuple[str, str]], only_with: bytes = 
     try:
         target, why_not = _look(path)
         if why_not == _ASTRAY:
-            if not only_with and os.path.exists(target):  # unopened, nobody knows whether it has our table
+            if not only_with and os.path.exists(target):  # only opening it would show whether it has our table
                 passed_over.append((path, why_not))
             return None
         content, is_own = _read(target)

@@ -202,8 +202,8 @@ def needs_trust(kind: Any, value: object, is_outside: Callable[[str], bool]) -> 
         return "" if value is harmless else reason
     if _is_section(kind) and isinstance(value, dict):
         keys = schema_of(kind)
-        told = (needs_trust(keys[name].kind, part, is_outside) for name, part in value.items())
-        return next((reason for reason in told if reason), "")
+        reasons = (needs_trust(keys[name].kind, part, is_outside) for name, part in value.items())
+        return next((reason for reason in reasons if reason), "")
     if kind is Places:
         places = value.split(os.pathsep) if isinstance(value, str) else []
         return next(filter(None, (needs_trust(Place, place, is_outside) for place in places)), "")

@@ -42,8 +42,8 @@ def _notes(desk: Desk) -> list[str]:
     notes = [*desk.notes, *desk.config.elsewhere()]
     for mounted in desk.catalog.mounted:
         health = mounted.provider.health()
-        for told in (health.get("problems"), health.get("left_out")):
-            found = told if isinstance(told, list | tuple) else ()
+        for value in (health.get("problems"), health.get("left_out")):
+            found = value if isinstance(value, list | tuple) else ()
             notes += [f"{mounted.provider.name}: {note}" for note in found if note not in desk.notes]
     return notes
 

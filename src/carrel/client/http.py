@@ -54,7 +54,7 @@ _MAX_MOVES: Final = 3
 
 _Failed = (OSError, http.client.HTTPException, ValueError)
 _WHY: Final[dict[type[Exception], str]] = {
-    ConnectionRefusedError: "nobody listens there",
+    ConnectionRefusedError: "connection refused",
     ConnectionError: "the connection broke off",
     TimeoutError: "no answer in time",
     socket.gaierror: "there is no such host",
@@ -76,7 +76,7 @@ class Http:
         if parts.scheme not in ("http", "https") or not parts.hostname:
             raise ConfigError(f"{url}: write the address as https://host/mcp")
         if is_in_clear(parts) and not insecure:
-            raise ConfigError(f"{url}: everybody on the way could read along; use https")
+            raise ConfigError(f"{url}: the request would be sent unencrypted; use https")
         self._is_secure = parts.scheme == "https"
         self._host, self._port = parts.hostname, parts.port
         self._path = (parts.path or "/mcp") + (f"?{parts.query}" if parts.query else "")

@@ -238,7 +238,7 @@ def _as_result(kind: type[_Kind], text: Raw) -> _Kind:
         return _as(kind, text)
     except ProviderError:
         if _as(_ReceivedResult, text).result_type == "input_required":
-            raise ProviderError("The server asks for input, and nobody can be asked", word="unavailable") from None
+            raise ProviderError("The server asks for input, but no user can be asked", word="unavailable") from None
         raise
 
 

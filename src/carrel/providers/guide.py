@@ -37,7 +37,7 @@ INSTRUCTIONS: Final = (
 _LATE: Final = "does not answer"
 _FAILED: Final = "failed to report its health; see the server's log"
 _LIST: Final = "the list"
-_Told = TypeVar("_Told")
+_Answer = TypeVar("_Answer")
 
 _READING_PARTS: Final = """\
 ## How to read
@@ -132,9 +132,9 @@ class Guide(Provider):
         parts.append(_READING_PARTS)
         elsewhere = [without_server_paths(note, self._root) for note in self._elsewhere()]
         late = [f"{name}: {_LATE}" for name in self._late_among(others, sections)]
-        told = [*self._problems(health), *late, *left_out, *elsewhere]
-        if told:  # they may name a stranger's files: keep each on one line
-            problems = dict.fromkeys(map(printable_line, told))
+        notes = [*self._problems(health), *late, *left_out, *elsewhere]
+        if notes:  # they may name a stranger's files: keep each on one line
+            problems = dict.fromkeys(map(printable_line, notes))
             parts.append("## Not served\n\n" + "".join(f"- {problem}\n" for problem in problems))
         return Text("\n".join(parts))
 
@@ -174,7 +174,7 @@ class Guide(Provider):
 
     # Asking providers: on threads, for a bounded time
 
-    def _ask(self, providers: Sequence[Mounted], ask: Callable[[Mounted], _Told]) -> dict[str, _Told | None]:
+    def _ask(self, providers: Sequence[Mounted], ask: Callable[[Mounted], _Answer]) -> dict[str, _Answer | None]:
         """Return the answers that arrive in time, by provider name; None for a provider that fails."""
         return self._calls.ask({one.provider.name: partial(_unless_broken, ask, one) for one in providers})
 
@@ -188,9 +188,9 @@ class Guide(Provider):
         answered = self._ask(reporting, _health)
         health: dict[str, Mapping[str, object]] = {one.provider.name: {} for one in visible}
         for name in (one.provider.name for one in reporting):
-            told = answered.get(name)
-            if told is not None:
-                health[name] = told
+            answer = answered.get(name)
+            if answer is not None:
+                health[name] = answer
             else:
                 state, why = ("unknown", _FAILED) if name in answered else ("late", _LATE)
                 health[name] = {"state": state, "problems": [why]}
@@ -227,16 +227,16 @@ class Guide(Provider):
 
     def _problems(self, health: Mapping[str, Mapping[str, object]]) -> list[str]:
         problems = [*self._notes, *(str(clash) for clash in self._catalog.clashes())]
-        for name, told in health.items():
-            found = _sentences(told, "problems")
+        for name, facts in health.items():
+            found = _sentences(facts, "problems")
             problems += [f"{name}: {problem}" for problem in found if problem not in self._notes]
         return [without_server_paths(problem, self._root) for problem in problems]
 
     def _section(self, mounted: Mounted) -> str:
         lines = [_heading(mounted)]
         for template in mounted.templates():
-            told = template.description or template.title or template.name
-            lines.append(f"- `{template.uri_template}`: {told}")
+            description = template.description or template.title or template.name
+            lines.append(f"- `{template.uri_template}`: {description}")
         examples = self._first(mounted, EXAMPLES)
         if examples:
             lines += ["", "For example:", ""]
@@ -282,8 +282,8 @@ def _overview(providers: list[Mounted]) -> str:
 
 
 def _bullet(entry: Resource) -> str:
-    told = entry.description or entry.title
-    return f"- `{entry.uri}`: {told}" if told else f"- `{entry.uri}`"
+    description = entry.description or entry.title
+    return f"- `{entry.uri}`: {description}" if description else f"- `{entry.uri}`"
 
 
 def _heading(mounted: Mounted) -> str:
@@ -299,7 +299,7 @@ def _sentences(facts: Mapping[str, object], key: str) -> list[str]:
     return [one for one in found if isinstance(one, str)] if isinstance(found, Sequence) else []
 
 
-def _unless_broken(ask: Callable[[Mounted], _Told], mounted: Mounted) -> _Told | None:
+def _unless_broken(ask: Callable[[Mounted], _Answer], mounted: Mounted) -> _Answer | None:
     try:
         return attempt(f"asking {mounted.provider.name}", ask, mounted)
     except CarrelError:

@@ -574,7 +574,7 @@ def test_entries_are_ordered_and_unsound_ones_are_left_out_and_told() -> None:
 
     assert entries == ["shelf://a", "shelf://b", "shelf://c"]
     assert problems == [
-        "entry 2 of resources() is left out: shelf://%61 stands there twice",
+        "entry 2 of resources() is left out: shelf://%61 is listed twice",
         "entry 3 of resources() is left out: The URI does not start with a scheme, such as workspace: or logs:",
         "entry 4 of resources() is left out: its name is empty",
         "entry 5 of resources() is left out: shelf://f#x has a fragment",
@@ -1059,7 +1059,7 @@ def test_the_laws_an_object_with_no_scheme_does_not_break_end_without_an_index_e
         (ListBreaks, "test_law_2_", r"resources\(\) raised an exception"),
         (TemplatesBreak, "test_law_2_", r"resource_templates\(\) raised an exception"),
         (RelativeUri, "test_law_2_", r"entry 0 of resources\(\) is left out: The URI does not start with a scheme"),
-        (ListedTwice, "test_law_2_", r"greenhouse://house/%62adge stands there twice"),
+        (ListedTwice, "test_law_2_", r"greenhouse://house/%62adge is listed twice"),
         (NamelessEntry, "test_law_2_", r"entry 0 of resources\(\) is left out: its name is empty"),
     ],
 )

@@ -158,7 +158,7 @@ def test_a_tool_has_the_schema_of_its_method_and_unsound_ones_are_left_out() -> 
         "entry 2 of tools() is left out: secret names a private method",
         "entry 3 of tools() is left out: its name is not 1 to 128 of A-Z a-z 0-9 _ . -",
         "entry 4 of tools() is left out: absent names the method nowhere, which does not exist",
-        "entry 5 of tools() is left out: give stands there twice",
+        "entry 5 of tools() is left out: give is listed twice",
     ]
 
 

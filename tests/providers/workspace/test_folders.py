@@ -349,28 +349,28 @@ def test_a_root_and_the_paths_in_it_are_completed(tmp_path: Path) -> None:
     [
         (
             "workspace:///lib/main.dart",
-            ["Preset code, in the main root.", "Means lib/main.dart.", "4 bytes of utf-8.", "Served and listed."],
+            ["Preset code, in the main root.", "Path: lib/main.dart.", "4 bytes of utf-8.", "Served and listed."],
         ),
         (
             "workspace:///link/src/x.dart",
             [
                 "Preset code, in the main root.",
-                "Means link/src/x.dart.",
-                "A link on the way leads to lib/src/x.dart.",
+                "Path: link/src/x.dart.",
+                "A link leads to lib/src/x.dart.",
                 "1 bytes of utf-8.",
-                "Served by name, but not listed.",
+                "Served, but not listed.",
             ],
         ),
         (
             "workspace:///lib",
-            ["Preset code, in the main root.", "Means lib.", "Served: a folder; reading it gives its children."],
+            ["Preset code, in the main root.", "Path: lib.", "Served: a folder; a read returns its children."],
         ),
         (
             "workspace:///.env",
             [
                 "Preset code, in the main root.",
                 "Not served: may hold secrets (deny).",
-                "The built-in deny-list and [workspace] deny always win; nothing lifts them but another name.",
+                "The built-in deny-list and [workspace] deny always win; only another file name helps.",
             ],
         ),
         (
@@ -378,12 +378,12 @@ def test_a_root_and_the_paths_in_it_are_completed(tmp_path: Path) -> None:
             [
                 "Preset code, in the main root.",
                 "Not served: not an allowed file type; `carrel config set workspace.preset all` serves it (type).",
-                "Or name it in [workspace] allow.",
+                "Or add it to [workspace] allow.",
             ],
         ),
         (
             "workspace:///nope.md",
-            ["Preset code, in the main root.", "Not served: nothing is there. The rules would let it be read."],
+            ["Preset code, in the main root.", "Not served: the file does not exist. The rules allow it to be read."],
         ),
         (
             "workspace:///a/../b",

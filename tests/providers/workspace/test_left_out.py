@@ -43,7 +43,7 @@ def told_by_commands(app: Path, capfd: pytest.CaptureFixture[str]) -> Any:
     return told
 
 
-COUNTED = f"4 of 6 files are left out by their type: preset flutter; {LINE}"
+COUNTED = f"4 of 6 files are not served: preset flutter excludes their type; {LINE}"
 
 
 @pytest.mark.parametrize("words", [(), ("doctor",), ("cat", "carrel://guide")])
@@ -52,7 +52,7 @@ def test_a_flutter_project_says_how_many_files_are_left_out_and_what_changes_it(
 ) -> None:
     assert COUNTED in told(*words)
     told("config", "set", "workspace.preset", "code")
-    assert "left out by their type" not in told(*words)
+    assert "excludes their type" not in told(*words)
 
 
 def test_health_is_not_troubled_by_what_a_preset_leaves_out(told: Any) -> None:

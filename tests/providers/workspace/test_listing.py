@@ -298,7 +298,7 @@ def test_a_folder_that_cannot_be_read_is_skipped_and_counted_in_the_health(tmp_p
     assert json.loads(ran.stdout) == [
         ["a.md", "shut.md", "z.md"],
         ["2 folder(s) cannot be read and are left out"],
-        ["Not served: no permission (os).", "The system does not let Carrel open it."],
+        ["Not served: no permission (os).", "Carrel has no permission to open it."],
         [
             ["workspace:///a.md", "text/markdown", "1"],
             ["workspace:///pass", "inode/directory", ""],

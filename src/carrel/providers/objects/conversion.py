@@ -80,7 +80,7 @@ def _listed(
             entry = read(one)
             normal, spelled = name(entry)
             if normal in found:
-                raise InvalidResult(f"{echo(spelled)} stands there twice")
+                raise InvalidResult(f"{echo(spelled)} is listed twice")
             found[normal] = spelled, entry
         except (InvalidResult, AttributeError) as error:
             why = str(error) if isinstance(error, InvalidResult) else "it does not have the attributes of an entry"

@@ -59,7 +59,7 @@ def offered_tools(given: object, owner: object) -> Listed:
         try:
             offered = _offered(one, owner)
             if offered.tool.name in found:
-                raise InvalidResult(f"{offered.tool.name} stands there twice")
+                raise InvalidResult(f"{offered.tool.name} is listed twice")
             found[offered.tool.name] = offered
         except (InvalidResult, AttributeError) as error:
             why = str(error) if isinstance(error, InvalidResult) else "it does not have the attributes of a tool"

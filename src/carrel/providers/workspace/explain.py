@@ -1,4 +1,4 @@
-"""Why a file is, or is not, served: the same rules as a read, told a sentence at a time."""
+"""Explains why a file is served or refused, by the same rules as a read."""
 
 from carrel.core.errors import Denied, NotFound
 from carrel.providers.workspace.ignore_rules import EXCLUDE_FILE, Segments
@@ -7,23 +7,23 @@ from carrel.providers.workspace.paths import Target
 from carrel.providers.workspace.tree import FoundFile, Tree
 
 _ADVICE = {
-    "outside": "Only what lies below the root can be named, and no link leads out of it.",
-    "deny": "The built-in deny-list and [workspace] deny always win; nothing lifts them but another name.",
-    "hidden": 'Set [workspace] hidden = "show" or "unlisted", or name it in allow.',
-    "ignored": 'Set [workspace] ignored = "show" or "unlisted", or name it in allow.',
-    "type": "Or name it in [workspace] allow.",
+    "outside": "Only files below the root are served, and links out of it are not followed.",
+    "deny": "The built-in deny-list and [workspace] deny always win; only another file name helps.",
+    "hidden": 'Set [workspace] hidden = "show" or "unlisted", or add it to allow.',
+    "ignored": 'Set [workspace] ignored = "show" or "unlisted", or add it to allow.',
+    "type": "Or add it to [workspace] allow.",
     "special": "Devices, FIFOs and sockets are never read.",
-    "os": "The system does not let Carrel open it.",
+    "os": "Carrel has no permission to open it.",
 }
 
 
 def explain(tree: Tree, listing: Listing, target: Target) -> list[str]:
-    """Say what holds for a target, and what would change it."""
+    """Return sentences that say which rule applies to a target, and how to change it."""
     told = [f"Preset {tree.policy.preset}, in {f'the root {tree.name}' if tree.name else 'the main root'}."]
     try:
         found = tree.open(target)
     except NotFound:
-        return [*told, "Not served: nothing is there. The rules would let it be read."]
+        return [*told, "Not served: the file does not exist. The rules allow it to be read."]
     except Denied as error:
         refused = [*told, f"Not served: {error.told} ({error.reason})."]
         return [*refused, *_unusable_above(tree, target), _ADVICE[error.reason]]
@@ -32,13 +32,13 @@ def explain(tree: Tree, listing: Listing, target: Target) -> list[str]:
 
 
 def unusable_told(place: Segments, why: str) -> str:
-    """Say that an ignore file cannot be honoured, and what follows."""
+    """Return a message about an ignore file that cannot be used."""
     where = "everything" if place == EXCLUDE_FILE else f"everything in {'/'.join(place[:-1]) or 'the root'}"
     return f"{'/'.join(place)}: {why}; {where} counts as ignored"
 
 
 def _unusable_above(tree: Tree, target: Target) -> list[str]:
-    """Tell of the ignore files that cannot be honoured and hold for a target."""
+    """Return messages about ignore files that apply to a target and cannot be used."""
     found = sorted(tree.policy.unusable_ignore_files().items())
     return [
         f"{unusable_told(place, why)}."
@@ -49,11 +49,11 @@ def _unusable_above(tree: Tree, target: Target) -> list[str]:
 
 def _explain_found(tree: Tree, listing: Listing, found: FoundFile) -> list[str]:
     opened = found.opened
-    told = [f"Means {'/'.join(found.segments) or 'the root itself'}."]
+    told = [f"Path: {'/'.join(found.segments) or 'the root'}."]
     if opened.real != found.segments:
-        told.append(f"A link on the way leads to {'/'.join(opened.real) or 'the root itself'}.")
+        told.append(f"A link leads to {'/'.join(opened.real) or 'the root'}.")
     if opened.is_folder:
-        return [*told, "Served: a folder; reading it gives its children."]
+        return [*told, "Served: a folder; a read returns its children."]
     told.append(f"{opened.stat.st_size} bytes of {tree.sniff(opened).kind.encoding}.")
     is_listed = listing.listed(found.segments) is not None
-    return [*told, "Served and listed." if is_listed else "Served by name, but not listed."]
+    return [*told, "Served and listed." if is_listed else "Served, but not listed."]

@@ -327,7 +327,8 @@ def _left_out_told(root: str, preset: str, census: Census) -> str:
     if census.is_cut:
         counted = f"{census.left_out} of the first {census.files} files"
     where = f" in @{root}" if root else ""
-    return f"{counted}{where} are left out by their type: preset {preset}; `{SET_PRESET} code` serves every text file"
+    reason = f"preset {preset} excludes their type"
+    return f"{counted}{where} are not served: {reason}; `{SET_PRESET} code` serves every text file"
 
 
 def _checked_query(target: Target, known: Sequence[str]) -> dict[str, str]:
