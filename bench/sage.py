@@ -4,7 +4,7 @@
 
 Reads by exact id are compared with reading a plain file of the same size through the workspace. Lookups by a part of
 an id and warm searches are compared with one pass of scandir and stat over the same files, and with a bare FTS5 query.
-Rounds are interleaved. What is cold (the first look into every file) is reported, not judged.
+Rounds are interleaved. Cold operations (the first look into every file) are reported, but have no limit.
 """
 
 import argparse
@@ -39,24 +39,24 @@ WORDS: Final = (
 ).split()
 
 
-class Nobody:
-    """A call nobody cancels."""
+class NoCall:
+    """A call that is never cancelled."""
 
     client = ""
     cancelled = False
 
     def on_cancel(self, stop: Callable[[], None]) -> None:
-        """Forget it."""
+        """Do nothing."""
 
     def progress(self, value: float, total: float | None = None, message: str | None = None) -> None:
-        """Tell nobody."""
+        """Do nothing."""
 
 
-NOBODY: Call = Nobody()
+NO_CALL: Call = NoCall()
 
 
 def lay_out(project: Path, count: int) -> list[str]:
-    """Write the memory, and a plain file of the size of each of some checkpoints; give the checkpoints' stems."""
+    """Write the memory, and a plain file of the same size for each checkpoint; return the stems of the checkpoints."""
     chance = random.Random(1)
     for name in ("checkpoints", "knowledge/global", "system"):
         (project / ".sage" / name).mkdir(parents=True)
@@ -87,21 +87,21 @@ def lay_out(project: Path, count: int) -> list[str]:
 
 
 def timed(work: Callable[[], object]) -> float:
-    """Give the milliseconds of this process's own time that something takes: neighbours do not count."""
+    """Return the CPU time of this process in milliseconds: other processes do not count."""
     began = process_time()
     work()
     return (process_time() - began) * 1_000
 
 
 def stat_pass(folder: Path) -> None:
-    """Look once at every name of a folder."""
+    """Scan a folder and stat every file once."""
     with os.scandir(folder) as entries:
         for entry in entries:
             entry.stat(follow_symlinks=False)
 
 
 def bare_query(project: Path, words: str) -> Callable[[], object]:
-    """Make a query on the index that does nothing else."""
+    """Return a function that runs a bare query on the index."""
     [file] = (project / "home/.cache/carrel/sage").glob("*.db")
     database = sqlite3.connect(file)
     phrase = " OR ".join(f'"{word}"' for word in words.split())
@@ -113,7 +113,7 @@ def bare_query(project: Path, words: str) -> Callable[[], object]:
 
 
 def measure(project: Path, stems: list[str], rounds: int) -> tuple[dict[str, list[float]], dict[str, float]]:
-    """Measure what is warm in turn, and what is cold once."""
+    """Measure warm operations in turn, and cold ones once."""
     environment = {"HOME": str(project / "home"), "PATH": os.environ.get("PATH", "")}
     given = Project(str(project), environment)
     cold: dict[str, float] = {}
@@ -128,7 +128,7 @@ def measure(project: Path, stems: list[str], rounds: int) -> tuple[dict[str, lis
     path.write_text(path.read_text(encoding="utf-8") + f"## Reasoning Trace\n{rare}\n", encoding="utf-8")
 
     def search() -> object:
-        return sage.call("sage_search_checkpoints", {"query": f"{rare} balloon"}, NOBODY)
+        return sage.call("sage_search_checkpoints", {"query": f"{rare} balloon"}, NO_CALL)
 
     def part(number: int) -> object:
         return catalog.read(f"sage://checkpoint/{stems[number][40:]}")
@@ -162,7 +162,7 @@ def measure(project: Path, stems: list[str], rounds: int) -> tuple[dict[str, lis
 
 
 def complaints(medians: Mapping[str, float], factor: float) -> list[str]:
-    """Say what is slower than it should be."""
+    """Return what is slower than its limit."""
     wrong = [
         f"{name} takes {medians[name] / medians[PLAIN]:.2f} times a plain file, wanted {TIMES_PLAIN * factor}"
         for name in (EXACT, KNOWN)

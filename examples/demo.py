@@ -1,7 +1,7 @@
-"""Starts the real server on a sample project and reads from it through the official MCP client.
+"""Start the server on a sample project and read from it with the official MCP client.
 
-`make demo` runs this. Nothing here is played: every line shown came over the wire.
-With `--svg FILE` a few steps are shown, and kept as a picture.
+`make demo` runs this. Every line of output comes from the server. With `--svg FILE`, show a few steps and save them as
+a picture.
 """
 
 import asyncio
@@ -42,7 +42,7 @@ numbers = count(1)
 
 
 def step(title: str) -> None:
-    """Announce what comes."""
+    """Print the heading of a step."""
     number = next(numbers)
     if not PICTURE or number > 1:
         console.print()
@@ -50,24 +50,24 @@ def step(title: str) -> None:
 
 
 def server(project: Path) -> StdioServerParameters:
-    """Say how a host starts Carrel."""
+    """Return the command with which a host starts Carrel."""
     return StdioServerParameters(command=CARREL, args=["serve", "--quiet", "--project", str(project)])
 
 
 async def show_opening(project: Path) -> None:
-    """Shake hands in both eras of the protocol."""
+    """Connect in both eras of the protocol."""
     step("A host connects: both protocol eras, one server")
-    for mode, told in (("auto", "modern, stateless"), ("legacy", "legacy, with a handshake")):
+    for mode, era in (("auto", "modern, stateless"), ("legacy", "legacy, with a handshake")):
         began = perf_counter()
         async with Client(server(project), mode=mode) as client:
             took = (perf_counter() - began) * 1000
             name = client.server_info.name if client.server_info else "?"
-            console.print(f"  {name} speaks [bold]{client.protocol_version}[/] ({told}); connected in {took:.0f} ms")
+            console.print(f"  {name} speaks [bold]{client.protocol_version}[/] ({era}); connected in {took:.0f} ms")
 
 
 async def show_list(client: Client) -> None:
-    """List what is there."""
-    step("What is on the desk: resources/list")
+    """List the resources."""
+    step("What the server has: resources/list")
     table = Table(box=None, pad_edge=False, padding=(0, 2), header_style="dim")
     for heading in ("URI", "bytes", "type"):
         table.add_column(heading, justify="right" if heading == "bytes" else "left")
@@ -80,18 +80,18 @@ async def show_list(client: Client) -> None:
     if PICTURE:
         console.print(f"  [dim]… and {len(entries) - len(shown)} more[/]")
     else:
-        console.print("  [dim]README.md and .env are not there: a Flutter project lists what its preset allows.[/]")
+        console.print("  [dim]README.md and .env are missing: the preset for Flutter projects excludes them.[/]")
 
 
 async def show_guide(client: Client) -> None:
-    """Read what teaches a model the URIs."""
+    """Read the guide."""
     step("What a model reads first: carrel://guide")
     text = text_of(await client.read_resource("carrel://guide"))
     console.print(Panel(Syntax("\n".join(text.splitlines()[:12]) + "\n…", "markdown", word_wrap=True), style="dim"))
 
 
 async def show_parts(client: Client) -> None:
-    """Read a file whole, by lines, by bytes, and not at all when it has not changed."""
+    """Read a file whole, by lines, by bytes, and again with its ETag."""
     step("A file, and parts of it")
     whole = await client.read_resource("workspace:///lib/main.dart")
     console.print("[dim]workspace:///lib/main.dart?lines=5-8[/]")
@@ -119,8 +119,8 @@ async def show_folder(client: Client) -> None:
 
 
 async def show_refusals(client: Client) -> None:
-    """Ask for what is not served."""
-    step("What is refused, and what a client is told")
+    """Read URIs that are refused."""
+    step("Refused reads and their errors")
     for uri in ("workspace:///.env", "workspace:///../etc/passwd", "workspace:///lib/missing.dart"):
         try:
             await client.read_resource(uri)
@@ -129,8 +129,8 @@ async def show_refusals(client: Client) -> None:
 
 
 async def show_change(client: Client, project: Path) -> None:
-    """Listen, change a file, hear of it."""
-    step("A change is told to whoever listens")
+    """Subscribe to a file, change it, and get the notification."""
+    step("Subscribers are notified of changes")
     uri = "workspace:///lib/forecast.dart"
     async with client.listen(resource_subscriptions=[uri]) as changes:
         console.print(f"  listening to [cyan]{uri}[/] …")
@@ -140,14 +140,14 @@ async def show_change(client: Client, project: Path) -> None:
         async for change in changes:
             assert isinstance(change, ResourceUpdated)
             took = (perf_counter() - began) * 1000
-            console.print(f"  told after {took:.0f} ms: [cyan]{change.uri}[/] changed")
+            console.print(f"  notified after {took:.0f} ms: [cyan]{change.uri}[/] changed")
             break
     fresh = await client.read_resource(f"{uri}?lines=10", cache_mode="refresh")
     console.print(f"  it now reads: {text_of(fresh).strip()}")
 
 
 async def show_scopes(client: Client, project: Path) -> None:
-    """Show a hierarchy of tasks, change it on the command line, hear of it."""
+    """Show a hierarchy of tasks, change it on the command line, and get the notification."""
     step("Projects, epics and tasks: scopes://tree/project-alpha?depth=2")
     uri = "scopes://tree/project-alpha?depth=2"
     console.print(text_of(await client.read_resource(uri)), markup=False, highlight=False)
@@ -157,12 +157,12 @@ async def show_scopes(client: Client, project: Path) -> None:
         console.print(f"  [dim]carrel scopes status task-1 done[/]  {ran.stdout.strip()}")
         async for change in changes:
             assert isinstance(change, ResourceUpdated)
-            console.print(f"  told: [cyan]{change.uri}[/] changed")
+            console.print(f"  notified: [cyan]{change.uri}[/] changed")
             break
 
 
 async def show_algocline(client: Client) -> None:
-    """Read a Lua package's metadata without Lua, rows out of a file, the newest round of a log."""
+    """Read the metadata of a Lua package, rows of a samples file and the newest round of a log."""
     step("Packages, Cards and logs of algocline")
     for uri in (
         "alc://packages/sketch/meta",
@@ -180,8 +180,8 @@ async def show_algocline(client: Client) -> None:
 
 
 async def show_memory(client: Client) -> None:
-    """Search the project's memory, then read what was found by mentioning it."""
-    step("What was learned before: search with a tool, read by mention")
+    """Search the project's memory, then read an item."""
+    step("Memory: search with a tool, read by mention")
     found = await client.call_tool("sage_search_checkpoints", {"query": "jwt auth"})
     for block in found.content:
         if block.type == "text":
@@ -195,8 +195,8 @@ async def show_memory(client: Client) -> None:
 
 
 async def show_log(client: Client, project: Path) -> None:
-    """Run a build in a terminal, and follow its log from the assistant's side."""
-    step("A build in a terminal is a log on the desk: carrel run")
+    """Run a build in a terminal, and follow its log as an assistant."""
+    step("The output of a build in a terminal: carrel run")
     command = (CARREL, "run", "--kind", "build", "--name", "web", "--", "sh", "-c", BUILD)
     console.print("[dim]$ carrel run --kind build --name web -- …[/]")
     nowhere = asyncio.subprocess.DEVNULL
@@ -228,8 +228,8 @@ class Station:
 
 
 async def show_doors(project: Path) -> None:
-    """Put a plain object, and another server, on the same desk."""
-    step("Two more doors: a plain Python object, and another MCP server")
+    """Serve a Python object and another MCP server too."""
+    step("More sources: a Python object and another MCP server")
     (project / "station.py").write_text(STATION, encoding="utf-8")
     other = project.parent / "other_desk"
     (other / "docs").mkdir(parents=True)
@@ -245,12 +245,12 @@ async def show_doors(project: Path) -> None:
 
 
 def text_of(result: Any) -> str:
-    """Give the text of a read."""
+    """Return the text of a read."""
     return str(result.contents[0].text)
 
 
 def meta_of(result: Any) -> dict[str, Any]:
-    """Give the `_meta` of a read's one item."""
+    """Return the `_meta` of the first item of a read."""
     return dict(result.contents[0].meta or {})
 
 
@@ -277,7 +277,7 @@ async def show_everything(project: Path) -> None:
 
 
 async def show_some(project: Path) -> None:
-    """Show as much as one picture holds."""
+    """Show the steps that fit into one picture."""
     await show_opening(project)
     async with Client(server(project)) as client:
         await show_list(client)
@@ -288,14 +288,14 @@ async def show_some(project: Path) -> None:
 
 
 def keep_picture(path: str) -> None:
-    """Keep what was shown as a picture that fetches nothing: it is drawn with the fonts that are there."""
+    """Save the output as a picture that loads no fonts from the network."""
     drawn = console.export_svg(title="make demo", unique_id="demo")
     drawn = re.sub(r"@font-face \{.*?\}\s*", "", drawn, flags=re.DOTALL).replace("Fira Code, monospace", FONTS)
     Path(path).write_text(drawn, encoding="utf-8")
 
 
 def main() -> None:
-    """Show it on a sample project that is thrown away afterwards."""
+    """Run the demonstration on a temporary sample project."""
     with tempfile.TemporaryDirectory(prefix="carrel-demo-") as folder:
         project = Path(folder) / "weather_desk"
         lay_out(project)

@@ -1,4 +1,4 @@
-"""Lays out a small project with data for every provider, to try Carrel on.
+"""Create a small project with data for every provider.
 
 python -m examples.sample FOLDER
 """
@@ -207,7 +207,7 @@ SCOPES = (
 
 
 def plant_scopes(folder: Path) -> None:
-    """Keep a small hierarchy of tasks in the project's store."""
+    """Create a small hierarchy of tasks in the project's store."""
     store = Store(str(folder / ".carrel/scopes.db"))
     with store.writing() as connection:
         for alias, title, status, parent in SCOPES:
@@ -222,7 +222,7 @@ for step in 1 2 3; do echo "[$step/3] building"; sleep 0.4; done
 echo "warning: WEATHER_API_KEY=0123456789abcdef is set" >&2
 echo "Built build/web"
 """
-"""What plays a build in the demonstration."""
+"""A script that acts as a build in the demonstration."""
 
 
 def lay_out(folder: Path) -> None:
@@ -238,4 +238,4 @@ if __name__ == "__main__":
     if len(sys.argv) != 2:
         sys.exit("usage: python -m examples.sample FOLDER")
     lay_out(Path(sys.argv[1]))
-    print(f"A sample project lies in {sys.argv[1]}; try: carrel --project {sys.argv[1]}")
+    print(f"Created a sample project in {sys.argv[1]}. Try: carrel --project {sys.argv[1]}")

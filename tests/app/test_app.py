@@ -49,8 +49,8 @@ def test_a_plain_folder_calls_for_its_files(project: Path) -> None:
 
     served = [choice for choice in desk.choices if choice.state == "served"]
     assert served == [
-        Choice("logs", "served", "every folder may have runs and builds"),
-        Choice("workspace", "served", "every folder has files"),
+        Choice("logs", "served", "output of runs and builds"),
+        Choice("workspace", "served", "files of this folder"),
     ]
     assert [entry.uri for entry in desk.catalog.entries()] == [
         "carrel://guide",
@@ -104,12 +104,12 @@ def test_what_is_turned_off_is_not_served_at_all(project: Path, name: str) -> No
     schemes = {scheme for one in desk.catalog.mounted for scheme in one.provider.schemes}
     desk.close()
 
-    assert states[name] == "left out"
+    assert states[name] == "disabled"
     assert name not in schemes
 
 
 def test_a_provider_that_does_not_exist_is_named_with_the_nearest_that_does(project: Path) -> None:
-    with pytest.raises(ConfigError, match="there is no provider 'workspce'; did you mean 'workspace'"):
+    with pytest.raises(ConfigError, match="unknown provider 'workspce'; did you mean 'workspace'"):
         desk_of(project, ("server", "only", "workspce"))
 
 
@@ -117,7 +117,7 @@ def test_the_guide_teaches_the_uris_of_the_actual_data(project: Path) -> None:
     with Client.to(desk_of(project).server) as client:
         guide = text_of(client, "carrel://guide")
 
-    assert guide.startswith("# The desk of library\n")
+    assert guide.startswith("# Resources of library\n")
     assert "- `workspace:///{+path}{?start,length,lines}`: " in guide
     assert "- `workspace:///shelf.md`" in guide
     assert "?start=0&length=20000" in guide

@@ -122,7 +122,7 @@ def test_objects_of_the_command_line_get_names_of_their_own(project: Path) -> No
         ("thing:fails", "thing:fails() raised ZeroDivisionError when it was called"),
         ("thing:wants", "thing:wants needs the parameter beds; give it in args, in a section [objects.NAME]"),
         ("thing:refuses", "thing:refuses() raised TypeError when it was called"),
-        ("thing:NUMBER", "it is no Provider and has no method capabilities()"),
+        ("thing:NUMBER", "it is neither a Provider nor has it a method capabilities()"),
         ("thing:Lacking", "it declares resources and has no method resources()"),
         ("installed", "no installed package has the entry point installed in the group carrel.providers"),
     ],
@@ -144,7 +144,7 @@ def test_what_does_not_load_is_left_out_and_the_others_are_served(
     desk.close()
 
     assert uris(desk) == ["thing://a"]
-    assert [choice.state for choice in desk.choices[:2]] == ["left out", "served"]
+    assert [choice.state for choice in desk.choices[:2]] == ["failed", "served"]
     assert told in desk.choices[0].why
     assert f" {name} (" not in announcement(desk)[0]
     assert [problem for problem in found["problems"] if problem.startswith(f"{name}: not served: {told}")] != []
@@ -222,7 +222,7 @@ def test_two_claims_on_one_uri_are_an_error_that_names_both(project: Path) -> No
     write(project / "one.py", OBJECT.format(name="One", uri="x://a"))
     write(project / "two.py", OBJECT.format(name="Two", uri="X://%61"))
 
-    with pytest.raises(ConfigError, match="X://%61 is claimed by both one and two"):
+    with pytest.raises(ConfigError, match="both one and two define X://%61"):
         desk_of(project, "--object", "one:One", "--object", "two:Two")
 
 
@@ -231,7 +231,7 @@ def test_two_claims_on_one_template_or_tool_are_errors_too(project: Path) -> Non
     head = "from carrel import Template\n"
     write(project / "one.py", head + OBJECT.format(name="One", uri="x://a/a") + template)
     write(project / "two.py", head + OBJECT.format(name="Two", uri="x://a/b") + template)
-    with pytest.raises(ConfigError, match=r"x://\{y\} is claimed by both one and two"):
+    with pytest.raises(ConfigError, match=r"both one and two define x://\{y\}"):
         desk_of(project, "--object", "one:One", "--object", "two:Two")
 
     tools = "[ToolMethod('read_resource', 'go')]"
@@ -243,7 +243,7 @@ def test_two_claims_on_one_template_or_tool_are_errors_too(project: Path) -> Non
         + tool
         + "    def go(self): pass\n",
     )
-    with pytest.raises(ConfigError, match="read_resource is claimed by both three and mirror"):
+    with pytest.raises(ConfigError, match="both three and mirror define read_resource"):
         desk_of(project, "--object", "three:Three")
 
 
@@ -271,8 +271,11 @@ def test_the_doctor_tells_of_an_object_that_does_not_load_and_of_a_clash(project
     environment = {**os.environ, "HOME": str(project.parent), "XDG_CONFIG_HOME": "", "PYTHONPATH": str(project)}
     command = [sys.executable, "-m", "carrel", "doctor", "--json"]
     for target, told in (
-        ("one:Two", {"what": "one", "state": "problem", "told": f"object one:Two, from {own}; not served: {LACKS}"}),
-        ("one:One", {"what": "providers", "state": "problem", "told": CLASH}),
+        (
+            "one:Two",
+            {"check": "one", "state": "problem", "message": f"object one:Two, from {own}; not served: {LACKS}"},
+        ),
+        ("one:One", {"check": "providers", "state": "problem", "message": CLASH}),
     ):
         write(own, f"[objects.one]\nimport = '{target}'\n")
         ran = subprocess.run(command, cwd=project, env=environment, capture_output=True, text=True, check=False)
@@ -281,7 +284,7 @@ def test_the_doctor_tells_of_an_object_that_does_not_load_and_of_a_clash(project
 
 
 LACKS = "one has no attribute Two"
-CLASH = "logs://run/1 is claimed by both logs and one; leave one of them out, or rename it"
+CLASH = "both logs and one define logs://run/1; disable one of them, or rename it"
 
 
 @pytest.mark.parametrize(
@@ -295,7 +298,7 @@ CLASH = "logs://run/1 is claimed by both logs and one; leave one of them out, or
 )
 def test_a_uri_that_a_built_in_provider_serves_is_claimed_twice(project: Path, uri: str, owner: str, name: str) -> None:
     write(project / "one.py", OBJECT.format(name="One", uri=uri))
-    with pytest.raises(ConfigError, match=f"{uri} is claimed by both {owner} and one"):
+    with pytest.raises(ConfigError, match=f"both {owner} and one define {uri}"):
         open_all(project, "--object", "one:One")
     desk = open_all(project, "--object", "one:One", "--without", name)
     desk.close()
@@ -345,13 +348,13 @@ def test_objects_may_share_a_scheme(project: Path) -> None:
         ("[objects.x]\ntimeout_s = 5\n", '[objects.x] give either import = "module:attribute" or provider = "NAME"'),
         ("[objects.x]\nimport = 'a'\n", "[objects.x] import: expected module:attribute or a file.py, got 'a'"),
         ("[objects.x]\nimport = 'a:b'\ntimeout_s = 0.01\n", "timeout_s: expected a number from 0.1 to 300, got 0.01"),
-        ("[objects.X]\nimport = 'a:b'\n", "[objects.X]: a name is a-z, 0-9 and -"),
+        ("[objects.X]\nimport = 'a:b'\n", "[objects.X]: use a-z, 0-9 and '-' for the name"),
         (
             "[objects.workspace]\nimport = 'a:b'\n",
-            "[objects.workspace]: the name 'workspace' is taken by Carrel itself",
+            "[objects.workspace]: the name 'workspace' is already used by Carrel itself",
         ),
-        ("[objects.x]\nimport = 'a:b'\nfacets = ['prompts']\n", "expected a list, each one of"),
-        ("[objects]\nx = 5\n", "objects.x must be a section, as [objects.x]"),
+        ("[objects.x]\nimport = 'a:b'\nfacets = ['prompts']\n", "expected an array, each one of"),
+        ("[objects]\nx = 5\n", "objects.x must be a section: [objects.x]"),
     ],
 )
 def test_a_mistake_in_the_configuration_names_its_place(project: Path, text: str, said: str) -> None:

@@ -301,7 +301,7 @@ def test_the_tool_says_first_and_last_that_its_list_is_not_everything(desk: Desk
 
     lines = str(text).split("\n")
     assert lines[0] == lines[-1]
-    assert lines[0].startswith("[the most useful entries; ")
+    assert lines[0].startswith("[only the most useful entries; ")
     assert lines[1].startswith("carrel://guide ")
 
 

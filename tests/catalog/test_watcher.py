@@ -473,7 +473,7 @@ def test_a_watcher_nobody_uses_remembers_nothing(made: list[Subscription]) -> No
         watcher.updated(f"a:///{number}")
     made[0].close()
 
-    assert (len(watcher._interests), watcher._due, watcher._subscriptions) == (0, {}, set())
+    assert (len(watcher._uris), watcher._due, watcher._subscriptions) == (0, {}, set())
 
 
 # Providers that break
@@ -550,7 +550,7 @@ def test_a_subscription_to_a_uri_that_breaks_leaves_nothing_behind() -> None:
     with pytest.raises(RuntimeError):
         watcher.subscribe(Ear(), ["a:///1", "a:///2"])
 
-    assert len(watcher._interests) == 0
+    assert len(watcher._uris) == 0
 
 
 def test_a_subscription_whose_list_cannot_be_surveyed_leaves_nothing_behind() -> None:

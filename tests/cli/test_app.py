@@ -128,7 +128,7 @@ def test_cat_prints_only_the_text_of_a_file_that_may_be_spelled_with_a_slash(run
         ("/etc/passwd", 2, "/etc/passwd lies outside the project"),
         ("../x", 2, "../x lies outside the project"),
         (".env", 1, "Access denied: workspace:///.env (may hold secrets)"),
-        ("", 2, f"nothing is no URI; {SERVED}"),
+        ("", 2, f"an empty text is not a URI; {SERVED}"),
     ],
 )
 def test_what_cannot_be_read_is_said_on_stderr_with_its_exit_code(run: Any, uri: str, code: int, said: str) -> None:
@@ -159,7 +159,7 @@ def test_a_path_is_understood_from_the_working_folder(run: Any, project: Path, m
     assert run("cat", "a.md?lines=1") == run("cat", "workspace:///notes/a.md?lines=1")
     assert run("explain", "a.md") == run("explain", "workspace:///notes/a.md")
     assert run("ls", ".") == run("ls", "./") == run("ls", "workspace:///notes/")
-    assert run("tail", "a.md") == Ran(2, "", "carrel: workspace:///notes/a.md is no log; read it with carrel cat\n")
+    assert run("tail", "a.md") == Ran(2, "", "carrel: workspace:///notes/a.md is not a log; read it with carrel cat\n")
 
 
 @pytest.mark.parametrize(
@@ -173,7 +173,7 @@ def test_a_path_is_understood_from_the_working_folder(run: Any, project: Path, m
     ],
 )
 def test_a_prefix_of_nothing_is_a_failure_that_says_what_there_is(run: Any, prefix: str, told: str) -> None:
-    said = f"carrel: nothing is listed that begins with {told}\n"
+    said = f"carrel: no listed URI begins with {told}\n"
 
     assert run("ls", prefix) == Ran(1, "", said)
     assert run("ls", prefix, "--json") == Ran(1, "[]\n", said)
@@ -208,7 +208,7 @@ def test_the_overview_shows_the_desk_and_how_to_connect(run: Any, project: Path)
     ran = run()
 
     assert ran.code == 0
-    assert ran.out.splitlines()[0] == f"The desk of {project.resolve()}"
+    assert ran.out.splitlines()[0] == f"Served for {project.resolve()}"
     assert "claude mcp add --scope user carrel -- " in ran.out
 
 
@@ -235,8 +235,8 @@ def test_the_overview_in_json(run: Any, project: Path) -> None:
     assert {**shown, "providers": [one for one in shown["providers"] if one["state"] == "served"]} == {
         "root": str(project.resolve()),
         "providers": [
-            {"name": "logs", "state": "served", "why": "every folder may have runs and builds", **many(0)},
-            {"name": "workspace", "state": "served", "why": "every folder has files", **many(2)},
+            {"name": "logs", "state": "served", "reason": "output of runs and builds", **many(0)},
+            {"name": "workspace", "state": "served", "reason": "files of this folder", **many(2)},
         ],
         "notes": [],
     }
@@ -262,8 +262,8 @@ def test_the_overview_counts_only_so_far(run: Any, monkeypatch: pytest.MonkeyPat
     monkeypatch.setattr("carrel.cli.overview.COUNT_AT_MOST", 1)
 
     files = json.loads(run("--json").out)["providers"][-1]
-    assert files == {"name": "workspace", "state": "served", "why": "every folder has files", **many(1, has_more=True)}
-    assert "workspace\tover 1\tevery folder has files" in run().out.splitlines()
+    assert files == {"name": "workspace", "state": "served", "reason": "files of this folder", **many(1, has_more=True)}
+    assert "workspace\tover 1\tfiles of this folder" in run().out.splitlines()
 
 
 @pytest.mark.slow
@@ -272,11 +272,11 @@ def test_the_overview_and_doctor_count_what_stands_at_the_front(run: Any, projec
     listed = run("ls", "sage://").out.splitlines()
 
     [sage] = [one for one in json.loads(run("--json").out)["providers"] if one["name"] == "sage"]
-    [found] = [one for one in json.loads(run("doctor", "--json").out) if one["what"] == "sage"]
+    [found] = [one for one in json.loads(run("doctor", "--json").out) if one["check"] == "sage"]
 
     assert listed[0] == "sage://system/objective.md"
     assert sage["entries"] == len(listed)
-    assert found["told"].endswith(f"; first entry {listed[0]}")
+    assert found["message"].endswith(f"; first entry {listed[0]}")
 
 
 def test_another_project_can_be_named(run: Any, project: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -300,7 +300,7 @@ def test_a_command_about_the_project_itself_refuses_another_server(run: Any, wor
     before = run("--server", "false", *words)
 
     assert (before.code, before.out) == (2, "")
-    assert "has no --server; these have: cat, complete, ls, tail, templates" in before.err
+    assert "does not take --server; these commands do: cat, complete, ls, tail, templates" in before.err
     if words:
         after = run(*words, "--server", "false")
         assert (after.code, after.out) == (2, "")
@@ -312,7 +312,7 @@ def test_a_command_without_json_refuses_it(run: Any, words: tuple[str, ...]) -> 
     ran = run("--json", *words)
 
     assert (ran.code, ran.out) == (2, "")
-    assert f"{words[0]} has no --json" in ran.err
+    assert f"{words[0]} does not take --json" in ran.err
 
 
 @pytest.mark.parametrize(
@@ -339,7 +339,7 @@ def test_doctor_finds_everything_in_order(run: Any) -> None:
     ran = run("doctor", "--json")
 
     assert ran.code == 0
-    assert [(one["what"], one["state"]) for one in json.loads(ran.out)] == [
+    assert [(one["check"], one["state"]) for one in json.loads(ran.out)] == [
         ("Python", "ok"),
         ("configuration", "ok"),
         ("project", "ok"),
@@ -353,11 +353,11 @@ def test_doctor_finds_in_a_home_what_a_host_would(run: Any, project: Path, monke
     monkeypatch.setenv("HOME", str(project))
     listed = run("ls").out.splitlines()
 
-    found = {one["what"]: one["told"] for one in json.loads(run("doctor", "--json").out)}
+    found = {one["check"]: one["message"] for one in json.loads(run("doctor", "--json").out)}
 
     assert not any(uri.startswith("workspace:") for uri in listed)
     assert all(
-        found[f"handshake, {era}"].endswith(f" {len(listed)} entries on page one") for era in ("modern", "legacy")
+        found[f"handshake, {era}"].endswith(f" {len(listed)} entries on the first page") for era in ("modern", "legacy")
     )
 
 
@@ -381,8 +381,8 @@ def test_doctor_finds_a_mount_that_is_down_to_be_a_problem_once(run: Any, projec
 
     told = f"mount no-such-program-anywhere, from {file}; the mount is down: Cannot start: no-such-program-anywhere"
     assert ran.code == 1
-    assert [one for one in json.loads(ran.out) if one["what"] == "x"] == [
-        {"what": "x", "state": "problem", "told": told}
+    assert [one for one in json.loads(ran.out) if one["check"] == "x"] == [
+        {"check": "x", "state": "problem", "message": told}
     ]
 
 
@@ -408,8 +408,8 @@ def test_trust_lists_and_revokes(run: Any, project: Path) -> None:
     file = project.resolve() / "carrel.toml"
     file.write_text("[workspace]\nroot = '..'\n", encoding="utf-8")
 
-    allowed = 'It names a place outside the project, which is now allowed:\n  [workspace]\n  root = ".."\n'
-    assert run("trust") == Ran(0, f"{allowed}Trusted as it was just read: {file}\n", "")
+    allowed = 'Now allowed (it names a place outside the project):\n  [workspace]\n  root = ".."\n'
+    assert run("trust") == Ran(0, f"{allowed}Trusted, with its present content: {file}\n", "")
     assert [one["path"] for one in json.loads(run("trust", "--list", "--json").out)] == [str(file)]
     assert run("trust", "--revoke") == Ran(0, f"No longer trusted: {file}\n", "")
     assert run("trust", "--revoke") == Ran(0, f"Was not trusted: {file}\n", "")
@@ -422,7 +422,7 @@ def test_without_a_file_there_is_nothing_to_trust(run: Any) -> None:
 
     assert (ran.code, ran.err) == (
         2,
-        "carrel: there is no carrel.toml, and no [tool.carrel] in a pyproject.toml, here or above\n",
+        "carrel: there is no carrel.toml and no pyproject.toml with [tool.carrel] in this folder or above it\n",
     )
 
 
@@ -431,20 +431,20 @@ def test_who_trusts_a_file_that_is_passed_over_is_told_why_it_is(run: Any, proje
     link = project.resolve() / "carrel.toml"
     link.symlink_to(tmp_path / "elsewhere.toml")
 
-    assert run("trust").err.endswith(f"; {link.name} is passed over: it is a link that leads out of its folder\n")
+    assert run("trust").err.endswith(f"; {link.name} is not used: it is a link out of its folder\n")
 
 
 def test_a_folder_s_name_makes_no_line_of_its_own(run: Any, project: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    deceiving = project / "x\nTrusted as it was just read: nothing"
+    deceiving = project / "x\nTrusted, with its present content: nothing"
     (deceiving / ".sage").mkdir(parents=True)
-    told = r"x\nTrusted as it was just read: nothing"
+    told = r"x\nTrusted, with its present content: nothing"
 
     assert f"- {told}/.sage (memory) is not served here" in run("cat", "carrel://guide").out
     assert f"configuration: {told}/.sage (memory)" in run("doctor").out
 
     (deceiving / "carrel.toml").write_text("", encoding="utf-8")
     monkeypatch.chdir(deceiving)
-    assert run("trust").out.splitlines() == [f"Trusted as it was just read: {project}/{told}/carrel.toml"]
+    assert run("trust").out.splitlines() == [f"Trusted, with its present content: {project}/{told}/carrel.toml"]
 
 
 @pytest.mark.parametrize("text", ["?a=b", "?lines=3", "?"])
@@ -502,17 +502,17 @@ class Shelf:
 @pytest.mark.parametrize(
     ("words", "said"),
     [
-        (["--nope"], "serve has no option '--nope'; it has --project, --only,"),
+        (["--nope"], "unknown option '--nope'; serve takes --project, --only,"),
         (["--only"], "--only needs a value: --only NAMES"),
-        (["--no-mirror=false"], "--no-mirror takes no value: leave out =false"),
-        (["--quiet="], "--quiet takes no value: leave out ="),
+        (["--no-mirror=false"], "--no-mirror takes no value: remove =false"),
+        (["--quiet="], "--quiet takes no value: remove ="),
         (["--max-message-mb", "0"], "--max-message-mb: [server] max_message_mb: expected a number from 0.1"),
         (["--max-message-mb", "x"], "--max-message-mb: expected a number, got 'x'"),
         (["--set", "page_size=3"], "--set page_size=3: write it as --set section.key=value"),
-        (["--project", "/no/such/folder"], "--project /no/such/folder: there is no such folder"),
-        (["--only", "nobody"], f"there is no provider 'nobody'; known: guide, {', '.join(registration.names())}"),
-        (["--only", "nope"], "there is no provider 'nope'; known: guide, "),
-        (["--only", "scope"], "there is no provider 'scope'; did you mean 'scopes'? known: guide, "),
+        (["--project", "/no/such/folder"], "--project /no/such/folder: no such folder"),
+        (["--only", "nobody"], f"unknown provider 'nobody'; known: guide, {', '.join(registration.names())}"),
+        (["--only", "nope"], "unknown provider 'nope'; known: guide, "),
+        (["--only", "scope"], "unknown provider 'scope'; did you mean 'scopes'? known: guide, "),
     ],
 )
 def test_serve_says_which_flag_is_wrong(run: Any, words: list[str], said: str) -> None:
@@ -554,7 +554,7 @@ def test_a_bug_exits_with_70_and_asks_for_a_report(run: Any, monkeypatch: pytest
     assert ran.code == 70
     assert ran.err.splitlines() == [
         "carrel: unexpected ZeroDivisionError: by zero",
-        "carrel: this is a bug; --debug shows where. Please report it with that output.",
+        "carrel: this is a bug in Carrel. Please report it with the output of the same command with --debug.",
     ]
 
 
@@ -584,6 +584,9 @@ def test_doctor_in_a_home_does_not_tick_what_it_leaves_out(
     home.mkdir()
     monkeypatch.chdir(home)
 
-    found = {one["what"]: one for one in json.loads(run("doctor", "--json").out)}
+    found = {one["check"]: one for one in json.loads(run("doctor", "--json").out)}
 
-    assert (found["workspace"]["state"], found["workspace"]["told"]) == ("note", "left out: this is no project")
+    assert (found["workspace"]["state"], found["workspace"]["message"]) == (
+        "note",
+        "disabled: this folder is not a project",
+    )

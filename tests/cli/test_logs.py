@@ -65,7 +65,7 @@ def test_a_command_is_run_as_always_and_its_log_is_kept(carrel: Carrel) -> None:
     ran = carrel("run", "--", "sh", "-c", script, cwd="sub", given=b"input\n")
 
     [uri] = listed(carrel)
-    told = f"carrel: logged as {uri}\noops\ncarrel: its log is {uri}\n".encode()
+    told = f"carrel: logging to {uri}\noops\ncarrel: log: {uri}\n".encode()
     assert (ran.returncode, ran.stdout, ran.stderr) == (7, b"got input\n\x1b[31mred\x1b[0m\xff", told)
     assert re.fullmatch(r"logs://run/sh_\d{16}", uri)
     assert sorted(carrel("tail", uri).stdout.decode().splitlines()) == ["got input", "oops", "red\ufffd"]
@@ -92,13 +92,13 @@ def test_the_project_may_be_named_after_the_command(
     ("words", "code", "said"),
     [
         (["run"], 2, "Missing argument"),
-        (["run", "--name", "a/b", "--", "true"], 2, "--name a/b: a name is"),
-        (["run", "--", "no-such-program-anywhere"], 127, "no-such-program-anywhere: there is no such program"),
-        (["run", "--", "/etc/passwd"], 126, "/etc/passwd: it cannot be run"),
+        (["run", "--name", "a/b", "--", "true"], 2, "--name a/b: use letters"),
+        (["run", "--", "no-such-program-anywhere"], 127, "no-such-program-anywhere: no such program"),
+        (["run", "--", "/etc/passwd"], 126, "/etc/passwd: cannot be executed"),
         (["run", "--", "sh", "-c", "kill -9 $$"], 137, ""),
         (["tail", "logs://run/nope"], 1, "Resource not found: logs://run/nope"),
         (["tail", "logs://run/nope?tail=0"], 2, "Invalid parameter: tail=0"),
-        (["tail", "workspace:///carrel.toml"], 2, "workspace:///carrel.toml is no log"),
+        (["tail", "workspace:///carrel.toml"], 2, "workspace:///carrel.toml is not a log"),
     ],
 )
 def test_exit_codes(carrel: Carrel, words: list[str], code: int, said: str) -> None:
@@ -113,7 +113,7 @@ def test_a_log_that_cannot_be_kept_costs_one_warning(carrel: Carrel, project: Pa
     ran = carrel("run", "--", "sh", "-c", "echo a; echo b; exit 3")
 
     assert (ran.returncode, ran.stdout) == (3, b"a\nb\n")
-    assert ran.stderr == b"carrel: the log is not kept: Not a directory\n"
+    assert ran.stderr == b"carrel: cannot write the log: Not a directory\n"
 
 
 def test_a_mistake_in_the_configuration_does_not_keep_a_command_from_running(carrel: Carrel, project: Path) -> None:
@@ -121,7 +121,7 @@ def test_a_mistake_in_the_configuration_does_not_keep_a_command_from_running(car
     ran = carrel("run", "--", "echo", "a")
 
     assert (ran.returncode, ran.stdout) == (0, b"a\n")
-    assert b"the log is not kept: " in ran.stderr
+    assert b"cannot write the log: " in ran.stderr
     assert b"did you mean 'max_bytes'?" in ran.stderr
 
 
@@ -245,8 +245,8 @@ def test_at_a_terminal_the_command_has_one_too(carrel: Carrel, project: Path, en
 
     [uri] = listed(carrel)
     first, _, rest = shown.partition(b"\r\n")
-    assert first == f"carrel: logged as {uri}".encode()
-    told = f"carrel: its log is {uri}\r\n".encode()
+    assert first == f"carrel: logging to {uri}".encode()
+    told = f"carrel: log: {uri}\r\n".encode()
     assert (rest, code) == (b"terminal\r\n\x1b[31mred\x1b[0m\r\ntyped\r\ntyped\r\n" + told, 0)
     assert carrel("tail", uri).stdout == b"terminal\nred\ntyped\n"
 
@@ -278,10 +278,10 @@ class Copied:
 
 
 def test_what_comes_at_once_is_copied_in_its_order_and_in_large_pieces(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(terminal, "HELD_BYTES", 10)
-    monkeypatch.setattr(terminal, "HELD_S", PATIENCE_S)
+    monkeypatch.setattr(terminal, "BUFFER_BYTES", 10)
+    monkeypatch.setattr(terminal, "BUFFER_S", PATIENCE_S)
     copied = Copied()
-    held = terminal.HeldOutput(copied)
+    held = terminal.OutputBuffer(copied)
     held.add("out", b"a")
     held.add("out", b"b")
     held.add("err", b"c")
@@ -294,9 +294,9 @@ def test_what_comes_at_once_is_copied_in_its_order_and_in_large_pieces(monkeypat
 
 
 def test_what_is_passed_on_slowly_is_not_held_for_long(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(terminal, "HELD_S", 0.0)
+    monkeypatch.setattr(terminal, "BUFFER_S", 0.0)
     copied = Copied()
-    terminal.HeldOutput(copied).add("out", b"a")
+    terminal.OutputBuffer(copied).add("out", b"a")
 
     assert copied.pieces == [("out", b"a")]
 

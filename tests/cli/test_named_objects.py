@@ -142,13 +142,16 @@ def test_a_project_file_may_name_a_file_below_it_and_needs_trust(run: Any, proje
 @pytest.mark.parametrize(
     ("words", "told"),
     [
-        (("ls", "--with", "none.py"), "none.py: there is no such file"),
-        (("serve", "none.py"), "none.py: there is no such file"),
+        (("ls", "--with", "none.py"), "none.py: no such file"),
+        (("serve", "none.py"), "none.py: no such file"),
         (("serve", "code"), "code is a folder; to serve a folder: carrel serve --project code"),
-        (("serve", "garden"), "serve takes Python files, as garden.py, or objects, as module:name; not 'garden'"),
+        (
+            ("serve", "garden"),
+            "unexpected argument 'garden'; serve takes Python files (garden.py) and objects (module:name)",
+        ),
         (("trust", "--list", "--with", "code/garden.py"), "No such option '--with'"),
-        (("--with", "code/garden.py", "trust"), "trust has no --with; these have:"),
-        (("ls", "--server", "x", "--with", "code/garden.py"), "--with adds to the desk of a project"),
+        (("--with", "code/garden.py", "trust"), "trust does not take --with; these commands do:"),
+        (("ls", "--server", "x", "--with", "code/garden.py"), "--with serves more from this project"),
     ],
 )
 def test_what_cannot_be_served_is_a_wrong_command_line(run: Any, words: tuple[str, ...], told: str) -> None:

@@ -1,4 +1,4 @@
-"""`carrel sage` as a person uses it, and when the provider is on the desk at all."""
+"""`carrel sage` on the command line, and when the provider is on the desk."""
 
 import io
 import json
@@ -19,7 +19,7 @@ Run = Callable[..., tuple[int, str, str]]
 
 @pytest.fixture
 def project(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    """Stand in a project, with a home of one's own."""
+    """Change to a new project, with a separate home folder."""
     folder = tmp_path / "shop"
     folder.mkdir()
     monkeypatch.chdir(folder)
@@ -31,7 +31,7 @@ def project(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 
 @pytest.fixture
 def run(project: Path, capsys: pytest.CaptureFixture[str]) -> Run:
-    """Give a way to run a command line."""
+    """Return a function that runs a command line."""
 
     def run_words(*words: str) -> tuple[int, str, str]:
         code = main(["sage", *words])
@@ -60,7 +60,7 @@ def test_items_are_shown_by_uri_or_kind_and_id(run: Run, project: Path) -> None:
     assert run("show", "notes/a") == (1, "", "Resource not found: sage://notes/a\n")
 
 
-def test_items_are_listed_and_what_is_not_is_named(run: Run, project: Path) -> None:
+def test_items_are_listed_and_files_that_are_not_are_named(run: Run, project: Path) -> None:
     lay_out(project)
     put(project / ".sage/checkpoints/broken.md", "broken")
     put(project / ".sage/failures/.hidden.md", "hidden")
@@ -74,7 +74,7 @@ def test_items_are_listed_and_what_is_not_is_named(run: Run, project: Path) -> N
     }
 
 
-def test_saving_works_whatever_the_tools_may(run: Run, project: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_saving_works_at_every_level_of_tools(run: Run, project: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     put(project / "carrel.toml", '[sage]\ntools = "off"\n')
     code, uri, _ = run("save-checkpoint", "--question", "q", "--thesis", "The thesis", "--confidence", "0.5")
     assert (code, uri.endswith("_the-thesis\n")) == (0, True)
@@ -137,7 +137,7 @@ def test_content_is_taken_from_one_place(run: Run, project: Path, words: tuple[s
     assert not (project / ".sage").exists()
 
 
-def test_keys_that_no_checkpoint_has_are_named(run: Run, project: Path) -> None:
+def test_unknown_keys_of_a_checkpoint_are_named(run: Run, project: Path) -> None:
     put(project / "one.json", '{"core_question": "q", "thesis": "t", "confidence": 1, "evidence": [], "id": "x"}')
 
     code, out, err = run("save-checkpoint", "--from-json", "one.json")
@@ -150,7 +150,7 @@ def test_keys_that_no_checkpoint_has_are_named(run: Run, project: Path) -> None:
 
 
 def answers(project: Path, uri: str) -> tuple[str, list[str]]:
-    """Give what a client reads there, or the error, and the tools it sees."""
+    """Return the text or the error that a client gets, and the tools it sees."""
     desk = open_desk(config.load(str(project), {"HOME": str(project.parent / "home")}))
     try:
         with Client.to(desk.server) as client:

@@ -153,7 +153,7 @@ def test_at_a_terminal_a_scope_with_children_comes_with_the_option_that_deletes_
 
     assert (ran.returncode, shown) == (
         1,
-        ["Error: Scope has 2 children: feature-x", "To delete what is beneath it too: --cascade"],
+        ["Error: Scope has 2 children: feature-x", "To delete its descendants too, add --cascade"],
     )
 
 

@@ -104,9 +104,9 @@ def test_an_option_before_serve_means_the_same_as_after(project: Path) -> None:
 @pytest.mark.parametrize(
     ("line", "said"),
     [
-        ("carrel --json serve", "serve has no --json"),
-        ("carrel --server x serve", "serve has no --server"),
-        ("carrel --project . serve --nope", "serve has no option '--nope'"),
+        ("carrel --json serve", "serve does not take --json"),
+        ("carrel --server x serve", "serve does not take --server"),
+        ("carrel --project . serve --nope", "unknown option '--nope'"),
     ],
 )
 def test_an_option_that_serve_does_not_have_is_refused_before_it_too(line: str, said: str) -> None:
@@ -136,9 +136,7 @@ COMMANDS = (
 def test_a_closed_output_is_no_failure(command: str) -> None:
     ran = shell(f"carrel {command} 1>&-")
 
-    told = [
-        line for line in ran.stderr.splitlines() if "log is logs://" not in line and "logged as logs://" not in line
-    ]
+    told = [line for line in ran.stderr.splitlines() if "log: logs://" not in line and "logging to logs://" not in line]
     assert (ran.returncode, told) == (0, [])
 
 
@@ -152,7 +150,7 @@ def test_what_was_closed_is_not_taken_by_a_file_that_is_opened(project: Path) ->
 def test_an_output_that_is_full_is_named(command: str) -> None:
     ran = shell(f"carrel {command} > /dev/full")
 
-    assert (ran.returncode, ran.stderr) == (1, "carrel: the output cannot be written: No space left on device\n")
+    assert (ran.returncode, ran.stderr) == (1, "carrel: cannot write the output: No space left on device\n")
 
 
 @pytest.mark.parametrize("command", ["ls", "--help", "cat workspace:///b.txt"])
@@ -176,8 +174,8 @@ def test_serving_without_an_input_says_how_it_is_meant() -> None:
 
     assert (ran.returncode, ran.stdout) == (1, "")
     assert ran.stderr == (
-        "carrel: stdin is closed, and a host speaks to `carrel serve` there; "
-        "for an address: carrel serve --http 8000, for a look by eye: carrel ls\n"
+        "carrel: stdin is closed, but carrel serve reads requests from stdin; "
+        "to serve over HTTP: carrel serve --http 8000; to list resources: carrel ls\n"
     )
 
 
@@ -198,7 +196,7 @@ def test_what_an_encoding_cannot_show_is_named_with_what_to_do(project: Path) ->
     (project / "b.txt").write_text("a → b", encoding="utf-8")
     ran = shell("carrel cat workspace:///b.txt", PYTHONIOENCODING="latin-1")
 
-    said = "carrel: the output's encoding, latin-1, has no U+2192; set PYTHONIOENCODING=utf-8\n"
+    said = "carrel: the output encoding latin-1 cannot show U+2192; set PYTHONIOENCODING=utf-8\n"
     assert (ran.returncode, ran.stderr) == (1, said)
 
 
@@ -209,8 +207,8 @@ def test_a_state_folder_that_cannot_be_written_is_named_with_what_to_do(project:
     ran = shell(f"carrel {command}", XDG_STATE_HOME=str(project / "file/state"))
 
     said = (
-        f"{project / 'file/state'}: Not a directory; tokens and trust are kept below it: "
-        "let it be written to, or name another folder in XDG_STATE_HOME"
+        f"{project / 'file/state'}: Not a directory; Carrel keeps tokens and trust there: "
+        "make it writable, or set XDG_STATE_HOME to another folder"
     )
     assert (ran.returncode, ran.stdout) == (1, "")
     assert ran.stderr == f"carrel: {said}\n"

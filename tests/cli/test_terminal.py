@@ -52,9 +52,9 @@ def headings(shown: str) -> list[str]:
 @pytest.mark.parametrize(
     ("columns", "expected"),
     [
-        (120, ["URI", "size", "modified", "what"]),
-        (80, ["URI", "size", "what"]),
-        (66, ["URI", "what"]),
+        (120, ["URI", "size", "modified", "description"]),
+        (80, ["URI", "size", "description"]),
+        (66, ["URI", "description"]),
         (50, ["URI"]),
     ],
 )
@@ -80,9 +80,12 @@ def test_a_uri_is_never_folded(show: Any) -> None:
         ),
         (("sage", "search", "x"), "Nothing found. To list all items: carrel sage ls\n"),
         (("sage", "ls", "--check"), "Everything is listed.\n"),
-        (("trust", "--list"), "No file is trusted yet; carrel trust, in a project, trusts that project's own.\n"),
-        (("ls", "logs:"), "Nothing is listed here yet.\n"),
-        (("token", "list"), "There are no tokens yet; the first: carrel token add NAME\n"),
+        (
+            ("trust", "--list"),
+            "No file is trusted yet. To trust a project's configuration, run carrel trust in the project.\n",
+        ),
+        (("ls", "logs:"), "No resources yet.\n"),
+        (("token", "list"), "No tokens yet. To create one: carrel token add NAME\n"),
     ],
 )
 def test_an_empty_list_says_so(project: Path, show: Any, words: tuple[str, ...], expected: str) -> None:

@@ -205,7 +205,7 @@ def test_a_refusal_that_names_no_request_is_the_answer_to_the_one_that_was_sent(
 
 @pytest.mark.parametrize(
     ("token", "told"),
-    [(None, "put it in CARREL_TOKEN, which is not set"), ("x", "CARREL_TOKEN holds the one that was sent")],
+    [(None, "set CARREL_TOKEN to a token of that server"), ("x", "the token in CARREL_TOKEN was refused")],
 )
 def test_the_command_line_says_where_the_token_goes_that_a_server_wants(
     foreign: Legacy,

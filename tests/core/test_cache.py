@@ -30,3 +30,14 @@ def test_what_alone_passes_the_bound_is_not_kept_and_takes_nothing_else_away() -
     kept.put("b", 3, 11)
 
     assert (kept.get("a"), kept.get("b")) == (1, None)
+
+
+def test_what_is_dropped_is_gone_and_weighs_nothing() -> None:
+    kept: Remembered[str, int] = Remembered(10)
+    kept.put("a", 1, 6)
+    kept.drop("a")
+    kept.drop("never there")
+    kept.put("b", 2, 6)
+    kept.put("c", 3, 4)
+
+    assert (kept.get("a"), kept.get("b"), kept.get("c")) == (None, 2, 3)

@@ -12,9 +12,8 @@ import pytest
 from carrel.core.provider import Project
 from carrel.files.sandbox import Missing, Root
 from carrel.providers.sage import Sage
-from carrel.providers.sage.folders import SageFolders
+from carrel.providers.sage.folders import CACHE_BYTES, SageFolders
 from carrel.providers.sage.memory import SageMemory
-from carrel.providers.sage.record_folder import CACHE_BYTES
 from carrel.providers.workspace.ignore_rules import IgnoreFiles
 from carrel.providers.workspace.policy import Policy
 from carrel.providers.workspace.tree import Tree

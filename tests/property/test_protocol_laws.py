@@ -134,6 +134,7 @@ def test_a_request_is_decoded_to_what_it_said(
 @example(b'{"jsonrpc":"2.0","id":1,"method":"resources/read","method":"nope","params":{"uri":"x"}}')
 @example(b'{"jsonrpc":"2.0","id":1,"id":2,"method":"resources/read","params":{"uri":"x"}}')
 @example(b'{"jsonrpc":"2.0","method":"resources/read","params":{"uri":"x"}}')
+@example(b'{"jsonrpc":"2.0","id":1,"params":{"uri":"x"},"error":"resources/read"}')
 def test_a_read_that_is_parsed_in_one_step_is_what_two_steps_make_of_it(line: bytes) -> None:
     call = methods.parse_read(line)
 

@@ -132,5 +132,5 @@ def test_a_provider_whose_health_breaks_leaves_the_others_told(monkeypatch: pyte
     catalog = desk(monkeypatch, Faulty("faulty", {"1": "one"}), Hanging("fine"))
     health = json.loads(text_of(catalog, "carrel://health"))
 
-    assert health["problems"] == ["faulty: cannot tell how it is; the server's log says why"]
+    assert health["problems"] == ["faulty: failed to report its health; see the server's log"]
     assert health["providers"][1] == {"name": "fine", "state": "up"}

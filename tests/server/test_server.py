@@ -1168,7 +1168,7 @@ def test_a_subscription_that_comes_too_late_is_not_made() -> None:
         go_on.set()
         subscribing.result(PATIENCE_S)
 
-    assert len(server.watcher._interests) == 0
+    assert len(server.watcher._uris) == 0
     client.tell("notifications/initialized")
     for thread in [one for one in threading.enumerate() if one.name == "carrel-aside"]:
         thread.join(PATIENCE_S)

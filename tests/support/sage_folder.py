@@ -1,4 +1,4 @@
-"""A Sage folder as the page describes it, for tests."""
+"""A Sage folder for tests, as the page describes it."""
 
 import json
 import subprocess
@@ -140,13 +140,13 @@ def put(path: Path, text: str | bytes) -> Path:
 
 
 def open_sage(project: Path, **settings: Any) -> Sage:
-    """Build the provider for a project; what is set counts as set by the user."""
+    """Return the provider for a project; the settings count as the user's."""
     environment = {"HOME": str(project / "home"), "PATH": "/usr/local/bin:/usr/bin:/bin"}
     return Sage(Project(str(project), environment, given=frozenset(settings), named=frozenset(settings)), **settings)
 
 
 def read(sage: Sage, uri: str) -> str:
-    """Give the text a client gets for a URI."""
+    """Return the text that a client gets for a URI."""
     reading = Catalog([sage]).read(uri)
     [item] = reading.items
     assert hasattr(item, "text")
@@ -154,20 +154,20 @@ def read(sage: Sage, uri: str) -> str:
 
 
 def ask(sage: Sage, method: str, era: str = "modern", **params: Any) -> dict[str, Any]:
-    """Give the result of a request, as the wire has it."""
+    """Return the result of a request, as it is sent."""
     with Client.to(Server(Catalog([sage])), era="modern" if era == "modern" else "legacy") as client:
         return dict(client.request(method, params))
 
 
 def git(project: Path, *words: str) -> str:
-    """Run git in a project, as nobody in particular."""
+    """Run git in a project, with an identity for commits."""
     identity = ("-c", "user.name=Nobody", "-c", "user.email=nobody@example.org")
     done = subprocess.run(("git", *identity, *words), cwd=project, capture_output=True, check=True)
     return done.stdout.decode().strip()
 
 
 def checkpoint(stem: str, question: str = "What?", thesis: str = "That.", **fields: object) -> str:
-    """Give the text of a checkpoint."""
+    """Return the text of a checkpoint."""
     head = {"id": stem, "type": "checkpoint", "confidence": 0.5, **fields}
     lines = "".join(f"{key}: {json.dumps(value)}\n" for key, value in head.items())
     return f"---\n{lines}---\n\n# {question}\n\n## Thesis\n{thesis}\n\n"

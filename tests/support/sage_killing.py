@@ -29,25 +29,25 @@ LONG = 400
 
 
 class Nobody:
-    """A call nobody cancels."""
+    """A call that is never cancelled."""
 
     client = ""
     cancelled = False
 
     def on_cancel(self, stop: object) -> None:
-        """Forget it."""
+        """Do nothing."""
 
     def progress(self, value: float, total: float | None = None, message: str | None = None) -> None:
-        """Tell nobody."""
+        """Do nothing."""
 
 
 def text_of(number: int) -> str:
-    """Give the text of the save with this number."""
+    """Return the text of the save with this number."""
     return " ".join([f"number-{number}"] * LONG)
 
 
 def saves(number: int) -> Iterator[tuple[str, dict[str, Any]]]:
-    """Give one save of each kind."""
+    """Return one save of each kind."""
     text = text_of(number)
     yield "sage_save_knowledge", {"id": f"k{number % 3}", "content": text, "keywords": ["k"]}
     yield "sage_save_checkpoint", {"core_question": "q", "thesis": text, "confidence": 0.5}
@@ -56,7 +56,7 @@ def saves(number: int) -> Iterator[tuple[str, dict[str, Any]]]:
 
 
 def write(project: Path, pipe: int, start: int) -> None:
-    """Save until somebody ends it, and acknowledge each save."""
+    """Save until this process is killed, and acknowledge each save."""
     sage = open_sage(project, tools="write")
     number = start
     while True:
@@ -69,7 +69,7 @@ def write(project: Path, pipe: int, start: int) -> None:
 
 
 def run_and_kill(project: Path, start: int, wait: Callable[[int], None], prepare: Callable[[], None]) -> dict[str, int]:
-    """Fork a writer, wait, kill it; give what it acknowledged: paths and the number saved there last."""
+    """Fork a writer, wait and kill it; return the paths it acknowledged, each with its last number."""
     reading, writing = os.pipe()
     child = os.fork()
     if child == 0:
@@ -93,7 +93,7 @@ def run_and_kill(project: Path, start: int, wait: Callable[[int], None], prepare
 
 
 def numbers_in(text: str) -> int:
-    """Give the number a text was made of; fail if it is not whole."""
+    """Return the number in a text; fail if the text is not whole."""
     words = text.split()
     assert len(words) == LONG, f"{len(words)} words instead of {LONG}"
     assert len(set(words)) == 1, f"a mixture of {set(words)}"
@@ -101,7 +101,7 @@ def numbers_in(text: str) -> int:
 
 
 def complaints(project: Path, acknowledged: dict[str, int]) -> Iterator[str]:
-    """Yield what is not whole, and what was acknowledged and is not there."""
+    """Yield the files that are not whole, and those that were acknowledged but are missing."""
     sage = open_sage(project)
     found: dict[str, int] = {}
     for path in sorted((project / ".sage").rglob("*.md")):
@@ -156,7 +156,7 @@ def at_random(kills: int, seed: int) -> Iterator[str]:
 
 
 def _load_all() -> None:
-    """Save once, so that a writer that is forked has nothing left to import."""
+    """Save once, so that a forked writer has nothing left to import."""
     with tempfile.TemporaryDirectory(prefix="carrel-kill-") as name:
         sage = open_sage(Path(name), tools="write")
         for tool, given in saves(0):
@@ -165,7 +165,7 @@ def _load_all() -> None:
 
 
 def _wait(pipe: int, seconds: float) -> None:
-    """Let the writer get going, then let a moment pass."""
+    """Wait until the writer works, and then for a given time."""
     deadline = monotonic() + seconds
     while (left := deadline - monotonic()) > 0:
         select.select([], [], [], left)
@@ -192,7 +192,7 @@ def _until_closed(pipe: int) -> None:
 
 
 def _die_at(step: int) -> None:
-    """Have this process kill itself before its n-th call that touches the disk."""
+    """Make this process kill itself before its n-th call that touches the disk."""
     left = [step]
 
     def deadly(function: Callable[..., Any]) -> Callable[..., Any]:
@@ -212,7 +212,7 @@ def _die_at(step: int) -> None:
 
 
 def main() -> int:
-    """Kill as asked; print what is wrong."""
+    """Kill writers as the arguments say; print every problem."""
     if sys.argv[1] == "steps":
         wrong = list(at_every_step())
     else:

@@ -31,7 +31,7 @@ class Choice(Value, frozen=True):
     """Whether a provider is served, and why."""
 
     name: str
-    state: Literal["served", "not called for", "left out"]
+    state: Literal["served", "not served", "disabled", "failed"]
     why: str
 
 
@@ -49,12 +49,12 @@ class Desk(Value, frozen=True):
         return self.server.catalog
 
     def close(self) -> None:
-        """Stop watching, and close every provider."""
+        """Stop watching and close every provider."""
         self.server.close()
 
 
 def open_desk(config: Config, patience_s: float = FIRST_ANSWER_S, *, waits_for_all: bool = False) -> Desk:
-    """Return what the configuration and the folder call for.
+    """Build the providers of a project.
 
     Wait at most `patience_s` for objects, and with `waits_for_all` for mounts too.
     """
@@ -77,12 +77,12 @@ def _open(config: Config, patience_s: float, *, waits_for_all: bool) -> Desk:
     begun: dict[str, Gateway] = {}
     for one in every:
         choice = _choose(one, config, chosen)
-        if choice.state != "left out":
+        if choice.state != "disabled":
             provider = _provider(one, choice, config, catalog)
             providers.append(provider)
             if isinstance(provider, Gateway):
                 begun[one.name] = provider
-        if choice.state != "left out" or not one.table:
+        if choice.state != "disabled" or not one.table:
             choices.append(choice)
     if chosen.mirror:
         providers.append(Mirror(catalog))
@@ -93,23 +93,23 @@ def _open(config: Config, patience_s: float, *, waits_for_all: bool) -> Desk:
 
 
 def _with_problem(choice: Choice, begun: Mapping[str, Gateway]) -> Choice:
-    """Return the choice of a gateway that is known not to load as left out; others may still join."""
+    """Return the choice as "failed" if the gateway could not be loaded; others may still be starting."""
     problem = begun[choice.name].problem if choice.name in begun else ""
-    return replace(choice, state="left out", why=f"{choice.why}; {problem}") if problem else choice
+    return replace(choice, state="failed", why=f"{choice.why}; {problem}") if problem else choice
 
 
 def _choose(one: Registration, config: Config, chosen: ServerSettings) -> Choice:
     if not _is_wanted(one.name, chosen):
-        return Choice(one.name, "left out", "by --only or --without, or [server] only or without")
+        return Choice(one.name, "disabled", "by --only, --without, or [server] only or without")
     if config.values(one.section).get("enabled") is False:
-        return Choice(one.name, "left out", f"by [{one.section}] enabled = false")
+        return Choice(one.name, "disabled", f"by [{one.section}] enabled = false")
     if one.needs_project and config.place.is_too_much:
-        return Choice(one.name, "left out", "this is no project")
+        return Choice(one.name, "disabled", "this folder is not a project")
     if not one.table and _is_named(one, config, chosen):
-        return Choice(one.name, "served", "asked for by name")
+        return Choice(one.name, "served", "named in the configuration or on the command line")
     reason = one.reason(Project(config.root, config.environment))
     if reason is None:
-        return Choice(one.name, "not called for", "nothing of it in this folder")
+        return Choice(one.name, "not served", one.missing)
     return Choice(one.name, "served", reason)
 
 
@@ -128,7 +128,7 @@ def _check_names(chosen: ServerSettings, every: Sequence[Registration]) -> None:
         if name not in known:
             close = schema.closest(name, known)
             suggested = f"did you mean {close!r}? " if close else ""
-            raise ConfigError(f"there is no provider {name!r}; {suggested}known: {', '.join(known)}")
+            raise ConfigError(f"unknown provider {name!r}; {suggested}known: {', '.join(known)}")
 
 
 def _provider(one: Registration, choice: Choice, config: Config, catalog: Catalog) -> Provider:

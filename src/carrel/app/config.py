@@ -1,8 +1,8 @@
-"""Files, environment and flags to settings: layered, checked, each with its origin.
+"""The configuration of a project: settings from files, environment and flags, each checked and with its origin.
 
-user file < project file < environment < flags. The project file is `carrel.toml`, or
-`[tool.carrel]` in `pyproject.toml`, in the project's root; `finding` says which folder that is.
-A stranger's project file may not start programs, nor reach outside: that needs trust.
+user file < project file < environment < flags. The project file is `carrel.toml`, or `[tool.carrel]` in
+`pyproject.toml`, in the project's root, which `app.project` finds. A project file may start programs and name places
+outside the project only after the user has trusted it.
 """
 
 import os
@@ -29,11 +29,11 @@ NAMED: Final = {
     "objects": "carrel.providers.objects.settings:ObjectSettings",
     "mounts": "carrel.providers.mounts.settings:MountSettings",
 }
-"""Sections of sections, as `[objects.NAME]`: what each may hold. From a project file they count only with trust."""
+"""The settings class of each kind of named section, such as `[objects.NAME]`. In a project file they need trust."""
 
 _TOO_MUCH: Final = (
-    "the files here are not served: this is a whole home, or the whole machine; "
-    "start Carrel in a project, or name the folder with --project"
+    "no files are served: this is a home folder or the root of the file system; "
+    "start Carrel in a project, or give the folder with --project"
 )
 _AT_FAULT: Final = re.compile(r"\[([\w.-]+)\] ?(\w*)")
 
@@ -87,7 +87,7 @@ class HttpSettings:
 
 
 class Setting(Value, frozen=True):
-    """A value, and where it comes from."""
+    """A value and its origin."""
 
     value: object
     layer: Layer
@@ -95,7 +95,7 @@ class Setting(Value, frozen=True):
 
 
 class Withheld(Value, frozen=True):
-    """A setting of a project file that counts only when the file is trusted."""
+    """A setting of a project file that takes effect only when the file is trusted."""
 
     section: str
     settings: Mapping[str, object]
@@ -104,7 +104,7 @@ class Withheld(Value, frozen=True):
 
     @property
     def key(self) -> str:
-        """The key, where it is one; a section that runs code is withheld as a whole."""
+        """The key; empty for a section that runs code, which is withheld as a whole."""
         return "" if "." in self.section else next(iter(self.settings))
 
     def __str__(self) -> str:
@@ -113,7 +113,7 @@ class Withheld(Value, frozen=True):
 
 
 class Config:
-    """Everything that was set for one project."""
+    """The settings of one project."""
 
     def __init__(self, place: project.Place, environment: Mapping[str, str]) -> None:
         self.place = place
@@ -128,7 +128,7 @@ class Config:
 
     @property
     def notes(self) -> tuple[str, ...]:
-        """Everything that is not in effect, and why."""
+        """Messages about settings and files that are not in effect, with the reasons."""
         return (
             *((_TOO_MUCH,) if self.place.is_too_much else ()),
             *self.place.passed_over,
@@ -137,27 +137,27 @@ class Config:
         )
 
     def elsewhere(self) -> list[str]:
-        """Return a note for each place near the project whose data is not served here; looked for now."""
+        """Look for data near the project that is not served, and return a note for each place."""
         return project.elsewhere(self.root, self.environment)
 
     def http(self) -> HttpSettings:
-        """Give who may connect."""
+        """Return the section `[http]`: who may connect."""
         try:
             return HttpSettings(**self.values("http"))
         except ConfigError as error:
             raise self.located(error) from None
 
     def values(self, section: str) -> dict[str, Any]:
-        """Give a section's keys and values."""
+        """Return the keys and values of a section."""
         return {key: setting.value for key, setting in self.sections.get(section, {}).items()}
 
     def named(self, section: str) -> frozenset[str]:
-        """Return the keys of a section that the user set, or a project file that the user trusts."""
+        """Return the keys of a section that were set by the user or by a trusted project file."""
         keys = self.sections.get(section, {}).items()
         return frozenset(key for key, setting in keys if self.is_trusted or setting.layer != "project")
 
     def located(self, error: ConfigError) -> ConfigError:
-        """Say of a mistake in a section, as `[section] key: …`, where that was set."""
+        """Return an error of the form `[section] key: …` with the origin of that setting before it."""
         found = _AT_FAULT.match(str(error))
         if found is None:
             return error
@@ -169,22 +169,22 @@ class Config:
         return ConfigError(f"{origins.pop()}: {error}") if len(origins) == 1 else error
 
     def put(self, section: str, key: str, setting: Setting) -> None:
-        """Set a key; a later layer covers an earlier one."""
+        """Set a key; a later layer overrides an earlier one."""
         self.sections.setdefault(section, {})[key] = setting
 
 
 def section_names() -> tuple[str, ...]:
-    """Give the sections there are."""
+    """Return the names of the sections with fixed names."""
     return ("server", "http", *(name for known in registration.BUILT_IN for name in (known.name, *known.sections)))
 
 
 def sections_in_use(config: Config) -> tuple[str, ...]:
-    """Give the sections there are, and those that were named."""
+    """Return the names of all sections, with those of objects and mounts."""
     return (*section_names(), *(section for section in config.sections if "." in section))
 
 
 def section_schema(section: str, where: str) -> Schema:
-    """Give what may be set in a section; imports the provider it belongs to."""
+    """Return the keys of a section; import the provider it belongs to."""
     if section == "server":
         return schema.schema_of(ServerSettings)
     if section == "http":
@@ -199,7 +199,7 @@ def section_schema(section: str, where: str) -> Schema:
     if table in NAMED and name:
         return schema.schema_of(registration.load(NAMED[table]))
     known_names = (*section_names(), *NAMED)
-    raise ConfigError(f"{where}: there is no section [{section}]{schema.nearest(section, known_names)}")
+    raise ConfigError(f"{where}: unknown section [{section}]{schema.nearest(section, known_names)}")
 
 
 def load(
@@ -208,9 +208,9 @@ def load(
     flags: Sequence[tuple[str, str, str]] = (),
     origins: Mapping[tuple[str, str], str] | None = None,
 ) -> Config:
-    """Gather the settings for a project: the folder that was named, or the project around the working folder.
+    """Return the configuration of a project: the folder `named`, or the project that contains the working folder.
 
-    `flags` are (section, key, text); `origins` says of a section and key which option it was, where that is not --set.
+    `flags` are (section, key, text). `origins` maps (section, key) to the option that set it, if that is not --set.
     """
     config = Config(project.find(named, environment), environment)
     user_file = os.path.join(config_folder(environment), "config.toml")
@@ -229,7 +229,7 @@ def load(
 
 
 def _take_places_files(config: Config) -> None:
-    """Look for other files of the project that name places outside it; what they name counts only with trust."""
+    """Find other files of the project that name places outside it; withhold those places without trust."""
     store = TrustStore(config.environment)
     for known in registration.BUILT_IN:
         values, server = config.values(known.name), config.values("server")
@@ -260,7 +260,7 @@ def _take_file(config: Config, layer: Layer, path: str, table: Mapping[str, obje
 
 
 def _take_named(config: Config, layer: Layer, path: str, section: str, keys: object) -> None:
-    """Take a section that runs code: all of it, or nothing."""
+    """Add a section that runs code, or withhold all of it."""
     checked = Config(config.place, config.environment)
     checked.is_trusted = True
     _take_section(checked, layer, path, section, keys)
@@ -273,8 +273,8 @@ def _take_named(config: Config, layer: Layer, path: str, section: str, keys: obj
 def _take_section(config: Config, layer: Layer, path: str, section: str, keys: object) -> None:
     known = section_schema(section, path)
     if not isinstance(keys, dict):
-        raise ConfigError(f"{path}: {section} must be a section, as [{section}]")
-    config.sections.setdefault(section, {})  # an empty section names its provider too
+        raise ConfigError(f"{path}: {section} must be a section: [{section}]")
+    config.sections.setdefault(section, {})  # an empty section enables its provider too
     for name, value in keys.items():
         key = schema.find(known, section, name, path)
         setting = Setting(schema.check(key.kind, value, f"{path}: [{section}] {name}"), layer, path)
@@ -282,7 +282,7 @@ def _take_section(config: Config, layer: Layer, path: str, section: str, keys: o
         why = schema.needs_trust(key.kind, setting.value, partial(_is_outside, config.root))
         why = why or schema.raises_bound(key.kind, setting.value, config.values(section).get(name, key.default))
         if section == "http":
-            why = "it says who may connect"
+            why = "it decides who may connect"
         if why and not is_free:
             config.withheld.append(Withheld(section, {name: setting.value}, why, path))
         else:
@@ -290,12 +290,12 @@ def _take_section(config: Config, layer: Layer, path: str, section: str, keys: o
 
 
 def _is_outside(root: str, value: str) -> bool:
-    """Tell whether a place lies outside the project; links count as what they point to."""
+    """Return whether a place lies outside the project, after following links."""
     return not is_inside(os.path.join(root, os.path.expanduser(value)), root)
 
 
 def _take_environment(config: Config) -> None:
-    """Take `CARREL_<SECTION>_<KEY>`; other variables that begin so are not ours to judge."""
+    """Add the variables `CARREL_<SECTION>_<KEY>`; ignore other variables that begin with `CARREL_`."""
     sections = {section.upper().replace("-", "_"): section for section in section_names()}
     for name in sorted(name for name in config.environment if name.startswith("CARREL_")):
         prefix, _, key = name.removeprefix("CARREL_").partition("_")

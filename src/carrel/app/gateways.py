@@ -39,10 +39,10 @@ def registered(config: Config) -> list[Registration]:
             continue
         if not _NAME.fullmatch(name):
             raise ConfigError(
-                f"[{section}]: a name is a-z, 0-9 and -, begins with a letter and has at most 31 characters"
+                f"[{section}]: use a-z, 0-9 and '-' for the name, begin with a letter, at most 31 characters"
             )
         if name in taken:
-            raise ConfigError(f"[{section}]: the name {name!r} is taken by {taken[name]}")
+            raise ConfigError(f"[{section}]: the name {name!r} is already used by {taken[name]}")
         taken[name] = f"[{section}]"
         found[table].append(_register(table, name, config))
     return [*found["objects"], *found["mounts"]]
@@ -84,7 +84,7 @@ def begin(gateways: Sequence[Gateway], awaited: Sequence[Gateway], catalog: Cata
         catalog.close()
         clash = clashes[0]
         raise ConfigError(
-            f"{clash.what} is claimed by both {clash.keeper} and {clash.other}; leave one of them out, or rename it"
+            f"both {clash.keeper} and {clash.other} define {clash.what}; disable one of them, or rename it"
         )
 
 

@@ -1,8 +1,8 @@
-"""Where a project is, and its settings file.
+"""Finds the root of a project and reads its settings file.
 
-The root is the nearest folder, from the working folder upwards, that bears a mark of a project: a settings file, or
-one of `MARKS`. A folder that was named is the root as it is. Marks of other users are passed over, since anybody may
-put a file into a folder such as `/tmp`. A home, or `/`, is a root only if its settings file or the user says so.
+The root is the nearest folder, from the working folder upwards, with a mark of a project: a settings file, or one of
+`MARKS`. A folder given by the user is the root itself. Marks of other users are ignored, because anybody may put a file
+into a folder such as `/tmp`. A home folder, or `/`, is a root only if its settings file or the user says so.
 """
 
 import os
@@ -20,7 +20,7 @@ from carrel.files.sandbox import belongs_here
 FILE_NAME: Final = "carrel.toml"
 MAX_FILE_BYTES: Final = 1_048_576
 MARKS: Final = (".carrel", ".sage", "pubspec.yaml", "alc.toml", ".git")
-"""What makes a folder the root of a project, beside a settings file."""
+"""Files and folders that mark the root of a project, besides a settings file."""
 NAMED_BY_HOST: Final = "CLAUDE_PROJECT_DIR"
 """The variable in which Claude Code names the folder it works in."""
 MAX_SUBFOLDERS: Final = 200
@@ -32,17 +32,17 @@ _DATA: Final = {
     "pubspec.yaml": "a Flutter project",
     FILE_NAME: "settings",
 }
-"""What a user may miss when it lies in a folder above the root or in one below it."""
+"""Data that is worth a note if it lies in a folder above the root or directly below it."""
 _FOREIGN: Final = "it belongs to another user"
 _ABROAD: Final = "its folder belongs to another user"
-_ASTRAY: Final = "it is a link that leads out of its folder"
+_ASTRAY: Final = "it is a link out of its folder"
 
 
 Table = dict[str, object]
 
 
 class ProjectFile(Value, frozen=True):
-    """A project's file as it was read: what it says, and the hash of the very same bytes."""
+    """A project's settings file: its content, and the hash of the same bytes."""
 
     path: str
     table: Table
@@ -50,9 +50,9 @@ class ProjectFile(Value, frozen=True):
 
 
 class Place(Value, frozen=True):
-    """The root of a project, its file, and what is to be said of files that were passed over.
+    """The root of a project, its settings file, and notes about settings files that are not used.
 
-    A root that `is_too_much` is a whole home, or the whole machine, that nobody asked for.
+    `is_too_much` marks a home folder or `/` that the user did not ask for.
     """
 
     root: str
@@ -62,7 +62,7 @@ class Place(Value, frozen=True):
 
 
 def find(named: str | None, environment: Mapping[str, str]) -> Place:
-    """Find the project: the folder that was named, or else the one around the working folder."""
+    """Return the project: the folder `named`, or the project that contains the working folder."""
     home = _home(environment)
     folders = _candidates(named, environment)
     passed_over: list[tuple[str, str]] = []
@@ -75,12 +75,12 @@ def find(named: str | None, environment: Mapping[str, str]) -> Place:
 
 
 def _relative(passed_over: list[tuple[str, str]], root: str) -> tuple[str, ...]:
-    """Return a note for each file that was passed over; clients see them too, so no whole path is named."""
-    return tuple(f"{os.path.relpath(path, root)} is passed over: {why}" for path, why in passed_over)
+    """Return a note for each file that is not used, with a relative path, because clients see the notes too."""
+    return tuple(f"{os.path.relpath(path, root)} is not used: {why}" for path, why in passed_over)
 
 
 def elsewhere(root: str, environment: Mapping[str, str]) -> list[str]:
-    """Return a note for each place near the root, above it or in a subfolder, whose data is not served here."""
+    """Return a note for each folder above the root or directly below it whose data is not served."""
     home = _home(environment)
     missing = {name: what for name, what in _DATA.items() if not os.path.lexists(os.path.join(root, name))}
     notes = []
@@ -88,7 +88,7 @@ def elsewhere(root: str, environment: Mapping[str, str]) -> list[str]:
         way = os.path.relpath(folder, root)
         command = f"carrel serve --project {way}"
         wanted = missing
-        if _is_all(folder, home):  # its files are not to be served along with its memory
+        if _is_all(folder, home):  # serve its memory without its files
             command = "carrel serve --set sage.dir=~/.sage"
             wanted = {name: what for name, what in missing.items() if name == ".sage" and folder == home}
         found = [f"{os.path.join(way, name)} ({what})" for name, what in wanted.items() if _is_own_at(folder, name)]
@@ -103,7 +103,7 @@ def _home(environment: Mapping[str, str]) -> str:
 
 
 def _candidates(named: str | None, environment: Mapping[str, str]) -> tuple[str, ...]:
-    """Return the folders that may be the root, the likeliest first."""
+    """Return the folders that may be the root, the most likely first."""
     by_host = environment.get(NAMED_BY_HOST, "")
     if named is not None:
         return (os.path.realpath(named),)
@@ -112,7 +112,9 @@ def _candidates(named: str | None, environment: Mapping[str, str]) -> tuple[str,
     try:
         return tuple(upwards(os.path.realpath(os.getcwd())))
     except FileNotFoundError:
-        raise ConfigError("the working folder no longer exists; go to another, or name one with --project") from None
+        raise ConfigError(
+            "the working folder no longer exists; change to another folder, or give one with --project"
+        ) from None
 
 
 def _bears_mark(folder: str) -> bool:
@@ -133,12 +135,12 @@ def _subfolders(root: str) -> list[str]:
 
 
 def read_table(path: str) -> Table:
-    """Read a file of settings that is the user's own."""
+    """Return the settings in the user's own file."""
     try:
         with open(path, "rb") as file:
             return _parse(path, file.read())
     except OSError as error:
-        raise ConfigError(f"{path}: cannot be read: {error.strerror}") from None
+        raise ConfigError(f"cannot read {path}: {error.strerror}") from None
 
 
 def _is_all(folder: str, home: str) -> bool:
@@ -146,14 +148,14 @@ def _is_all(folder: str, home: str) -> bool:
 
 
 def _project_file(folder: str, passed_over: list[tuple[str, str]]) -> ProjectFile | None:
-    """Read the settings file in a folder, if there is one."""
+    """Return the settings file in a folder, or None."""
     own, shared = os.path.join(folder, FILE_NAME), os.path.join(folder, "pyproject.toml")
     content, table = _read_own(own, passed_over), None
     part = _read_own(shared, passed_over, only_with=b"tool.carrel")
     if part is not None:
         table = _tool_table(shared, part)
     if content is not None and table is not None:
-        raise ConfigError(f"{own}: pyproject.toml beside it has [tool.carrel] too; keep one of them")
+        raise ConfigError(f"{own}: the pyproject.toml in the same folder has [tool.carrel] too; keep one of them")
     if content is not None:
         return ProjectFile(own, _parse(own, content), sha256(content).hexdigest())
     if table is not None and part is not None:
@@ -169,12 +171,12 @@ def _is_own(path: str) -> bool:
 
 
 def _read_own(path: str, passed_over: list[tuple[str, str]], only_with: bytes = b"") -> bytes | None:
-    """Read a file, if there is one that holds this and is the user's own; a link out of its folder is not opened."""
+    """Return a file if it contains `only_with` and belongs to the user; do not open a link out of its folder."""
     why_not = ""
     try:
         target, why_not = _look(path)
         if why_not == _ASTRAY:
-            if not only_with and os.path.exists(target):  # whether our table is in it cannot be known unopened
+            if not only_with and os.path.exists(target):  # unopened, nobody knows whether it has our table
                 passed_over.append((path, why_not))
             return None
         content, is_own = _read(target)
@@ -184,7 +186,7 @@ def _read_own(path: str, passed_over: list[tuple[str, str]], only_with: bytes = 
         if why_not and not only_with:
             passed_over.append((path, why_not))
         elif not only_with and _is_own(os.path.dirname(path)):
-            raise ConfigError(f"{path}: cannot be read: {error.strerror}") from None
+            raise ConfigError(f"cannot read {path}: {error.strerror}") from None
         return None
     if content is None or only_with not in content:
         return None
@@ -192,12 +194,12 @@ def _read_own(path: str, passed_over: list[tuple[str, str]], only_with: bytes = 
         passed_over.append((path, why_not or _FOREIGN))
         return None
     if len(content) > MAX_FILE_BYTES:
-        raise ConfigError(f"{path}: is larger than {MAX_FILE_BYTES} bytes, which no settings need")
+        raise ConfigError(f"{path}: is larger than {MAX_FILE_BYTES} bytes, the limit for a settings file")
     return content
 
 
 def _look(path: str) -> tuple[str, str]:
-    """Give where a file is, and why it is to be passed over, if it is."""
+    """Return the target of a path, and the reason not to use it, if there is one."""
     found = os.lstat(path)
     target = os.path.realpath(path) if stat.S_ISLNK(found.st_mode) else path
     if not belongs_here(found):
@@ -209,7 +211,7 @@ def _look(path: str) -> tuple[str, str]:
 
 
 def _read(path: str) -> tuple[bytes | None, bool]:
-    """Give what is in a file, None if it is no regular one, and whether it is the user's own."""
+    """Return a file's content, or None if it is not a regular file, and whether it belongs to the user."""
     descriptor = os.open(path, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC)
     try:
         found = os.fstat(descriptor)
@@ -232,7 +234,7 @@ def _tool_table(path: str, content: bytes) -> Table | None:
 
 
 def _parse(path: str, content: bytes) -> Table:
-    from carrel.core import toml  # only where there is a file to read
+    from carrel.core import toml  # only if there is a file
 
     try:
         return toml.loads(content.decode("utf-8-sig"))

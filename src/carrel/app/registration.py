@@ -29,10 +29,11 @@ Table = Literal["", "objects", "mounts"]
 class Registration(Value, frozen=True):
     """A provider that may be served: the name, the schemes, where its class is, and when it is served.
 
-    `reason` says why it is served in a project, or returns None if nothing calls for it; then its URIs are answered
-    all the same, and it joins the list when its data appears. `sections` are the sections of the configuration that
-    it has beside its own: parameters of its constructor that are a `Section`. One that `needs_project` serves a
-    folder whole. `places_file` looks for a file of the project, other than its settings, that names places outside.
+    `reason` returns why it is served in a project, or None if it has no data there; `missing` is the message for
+    None. Its URIs are answered all the same, and it joins the list when its data appears. `sections` are its sections
+    of the configuration besides its own: the parameters of its constructor that are a `Section`. A provider with
+    `needs_project` serves the whole folder. `places_file` looks for a file of the project, other than its settings,
+    that names places outside.
     """
 
     name: str
@@ -42,6 +43,7 @@ class Registration(Value, frozen=True):
     table: Table = ""
     sections: tuple[str, ...] = ()
     needs_project: bool = False
+    missing: str = ""
     places_file: Callable[[Project, Mapping[str, object]], OutsidePlaces] = lambda project, settings: NO_PLACES
 
     @property
@@ -55,11 +57,11 @@ class Registration(Value, frozen=True):
 
 
 def load(target: str) -> type:
-    """Import the class that `module:name` means."""
+    """Import and return the class `module:name`."""
     module, _, name = target.partition(":")
     found = getattr(import_module(module), name, None)
     if not isinstance(found, type):
-        raise ConfigError(f"{target} is not a class that can be served")
+        raise ConfigError(f"{target} is not a class")
     return found
 
 
@@ -74,7 +76,7 @@ def _find_sage(project: Project) -> str | None:
 
 def _find_scopes(project: Project) -> str | None:
     place = os.path.join(project.root, ".carrel", "scopes.db")
-    return "there is a store of scopes" if os.path.exists(place) else None
+    return "there is a .carrel/scopes.db" if os.path.exists(place) else None
 
 
 def _find_algocline(project: Project) -> str | None:
@@ -82,7 +84,7 @@ def _find_algocline(project: Project) -> str | None:
         return "ALC_HOME is set"
     folder = working_folder(project.root)  # where the provider looks too
     if os.path.isdir(os.path.join(project.environment.get("HOME") or folder, ".algocline")):
-        return "there is an algocline home"
+        return "there is a ~/.algocline folder"
     return "there is an alc.toml" if find_mark(folder, ALC_FILE, project.root).folder is not None else None
 
 
@@ -99,21 +101,34 @@ def _find_linked_packages(project: Project, settings: Mapping[str, object]) -> O
 
 
 BUILT_IN: Final[tuple[Registration, ...]] = (
-    Registration("sage", ("sage",), "carrel.providers.sage:Sage", _find_sage),
-    Registration("scopes", ("scopes",), "carrel.providers.scopes:Scopes", _find_scopes),
-    Registration("alc", ("alc",), "carrel.providers.alc:Alc", _find_algocline, places_file=_find_linked_packages),
+    Registration("sage", ("sage",), "carrel.providers.sage:Sage", _find_sage, missing="this folder has no .sage"),
+    Registration(
+        "scopes",
+        ("scopes",),
+        "carrel.providers.scopes:Scopes",
+        _find_scopes,
+        missing="this folder has no .carrel/scopes.db",
+    ),
+    Registration(
+        "alc",
+        ("alc",),
+        "carrel.providers.alc:Alc",
+        _find_algocline,
+        missing="there is no ~/.algocline and no alc.toml",
+        places_file=_find_linked_packages,
+    ),
     Registration(
         "logs",
         ("logs",),
         "carrel.providers.logs:Logs",
-        _always("every folder may have runs and builds"),
+        _always("output of runs and builds"),
         sections=("flutter", "processes", "commands"),
     ),
     Registration(
         "workspace",
         ("workspace",),
         "carrel.providers.workspace:Workspace",
-        _always("every folder has files"),
+        _always("files of this folder"),
         needs_project=True,
     ),
 )

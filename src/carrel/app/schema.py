@@ -1,16 +1,18 @@
-"""What may be set: each section's keys and types, taken from constructors.
+"""The keys and types of each section, taken from constructors.
 
-A provider's annotated parameters are its section's schema: `Logs(max_bytes: int = 102_400)`
-*is* `[logs] max_bytes`. A parameter annotated `Project` is given, not set.
+A provider's annotated parameters are its section's schema: `Logs(max_bytes: int = 102_400)` *is*
+`[logs] max_bytes`. A parameter annotated `Project` is not a setting.
 """
 
 import os
 from collections.abc import Callable, Iterable, Mapping
+from contextlib import suppress
 from inspect import Parameter, signature
 from keyword import iskeyword
 from types import NoneType, UnionType
 from typing import Any, Literal, Union, get_args, get_origin, get_type_hints
 
+from carrel.core.arguments import convert, without
 from carrel.core.errors import ConfigError
 from carrel.core.provider import (
     OUTSIDE,
@@ -30,7 +32,7 @@ from carrel.core.record import Value
 
 
 class Key(Value, frozen=True):
-    """One thing that may be set."""
+    """One key of a section."""
 
     name: str
     kind: Any
@@ -42,7 +44,7 @@ Schema = Mapping[str, Key]
 
 
 def schema_of(built: type) -> Schema:
-    """Give the keys of a class's section."""
+    """Return the keys of a class's section."""
     hints = get_type_hints(built if issubclass(built, Section) else vars(built)["__init__"])
     keys = {}
     for name, parameter in signature(built).parameters.items():
@@ -54,7 +56,7 @@ def schema_of(built: type) -> Schema:
 
 
 def build(built: type, section: str, values: Mapping[str, Any]) -> Any:
-    """Make the settings of a section; a key that Python keeps for itself is a parameter with a closing underscore."""
+    """Build the settings of a section; a key that is a Python keyword is a parameter with a trailing underscore."""
     try:
         return built(**{f"{name}_" if iskeyword(name) else name: value for name, value in values.items()})
     except ConfigError as error:
@@ -62,7 +64,7 @@ def build(built: type, section: str, values: Mapping[str, Any]) -> Any:
 
 
 class AnyName(dict[str, Key]):
-    """The keys of a section whose tables have names of the user's choice: `[commands.<name>]`."""
+    """The keys of a section with tables that the user names: `[commands.<name>]`."""
 
     def __init__(self, kind: type[Section]) -> None:
         super().__init__()
@@ -76,13 +78,13 @@ class AnyName(dict[str, Key]):
 
 
 def section_schema(kind: Any) -> Schema:
-    """Give the keys of a section that is a parameter of its own."""
+    """Return the keys of a section that is one parameter of its provider."""
     inner, is_many = _section_in(kind)
     return AnyName(inner) if is_many else schema_of(inner)
 
 
 def build_section(kind: Any, section: str, values: Mapping[str, Any]) -> object:
-    """Make what the provider is given of a section's checked values."""
+    """Build the provider's argument from a section's checked values."""
     inner, is_many = _section_in(kind)
     if not is_many:
         return build(inner, section, values)
@@ -90,46 +92,47 @@ def build_section(kind: Any, section: str, values: Mapping[str, Any]) -> object:
 
 
 def _section_in(kind: Any) -> tuple[type[Section], bool]:
-    """Give the class of a section, and whether there are many of it by name."""
+    """Return the class of a section, and whether it is a table of named ones."""
     for part in get_args(kind) if get_origin(kind) in (Union, UnionType) else (kind,):
         if isinstance(part, type) and issubclass(part, Section):
             return part, False
         if get_origin(part) is dict and issubclass(get_args(part)[1], Section):
             return get_args(part)[1], True
-    raise TypeError(f"{kind} is no section")
+    raise TypeError(f"{kind} is not a section")
 
 
 def find(schema: Schema, section: str, name: str, where: str) -> Key:
-    """Give the key, or say which file and which name, and the nearest that exists."""
+    """Return a key; raise ConfigError with the nearest name if it is unknown."""
     if name in schema:
         return schema[name]
     raise ConfigError(f"{where}: [{section}] has no key {name!r}{nearest(name, schema)}")
 
 
 _CLOSE = 0.7
-"""How alike two names are, at least, that one may be meant for the other."""
+"""Minimum similarity of a suggested name."""
 
 
 def nearest(name: str, known: Mapping[str, object] | tuple[str, ...]) -> str:
-    """Suggest the nearest valid name, or all of them if none is near, for the end of a message."""
+    """Return the end of a message: the nearest valid name, or all of them if none is near."""
     close = closest(name, known)
     return f"; did you mean {close!r}?" if close else f"; known: {', '.join(known)}" if known else ""
 
 
 def closest(name: str, known: Iterable[str]) -> str | None:
-    """Give the valid name that was probably meant, if there is one."""
+    """Return the valid name that was probably meant, or None."""
     from difflib import get_close_matches  # only for messages
 
     return next(iter(get_close_matches(name, list(known), n=1, cutoff=_CLOSE)), None)
 
 
 def check(kind: Any, value: object, where: str) -> object:
-    """Give the value if it is of the kind, or say what was expected."""
+    """Return the value if it has the right type; raise ConfigError if not."""
     if _is_section(kind) and isinstance(value, dict):
         return _check_table(schema_of(kind), value, where)
-    if _fits(kind, value):
-        return float(value) if kind is float and isinstance(value, int) else value
-    raise ConfigError(f"{where}: expected {_in_words(kind)}, got {value!r}")
+    try:
+        return convert(without(kind, NoneType), value)
+    except ValueError as error:
+        raise ConfigError(f"{where}: {error}, got {value!r}") from None
 
 
 def _is_section(kind: Any) -> bool:
@@ -137,7 +140,7 @@ def _is_section(kind: Any) -> bool:
 
 
 def _check_table(known: Schema, table: Mapping[str, object], where: str) -> dict[str, object]:
-    """Check a table that is a section of its own."""
+    """Return the checked values of a nested table."""
     for name in table:
         if name not in known:
             raise ConfigError(f"{where} has no key {name!r}{nearest(name, known)}")
@@ -148,15 +151,15 @@ def _check_table(known: Schema, table: Mapping[str, object], where: str) -> dict
 
 
 def from_text(kind: Any, text: str, where: str) -> object:
-    """Read a value out of an environment variable or a flag."""
+    """Return the value of an environment variable or a flag."""
     for candidate in _candidates(text):
-        if _fits(kind, candidate):
+        with suppress(ConfigError):
             return check(kind, candidate, where)
-    raise ConfigError(f"{where}: expected {_in_words(kind)}, got {text!r}")
+    return check(kind, text, where)
 
 
 def _candidates(text: str) -> list[object]:
-    """Give the values a text may mean, the plainest first."""
+    """Return the values a text may mean, text first."""
     found: list[object] = [text]
     lowered = text.strip().lower()
     if lowered in ("true", "yes", "on", "1"):
@@ -172,49 +175,11 @@ def _candidates(text: str) -> list[object]:
     return found
 
 
-def _fits(kind: Any, value: object) -> bool:
-    origin = get_origin(kind)
-    if kind is Any:
-        return True
-    if origin is Literal:
-        return value in get_args(kind) and type(value) in {type(choice) for choice in get_args(kind)}
-    if origin in (Union, UnionType):
-        return any(_fits(part, value) for part in get_args(kind))
-    if origin in (list, tuple):
-        return isinstance(value, list) and all(_fits(get_args(kind)[0], item) for item in value)
-    if origin is dict:
-        return isinstance(value, dict) and all(_fits(get_args(kind)[1], item) for item in value.values())
-    kind = dict if _is_section(kind) else getattr(kind, "__supertype__", kind)
-    if kind is NoneType:
-        return value is None
-    if kind in (int, float):
-        return isinstance(value, (int, float) if kind is float else int) and not isinstance(value, bool)
-    return isinstance(value, kind)
-
-
-_WORDS = {str: "a text", int: "a whole number", float: "a number", bool: "true or false", NoneType: "nothing"}
-
-
-def _in_words(kind: Any) -> str:
-    origin = get_origin(kind)
-    if origin is Literal:
-        return "one of " + ", ".join(repr(choice) for choice in get_args(kind))
-    if origin in (Union, UnionType):
-        return " or ".join(_in_words(part) for part in get_args(kind) if part is not NoneType)
-    if origin in (list, tuple):
-        return "a list, each " + _in_words(get_args(kind)[0])
-    if origin is dict:
-        return "a table, each value " + _in_words(get_args(kind)[1])
-    if _is_section(kind):
-        return "a table"
-    return _WORDS.get(getattr(kind, "__supertype__", kind), "another kind of value")
-
-
 def raises_bound(kind: Any, value: object, standing: object) -> str:
-    """Return why a project file's value counts only when the file is trusted, if it raises a bound; else nothing."""
+    """Return why a project file's value needs trust if it raises a limit; else an empty text."""
     is_bound = kind in (Ceiling, FractionalCeiling)
     if is_bound and isinstance(value, int | float) and isinstance(standing, int | float) and value > standing:
-        return f"it raises a bound of {standing}"
+        return f"it raises a limit of {standing}"
     is_more = kind == Injection and _INJECTIONS.index(value) > _INJECTIONS.index(standing)
     return "it puts the project's text into the instructions" if is_more else ""
 
@@ -227,11 +192,11 @@ _SWITCHES: Mapping[Any, tuple[object, str]] = {
     Protection: (True, "it turns a protection off"),
     Exposure: (False, "it lets other machines do more"),
 }
-"""Kinds of settings that need trust, each with the one value that never does."""
+"""Types of settings that need trust, each with the one value that never does."""
 
 
 def needs_trust(kind: Any, value: object, is_outside: Callable[[str], bool]) -> str:
-    """Say why a project file's value counts only when the file is trusted; empty if it always counts."""
+    """Return why a project file's value needs trust; an empty text if it does not."""
     if kind in _SWITCHES:
         harmless, reason = _SWITCHES[kind]
         return "" if value is harmless else reason

@@ -1,9 +1,8 @@
-"""Which project files may start things or reach outside the project.
+"""The project files that the user trusts.
 
-Opening a stranger's repository must not run its commands. What a project file says of
-programs, places outside, writing tools and HTTP permissions counts only after the user
-trusted that very file: its path and hash are remembered per user, and a changed file
-must be trusted again.
+Opening a stranger's repository must not run its commands. Settings about programs, places outside the project,
+tools that write and HTTP permissions take effect only after the user has trusted the file. Its path and hash are
+stored per user; a changed file must be trusted again.
 """
 
 import json
@@ -16,39 +15,39 @@ from carrel.files.userdirs import state_folder
 
 
 class Trusted(Value, frozen=True):
-    """A file the user trusted, as it was then."""
+    """A trusted file and the hash of its content at that time."""
 
     path: str
     digest: str
 
 
 class TrustStore:
-    """What this user trusts, kept in the user's state folder, readable by the user only."""
+    """The user's trusted files, stored in the state folder, readable by the user only."""
 
     def __init__(self, environment: Mapping[str, str]) -> None:
         self._path = os.path.join(state_folder(environment), "trust.json")
 
     def is_trusted(self, path: str, digest: str) -> bool:
-        """Tell whether the file is trusted just as it was read; none is while that cannot be known."""
+        """Return whether the file with this hash is trusted; False if the store cannot be read."""
         try:
             return self._load().get(name_of(path)) == digest
         except ConfigError:
             return False
 
     def add(self, path: str, digest: str) -> Trusted:
-        """Trust a file as it was read."""
+        """Trust a file with this hash."""
         trusted = Trusted(name_of(path), digest)
         self._change(lambda known: {**known, trusted.path: digest})
         return trusted
 
     def revoke(self, path: str) -> bool:
-        """Trust a file no longer; tell whether it was trusted."""
+        """Stop trusting a file; return whether it was trusted."""
         name = name_of(path)
         before = self._change(lambda known: {one: digest for one, digest in known.items() if one != name})
         return name in before
 
     def all(self) -> list[Trusted]:
-        """Give every trusted file, by path."""
+        """Return all trusted files, sorted by path."""
         return [Trusted(path, digest) for path, digest in sorted(self._load().items())]
 
     def _load(self) -> dict[str, str]:
@@ -60,12 +59,12 @@ class TrustStore:
         except (OSError, ValueError):
             known = None
         if not isinstance(known, dict):
-            raise ConfigError(f"{self._path}: cannot be read as a list of trusted files")
+            raise ConfigError(f"cannot read the list of trusted files: {self._path}")
         return {str(path): str(digest) for path, digest in known.items()}
 
     def _change(self, change: Callable[[dict[str, str]], dict[str, str]]) -> dict[str, str]:
-        """Keep what a change makes of what is trusted; give what was before."""
-        from carrel.files.atomic import locked, replace_private  # not to serve
+        """Change the stored files; return those before the change."""
+        from carrel.files.atomic import locked, replace_private  # `serve` only reads
 
         with locked(self._path):
             before = self._load()
@@ -74,5 +73,5 @@ class TrustStore:
 
 
 def name_of(path: str) -> str:
-    """Give the one name of a file. A link is not what it leads to: elsewhere, the same words mean other things."""
+    """Return the name under which a file is stored. A link keeps its own name, not that of its target."""
     return os.path.join(os.path.realpath(os.path.dirname(path)), os.path.basename(path))

@@ -1,4 +1,4 @@
-"""Who may list, read, watch or call what: one question, asked by every face through the catalogue.
+"""Who may list, read, watch or call what: checked in the catalogue, for every kind of connection.
 
 A scope is `<scheme>:<right>`, such as `workspace:read`; `*` stands for every scheme.
 
@@ -6,10 +6,8 @@ A scope is `<scheme>:<right>`, such as `workspace:read`; `*` stands for every sc
     tools   call its tools that only read
     write   call its tools that write or start something
 
-Who asks is known for the time of a request, wherever that leads: what a guide or a tool
-shows of other providers is asked for too. Permission comes before existence, so that a
-refusal says nothing of what is there. On stdio, and where nothing else was said, everything
-is allowed.
+The caller is known for the time of a request, also in what a guide or a tool reads of other providers. Permission is
+checked before existence, so that a refusal does not reveal what exists. On stdio, and by default, all is allowed.
 """
 
 from collections.abc import Iterable
@@ -34,15 +32,15 @@ class Access(Value, frozen=True):
     """Seconds since 1970; None where it does not end by itself."""
 
     def allows(self, scheme: str, right: str) -> bool:
-        """Tell whether a right is given for a scheme."""
+        """Return whether a right is given for a scheme."""
         return self.scopes is None or f"{scheme}:{right}" in self.scopes or f"*:{right}" in self.scopes
 
     def is_like(self, other: "Access") -> bool:
-        """Tell whether it is the same one's, with the same rights; it may end at another time."""
+        """Return whether it is the same one's, with the same rights; it may end at another time."""
         return (self.name, self.scopes) == (other.name, other.scopes)
 
     def concerns(self, schemes: Iterable[str]) -> bool:
-        """Tell whether any right is given for one of these schemes."""
+        """Return whether any right is given for one of these schemes."""
         named = {"*", *schemes}
         return self.scopes is None or any(scope.rpartition(":")[0] in named for scope in self.scopes)
 
@@ -53,7 +51,7 @@ _current: ContextVar[Access] = ContextVar("access", default=EVERYTHING)
 
 
 class ActingAs:
-    """For the time of a `with`, whoever asks the catalogue is this one."""
+    """For the time of a `with`, the caller the catalogue is this one."""
 
     __slots__ = ("_access", "_before")
 
@@ -71,24 +69,24 @@ class ActingAs:
             _current.reset(self._before)
 
 
-def whoever_asks() -> Access:
-    """Give who asks now, for what is answered later."""
+def current_access() -> Access:
+    """Return the access of the caller, for what is done later."""
     return _current.get()
 
 
 def is_unlimited() -> bool:
-    """Tell whether whoever asks may ask for everything."""
+    """Return whether the caller may ask for everything."""
     return _current.get().scopes is None
 
 
 def may_read(uri: str) -> bool:
-    """Tell whether whoever asks may list, read and watch this URI, or one of this template."""
+    """Return whether the caller may list, read and watch this URI, or one of this template."""
     access = _current.get()
     return access.scopes is None or access.allows(_scheme(uri), "read")
 
 
 def check_read(uri: str) -> None:
-    """Refuse a URI, or a template, that whoever asks may not read, whether it exists or not."""
+    """Refuse a URI, or a template, that the caller may not read, whether it exists or not."""
     access = _current.get()
     if access.scopes is not None and not access.allows(_scheme(uri), "read"):
         scope = f"{_scheme(uri)}:read"
@@ -97,20 +95,20 @@ def check_read(uri: str) -> None:
 
 
 def may_see(schemes: Iterable[str]) -> bool:
-    """Tell whether whoever asks may read anything of these schemes."""
+    """Return whether the caller may read anything of these schemes."""
     access = _current.get()
     return access.scopes is None or any(access.allows(scheme, "read") for scheme in schemes)
 
 
 def may_call(tool: Tool, schemes: Iterable[str]) -> bool:
-    """Tell whether whoever asks may call a tool of a provider with these schemes."""
+    """Return whether the caller may call a tool of a provider with these schemes."""
     access = _current.get()
     right = "tools" if tool.read_only else "write"
     return access.scopes is None or any(access.allows(scheme, right) for scheme in schemes)
 
 
 def parse_scopes(words: Iterable[str]) -> frozenset[str]:
-    """Read scopes an operator wrote, or say which is none."""
+    """Return the scopes that an operator wrote; raise ConfigError for one that is invalid."""
     scopes = frozenset(words)
     for scope in sorted(scopes):
         scheme, _, right = scope.rpartition(":")

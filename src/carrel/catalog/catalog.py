@@ -1,7 +1,7 @@
 """All providers as one: an ordered list, and reads that find their route.
 
-What holds for every resource is applied here, once: ETag and condition, byte ranges,
-the size of one message. `listing` has the list, `routing` the way to a URI.
+What applies to every resource is applied here, once: ETag and condition, byte ranges, the size of one message.
+`pages` has the list, `routes` finds the provider of a URI.
 """
 
 import os
@@ -12,7 +12,7 @@ from functools import partial
 from time import sleep
 
 from carrel.catalog import access, fly, shortlist
-from carrel.catalog.pages import Listing, unseal
+from carrel.catalog.pages import FullList, unseal
 from carrel.catalog.routes import RANGE_NAMES, Clash, Found, Mounted, Routes
 from carrel.catalog.shortlist import Chosen, Shortlist
 from carrel.core import content
@@ -40,13 +40,13 @@ from carrel.core.template import UriTemplate
 from carrel.core.uri import with_query
 
 _TRIES = 3
-"""How often a source that changes while it is read is read, before that is told instead."""
+"""How often a source that changes during the read is read; after that, the reading says that it is changing."""
 _PAUSE_S = 0.005
 """Time for a writer to finish, before the last try."""
 
 
 class Part(Value, frozen=True):
-    """How much of a text is wanted at most, in bytes, and which lines of it, as `10-50`; without `lines`, all."""
+    """The part of a text to read: at most `most` bytes, of these `lines` (as `10-50`) or of all."""
 
     most: int
     lines: str = ""
@@ -63,21 +63,21 @@ class Catalog:
         max_bytes: int = MAX_MESSAGE_BYTES,
         max_listed: int = 0,
     ) -> None:
-        """Make it. `max_listed` bounds the list that clients are sent; 0 is no bound."""
+        """`max_listed` bounds the list that clients are sent; 0 is no bound."""
         self.page_size = page_size
         self.max_listed = max_listed
         self.max_bytes = max_bytes
         self.mounted: tuple[Mounted, ...] = ()
         self.is_remote = False
-        """Whether callers come over a network address, who get no tools that are `local`."""
+        """Whether callers come over a network address; they get no tools that are `local`."""
         self.instance = os.urandom(8).hex()
-        """Which catalogue this is, among those that are mounted in one another."""
+        """Identifies this catalogue, so that a mount of itself is found."""
         self.generation = 0
         self._putting = threading.RLock()
         self.mount(*providers)
 
     def mount(self, *providers: Provider) -> None:
-        """Add providers, after those already there; their names must be free."""
+        """Add providers; raise ConfigError if a name is taken."""
         taken = {mounted.provider.name for mounted in self.mounted}
         for provider in providers:
             if provider.name in taken:
@@ -87,24 +87,24 @@ class Catalog:
             self._put((*self.mounted, *(Mounted(provider) for provider in providers)))
         for provider in providers:
             if isinstance(provider, Gateway):
-                # Looked at once more, in case it changed before it could say so.
+                # Mounted once more, in case its routes changed before `on_reroute`.
                 provider.on_reroute(partial(self.swap, provider, provider))
                 self.swap(provider, provider)
 
     def swap(self, waiting: Provider, ready: Provider) -> None:
-        """Put a provider in the place of another, as when one that waited for its data found it."""
+        """Replace a provider, as a lazy one whose data appeared."""
         with self._putting:
             self._put(tuple(Mounted(ready) if one.provider is waiting else one for one in self.mounted))
 
     def _put(self, mounted: tuple[Mounted, ...]) -> None:
-        """Take a new table into use; `generation` tells others to look at it anew."""
+        """Use a new table; `generation` shows others that it changed."""
         self._routes = Routes(mounted)
-        self._list = Listing(mounted, self._routes)
+        self._list = FullList(mounted, self._routes)
         self.mounted = mounted
         self.generation += 1
 
     def clashes(self) -> list[Clash]:
-        """Give what two providers have, be it a URI, a template or a tool's name."""
+        """Return the URIs, templates and tool names that two providers have."""
         keepers: dict[str, str] = {}
         clashes = list(self._routes.clashes)
         for mounted in self.mounted:
@@ -115,7 +115,7 @@ class Catalog:
         return clashes
 
     def close(self) -> None:
-        """Close every provider; those that may wait, all at once."""
+        """Close every provider; the blocking ones at the same time."""
         closing = [mounted for mounted in self.mounted if "close" in mounted.overrides]
         waiting = [
             threading.Thread(target=mounted.provider.close, name="carrel-closing", daemon=True)
@@ -133,7 +133,7 @@ class Catalog:
     # Listing
 
     def page(self, cursor: str | None = None, limit: int | None = None) -> Page:
-        """Return one page of the list that clients are sent: the most useful entries, where there is a bound.
+        """Return one page of the list that clients are sent: with a bound, the most useful entries.
 
         A cursor goes on in the list that it was made for.
         """
@@ -142,7 +142,7 @@ class Catalog:
         return self.whole_page(cursor, limit)
 
     def whole_page(self, cursor: str | None = None, limit: int | None = None, prefix: str = "") -> Page:
-        """Return one page of everything whose URI begins with `prefix`, whatever the bound."""
+        """Return one page of all entries whose URI begins with `prefix`, without a bound."""
         wanted = self.page_size if limit is None else limit
         parts = unseal(cursor) if cursor else ()
         if parts and parts[0] == fly.SECTION:
@@ -159,19 +159,19 @@ class Catalog:
         return Shortlist(self._list, self.max_listed or sys.maxsize)
 
     def browse(self, asked: fly.Asked) -> fly.Browsed:
-        """Give a page in Fly's way: files and logs only, numbered, with a total."""
+        """Return a page as Fly does: files and logs only, numbered, with a total."""
         return fly.browse(self.visible(), asked)
 
     def entries(self, scheme: str | None = None) -> Iterator[Resource]:
-        """Yield the whole list, or one provider's part of it, in order."""
+        """Yield the whole list, or the entries of one scheme, in order."""
         return self._list.entries(scheme)
 
     def templates(self, cursor: str | None = None) -> tuple[tuple[Template, ...], str | None]:
-        """Give one page of the templates and the cursor of the next."""
+        """Return one page of the templates and the cursor of the next."""
         return self._list.templates(unseal(cursor) if cursor else (), self.page_size)
 
     def visible(self) -> tuple[Mounted, ...]:
-        """Give the providers of which whoever asks may read anything."""
+        """Return the providers of which the caller may read anything."""
         return self._list.visible()
 
     # Reading
@@ -181,7 +181,7 @@ class Catalog:
         return self._routes.finds_at_once(uri)
 
     def find(self, uri: str) -> Found:
-        """Give the way to a URI, or raise the reason why there is none, or why it is not for whoever asks."""
+        """Return the provider and route of a URI; raise if there is none, or if the caller may not read it."""
         access.check_read(uri)
         return self._routes.find(uri)
 
@@ -190,7 +190,7 @@ class Catalog:
         return self.read_found(self.find(uri), uri, wanted, condition)
 
     def read_part(self, uri: str, wanted: Range | None, part: Part) -> Reading:
-        """Read a URI; of one item at most a part, which ends at a line if it can and says which lines it holds."""
+        """Read a URI; of one item at most a part, which ends at a line end if possible and names its lines."""
         found = self.find(uri)
         if not part.lines or found.route is None:
             return self.read_found(found, uri, wanted, part=part)
@@ -248,7 +248,7 @@ class Catalog:
         The last try of several gives a reading even then, which says that it is changing.
         """
         if type(given) is Text and wanted is None and condition is None and part is None:
-            # What most reads are: nothing to close, nothing that can move.
+            # Most reads: nothing to close, nothing that can change.
             item = content.whole(given, uri, self.max_bytes)
             return Reading((item,), mime_type=_mime_type(found), etag=content.etag_of((given,)))
         reading, has_moved = self._read_moving(found, given, uri, wanted, condition, part=part)
@@ -295,7 +295,7 @@ class Catalog:
         *,
         part: Part | None,
     ) -> tuple[Reading, bool]:
-        """Finish what was given, and tell whether its source moved meanwhile."""
+        """Return a finished reading, and whether its source changed meanwhile."""
         is_whole = wanted is None and condition is None and part is None
         if is_whole and type(given) is Reading and given.range is None and given.etag:
             items = given.items
@@ -320,7 +320,7 @@ class Catalog:
             close_sources(reading.items)
 
     def _read_whole(self, found: Found, given: Reading, item: Stored, uri: str) -> tuple[Reading, bool]:
-        """Finish what most reads of files are: the whole of one source, in as few steps as can be."""
+        """The same for the whole of one source, as most reads of files are, in fewer steps."""
         source = item.source
         try:
             items = (content.whole(item, uri, self.max_bytes),)
@@ -331,7 +331,7 @@ class Catalog:
             source.close()
 
     def _finish(self, reading: Reading, uri: str, wanted: Range | None, condition: str | None, found: Found) -> Reading:
-        """Apply what holds for every resource: the ETag and its condition, the range, the bound."""
+        """Apply the ETag and its condition, the range, and the size of one message."""
         etag = reading.etag or content.etag_of(reading.items)
         mime_type = reading.mime_type or _mime_type(found)
         if reading.unchanged or (condition is not None and reading.error is None and content.matches(condition, etag)):
@@ -350,11 +350,11 @@ class Catalog:
         return replace(reading, items=items, mime_type=mime_type, etag=etag, range=None)
 
     def fingerprint(self, uri: str) -> str | None:
-        """Give a token that changes when the URI's content does; raise as a read would."""
+        """Return a token that changes when the URI's content does; raise as a read would."""
         found = self.find(uri)
         if "fingerprint" in found.mounted.overrides:
             return found.mounted.provider.fingerprint(found.uri)
-        # The condition that everything meets spares the content: a range of it, or a folder, is watched as a whole.
+        # `*` matches every ETag, so that no content is loaded. A range, or a folder, is watched as a whole.
         return self.read_found(replace(found, query_range=()), uri, condition="*").etag
 
     # Completion, tools, instructions
@@ -370,7 +370,7 @@ class Catalog:
         return any(mounted.has_tools for mounted in self.mounted)
 
     def complete(self, reference: str, variable: str, value: str, context: Mapping[str, str]) -> Completion:
-        """Give values for a template's variable, at most a hundred, with an honest `has_more`."""
+        """Return at most a hundred values for a template's variable, and whether there are more."""
         access.check_read(reference)
         found = self._routes.reference(reference)
         if found is None:
@@ -391,7 +391,7 @@ class Catalog:
         return Completion(values, total=total, has_more=has_more)
 
     def tools(self) -> tuple[Tool, ...]:
-        """Give every provider's tools that whoever asks may call, in order; of two with one name, the first."""
+        """Return every provider's tools that the caller may call, in order; of two with one name, the first."""
         named: dict[str, Tool] = {}
         for mounted in self.mounted:
             for tool in self._tools_of(mounted):
@@ -399,7 +399,7 @@ class Catalog:
         return tuple(named.values())
 
     def call(self, name: str, arguments: Mapping[str, object], call: Call) -> ToolResult:
-        """Run a tool by its name; one that whoever asks may not call is not known."""
+        """Run a tool by its name; a tool that the caller may not call is unknown."""
         for mounted in self.mounted:
             if any(tool.name == name for tool in self._tools_of(mounted)):
                 return mounted.provider.call(name, arguments, call)
@@ -419,13 +419,13 @@ class Catalog:
         return any(tool.name == name for provider in patient for tool in provider.tools())
 
     def instructions(self) -> str:
-        """Give what the providers that whoever asks may read want an assistant to know from the start."""
+        """Return the instructions of all providers that the caller may read."""
         parts = (mounted.provider.instructions() for mounted in self.visible())
         return "\n\n".join(part for part in parts if part)
 
 
 def close_sources(items: Iterable[Item]) -> None:
-    """Let go of what the items of a reading hold."""
+    """Close the sources of items."""
     for item in items:
         if isinstance(item, Stored):
             item.source.close()
@@ -442,7 +442,7 @@ def _mime_type(found: Found) -> str:
 
 
 def _one_of(asked: Range | None, other: Range | None, uri: str) -> Range | None:
-    """Give the one range that was asked for, if one was."""
+    """Return the range that was requested; raise if there are two."""
     if asked is not None and other is not None:
         raise content.cut_twice(uri)
     return other if asked is None else asked
@@ -458,7 +458,7 @@ def range_of(found: Found, uri: str, wanted: Range | None) -> Range | None:
 
 
 def _query_range(found: Found) -> Range:
-    """Make a range of the `start` and `length` that stood in the query."""
+    """Return the range that `start` and `length` in the query mean."""
     values: dict[str, int] = {}
     for name, value in found.query_range:
         if name in values:

@@ -1,7 +1,6 @@
-"""Fly's way to list: files and logs only, by folder or prefix, in numbered pages with a total.
+"""Lists as the Fly documents have them: files and logs only, by folder or prefix, in numbered pages with a total.
 
-Fly's documents page by number; Carrel's cursors go on from there, so that a client that
-began in Fly's way can follow `nextCursor` in the standard one.
+A page has a standard cursor too, so that a client that began with numbers can follow `nextCursor`.
 """
 
 from collections.abc import Iterable, Iterator
@@ -20,7 +19,7 @@ PAGE_SIZE: Final = 100
 
 
 class Asked(Value, frozen=True):
-    """What is listed: what lies below a folder, or what begins with a prefix."""
+    """A request for the entries below a folder, or with a prefix."""
 
     directory: str | None = None
     prefix: str | None = None
@@ -29,14 +28,14 @@ class Asked(Value, frozen=True):
 
 
 class Browsed(Value, frozen=True):
-    """A numbered page, and how many entries there are in all."""
+    """A numbered page, and the total number of entries."""
 
     page: Page
     total: int
 
 
 def browse(mounted: Iterable[Mounted], asked: Asked) -> Browsed:
-    """Give a numbered page; the whole is walked once, for the total, and never held."""
+    """Return a numbered page; all entries are counted, and only those of the page are kept."""
     if asked.directory is not None and asked.prefix is not None:
         raise BadArgument("Invalid parameter: directory (not together with uri)", data={"parameter": "directory"})
     first, last = asked.page * asked.page_size, (asked.page + 1) * asked.page_size
@@ -52,7 +51,7 @@ def browse(mounted: Iterable[Mounted], asked: Asked) -> Browsed:
 
 
 def go_on(mounted: Iterable[Mounted], parts: tuple[str, ...], limit: int) -> Page:
-    """Give the page that a cursor of `browse` points to, in standard form."""
+    """Return the page that a cursor of `browse` points to, in standard form."""
     match parts:
         case (_, ("d" | "p") as kind, folder_or_prefix, size, name, key) if size.isascii() and size.isdigit():
             is_folder = kind == "d"
@@ -70,7 +69,7 @@ def go_on(mounted: Iterable[Mounted], parts: tuple[str, ...], limit: int) -> Pag
 
 
 def _walk(mounted: Iterable[Mounted], asked: Asked, name: str, key: str) -> Iterator[tuple[Mounted, Resource]]:
-    """Walk what is asked for, from after a provider's entry on."""
+    """Yield the requested entries after a provider's entry."""
     is_reached = not name
     for one in mounted:
         after = key if one.provider.name == name else ""

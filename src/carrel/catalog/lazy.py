@@ -1,7 +1,7 @@
-"""A provider whose data is not there yet: its URIs are answered, its list is empty.
+"""A provider whose data does not exist yet: its URIs are answered, its list is empty.
 
-It costs a name look-up, not an import. When its data appears, the next list finds it
-and the real provider takes its place.
+It costs a look at a file name, not an import. When the data appears, the next list finds it, and the real provider
+takes its place.
 """
 
 import logging
@@ -16,10 +16,10 @@ log = logging.getLogger(__name__)
 
 
 class LazyProvider(Provider):
-    """Stands for a provider that nothing called for when the desk was opened."""
+    """Stands for a provider whose data did not exist when the desk was opened."""
 
     parses_uris = True
-    """The provider itself may."""
+    """The real provider may parse its URIs itself."""
 
     def __init__(
         self,
@@ -41,22 +41,22 @@ class LazyProvider(Provider):
         return ()
 
     def entries(self, after: str = "") -> Iterator[Resource]:
-        """Yield nothing, until the data is there; then give way to the provider itself."""
+        """Yield nothing until the data exists; then the real provider takes over."""
         if self._is_called_for():
             [real] = self._awake().mounted
             self._catalog.swap(self, real.provider)
             yield from real.provider.entries(after)
 
     def list_fingerprint(self) -> str:
-        """Tell when the data has appeared."""
+        """Return a token that changes when the data appears."""
         return str(self._is_called_for())
 
     def read_unmatched(self, uri: str) -> Given:
-        """Answer a URI as the provider itself would."""
+        """Read a URI with the real provider."""
         return self._awake().find(uri).read()
 
     def fingerprint(self, uri: str) -> str | None:
-        """Tell whether a URI changed as the provider itself would."""
+        """Return the fingerprint that the real provider has."""
         return self._awake().fingerprint(uri)
 
     def close(self) -> None:
@@ -67,7 +67,7 @@ class LazyProvider(Provider):
                 self._inner.close()
 
     def _is_called_for(self) -> bool:
-        """Return whether the data is there; a folder that cannot be looked at now holds none."""
+        """Return whether the data exists; False if its folder cannot be read now."""
         try:
             return self._looks_called_for()
         except OSError as error:
@@ -75,7 +75,7 @@ class LazyProvider(Provider):
             return False
 
     def _awake(self) -> Catalog:
-        """Give a catalogue of the provider alone; it is built when it is first asked."""
+        """Return a catalogue of the real provider alone, built on first use."""
         with self._lock:
             if self._inner is None:
                 self._inner = Catalog((self._build(),))

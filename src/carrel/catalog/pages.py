@@ -33,7 +33,7 @@ _SEAL_BYTES: Final = 8
 _SEPARATOR: Final = "\0"
 
 
-class Section(Value, frozen=True):
+class ListSection(Value, frozen=True):
     """A part of the list: the pinned entries of one provider, or its others."""
 
     kind: str
@@ -41,7 +41,7 @@ class Section(Value, frozen=True):
     entries: Iterator[Resource]
 
 
-class Listing:
+class FullList:
     """What the mounted providers list, as far as the caller may read it."""
 
     def __init__(self, mounted: tuple[Mounted, ...], routes: Routes) -> None:
@@ -90,7 +90,7 @@ class Listing:
                     yield from self._permitted(mounted, "", "")
 
     def templates(self, parts: tuple[str, ...], wanted: int) -> tuple[tuple[Template, ...], str | None]:
-        """Give one page of the templates and the cursor of the next."""
+        """Return one page of the templates and the cursor of the next."""
         start = _number_of(parts)
         every = [
             template
@@ -124,20 +124,20 @@ class Listing:
                 return number
         raise BadCursor
 
-    def _sections(self, kind: str, name: str, key: str, prefix: str) -> Iterator[Section]:
+    def _sections(self, kind: str, name: str, key: str, prefix: str) -> Iterator[ListSection]:
         """Yield the sections from a place on: the rest of the provider's section there, then all that follow."""
         begun: dict[str, Iterator[Resource]] = {}
         if kind == _FRONT:
             for mounted, after in self._from(name, key):
                 pinned, begun[mounted.provider.name] = split_pinned(self._permitted(mounted, after, prefix))
-                yield Section(_FRONT, mounted, iter(pinned))
+                yield ListSection(_FRONT, mounted, iter(pinned))
             name, key = "", ""
         for mounted, after in self._from(name, key):
             rest = begun.get(mounted.provider.name) or self._permitted(mounted, after, prefix)
-            yield Section(_MAIN, mounted, dropwhile(_is_pinned, rest))
+            yield ListSection(_MAIN, mounted, dropwhile(_is_pinned, rest))
 
     def _from(self, name: str, key: str) -> Iterator[tuple[Mounted, str]]:
-        """Give the providers from the named one on, with the key each is to start after."""
+        """Return the providers from the named one on, with the key each is to start after."""
         reached = not name
         visible = self.visible()
         for mounted in self._mounted:

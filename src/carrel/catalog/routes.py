@@ -1,9 +1,8 @@
 """Which route reads a URI: the table that is listed is the one that dispatches.
 
-A route without variables goes before templates; then the longer literal start; then
-the order of configuration. Single URIs that a provider claims go before all of these,
-unless somebody who claims none serves them already: then they stay his.
-What no route matches goes, as sent, to `read_unmatched` of the provider that owns the scheme.
+A route without variables goes before templates; then the longer literal start; then the order of configuration.
+Single URIs that a gateway claims go before all of these, unless a provider that is no gateway serves them already.
+A URI that no route matches goes, as sent, to `read_unmatched` of the provider that owns the scheme.
 """
 
 from collections.abc import Mapping, Sequence
@@ -22,11 +21,11 @@ from carrel.core.uri import decode, normalise, pairs, scheme_of, split_query, wi
 
 RANGE_NAMES: Final = frozenset({"start", "length"})
 MAX_RECENT: Final = 1_024
-"""URIs whose way is remembered: clients ask for the same few again and again."""
+"""Number of URIs whose route is cached: clients read the same few again and again."""
 
 
 class Mounted:
-    """A provider, with what it was found to have when it was mounted."""
+    """A provider, and what was found out about it when it was mounted."""
 
     __slots__ = ("_templates", "claims", "gateway", "overrides", "provider", "routes", "speed")
 
@@ -64,7 +63,7 @@ def _template_of(route: Route) -> Template:
 
 
 class Found(Value, frozen=True):
-    """The way to what a URI holds."""
+    """The provider, the route and the variables of a URI."""
 
     mounted: Mounted
     route: Route | None
@@ -99,7 +98,7 @@ class Found(Value, frozen=True):
 
 
 class Clash(Value, frozen=True):
-    """What two providers have: the first keeps it."""
+    """A URI, template or tool name that two providers have; the first keeps it."""
 
     what: str
     keeper: str
@@ -123,7 +122,7 @@ class Routes:
         self._claims: dict[str, Found] = {}
         self._gateways: list[Mounted] = []
         self.clashes: list[Clash] = []
-        # Those who claim single URIs come after those whose scheme it is.
+        # Gateways that claim single URIs come after the owners of their schemes.
         for mounted in sorted(providers, key=lambda one: one.claims is not None):
             self._take_routes(mounted)
             self._take_schemes(mounted)
@@ -155,7 +154,7 @@ class Routes:
                     self.clashes.append(Clash(template.text, keeper.provider.name, mounted.provider.name))
 
     def _take_schemes(self, mounted: Mounted) -> None:
-        """Note whose a scheme is, and single URIs: one that has an owner stays his."""
+        """Record the owner of each scheme and of each claimed URI; the first owner stays."""
         for scheme in mounted.provider.schemes:
             owners = self._owners.get(scheme, ())
             if not owners or (mounted.claims is not None and owners[0].claims is not None):
@@ -170,7 +169,7 @@ class Routes:
                 self.clashes.append(Clash(route.template, keeper.provider.name, mounted.provider.name))
 
     def _server_of(self, uri: str) -> Mounted | None:
-        """Give who serves a URI by a template or takes its whole scheme, of those who claim no single URIs."""
+        """Return the provider that serves a URI by a template or by its scheme, and claims no single URIs."""
         scheme = scheme_of(uri)
         owner = next(iter(self._owners.get(scheme, ())), None)
         if owner is not None and owner.provider.parses_uris:
@@ -183,15 +182,15 @@ class Routes:
 
     @property
     def has_clashes(self) -> bool:
-        """Tell whether any provider has what is another's."""
+        """Return whether two providers have the same URI, template or tool name."""
         return bool(self._lost)
 
     def has_lost(self, mounted: Mounted, what: str) -> bool:
-        """Tell whether a URI or template that a provider has is another's."""
+        """Return whether a URI or template of a provider is kept by another one."""
         return (mounted.provider.name, what) in self._lost
 
     def find(self, uri: str) -> Found:
-        """Give the way to a URI, or raise the reason why there is none."""
+        """Return the provider and route of a URI; raise if there is none."""
         found = self._fixed.get(uri) or self._recent.get(uri)
         if found is not None:
             return found
@@ -218,7 +217,7 @@ class Routes:
         return not self._gateways or uri.partition(":")[0].lower() in self._owners
 
     def reference(self, reference: str) -> tuple[str, tuple[str, ...] | None, Mounted] | None:
-        """Give what a completion reference means, its variables (None: the provider knows), and whose it is.
+        """Return the template of a completion reference, its variables (None: the provider knows), and its provider.
 
         It may be a template's own text, what a provider has beside its routes, a URI that a
         template matches, or one begun like it.
@@ -247,7 +246,7 @@ class Routes:
         return matching[0] if matching else next(alike, None)
 
     def _find_claim(self, uri: str) -> Found | None:
-        """Look among the single URIs: for the whole, then for what stands before the query."""
+        """Return the claim of a URI, or of its part before the query."""
         claim = self._claims.get(normalise(uri))
         if claim is not None:
             return Found(claim.mounted, claim.route, uri, {})
@@ -269,7 +268,7 @@ class Routes:
         return None
 
     def _match_without_range(self, scheme: str, uri: str) -> Found | None:
-        """Take `start` and `length` off: they are Carrel's on every scheme, unless a template names them."""
+        """Match without `start` and `length`, which Carrel applies itself unless a template names them."""
         bare, taken = _without_range(uri)
         if not taken:
             return None
@@ -281,7 +280,7 @@ class Routes:
         return Found(found.mounted, found.route, bare, found.variables, taken)
 
     def _reads_ranges(self, scheme: str) -> bool:
-        """Tell whether the owner of a scheme takes URIs as they were sent, and names ranges itself."""
+        """Return whether the owner of a scheme gets whole URIs, and names ranges itself."""
         rows = [row for row in self._templates.get(scheme, ()) if not row[1].open_query]
         return any(route.whole and not RANGE_NAMES.isdisjoint(template.query_variables) for template, route, _ in rows)
 
@@ -302,7 +301,7 @@ class Routes:
         )
 
     def _reason(self, scheme: str, uri: str) -> RequestError:
-        """Say why no route matches: a malformed URI, a parameter nobody knows, or nothing there."""
+        """Return the error for a URI that no route matches: malformed, with an unknown parameter, or not found."""
         bare, query = split_query(uri)
         try:
             decode(bare)
@@ -327,19 +326,19 @@ class Routes:
 def _with_open_query(
     mounted: Mounted, route: Route | None, uri: str, variables: Mapping[str, str], range_names: frozenset[str]
 ) -> Found:
-    """Take a range off a query of which anything else may stay."""
+    """Return a route with the range taken from the query, and everything else left in it."""
     query = split_query(uri)[1]
     taken = tuple(pair for pair in pairs(query) if pair[0] in range_names) if query else ()
     return Found(mounted, route, without(uri, range_names) if taken else uri, variables, taken)
 
 
 def _is_named(template: UriTemplate) -> bool:
-    """Tell whether a template's beginning says more than whose it is."""
+    """Return whether a template begins with more than its scheme."""
     return bool(template.literal_start.partition(":")[2].strip("/"))
 
 
 def _without_range(uri: str) -> tuple[str, tuple[tuple[str, str], ...]]:
-    """Give the URI without `start` and `length`, and what they were; as sent if there are none."""
+    """Return the URI without `start` and `length`, and their values."""
     query = split_query(uri)[1]
     if query is None:
         return uri, ()

@@ -10,7 +10,7 @@ from collections.abc import Iterator
 from itertools import islice
 from typing import Final
 
-from carrel.catalog.pages import Listing, key_of, seal
+from carrel.catalog.pages import FullList, key_of, seal
 from carrel.catalog.routes import Mounted
 from carrel.core.errors import BadCursor
 from carrel.core.model import Page, Rank, Resource
@@ -68,7 +68,7 @@ def _rank_of(entry: Resource) -> Rank:
 class Shortlist:
     """The most useful entries of a list."""
 
-    def __init__(self, listing: Listing, bound: int) -> None:
+    def __init__(self, listing: FullList, bound: int) -> None:
         self._listing = listing
         self._bound = bound
 

@@ -1,21 +1,33 @@
-"""Who listens to what: URIs as they were subscribed, where their changes are reported, what was last seen there."""
+"""What the watcher remembers: subscribed URIs, and the fingerprints of resources and lists.
 
+`SubscribedUris` knows who subscribed to which URI, and under which URIs its changes are reported. `ListFingerprints`
+holds the tokens of the providers' lists, `ListTokens` those of the list that clients are sent.
+"""
+
+import threading
 from bisect import bisect_left, insort
 from collections.abc import Hashable, Iterable
 from itertools import islice
 from typing import Final, Generic, TypeVar
 
+from carrel.catalog.access import Access, ActingAs
+from carrel.catalog.catalog import Catalog
 from carrel.catalog.routes import Mounted
+from carrel.core.errors import CarrelError
+from carrel.core.faults import attempt
+from carrel.core.hashing import blake2b
+from carrel.core.model import Resource
+from carrel.core.provider import Provider
 from carrel.core.uri import normalise, split_query
 
 UNSEEN: Final = ""
-"""The fingerprint of what changed since it was looked at."""
+"""The fingerprint of a resource that changed since it was last compared."""
 
 Listener = TypeVar("Listener", bound=Hashable)
 
 
-class Interest(Generic[Listener]):
-    """One URI that is listened to."""
+class SubscribedUri(Generic[Listener]):
+    """One URI with its subscribers."""
 
     __slots__ = ("fingerprint", "listeners", "mounted", "places")
 
@@ -26,89 +38,89 @@ class Interest(Generic[Listener]):
         self.places: set[str] = set()
 
 
-class Interests(Generic[Listener]):
-    """All that is listened to. Who calls this from several threads holds a lock."""
+class SubscribedUris(Generic[Listener]):
+    """All subscribed URIs. The caller holds a lock."""
 
     def __init__(self) -> None:
-        self._by_uri: dict[str, Interest[Listener]] = {}
+        self._by_uri: dict[str, SubscribedUri[Listener]] = {}
         self._by_place: dict[str, set[str]] = {}
         self._in_order: list[str] = []
         self._polled: set[str] = set()
 
     def __contains__(self, uri: str) -> bool:
-        """Tell whether anybody listens to a URI, spelled so."""
+        """Return whether this spelling of a URI is subscribed."""
         return uri in self._by_uri
 
     def __len__(self) -> int:
-        """Count the URIs, each spelling by itself."""
+        """Return the number of URIs, each spelling by itself."""
         return len(self._by_uri)
 
     @property
     def has_polled(self) -> bool:
-        """Whether anything must be looked at again and again, for want of events."""
+        """Whether the provider of any URI must be polled."""
         return bool(self._polled)
 
     def add(self, listener: Listener, uri: str, mounted: Mounted, fingerprint: str | None, places: set[str]) -> None:
-        """Note that a listener wants to hear of a URI, whose changes are reported at these places."""
-        interest = self._by_uri.setdefault(uri, Interest(mounted, fingerprint))
-        interest.mounted = mounted
-        if interest.fingerprint != fingerprint:
-            interest.fingerprint = UNSEEN  # it changed, and is about to be reported: this listener saw it after
-        interest.listeners.add(listener)
+        """Subscribe a listener to a URI whose changes are reported at these places."""
+        subscribed = self._by_uri.setdefault(uri, SubscribedUri(mounted, fingerprint))
+        subscribed.mounted = mounted
+        if subscribed.fingerprint != fingerprint:
+            subscribed.fingerprint = UNSEEN  # it changed and will be reported; this listener already saw it
+        subscribed.listeners.add(listener)
         (self._polled.discard if "watch" in mounted.overrides else self._polled.add)(uri)
-        self.place(uri, interest.places | places)
+        self.place(uri, subscribed.places | places)
 
     def discard(self, listener: Listener, uri: str) -> Mounted | None:
-        """Forget that; give the URI's owner once nobody listens to it any more."""
-        interest = self._by_uri.get(uri)
-        if interest is None:
+        """Unsubscribe a listener; return the owner of the URI if that was the last one."""
+        subscribed = self._by_uri.get(uri)
+        if subscribed is None:
             return None
-        interest.listeners.discard(listener)
-        if interest.listeners:
+        subscribed.listeners.discard(listener)
+        if subscribed.listeners:
             return None
         self.place(uri, set())
         self._polled.discard(uri)
         return self._by_uri.pop(uri).mounted
 
     def place(self, uri: str, places: set[str]) -> None:
-        """Note at which places the changes of a URI are reported from now on."""
-        interest = self._by_uri.get(uri)
-        if interest is None:
+        """Set the places at which changes of a URI are reported."""
+        subscribed = self._by_uri.get(uri)
+        if subscribed is None:
             return
-        for place in interest.places - places:
+        for place in subscribed.places - places:
             self._by_place[place].discard(uri)
             if not self._by_place[place]:
                 del self._by_place[place]
                 del self._in_order[bisect_left(self._in_order, place)]
-        for place in places - interest.places:
+        for place in places - subscribed.places:
             if place not in self._by_place:
                 insort(self._in_order, place)
             self._by_place.setdefault(place, set()).add(uri)
-        interest.places = places
+        subscribed.places = places
 
     def listeners(self, uri: str) -> Iterable[Listener]:
-        """Give who listens to a URI, spelled so."""
-        interest = self._by_uri.get(uri)
-        return () if interest is None else interest.listeners
+        """Return the subscribers of this spelling of a URI."""
+        subscribed = self._by_uri.get(uri)
+        return () if subscribed is None else subscribed.listeners
 
     def is_evented(self, uri: str) -> bool:
-        """Tell whether changes of a URI are reported."""
+        """Return whether the provider reports changes of a URI itself."""
         return uri not in self._polled
 
     def reported(self, uri: str, fingerprint: str = UNSEEN) -> Iterable[tuple[Listener, str]]:
-        """Note a change reported at this place; give who is to hear of it, each with the URI as he spelled it."""
+        """Record a change reported at a place; return its subscribers, each with the URI as subscribed."""
         place = place_of(uri)
         heard = []
         for spelled in self._by_place.get(place, ()):
-            interest = self._by_uri[spelled]
+            subscribed = self._by_uri[spelled]
             if self.is_evented(spelled):
-                # What only leads there may be refused now, and is to be told when it no longer is.
-                interest.fingerprint = fingerprint if place_of(spelled) == place else UNSEEN
-            heard += [(listener, spelled) for listener in interest.listeners]
+                # A link to the place may be refused now, and must be reported when it no longer is.
+                subscribed.fingerprint = fingerprint if place_of(spelled) == place else UNSEEN
+            heard += [(listener, spelled) for listener in subscribed.listeners]
         return heard
 
     def below(self, uri: str) -> dict[str, str | None]:
-        """Give what is listened to at a place or below it, each with what was last seen there."""
+        """Return the subscribed URIs at a place or below it, with their last fingerprints."""
         top = place_of(uri)
         below = top if top.endswith("/") else f"{top}/"
         found = set(self._by_place.get(top, ()))
@@ -119,32 +131,109 @@ class Interests(Generic[Listener]):
         return {spelled: self._by_uri[spelled].fingerprint for spelled in found}
 
     def of(self, owner: str, *, with_evented: bool) -> dict[str, str | None]:
-        """Return what is listened to of a provider, each with what was last seen; without events, or all of it."""
+        """Return the subscribed URIs of a provider, polled ones or all, with their last fingerprints."""
         return {
-            uri: interest.fingerprint
-            for uri, interest in self._by_uri.items()
-            if interest.mounted.provider.name == owner and (with_evented or uri in self._polled)
+            uri: subscribed.fingerprint
+            for uri, subscribed in self._by_uri.items()
+            if subscribed.mounted.provider.name == owner and (with_evented or uri in self._polled)
         }
 
     def polled_owners(self) -> set[str]:
-        """Return the names of the providers of which anything must be looked at again and again."""
+        """Return the names of the providers that must be polled."""
         return {self._by_uri[uri].mounted.provider.name for uri in self._polled}
 
-    def look_at_last(self, uri: str) -> bool:
-        """Put a URI behind all others; tell whether anybody listens to it."""
-        interest = self._by_uri.pop(uri, None)
-        if interest is not None:
-            self._by_uri[uri] = interest
-        return interest is not None
+    def move_to_end(self, uri: str) -> bool:
+        """Move a URI behind all others; return whether it is subscribed."""
+        subscribed = self._by_uri.pop(uri, None)
+        if subscribed is not None:
+            self._by_uri[uri] = subscribed
+        return subscribed is not None
 
     def see(self, uri: str, before: str | None, now: str | None) -> None:
-        """Note what is seen now. If another look meanwhile saw something else, count it as not seen."""
-        interest = self._by_uri.get(uri)
-        if interest is not None:
-            is_sure = interest.fingerprint in (before, now) or not self.is_evented(uri)
-            interest.fingerprint = now if is_sure else UNSEEN
+        """Record a fingerprint; if another comparison recorded a different one meanwhile, record that it is unknown."""
+        subscribed = self._by_uri.get(uri)
+        if subscribed is not None:
+            is_sure = subscribed.fingerprint in (before, now) or not self.is_evented(uri)
+            subscribed.fingerprint = now if is_sure else UNSEEN
 
 
 def place_of(uri: str) -> str:
-    """Give what the spellings and query variants of a URI have in common."""
+    """Return the key that all spellings and query variants of a URI share."""
     return normalise(split_query(uri)[0])
+
+
+def token_of(entries: Iterable[Resource]) -> str:
+    """Return a token of the URIs, names, titles and descriptions in a list; sizes and dates do not count."""
+    state = blake2b(digest_size=16)
+    for entry in entries:
+        told = f"{entry.uri}\0{entry.name}\0{entry.title}\0{entry.description}\n"
+        state.update(told.encode("utf-8", "surrogatepass"))
+    return state.hexdigest()
+
+
+class ListTokens:
+    """The token of the list that clients are sent, for each set of scopes."""
+
+    def __init__(self, catalog: Catalog) -> None:
+        self._catalog = catalog
+        self._tokens: dict[frozenset[str] | None, str] = {}
+        self._lock = threading.Lock()
+
+    def known(self, access: Access) -> str:
+        """Return the last token; if it is out of date, a notification too many is sent."""
+        with self._lock:
+            token = self._tokens.get(access.scopes)
+        return self.look(access) if token is None else token
+
+    def look(self, access: Access) -> str:
+        """Return the token of the list as it is now; empty if the list fails."""
+        try:
+            with ActingAs(access):
+                chosen = attempt("watching the list", self._catalog.chosen)
+        except CarrelError:
+            return ""
+        token = token_of(chosen.entries)
+        with self._lock:
+            self._tokens[access.scopes] = token
+        return token
+
+    def forget(self) -> None:
+        """Forget all tokens."""
+        with self._lock:
+            self._tokens.clear()
+
+
+class ListFingerprints:
+    """The list fingerprints of all providers.
+
+    A provider that reports changes itself is compared only once: for changes before its events began.
+    """
+
+    def __init__(self) -> None:
+        self._tokens: dict[str, str] = {}
+        self._early: dict[str, str] = {}
+
+    def __bool__(self) -> bool:
+        """Return whether any provider's list is polled."""
+        return bool(self._tokens)
+
+    def has_changed(self, name: str, provider: Provider) -> bool:
+        """Return whether the list of a provider changed since the last call."""
+        token = provider.list_fingerprint()
+        before = self._tokens.get(name, token)
+        self._tokens[name] = token
+        return before != token
+
+    def remember_early(self, name: str, provider: Provider) -> None:
+        """Record the fingerprint of a list before the provider's events begin, unless it is recorded."""
+        if name not in self._early:
+            self._early[name] = provider.list_fingerprint()
+
+    def has_changed_early(self, name: str, provider: Provider) -> bool:
+        """Return whether a list changed before the provider's events began; call it once they have."""
+        early = self._early.pop(name, None)
+        return early is not None and provider.list_fingerprint() != early
+
+    def forget_early(self, name: str) -> None:
+        """Forget the early fingerprint: the events end."""
+        self._early.pop(name, None)

@@ -1,11 +1,10 @@
-"""Which URIs changed, and who is told: one watcher for all faces.
+"""Which URIs changed, and which subscribers are notified: one watcher for all connections.
 
-Providers that notice changes themselves report them; the others are asked for
-fingerprints, only while somebody listens. Each provider is asked on a thread of its own,
-one thing at a time: one that hangs is not asked again until it comes back, and holds up
-no other. Bursts are folded: a listener hears of one
-URI at most a few times a second, and always of the last change. What is pending is a
-set bounded by what was subscribed, so a slow listener never grows anything.
+Providers that notice changes themselves report them; the others are asked for fingerprints while anything is
+subscribed. Each provider is asked on its own thread, one question at a time: one that hangs is not asked again until
+it answers, and delays no other. Bursts are merged: a subscriber is notified of one URI at most a few times a second,
+and always of the last change. The pending notifications are a set bounded by the subscriptions, so that a slow
+subscriber uses no more memory.
 """
 
 import logging
@@ -19,8 +18,7 @@ from typing import Final
 from carrel.catalog import access
 from carrel.catalog.catalog import Catalog
 from carrel.catalog.routes import Mounted
-from carrel.catalog.subscriptions import UNSEEN, Interests, place_of
-from carrel.catalog.surveys import Listed, Surveys
+from carrel.catalog.subscriptions import UNSEEN, ListFingerprints, ListTokens, SubscribedUris, place_of
 from carrel.core.bounded_calls import BoundedCalls
 from carrel.core.errors import CarrelError, ProviderError
 from carrel.core.faults import attempt
@@ -31,27 +29,27 @@ from carrel.core.provider import Provider, overrides
 log = logging.getLogger(__name__)
 
 POLL_S: Final = 1.0
-_LEAST_S, _MOST_S = 0.01, 86_400.0  # an interval of 0 would spin, an endless one cannot be waited for
+_LEAST_S, _MOST_S = 0.01, 86_400.0  # 0 would use all CPU time, infinity cannot be waited for
 EVENT_S: Final = 0.3
-"""How long the event of a change that was already seen may still be on its way."""
-SURVEY_S: Final = 1.0
-"""How long a new listener waits for providers to say how their lists are."""
+"""How long the event of a change that a comparison found may still arrive."""
+LISTS_S: Final = 1.0
+"""How long a new subscription waits for the fingerprints of lists."""
 LIST: Final = ""
-"""What stands for the list where a URI stands for a resource."""
+"""Stands for the list in place of a URI."""
 UNCHANGED_LIST: Final = "\0"
-"""What is told where a provider's part of the list changed, but not the list that clients are sent."""
+"""Sent when the list of a provider changed, but not the list that clients are sent."""
 
 Tell = Callable[[str], None]
-"""Called with the URI as it was subscribed, or with LIST or UNCHANGED_LIST; from a thread of the watcher."""
+"""Called with the URI as subscribed, or with LIST or UNCHANGED_LIST; from a thread of the watcher."""
 
 
 class Subscription:
-    """What one listener wants to hear of. Nothing is told before `start`."""
+    """What one subscriber is notified of; nothing before `start`."""
 
     def __init__(self, watcher: "Watcher", tell: Tell) -> None:
         self._watcher = watcher
         self.tell = tell
-        self.access = access.whoever_asks()
+        self.access = access.current_access()
         self.uris: set[str] = set()
         self.list_changes = False
         self.listed = ""
@@ -60,25 +58,25 @@ class Subscription:
         self.told: dict[str, float] = {}
 
     def start(self) -> None:
-        """Begin to tell, also what happened since the subscription was made."""
+        """Begin to notify, also of what changed since the subscription was made."""
         self.started = True
         self._watcher.wake()
 
     def add(self, uri: str) -> None:
-        """Listen to one more URI; raises what a read of it would raise."""
+        """Subscribe to one more URI; raise as a read of it would."""
         self._watcher.add(self, uri)
 
     def discard(self, uri: str) -> None:
-        """Listen to a URI no longer; an unknown one is fine."""
+        """Unsubscribe from a URI, if it is subscribed."""
         self._watcher.discard(self, uri)
 
     def close(self) -> None:
-        """End it. Nothing is told after."""
+        """End the subscription; nothing is sent after."""
         self._watcher.remove(self)
 
 
 class _Attended:
-    """A provider that is watched or polled. One thread at a time asks it; the watcher's lock guards all of this."""
+    """A provider that is watched or polled, by one thread at a time; guarded by the watcher's lock."""
 
     __slots__ = ("aliases", "has_begun", "has_events", "is_asked", "is_due", "provider", "stop")
 
@@ -93,40 +91,40 @@ class _Attended:
 
 
 class Watcher:
-    """Tells subscriptions what changed. Its thread lives while there are any."""
+    """Notifies subscriptions of changes. Its thread runs while there are any."""
 
     def __init__(self, catalog: Catalog, poll_s: float = POLL_S) -> None:
         self._catalog = catalog
         self._poll_s = poll_s
         self._changed = threading.Condition()
         self._subscriptions: set[Subscription] = set()
-        self._interests: Interests[Subscription] = Interests()
-        self._surveys = Surveys()
-        self._surveying = BoundedCalls("watching the list", SURVEY_S)
+        self._uris: SubscribedUris[Subscription] = SubscribedUris()
+        self._lists = ListFingerprints()
+        self._asking_lists = BoundedCalls("watching the list", LISTS_S)
         self._attended: dict[str, _Attended] = {}
-        self._listed = Listed(catalog)
+        self._list_tokens = ListTokens(catalog)
         self._comparing: threading.Thread | None = None
         self._asked: dict[str, float] = {}
         self._due: dict[tuple[Subscription, str], float] = {}
         self._thread: threading.Thread | None = None
 
-    # What listeners and providers call
+    # For subscribers and providers
 
     def subscribe(self, tell: Tell, uris: Iterable[str] = (), *, list_changes: bool = False) -> Subscription:
-        """Make a subscription; a URI that may not be read, or that nobody serves, is left out of it."""
+        """Return a subscription; URIs that cannot be read by the caller are left out."""
         subscription = Subscription(self, tell)
         try:
             for uri in uris:
                 self._add_if_served(subscription, uri)
             if list_changes:
-                self._survey_all()
-                subscription.listed = self._listed.known(subscription.access)
+                self._compare_lists()
+                subscription.listed = self._list_tokens.known(subscription.access)
             with self._changed:
                 subscription.list_changes = list_changes
                 self._subscriptions.add(subscription)
-            # Only now: while nobody listened, the events may just have been ending.
+            # Only now: without a subscription, the events may just have been ending.
             if list_changes:
-                self._remember_early()
+                self._record_early_lists()
             with self._changed:
                 self._run()
         except BaseException:
@@ -141,14 +139,14 @@ class Watcher:
             log.debug("not subscribed: %s", error)
 
     def add(self, subscription: Subscription, uri: str) -> None:
-        """Have a subscription hear of a URI from now on."""
+        """Add a URI to a subscription."""
         fingerprint = self._catalog.fingerprint(uri)
         mounted = self._catalog.find(uri).mounted
         places = self._places_of(uri, mounted.provider)
         with self._changed:
             if subscription.closed:
                 return
-            self._interests.add(subscription, uri, mounted, fingerprint, places)
+            self._uris.add(subscription, uri, mounted, fingerprint, places)
             subscription.uris.add(uri)
             if subscription in self._subscriptions:
                 self._run()
@@ -156,25 +154,25 @@ class Watcher:
             self._follow(mounted.provider, uri)
 
     def _follow(self, provider: Gateway, uri: str) -> None:
-        """Have a provider follow a URI, unless everybody left while it began to."""
+        """Have a gateway follow a URI, unless the last subscriber left meanwhile."""
         provider.follow(uri)
         with self._changed:
-            is_wanted = uri in self._interests
+            is_wanted = uri in self._uris
         if not is_wanted:
             provider.unfollow(uri)
 
     def discard(self, subscription: Subscription, uri: str) -> None:
-        """Have a subscription hear of a URI no longer."""
+        """Remove a URI from a subscription."""
         with self._changed:
             subscription.uris.discard(uri)
             subscription.told.pop(uri, None)
             self._due.pop((subscription, uri), None)
-            left = self._interests.discard(subscription, uri)
+            left = self._uris.discard(subscription, uri)
         if left is not None and isinstance(left.provider, Gateway):
             left.provider.unfollow(uri)
 
     def remove(self, subscription: Subscription) -> None:
-        """Forget a subscription."""
+        """Remove a subscription."""
         with self._changed:
             subscription.closed = True
         for uri in tuple(subscription.uris):
@@ -185,7 +183,7 @@ class Watcher:
             self._changed.notify_all()
 
     def close(self) -> None:
-        """Forget all subscriptions, and wait until no provider is asked any more."""
+        """Remove all subscriptions, and wait until no provider is being asked."""
         for subscription in tuple(self._subscriptions):
             self.remove(subscription)
         with self._changed:
@@ -196,42 +194,42 @@ class Watcher:
         return self._thread is None and not any(one.is_asked for one in self._attended.values())
 
     def updated(self, uri: str, fingerprint: str = UNSEEN) -> None:
-        """Take note that a URI changed; every subscribed spelling and variant of it is told."""
+        """Notify of every subscribed spelling and variant of a URI."""
         with self._changed:
-            for subscription, spelled in self._interests.reported(uri, fingerprint):
+            for subscription, spelled in self._uris.reported(uri, fingerprint):
                 self._schedule(subscription, spelled, 1 / UPDATES_PER_SECOND)
             self._changed.notify_all()
 
     def updated_below(self, uri: str) -> None:
-        """Take note that a URI came or went, with all below it: what neither was nor is there is not told."""
+        """Notify of what exists or existed at a URI that came or went, and below it."""
         self._look_below(uri, lambda before, now: before is not None or now is not None)
 
     def reconsidered(self, uri: str) -> None:
-        """Take note that other rules hold for a URI and all below it: what is as it was is not told."""
+        """Notify of what has another fingerprint at a URI and below it, since other rules apply."""
         self._look_below(uri, lambda before, now: before != now)
 
     def _look_below(self, uri: str, is_told: Callable[[str | None, str | None], bool]) -> None:
         with self._changed:
-            known = self._interests.below(uri)
+            known = self._uris.below(uri)
         for spelled, before in known.items():
-            # First it is looked at, then told: who hears of it and reads sees this, or what will be told again.
+            # Compared first, then notified: a subscriber who reads then sees this state, or is notified again.
             now = self._look(spelled, before)
             self._trace(spelled)
             if is_told(before, now):
                 with self._changed:
-                    for subscription in self._interests.listeners(spelled):
+                    for subscription in self._uris.listeners(spelled):
                         self._schedule(subscription, spelled, 1 / UPDATES_PER_SECOND)
                     self._changed.notify_all()
 
     def _trace(self, uri: str) -> None:
-        """Find out anew where changes of a URI are reported: it may lead elsewhere now."""
+        """Ask again where changes of a URI are reported: a link may lead elsewhere now."""
         try:
             provider = self._catalog.find(uri).mounted.provider
             places = attempt("watching", self._places_of, uri, provider)
         except CarrelError:
             return
         with self._changed:
-            self._interests.place(uri, places)
+            self._uris.place(uri, places)
 
     def _places_of(self, uri: str, provider: Provider) -> set[str]:
         """Return where changes of a URI are reported: under its own name, and under its aliases."""
@@ -241,12 +239,12 @@ class Watcher:
         """Ask a provider for the aliases of its URIs from now on."""
         self._attended_of(provider).aliases = aliases
         with self._changed:
-            known = self._interests.of(provider.name, with_evented=True)
+            known = self._uris.of(provider.name, with_evented=True)
         for uri in known:
             self._trace(uri)
 
     def list_changed(self, provider: Provider) -> None:
-        """Take note that a provider's part of the list changed; whether the list did is looked at when it is due."""
+        """Schedule a comparison of the list that clients are sent: the list of a provider changed."""
         pause_s = provider.list_pause_s
         with self._changed:
             for subscription in self._listening_for(provider):
@@ -254,14 +252,14 @@ class Watcher:
             self._changed.notify_all()
 
     def wake(self) -> None:
-        """Look again at what is due."""
+        """Check again what is due."""
         with self._changed:
             self._changed.notify_all()
 
     # The thread
 
     def _listening_for(self, provider: Provider) -> Iterator[Subscription]:
-        """Give who hears of a provider's part of the list: not those whom it does not concern."""
+        """Yield the subscriptions that are notified of a provider's list and may see it."""
         for subscription in self._subscriptions:
             if subscription.list_changes and subscription.access.concerns(provider.schemes):
                 yield subscription
@@ -271,7 +269,7 @@ class Watcher:
         self._due[subscription, what] = min(due, self._due.get((subscription, what), due))
 
     def _schedule_once(self, subscription: Subscription, what: str, began: float) -> None:
-        """Tell of what was seen by looking, unless an event told it since: one that still comes is the same news."""
+        """Notify of a change that a comparison found, unless its event did already or arrives soon."""
         if subscription.told.get(what, -1.0) < began:
             self._due.setdefault((subscription, what), monotonic() + EVENT_S)
 
@@ -281,7 +279,7 @@ class Watcher:
             self._thread.start()
 
     def _loop(self) -> None:
-        """Tell what changes, and have the providers asked, while there are subscriptions."""
+        """Send what is due, and have the providers polled, while there are subscriptions."""
         self._attend_all()
         tick_s = min((self._interval(mounted) for mounted in self._catalog.mounted), default=self._poll_s)
         next_poll = monotonic() + tick_s
@@ -291,7 +289,7 @@ class Watcher:
                 next_poll = monotonic() + tick_s
             with self._changed:
                 if not self._subscriptions:
-                    self._listed.forget()
+                    self._list_tokens.forget()
                     self._thread = None
                     self._attend_all()
                     return
@@ -306,7 +304,7 @@ class Watcher:
     # Asking one provider
 
     def _attend_all(self) -> None:
-        """Have every provider begin to be watched, or end."""
+        """Begin to watch every provider, or end it."""
         for mounted in self._catalog.mounted:
             self._attend(self._attended_of(mounted.provider))
 
@@ -318,7 +316,7 @@ class Watcher:
             return one
 
     def _attend(self, one: _Attended) -> None:
-        """Have a provider asked what there is to ask; a thread that does that already will see it."""
+        """Ask a provider what is due, on its thread; one that runs already will do it."""
         with self._changed:
             if not one.is_asked:
                 one.is_asked = True
@@ -336,12 +334,12 @@ class Watcher:
             raise
 
     def _next_step(self, one: _Attended) -> Callable[[], object] | None:
-        """Return what a provider is to be asked next; without anything, its thread ends."""
+        """Return the next question for a provider; its thread ends with None."""
         with self._changed:
             if one.has_begun and not self._subscriptions:
                 stop, one.stop = one.stop, None
                 one.has_begun = one.has_events = False
-                self._surveys.forget_early(one.provider.name)
+                self._lists.forget_early(one.provider.name)
                 if stop is not None:
                     return stop
             if self._subscriptions and not one.has_begun:
@@ -355,7 +353,7 @@ class Watcher:
             return None
 
     def _begin(self, one: _Attended) -> None:
-        """Have a provider watched. What changed before its events began is seen by looking once; then they tell."""
+        """Begin to watch a provider. Changes before its first event are found by one comparison."""
         began = monotonic()
         if overrides(one.provider, "watch"):
             with suppress(CarrelError):
@@ -364,21 +362,21 @@ class Watcher:
             one.has_events = True
             self._asked[one.provider.name] = began
         self._look_at_all(one.provider, began, with_evented=True)
-        if self._surveys.has_changed_early(one.provider.name, one.provider):
+        if self._lists.has_changed_early(one.provider.name, one.provider):
             with self._changed:
                 for subscription in self._listening_for(one.provider):
                     self._schedule_once(subscription, LIST, began)
                 self._changed.notify_all()
-        self._survey(one.provider)
+        self._compare_list_of(one.provider)
 
     def _poll(self, provider: Provider) -> None:
         self._look_at_all(provider, monotonic())
-        self._survey(provider)
+        self._compare_list_of(provider)
 
     def _look_at_all(self, provider: Provider, began: float, *, with_evented: bool = False) -> None:
-        """Look at what is listened to of a provider, and tell what changed."""
+        """Compare the subscribed URIs of a provider, and notify of changes."""
         with self._changed:
-            known = self._interests.of(provider.name, with_evented=with_evented)
+            known = self._uris.of(provider.name, with_evented=with_evented)
         changed: list[str] = []
         try:
             self._compare(known, changed)
@@ -386,38 +384,38 @@ class Watcher:
             with self._changed:
                 self._tell_of(changed, began)
 
-    def _survey(self, provider: Provider) -> None:
-        """Tell if the list of a provider changed that does not report it, where anybody wants to know."""
+    def _compare_list_of(self, provider: Provider) -> None:
+        """Compare the list of a provider that does not report changes, if any subscription includes lists."""
         with self._changed:
             is_wanted = any(subscription.list_changes for subscription in self._subscriptions)
-        if is_wanted and _is_surveyed(provider) and self._surveys.has_changed(provider.name, provider):
+        if is_wanted and _has_polled_list(provider) and self._lists.has_changed(provider.name, provider):
             self.list_changed(provider)
 
-    def _survey_all(self) -> None:
-        """Note how all lists are, and tell of those that changed; a provider that hangs is left out."""
+    def _compare_lists(self) -> None:
+        """Compare all polled lists, and notify of changes; a provider that hangs is left out."""
         asked = {
-            mounted.provider.name: partial(self._surveys.has_changed, mounted.provider.name, mounted.provider)
+            mounted.provider.name: partial(self._lists.has_changed, mounted.provider.name, mounted.provider)
             for mounted in self._catalog.mounted
-            if _is_surveyed(mounted.provider)
+            if _has_polled_list(mounted.provider)
         }
-        changed = self._surveying.ask(asked)
+        changed = self._asking_lists.ask(asked)
         for mounted in self._catalog.mounted:
             if changed.get(mounted.provider.name):
                 self.list_changed(mounted.provider)
 
-    def _remember_early(self) -> None:
-        """Note how the lists are of which events are to tell, once these have begun."""
+    def _record_early_lists(self) -> None:
+        """Record the lists of providers whose events have not begun yet."""
         quiet = [one.provider for one in self._catalog.mounted if not self._attended_of(one.provider).has_events]
-        self._surveying.ask(
+        self._asking_lists.ask(
             {
-                provider.name: partial(self._surveys.remember_early, provider.name, provider)
+                provider.name: partial(self._lists.remember_early, provider.name, provider)
                 for provider in quiet
                 if overrides(provider, "watch") and overrides(provider, "list_fingerprint")
             }
         )
 
     def _compare_list(self, subscriptions: list[Subscription]) -> None:
-        """Tell those for whom the list became another one. It is looked at aside: a provider may take its time."""
+        """Notify those for whom the list changed. It is read on another thread, since a provider may be slow."""
         if not subscriptions:
             return
         if self._comparing is not None and self._comparing.is_alive():
@@ -432,7 +430,7 @@ class Watcher:
         for subscription in subscriptions:
             scopes = subscription.access.scopes
             if scopes not in tokens:
-                tokens[scopes] = self._listed.look(subscription.access)
+                tokens[scopes] = self._list_tokens.look(subscription.access)
             token = tokens[scopes]
             is_other = not token or token != subscription.listed
             subscription.listed = token
@@ -454,18 +452,18 @@ class Watcher:
         return max(0.0, min(waiting) - monotonic()) if waiting else None
 
     def _polls(self) -> bool:
-        return self._interests.has_polled or bool(self._surveys)
+        return self._uris.has_polled or bool(self._lists)
 
     def _interval(self, mounted: Mounted) -> float:
-        """Give how often a provider is asked: as often as it says, within reason, or as all others."""
+        """Return the polling interval of a provider: its own, within limits, or the usual one."""
         said = mounted.provider.poll_s
         return self._poll_s if said is None else min(max(_LEAST_S, float(said)), _MOST_S)
 
     def _poll_due(self) -> None:
-        """Have those providers asked whose turn it is, and of which there is anything to ask."""
+        """Poll the providers whose interval is over, if anything of them is subscribed."""
         now = monotonic()
         with self._changed:
-            polled = self._interests.polled_owners()
+            polled = self._uris.polled_owners()
             is_wanted = any(subscription.list_changes for subscription in self._subscriptions)
         for mounted in self._catalog.mounted:
             provider, one = mounted.provider, self._attended_of(mounted.provider)
@@ -473,45 +471,45 @@ class Watcher:
                 is_turn = now - self._asked.get(provider.name, float("-inf")) >= 0.9 * self._interval(mounted)
                 if is_turn:  # ticks are not exact
                     self._asked[provider.name] = now
-                    one.is_due = provider.name in polled or (is_wanted and _is_surveyed(provider))
+                    one.is_due = provider.name in polled or (is_wanted and _has_polled_list(provider))
                 if one.is_due or not one.has_begun:
                     self._attend(one)
 
     def _tell_of(self, changed: list[str], began: float) -> None:
-        """Take note of URIs that were found changed. Variants are looked at each by itself, so each is told alone."""
+        """Schedule notifications of URIs that were found changed; each spelling was compared by itself."""
         for uri in changed:
-            for subscription in self._interests.listeners(uri):
-                if self._interests.is_evented(uri):
+            for subscription in self._uris.listeners(uri):
+                if self._uris.is_evented(uri):
                     self._schedule_once(subscription, uri, began)
                 else:
                     self._schedule(subscription, uri, 1 / UPDATES_PER_SECOND)
         self._changed.notify_all()
 
     def _compare(self, known: dict[str, str | None], changed: list[str]) -> None:
-        """Ask for the tokens of URIs, and note those that are others than before."""
+        """Compare the fingerprints of URIs; add the changed ones to `changed`."""
         for uri, before in known.items():
             with self._changed:
-                # To the end: should asking for this one break the poll, the next begins with the others.
-                is_wanted = self._interests.look_at_last(uri)
+                # To the end: if this one breaks the poll, the next poll begins with the others.
+                is_wanted = self._uris.move_to_end(uri)
             if is_wanted and self._look(uri, before) != before:
                 self._trace(uri)
                 changed.append(uri)
 
     def _look(self, uri: str, before: str | None) -> str | None:
-        """Ask for the fingerprint of a URI, and remember it."""
+        """Return the fingerprint of a URI now, and record it."""
         try:
             now = attempt("watching", self._catalog.fingerprint, uri)
         except ProviderError as error:
-            now = before if error.word == "internal" else None  # a fault says nothing of it
+            now = before if error.word == "internal" else None  # a fault says nothing about the content
         except CarrelError:
             now = None
         with self._changed:
-            self._interests.see(uri, before, now)
+            self._uris.see(uri, before, now)
         return now
 
 
 class _Reports:
-    """Where one provider reports its changes."""
+    """The `Changes` of one provider."""
 
     def __init__(self, watcher: Watcher, provider: Provider) -> None:
         self._watcher = watcher
@@ -534,12 +532,12 @@ class _Reports:
 
 
 def _apart(work: Callable[[], object]) -> threading.Thread:
-    """Ask a provider something on a thread of its own: what it breaks there is logged, and ends nothing else."""
+    """Start a thread for a question to a provider; an exception there is logged and ends nothing else."""
     thread = threading.Thread(target=work, name="carrel-watch-one", daemon=True)
     thread.start()
     return thread
 
 
-def _is_surveyed(provider: Provider) -> bool:
-    """Return whether a provider is asked again and again whether its list changed."""
+def _has_polled_list(provider: Provider) -> bool:
+    """Return whether the list of a provider is polled."""
     return overrides(provider, "list_fingerprint") and not overrides(provider, "watch")

@@ -1,4 +1,4 @@
-"""The command line. Plain `serve` goes its own short way: it imports no CLI package."""
+"""The command line. `serve` skips click and rich, so that a host gets its first answer sooner."""
 
 import os
 import sys
@@ -9,21 +9,21 @@ from carrel.cli import exit_codes
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
-    """Run a command line; give the exit code."""
+    """Run a command line and return the exit code."""
     words = list(sys.argv[1:] if arguments is None else arguments)
     _replace_closed_streams()
     try:
         code = _run(words)
         sys.stdout.flush()
         if arguments is None and "serve" in words:
-            from carrel.transports.shutdown import exit_in_time  # only where this is the process of a server
+            from carrel.transports.shutdown import exit_in_time  # only in a server process
 
             exit_in_time(code)
         return code
     except KeyboardInterrupt:
         return exit_codes.INTERRUPTED
     except BrokenPipeError:
-        # Whoever read our output has seen enough.
+        # The reader closed the pipe, as `head` does. That is no failure.
         _drop_output()
         return exit_codes.DONE
     except Exception as error:
@@ -38,7 +38,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
 def _run(words: list[str]) -> int:
     _refuse_other_encodings(words)
     if words[:1] == ["serve"] and "--help" not in words and "-h" not in words:
-        from carrel.cli.serve import run  # the fast way
+        from carrel.cli.serve import run  # without click
 
         return run(words[1:])
     from carrel.cli.app import run_app  # click and rich, which serve must not wait for
@@ -47,7 +47,7 @@ def _run(words: list[str]) -> int:
 
 
 def _refuse_other_encodings(words: list[str]) -> None:
-    """Raise for a word that is not UTF-8. A folder may have such a name, and so may what `run` is to start."""
+    """Raise ConfigError for an argument that is not UTF-8, except the value of --project and the words of `run`."""
     names_folder = False
     for word in words if words[:1] != ["run"] else ():
         is_utf8 = word.isascii() or not any("\ud800" <= one <= "\udfff" for one in word)
@@ -59,7 +59,7 @@ def _refuse_other_encodings(words: list[str]) -> None:
 
 
 def _replace_closed_streams() -> None:
-    """Put nothing in the place of closed streams: else a file that is opened next becomes one of them."""
+    """Open /dev/null for closed standard streams, so that no other file gets their descriptors."""
     if sys.stdin is None:
         sys.stdin = _open_nothing("r")
     if sys.stdout is None:
@@ -73,5 +73,5 @@ def _open_nothing(mode: Literal["r", "w"]) -> TextIO:
 
 
 def _drop_output() -> None:
-    """Let nobody hear what is left to be written, not even at exit, when that would fail once more."""
+    """Send the remaining output to /dev/null, so that flushing it at exit cannot fail again."""
     os.dup2(os.open(os.devnull, os.O_WRONLY), 1)

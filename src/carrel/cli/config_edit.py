@@ -1,4 +1,4 @@
-"""`config set`, `config get` and `config unset`: change one setting in a file, and leave all else in it as it is."""
+"""`config set`, `config get` and `config unset`: read or change one setting and keep the rest of the file."""
 
 import os
 import stat
@@ -15,7 +15,7 @@ from carrel.app import config as configuration
 from carrel.app import schema
 from carrel.app.project import FILE_NAME, MAX_FILE_BYTES
 from carrel.cli import output
-from carrel.cli.context import Choices
+from carrel.cli.context import CommandOptions
 from carrel.core.errors import ConfigError
 from carrel.files.atomic import new_private
 from carrel.files.userdirs import config_folder
@@ -24,11 +24,11 @@ _OWN_SECTION: Final = ("tool", "carrel")
 _MARK: Final = "\ufeff"
 
 Tables = Any
-"""A document of tomlkit or a table in it; its own types do not say what may be asked of either."""
+"""A tomlkit document or a table in it. tomlkit's types are too narrow to use for both."""
 
 
-def set_value(choices: Choices, name: str, text: str, *, is_users: bool) -> None:
-    """Write one setting into the project's file, or the user's, after checking it."""
+def set_value(options: CommandOptions, name: str, text: str, *, is_users: bool) -> None:
+    """Check a value and write it to the project's file or the user's."""
     section, key, kind = _known(name)
     value = schema.from_text(kind, text, name)
     _check_range(section, key, value)
@@ -36,11 +36,11 @@ def set_value(choices: Choices, name: str, text: str, *, is_users: bool) -> None
     def change(table: Tables) -> None:
         table[key] = value
 
-    path = _change(choices, section, change, is_users=is_users)
-    _tell(choices, section, key, f"Set {name} = {_spelled(value)} in {path}", path)
+    path = _change(options, section, change, is_users=is_users)
+    _report(options, section, key, f"Set {name} = {_as_toml(value)} in {path}", path)
 
 
-def unset_value(choices: Choices, name: str, *, is_users: bool) -> None:
+def unset_value(options: CommandOptions, name: str, *, is_users: bool) -> None:
     """Remove one setting from the project's file, or the user's."""
     section, key, _ = _known(name)
     is_found = False
@@ -51,25 +51,25 @@ def unset_value(choices: Choices, name: str, *, is_users: bool) -> None:
         if is_found:
             del table[key]
 
-    path = _change(choices, section, change, is_users=is_users)
-    _tell(choices, section, key, f"{'Removed' if is_found else 'There was no'} {name} in {path}", path)
+    path = _change(options, section, change, is_users=is_users)
+    _report(options, section, key, f"{'Removed' if is_found else 'There was no'} {name} in {path}", path)
 
 
-def get_value(choices: Choices, name: str) -> None:
-    """Print one setting that is in effect."""
+def get_value(options: CommandOptions, name: str) -> None:
+    """Print the value of one setting."""
     section, key, _ = _known(name)
-    config = choices.config()
+    config = options.config()
     setting = config.sections.get(section, {}).get(key)
     value = configuration.section_schema(section, name)[key].default if setting is None else setting.value
-    if choices.is_json:
+    if options.is_json:
         origin = "default" if setting is None else f"{setting.layer}: {setting.origin}"
         output.print_json({"section": section, "key": key, "value": value, "origin": origin})
     else:
-        output.print_lines(output.escape(_spelled(value) if not isinstance(value, str) else value))
+        output.print_lines(output.escape(_as_toml(value) if not isinstance(value, str) else value))
 
 
 def _known(name: str) -> tuple[str, str, Any]:
-    """Return the section, the key and the kind of a setting; raise, with the nearest name, if there is none."""
+    """Return the section, key and type of a setting; raise ConfigError with the nearest name if it is unknown."""
     section, _, key = name.rpartition(".")
     if not section or not key:
         raise ConfigError(f"{name}: write it as SECTION.KEY, such as workspace.preset")
@@ -77,14 +77,14 @@ def _known(name: str) -> tuple[str, str, Any]:
 
 
 def _check_range(section: str, key: str, value: Any) -> None:
-    """Raise where a section refuses a value that its type allows."""
+    """Raise ConfigError for a value of the right type that is out of range."""
     if section == "server":
         configuration.ServerSettings(**{key: value})
 
 
-def _change(choices: Choices, section: str, change: Callable[[Tables], None], *, is_users: bool) -> str:
-    """Change a section of a file, and return the file's path."""
-    path, above = _place(choices, is_users=is_users)
+def _change(options: CommandOptions, section: str, change: Callable[[Tables], None], *, is_users: bool) -> str:
+    """Change a section of a file and return the file's path."""
+    path, above = _place(options, is_users=is_users)
     before = _read(path)
     try:
         document = tomlkit.parse(before)
@@ -93,34 +93,34 @@ def _change(choices: Choices, section: str, change: Callable[[Tables], None], *,
         raise ConfigError(f"{path}: cannot be changed: {error}") from None
     _drop_empty(document, (*above, *section.split(".")))
     after = tomlkit.dumps(document)
-    tomllib.loads(after)  # what was written must be readable before it takes the place of anything
+    tomllib.loads(after)  # never replace a file with one that cannot be read
     if after != before:
         _replace(path, after)
     return path
 
 
-def _place(choices: Choices, *, is_users: bool) -> tuple[str, tuple[str, ...]]:
-    """Return the file to change, and the tables above its sections."""
+def _place(options: CommandOptions, *, is_users: bool) -> tuple[str, tuple[str, ...]]:
+    """Return the file to change and the names of the tables that contain its sections."""
     if is_users:
         return os.path.join(config_folder(os.environ), "config.toml"), ()
-    place = choices.config().place
+    place = options.config().place
     if place.file is not None:
         is_shared = os.path.basename(place.file.path) != FILE_NAME
         return os.path.realpath(place.file.path), _OWN_SECTION if is_shared else ()
     if place.is_too_much:
-        raise ConfigError("this is a whole home, not a project; use --user for settings of your own, or name --project")
+        raise ConfigError("this is a home folder, not a project; use --user for your own settings, or --project DIR")
     path = os.path.join(place.root, FILE_NAME)
-    if os.path.lexists(path):  # and yet it is not the project's file
+    if os.path.lexists(path):  # it exists but was not accepted as the project's file
         raise ConfigError(_why_not(path, place.passed_over))
     return path, ()
 
 
 def _why_not(path: str, passed_over: tuple[str, ...]) -> str:
-    """Return why what has the name of the project's file is not changed."""
+    """Return why a file with the name of the project's file is not changed."""
     is_regular = stat.S_ISREG(os.lstat(path).st_mode) or os.path.islink(path)
-    told = next((note for note in passed_over if note.startswith(f"{FILE_NAME} ")), "")
-    why = told.replace(" is passed over: it ", " ") if is_regular and told else f"{FILE_NAME} is not a regular file"
-    return f"{why}; move it away, or use --user for settings of your own"
+    note = next((note for note in passed_over if note.startswith(f"{FILE_NAME} ")), "")
+    why = note.replace(" is not used: it ", " ") if is_regular and note else f"{FILE_NAME} is not a regular file"
+    return f"{why}; move it away, or use --user for your own settings"
 
 
 def _read(path: str) -> str:
@@ -130,12 +130,12 @@ def _read(path: str) -> str:
     except FileNotFoundError:
         return ""
     if len(content) > MAX_FILE_BYTES:
-        raise ConfigError(f"{path}: is larger than {MAX_FILE_BYTES} bytes, which no settings need")
+        raise ConfigError(f"{path}: is larger than {MAX_FILE_BYTES} bytes, the limit for a settings file")
     return content.decode().removeprefix(_MARK)
 
 
 def _section_of(document: TOMLDocument, names: tuple[str, ...]) -> Tables:
-    """Return a table of a document; make it, and those above it, if they are missing."""
+    """Return a table of a document; create it and the tables above it if they are missing."""
     here: Tables = document
     for number, name in enumerate(names, 1):
         if name not in here:
@@ -145,7 +145,7 @@ def _section_of(document: TOMLDocument, names: tuple[str, ...]) -> Tables:
 
 
 def _drop_empty(document: TOMLDocument, names: tuple[str, ...]) -> None:
-    """Remove a table in which nothing is left, not even a comment."""
+    """Remove a table that is empty and has no comment."""
     above: Tables = document
     for name in names[:-1]:
         above = above[name]
@@ -155,28 +155,28 @@ def _drop_empty(document: TOMLDocument, names: tuple[str, ...]) -> None:
 
 
 def _replace(path: str, text: str) -> None:
-    """Put a text in the place of a file, whole or not at all; it keeps the mode it had."""
+    """Replace a file atomically and keep its mode."""
     os.makedirs(os.path.dirname(path), exist_ok=True)
     mode = os.stat(path).st_mode & 0o777 if os.path.exists(path) else 0o644
     with new_private(path, mode) as target:
         target.write(text)
 
 
-def _tell(choices: Choices, section: str, key: str, told: str, path: str) -> None:
-    """Say what was done, and what keeps it from being in effect."""
-    config = choices.config()
+def _report(options: CommandOptions, section: str, key: str, done: str, path: str) -> None:
+    """Print what was done, and why the setting is not in effect if it is not."""
+    config = options.config()
     setting = config.sections.get(section, {}).get(key)
     notes = [str(one) for one in config.withheld if one.section == section and key in one.settings]
     if setting is not None and os.path.realpath(setting.origin) != path:
-        notes.append(f"{setting.origin} covers it")
+        notes.append(f"{setting.origin} overrides it")
     file = config.place.file
     if file is not None and not config.is_trusted and os.path.realpath(file.path) == path and _was_trusted(file.path):
-        notes.append("the file was trusted as it was before: run `carrel trust` to trust it as it is now")
-    if choices.is_json:
+        notes.append("the file has changed and is no longer trusted: run `carrel trust` to trust it again")
+    if options.is_json:
         value = None if setting is None else setting.value
         output.print_json({"file": path, "section": section, "key": key, "value": value, "notes": notes})
         return
-    output.print_lines(output.escape(told), *(f"[yellow]![/] {output.escape(note)}" for note in notes))
+    output.print_lines(output.escape(done), *(f"[yellow]![/] {output.escape(note)}" for note in notes))
 
 
 def _was_trusted(path: str) -> bool:
@@ -185,6 +185,6 @@ def _was_trusted(path: str) -> bool:
     return any(one.path == name_of(path) for one in TrustStore(os.environ).all())
 
 
-def _spelled(value: object) -> str:
-    """Spell a value as the file does."""
+def _as_toml(value: object) -> str:
+    """Return a value in TOML."""
     return "" if value is None else tomlkit.item(value).as_string()

@@ -1,4 +1,4 @@
-"""Which project or server a command is about, and how it prints."""
+"""The options that most commands share, and the project or server that they select."""
 
 import contextlib
 import os
@@ -14,28 +14,28 @@ from carrel.cli.named_objects import object_flags
 from carrel.client.client import Client
 from carrel.core.errors import ConfigError, Unreachable
 
-GUESTS_S: Final = 15.0
+STARTUP_WAIT_S: Final = 15.0
 """How long a command waits for objects and mounts that are still starting."""
 
 
 @dataclass(slots=True)
-class Choices:
-    """What was said before the command: which project or server, and how to print."""
+class CommandOptions:
+    """The project or server that a command works on, and its output format."""
 
     project: str | None = None
     server: str | None = None
     is_json: bool = False
     is_debug: bool = False
     objects: list[str] = field(default_factory=list)
-    """Python files and objects that are served too."""
+    """Python files and objects to serve in addition, from --with."""
 
     def words(self) -> list[str]:
-        """Give what was chosen as `serve` has it after its name."""
+        """Return these options as arguments of `carrel serve`."""
         named = [] if self.project is None else ["--project", self.project]
         return [*(["--debug"] if self.is_debug else []), *named, *(f"--with={one}" for one in self.objects)]
 
     def config(self) -> Config:
-        """Gather the settings of the project."""
+        """Return the configuration of the project."""
         return load(self.project, os.environ, object_flags(self.objects))
 
     @contextmanager
@@ -47,16 +47,18 @@ class Choices:
                 from carrel.providers.objects.stdout_redirect import only_this_thread  # only where there is one
 
                 until_closed.enter_context(only_this_thread())
-            # A person waits until everything is there.
-            desk = open_desk(config, GUESTS_S, waits_for_all=True)
+            # A person prefers to wait until every object and mount has answered.
+            desk = open_desk(config, STARTUP_WAIT_S, waits_for_all=True)
             until_closed.callback(desk.close)
             yield desk
 
     @contextmanager
     def client(self) -> Iterator[Client]:
-        """Ask the server that was named, or the project's own desk: the same way either way."""
+        """Open a client of the server in --server, or of the project's desk in this process."""
         if self.server is not None and self.objects:
-            raise ConfigError("--with adds to the desk of a project, --server asks another server: give one of them")
+            raise ConfigError(
+                "--with serves more from this project, and --server asks another server: use only one of them"
+            )
         if self.server is not None:
             with _reach(self.server) as client:
                 yield client
@@ -66,7 +68,7 @@ class Choices:
 
 
 def _reach(named: str) -> Client:
-    """Reach a server: at an address, with the token in CARREL_TOKEN if there is one, or by its command."""
+    """Connect to a server: by URL, with the token in CARREL_TOKEN if it is set, or by command."""
     if named.startswith(("http://", "https://")):
         token = os.environ.get("CARREL_TOKEN")
         try:
@@ -74,9 +76,9 @@ def _reach(named: str) -> Client:
         except Unreachable as error:
             if error.word != "denied":
                 raise
-            told = "CARREL_TOKEN holds the one that was sent" if token else "put it in CARREL_TOKEN, which is not set"
-            raise Unreachable(error.code, f"{error}; {told}", error.data) from None
+            advice = "the token in CARREL_TOKEN was refused" if token else "set CARREL_TOKEN to a token of that server"
+            raise Unreachable(error.code, f"{error}; {advice}", error.data) from None
     words = shlex.split(named)
     if not words:
-        raise ConfigError("--server needs a command or an address, as --server 'carrel serve'")
+        raise ConfigError("--server needs a command or a URL, such as --server 'carrel serve'")
     return Client.start(words)

@@ -1,4 +1,4 @@
-"""Exit codes: 0 done, 1 could not be read or found, 2 usage or configuration, 70 a bug."""
+"""Exit codes: 0 success, 1 not found or not readable, 2 wrong usage or configuration, 70 a bug."""
 
 from typing import Final
 

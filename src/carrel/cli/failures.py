@@ -1,4 +1,4 @@
-"""What a failed command says, and its exit code. Imported only when one fails."""
+"""The message and the exit code of a failed command. Imported only when a command fails."""
 
 import errno
 import os
@@ -10,11 +10,11 @@ from carrel.files.sandbox import is_inside
 from carrel.files.userdirs import state_folder
 
 _OUTPUT: Final = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG, errno.EIO)
-"""What goes wrong with a stream that is written to, where no file is named."""
+"""Errors of writing to stdout. They name no file."""
 
 
 def report(error: Exception, *, is_debug: bool) -> int:
-    """Say what went wrong and what to do next; give the exit code."""
+    """Print what went wrong and what to do next; return the exit code."""
     if is_debug:
         stderr.say_traceback(error)
     if isinstance(error, CarrelError):
@@ -23,34 +23,34 @@ def report(error: Exception, *, is_debug: bool) -> int:
             isinstance(error, RemoteError) and error.word == "invalid"
         )
         return exit_codes.USAGE if is_usage else exit_codes.FAILED
-    told = _about_this_machine(error)
-    if told:
-        say(told)
+    message = _system_failure(error)
+    if message:
+        say(message)
         return exit_codes.FAILED
     say(f"unexpected {type(error).__name__}: {error}")
-    say("this is a bug; --debug shows where. Please report it with that output.")
+    say("this is a bug in Carrel. Please report it with the output of the same command with --debug.")
     return exit_codes.BUG
 
 
 def say(text: str) -> None:
-    """Print a message on stderr, as Carrel's."""
+    """Print a message on stderr with the program's name before it."""
     stderr.say(f"carrel: {text}")
 
 
-def _about_this_machine(error: Exception) -> str:
-    """Say what the user can mend where a file, the disk or the terminal is at fault; nothing for a bug."""
+def _system_failure(error: Exception) -> str:
+    """Return a message if a file, the disk or the terminal failed; an empty text if the error is a bug."""
     if isinstance(error, UnicodeEncodeError) and error.encoding != "utf-8":
         character = error.object[error.start]
-        return f"the output's encoding, {error.encoding}, has no U+{ord(character):04X}; set PYTHONIOENCODING=utf-8"
+        return f"the output encoding {error.encoding} cannot show U+{ord(character):04X}; set PYTHONIOENCODING=utf-8"
     if not isinstance(error, OSError):
         return ""
     if isinstance(error.filename, str):
         return f"{error.filename}: {error.strerror}{_advice(error.filename)}"
-    return f"the output cannot be written: {error.strerror}" if error.errno in _OUTPUT else ""
+    return f"cannot write the output: {error.strerror}" if error.errno in _OUTPUT else ""
 
 
 def _advice(path: str) -> str:
     state = state_folder(os.environ)
     if not (is_inside(state, path) or is_inside(path, state)):
         return ""
-    return "; tokens and trust are kept below it: let it be written to, or name another folder in XDG_STATE_HOME"
+    return "; Carrel keeps tokens and trust there: make it writable, or set XDG_STATE_HOME to another folder"

@@ -1,4 +1,4 @@
-"""`run` and `tail`: keep what a command writes where every server of the project can read it; follow a log."""
+"""`run` keeps the output of a command as a log that every server of the project can read; `tail` prints a log."""
 
 import os
 import re
@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Final
 import click
 
 from carrel.cli import exit_codes, output, suggestions
-from carrel.cli.context import Choices
+from carrel.cli.context import CommandOptions
 from carrel.cli.options import with_project, with_server
 from carrel.cli.stderr import say
 from carrel.core.errors import BadArgument, CarrelError, ConfigError
@@ -28,40 +28,40 @@ _NAME_LENGTH: Final = 64
 _NOT_FOUND, _NOT_EXECUTABLE = 127, 126
 
 
-class Keeping:
-    """Keeps a log on disk as long as that works; the command runs on without it, with one warning."""
+class LogCopy:
+    """Writes a command's output to a log on disk. If that fails, prints one warning and stops writing."""
 
-    def __init__(self, choices: Choices, kind: Kind, name: str, program: str) -> None:
+    def __init__(self, options: CommandOptions, kind: Kind, name: str, program: str) -> None:
         from carrel.providers.logs import spool  # not for `tail`
 
         self._writer: SpoolWriter | None = None
         try:
-            config = choices.config()
+            config = options.config()
             values = config.values("logs")
-            chosen = {key: values[key] for key in ("max_bytes", "max_entries", "redact") if key in values}
+            bounds = {key: values[key] for key in ("max_bytes", "max_entries", "redact") if key in values}
             spool.prune(config.root, max(0, int(values.get("spool_logs", 64)) - 1))
-            self._writer = spool.SpoolWriter(config.root, kind, name, program, Bounds(**chosen).check())
+            self._writer = spool.SpoolWriter(config.root, kind, name, program, Bounds(**bounds).check())
         except (OSError, CarrelError) as error:
             self._warn(error)
-        self._tell("logged as")
+        self._say_uri("logging to")
 
     def feed(self, stream: Stream, data: bytes) -> None:
-        """Keep what the command wrote."""
+        """Write bytes of the command's output."""
         self._try(lambda writer: writer.feed(stream, data))
 
     def flush(self) -> None:
-        """Keep a line that has not ended."""
+        """Write a line that has no line end yet."""
         self._try(lambda writer: writer.flush())
 
     def end(self, exit_code: int | None, state: State = "exited") -> None:
-        """Record the end."""
+        """Write how the command ended."""
         self._try(lambda writer: writer.end(exit_code, state))
-        self._tell("its log is")
+        self._say_uri("log:")
 
-    def _tell(self, what: str) -> None:
-        """Print the URI of the log, for a person to pass on; not on the output, which is the command's."""
+    def _say_uri(self, label: str) -> None:
+        """Print the URI of the log on stderr; stdout belongs to the command."""
         if self._writer is not None:
-            say(f"carrel: {what} {self._writer.uri}")
+            say(f"carrel: {label} {self._writer.uri}")
 
     def _try(self, write: Callable[["SpoolWriter"], None]) -> None:
         if self._writer is not None:
@@ -73,60 +73,62 @@ class Keeping:
                 self._writer = None
 
     def _warn(self, error: Exception) -> None:
-        told = error.strerror if isinstance(error, OSError) else str(error)
-        say(f"carrel: the log is not kept: {told}")
+        reason = error.strerror if isinstance(error, OSError) else str(error)
+        say(f"carrel: cannot write the log: {reason}")
 
 
 @click.command(context_settings={"allow_interspersed_args": False, "ignore_unknown_options": False})
-@click.option("--name", metavar="NAME", help="How its log is called; the program's name if not given.")
-@click.option("--kind", type=click.Choice(["run", "build"]), default="run", help="Which kind of log it is.")
+@click.option("--name", metavar="NAME", help="Name of the log. Default: the program's name.")
+@click.option(
+    "--kind", type=click.Choice(["run", "build"]), default="run", help="Kind of log: logs://run/ or logs://build/."
+)
 @click.argument("command", nargs=-1, required=True, type=click.UNPROCESSED, metavar="-- COMMAND…")
 @with_project
 @click.pass_obj
-def run(choices: Choices, name: str | None, kind: Kind, command: tuple[str, ...]) -> int:
-    """Run any command as always; its output is a log on every Carrel server of this project."""
+def run(options: CommandOptions, name: str | None, kind: Kind, command: tuple[str, ...]) -> int:
+    """Run a command and log its output. Assistants can read the log while the command runs."""
     if name is not None and (not ID.fullmatch(name) or len(name) > _NAME_LENGTH):
-        raise ConfigError(f"--name {name}: a name is letters, digits and . _ -, at most {_NAME_LENGTH}")
+        raise ConfigError(f"--name {name}: use letters, digits, '.', '_' and '-', at most {_NAME_LENGTH} characters")
     program = os.path.basename(command[0]) or command[0]
-    keeping = Keeping(choices, kind, name or _as_name(program), program)
-    return _run(command, keeping)
+    log = LogCopy(options, kind, name or _as_name(program), program)
+    return _run(command, log)
 
 
-def _run(command: Sequence[str], keeping: Keeping) -> int:
+def _run(command: Sequence[str], log: LogCopy) -> int:
     from carrel.cli import terminal  # not for `tail`
 
     try:
-        code = terminal.run(command, os.environ, keeping)
+        code = terminal.run(command, os.environ, log)
     except OSError as error:
         missing = isinstance(error, FileNotFoundError)
-        told = "there is no such program" if missing else "it cannot be run"
-        say(f"carrel: {command[0]}: {told}")
-        keeping.feed("err", f"not started: {told}\n".encode())
-        keeping.end(None, "not-started")
+        reason = "no such program" if missing else "cannot be executed"
+        say(f"carrel: {command[0]}: {reason}")
+        log.feed("err", f"not started: {reason}\n".encode())
+        log.end(None, "not-started")
         return _NOT_FOUND if missing else _NOT_EXECUTABLE
-    keeping.end(code)
+    log.end(code)
     return code
 
 
 def _as_name(program: str) -> str:
-    """Make a program's name fit for an id."""
+    """Return a program's name with only the characters of an id."""
     name = re.sub(r"[^A-Za-z0-9._-]", "_", program)[: _NAME_LENGTH - 1]
     return name if ID.fullmatch(name) else f"_{name}"
 
 
 @click.command()
 @click.argument("uri")
-@click.option("-f", "--follow", is_flag=True, help="Go on until the log ends.")
+@click.option("-f", "--follow", is_flag=True, help="Wait for more until the process ends.")
 @with_project
 @with_server
 @click.pass_obj
-def tail(choices: Choices, uri: str, follow: bool) -> int:
-    """Print a log; with -f, go on printing until its process ends."""
-    with choices.client() as client:
-        uri, reading = suggestions.read(choices, client, uri)
+def tail(options: CommandOptions, uri: str, follow: bool) -> int:
+    """Print a log. With -f, wait for more until its process ends."""
+    with options.client() as client:
+        uri, reading = suggestions.read(options, client, uri)
         meta = _meta(reading)
         if "dev.carrel/cursor" not in meta:
-            raise BadArgument(f"{uri} is no log; read it with carrel cat")
+            raise BadArgument(f"{uri} is not a log; read it with carrel cat")
         _print(reading, missed=0)
         while follow and meta.get("dev.carrel/state") == "running":
             sleep(FOLLOW_S)

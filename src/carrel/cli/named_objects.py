@@ -1,4 +1,4 @@
-"""Python files and objects that a command line names: each becomes a section `[objects.NAME]`.
+"""Python files and objects named on the command line: each becomes a section `[objects.NAME]`.
 
 Imported by `serve`, so it imports no CLI package.
 """
@@ -26,7 +26,7 @@ def object_flag(text: str, flags: Iterable[Flag] = ()) -> Flag:
     """
     file, thing = _parts(text)
     if file and not os.path.isfile(file):
-        raise ConfigError(f"{text}: there is no such file")
+        raise ConfigError(f"{text}: no such file")
     taken = {*registration.names(), *_RESERVED}
     taken |= {section.partition(".")[2] for section, key, _ in flags if key in ("import", "provider")}
     section = f"objects.{_free_name(_name_of(text, file, thing), taken)}"
@@ -40,7 +40,9 @@ def positional_flag(text: str, flags: Iterable[Flag] = ()) -> Flag:
     if os.path.isdir(text):
         raise ConfigError(f"{text} is a folder; to serve a folder: carrel serve --project {text}")
     if not _parts(text)[0] and ":" not in text:
-        raise ConfigError(f"serve takes Python files, as garden.py, or objects, as module:name; not {text!r}")
+        raise ConfigError(
+            f"unexpected argument {text!r}; serve takes Python files (garden.py) and objects (module:name)"
+        )
     return object_flag(text, flags)
 
 

@@ -1,4 +1,4 @@
-"""What a person sees: tables and colour on a terminal, plain text in a pipe, JSON when asked."""
+"""Output: tables and colour on a terminal, plain text in a pipe, JSON with --json."""
 
 import json
 import os
@@ -13,19 +13,19 @@ from carrel.core.printable import printable, printable_line
 Row = Sequence[str]
 
 _GAP: Final = 3
-"""Between two columns of a table."""
+"""Spaces between two columns of a table."""
 
 _FOLDED: Final = 16
-"""The least that a column of words needs to be readable."""
+"""Minimum width of a column of wrapped text."""
 
 
 def is_terminal() -> bool:
-    """Tell whether a person is looking. Whether there is colour, as NO_COLOR says, is left to rich."""
+    """Return whether stdout is a terminal. rich decides about colour, and obeys NO_COLOR."""
     return sys.stdout.isatty() and os.environ.get("TERM") != "dumb"
 
 
 def can_show(text: str) -> bool:
-    """Tell whether the output's encoding has these characters."""
+    """Return whether the output encoding has these characters."""
     try:
         text.encode(sys.stdout.encoding)
     except UnicodeEncodeError:
@@ -34,23 +34,23 @@ def can_show(text: str) -> bool:
 
 
 def print_json(value: object) -> None:
-    """Print one JSON value; control characters in its texts are escaped as JSON has it."""
-    spelled = json.dumps(value, ensure_ascii=False, indent=2)
-    print(spelled if printable(spelled) == spelled else json.dumps(value, indent=2))
+    """Print one JSON value; if a terminal could obey characters in it, print it in ASCII."""
+    text = json.dumps(value, ensure_ascii=False, indent=2)
+    print(text if printable(text) == text else json.dumps(value, indent=2))
 
 
 def print_text(text: str, end: str = "\n") -> None:
-    """Print a text that somebody else wrote: as it is in a pipe, made printable on a terminal."""
+    """Print foreign text: unchanged in a pipe, without control characters on a terminal."""
     sys.stdout.write(f"{printable(text) if is_terminal() else text}{end}")
 
 
 def print_table(
     headings: Row, rows: Iterable[Row], *, plain_columns: int = 1, spare: Sequence[str] = (), empty: str = ""
 ) -> None:
-    """Print a table on a terminal; in a pipe, the first columns, separated by tabs.
+    """Print a table on a terminal; in a pipe, print its first columns separated by tabs.
 
-    On a terminal that is too narrow, `spare` columns are left out, the first named first. If there
-    are any the first column is never folded: it can be copied. Without rows, `empty` is shown.
+    On a narrow terminal, drop the `spare` columns in the order in which they are named. With `spare`
+    columns, never wrap the first column, so that it can be copied. Without rows, print `empty`.
     """
     if not is_terminal():
         for row in rows:
@@ -67,19 +67,19 @@ def print_table(
     console = Console()
     columns = _fitting(headings, shown, spare, console.width)
     if columns == [0]:
-        print_lines(f"[bold]{headings[0]}[/]", *(f"[cyan]{_unmarked(row[0])}[/]" for row in shown))
+        print_lines(f"[bold]{headings[0]}[/]", *(f"[cyan]{escape(row[0])}[/]" for row in shown))
         return
     table = Table(box=SIMPLE_HEAD, pad_edge=False, header_style="bold")
     for number in columns:
         is_whole = number == 0 and bool(spare)
         table.add_column(headings[number], overflow="fold", style="" if number else "cyan", no_wrap=is_whole)
     for row in shown:
-        table.add_row(*(_unmarked(row[number]) for number in columns))
+        table.add_row(*(escape(row[number]) for number in columns))
     console.print(table)
 
 
 def _fitting(headings: Row, rows: Sequence[Row], spare: Sequence[str], width: int) -> list[int]:
-    """Give the numbers of the columns that are shown."""
+    """Return the numbers of the columns that fit."""
     columns = list(range(len(headings)))
     for name in spare:
         last = columns[-1]
@@ -97,13 +97,14 @@ def _width(number: int, headings: Row, rows: Sequence[Row]) -> int:
 
 
 def print_entries(entries: Iterable[Resource], empty: str) -> None:
-    """Print what is listed."""
+    """Print the entries of a list."""
     rows = map(describe, entries)
-    print_table(("URI", "size", "modified", "what"), rows, spare=("modified", "size", "what"), empty=empty)
+    headings = ("URI", "size", "modified", "description")
+    print_table(headings, rows, spare=("modified", "size", "description"), empty=empty)
 
 
 def print_lines(*lines: str) -> None:
-    """Print lines in which `[bold]…[/]` and the like mark what stands out on a terminal."""
+    """Print lines with rich markup, such as `[bold]…[/]`."""
     if is_terminal():
         from rich.console import Console  # only for a terminal
 
@@ -111,21 +112,21 @@ def print_lines(*lines: str) -> None:
         for line in lines:
             console.print(printable(line))
         return
-    from rich.text import Text  # takes the marks out
+    from rich.text import Text  # removes the markup
 
     for line in lines:
         print(Text.from_markup(printable(line)).plain)
 
 
 def escape(text: str) -> str:
-    """Make a text safe to stand in a marked line, of which it makes no second one."""
-    from rich.markup import escape as escape_markup  # only with marked lines
+    """Return a text that is safe inside a line with markup: printable, escaped, on one line."""
+    from rich.markup import escape as escape_markup  # only for lines with markup
 
     return escape_markup(printable_line(text))
 
 
 def describe(entry: Resource) -> Row:
-    """Give an entry as a row: URI, size, time, what it is."""
+    """Return an entry as a row: URI, size, time, description."""
     modified = entry.annotations.last_modified_ms if entry.annotations else None
     return (
         entry.uri,
@@ -136,12 +137,8 @@ def describe(entry: Resource) -> Row:
 
 
 def human_size(size: int) -> str:
-    """Give a size in a few characters."""
+    """Return a size as a short text, such as `1.5 KB`."""
     if size < 1024:
         return f"{size} B"
     power = min((size.bit_length() - 1) // 10, 4)
     return f"{size / 1024**power:.1f} {' KMGT'[power]}B"
-
-
-def _unmarked(cell: str) -> str:
-    return escape(cell)

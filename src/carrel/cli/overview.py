@@ -1,4 +1,4 @@
-"""`carrel` alone: what is on this folder's desk, and how to connect an assistant to it."""
+"""`carrel` without a command: what is served for this folder, and how to connect an assistant."""
 
 import json
 import os
@@ -11,34 +11,34 @@ from typing import Final
 
 from carrel.app.app import Desk
 from carrel.cli import output
-from carrel.cli.context import Choices
+from carrel.cli.context import CommandOptions
 
 COUNT_AT_MOST: Final = 10_000
 
 
-def show(choices: Choices) -> None:
+def show(options: CommandOptions) -> None:
     """Print the overview."""
-    with choices.desk() as desk:
+    with options.desk() as desk:
         counts = _counts(desk)
-        if choices.is_json:
+        if options.is_json:
             _print_json(desk, counts)
             return
-        output.print_lines(f"[bold]The desk of {output.escape(desk.config.root)}[/]", "")
-        output.print_table(("provider", "entries", "why"), _rows(desk, counts), plain_columns=3)
+        output.print_lines(f"[bold]Served for {output.escape(desk.config.root)}[/]", "")
+        output.print_table(("provider", "entries", "reason"), _rows(desk, counts), plain_columns=3)
         for note in _notes(desk):
             output.print_lines(f"[yellow]![/] {output.escape(note)}")
         program = _program()
-        spelled = output.escape(shlex.join(program))
+        carrel = output.escape(shlex.join(program))
         has_guide = any("carrel" in mounted.provider.schemes for mounted in desk.catalog.mounted)
-        guide = [f"  {spelled} cat carrel://guide"] if has_guide else []
-        output.print_lines("", "[bold]Read it yourself[/]", f"  {spelled} ls", *guide, "")
-        output.print_lines("[bold]Give it to an assistant[/]")
-        for host, line in connect_lines(program, choices.objects).items():
+        guide = [f"  {carrel} cat carrel://guide"] if has_guide else []
+        output.print_lines("", "[bold]Read it yourself[/]", f"  {carrel} ls", *guide, "")
+        output.print_lines("[bold]Connect an assistant[/]")
+        for host, line in connect_lines(program, options.objects).items():
             output.print_lines(f"  {host + ':':<13}{output.escape(line)}")
 
 
 def _notes(desk: Desk) -> list[str]:
-    """Return what is not as it should be, or is left out: of the configuration, and of each provider."""
+    """Return problems and omissions: those of the configuration, then those of each provider."""
     notes = [*desk.notes, *desk.config.elsewhere()]
     for mounted in desk.catalog.mounted:
         health = mounted.provider.health()
@@ -49,20 +49,20 @@ def _notes(desk: Desk) -> list[str]:
 
 
 def connect_lines(program: list[str], objects: Sequence[str] = ()) -> dict[str, str]:
-    """Return, for each host, what connects it to Carrel; `objects` are served too."""
+    """Return, for each host, the command or setting that connects it to Carrel and to `objects`."""
     files = [os.path.abspath(one) if os.path.exists(one) else one for one in objects]
     words = [*program, "serve", *files]
     server = {"type": "stdio", "command": words[0], "args": words[1:]}
-    spelled = json.dumps({"servers": {"carrel": server}}, separators=(",", ":"))
+    settings = json.dumps({"servers": {"carrel": server}}, separators=(",", ":"))
     return {
         "Claude Code": f"claude mcp add --scope user carrel -- {shlex.join(words)}",
         "Codex": f"codex mcp add carrel -- {shlex.join(words)}",
-        "VS Code": f".vscode/mcp.json: {spelled}",
+        "VS Code": f".vscode/mcp.json: {settings}",
     }
 
 
 def _program() -> list[str]:
-    """Give what starts this Carrel from anywhere: its name, or the whole path where that name is not ours."""
+    """Return the command that starts this Carrel from any folder: its name, or its path if the name is another's."""
     ours = os.path.join(os.path.dirname(sys.executable), "carrel")
     found = shutil.which("carrel")
     if found is not None and os.path.realpath(found) == os.path.realpath(ours):
@@ -71,7 +71,7 @@ def _program() -> list[str]:
 
 
 def _counts(desk: Desk) -> dict[str, int]:
-    """Count the entries of each provider; one more than `COUNT_AT_MOST` means any number above it."""
+    """Return the number of entries of each provider; `COUNT_AT_MOST + 1` means more than `COUNT_AT_MOST`."""
     return {
         mounted.provider.name: sum(1 for _ in islice(mounted.provider.entries(), COUNT_AT_MOST + 1))
         for mounted in desk.catalog.mounted
@@ -82,9 +82,9 @@ def _rows(desk: Desk, counts: Mapping[str, int]) -> list[tuple[str, str, str]]:
     rows = []
     for choice in desk.choices:
         count = counts.get(choice.name)
-        told = "" if count is None else f"over {COUNT_AT_MOST}" if count > COUNT_AT_MOST else str(count)
+        entries = "" if count is None else f"over {COUNT_AT_MOST}" if count > COUNT_AT_MOST else str(count)
         state = choice.why if choice.state == "served" else f"{choice.state}: {choice.why}"
-        rows.append((choice.name, told, state))
+        rows.append((choice.name, entries, state))
     return rows
 
 
@@ -92,7 +92,7 @@ def _print_json(desk: Desk, counts: Mapping[str, int]) -> None:
     providers = []
     for choice in desk.choices:
         count = counts.get(choice.name)
-        told = {"name": choice.name, "state": choice.state, "why": choice.why}
+        provider = {"name": choice.name, "state": choice.state, "reason": choice.why}
         shown = None if count is None else min(count, COUNT_AT_MOST)
-        providers.append({**told, "entries": shown, "hasMore": count is not None and count > COUNT_AT_MOST})
+        providers.append({**provider, "entries": shown, "hasMore": count is not None and count > COUNT_AT_MOST})
     output.print_json({"root": desk.config.root, "providers": providers, "notes": _notes(desk)})

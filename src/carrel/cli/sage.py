@@ -2,7 +2,7 @@
 
 import json
 import sys
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
@@ -11,48 +11,36 @@ import click
 
 from carrel.app import registration
 from carrel.cli import exit_codes, output
-from carrel.cli.context import Choices
-from carrel.cli.options import with_choices
+from carrel.cli.context import CommandOptions
+from carrel.cli.options import with_command_options
 from carrel.cli.stderr import say
 from carrel.core.errors import ConfigError, echo
 from carrel.core.model import Resource, ToolResult
 from carrel.core.provider import Project
-from carrel.core.record import Value
 from carrel.providers.sage.arguments import needed
 from carrel.providers.sage.memory import SageError
 from carrel.providers.sage.names import KINDS, split_uri
 from carrel.providers.sage.provider import Sage
 from carrel.providers.sage.tool_schemas import TOOLS
-from carrel.providers.sage.tools import SageTools
 
 _SEARCHED = ("checkpoint", "knowledge", "failure")
 _FOLDERS = (("system", "pinned"), ("checkpoints",), ("knowledge", "global"), ("knowledge", "skills"), ("failures",))
 
 
-class OpenMemory(Value, frozen=True):
-    """The memory of a project, with every tool: a person at the command line may always save."""
-
-    sage: Sage
-    tools: SageTools
-
-
 @contextmanager
-def opened(choices: Choices) -> Iterator[OpenMemory]:
-    """Open the project's memory as configured."""
-    config = choices.config()
-    values = config.values("sage")
+def opened(options: CommandOptions) -> Iterator[Sage]:
+    """Open the project's memory as configured, but with every tool: a person at the command line may always save."""
+    config = options.config()
+    values = {**config.values("sage"), "tools": "write"}
     denied = tuple(config.values("workspace").get("deny") or ())
-    named = config.named("sage")
-    given = frozenset(values)
+    named, given = config.named("sage"), frozenset(config.values("sage"))
     project = Project(config.root, config.environment, given, named, is_trusted=config.is_trusted, deny=denied)
-    built = registration.load("carrel.providers.sage:Sage")(project, **values)
-    assert isinstance(built, Sage)
-    tools = SageTools(project, built.memory, "write", values.get("search", "auto"))
+    memory = registration.load("carrel.providers.sage:Sage")(project, **values)
+    assert isinstance(memory, Sage)
     try:
-        yield OpenMemory(built, tools)
+        yield memory
     finally:
-        tools.close()
-        built.close()
+        memory.close()
 
 
 class SageCommands(click.Group):
@@ -75,15 +63,15 @@ def sage() -> None:
 @sage.command("ls")
 @click.option("--kind", type=click.Choice(KINDS), help="Only items of this kind.")
 @click.option("--check", is_flag=True, help="Show the files that are not listed, and why.")
-@with_choices
+@with_command_options
 @click.pass_obj
-def list_items(choices: Choices, kind: str | None, check: bool) -> int:
+def list_items(options: CommandOptions, kind: str | None, check: bool) -> int:
     """List all items, or with --check the files that are not listed, and why."""
-    with opened(choices) as memory:
+    with opened(options) as memory:
         if check:
-            return _check(choices, memory, kind)
-        entries = [entry for entry in memory.sage.entries() if kind is None or entry.uri.startswith(f"sage://{kind}/")]
-    if choices.is_json:
+            return _check(options, memory, kind)
+        entries = [entry for entry in memory.entries() if kind is None or entry.uri.startswith(f"sage://{kind}/")]
+    if options.is_json:
         output.print_json([_entry(entry) for entry in entries])
     else:
         output.print_entries(
@@ -92,11 +80,11 @@ def list_items(choices: Choices, kind: str | None, check: bool) -> int:
     return exit_codes.DONE
 
 
-def _check(choices: Choices, memory: OpenMemory, kind: str | None) -> int:
+def _check(options: CommandOptions, memory: Sage, kind: str | None) -> int:
     folders = {"checkpoint": "checkpoints/", "failure": "failures/", "knowledge": "knowledge/", "system": "system/"}
     begins = "" if kind is None else folders[kind]
-    found = [one for one in memory.sage.listing.unlisted() if one.path.startswith(begins)]
-    if choices.is_json:
+    found = [one for one in memory.listing.unlisted() if one.path.startswith(begins)]
+    if options.is_json:
         output.print_json([{"path": one.path, "reason": one.reason} for one in found])
     else:
         rows = [(one.path, one.reason) for one in found]
@@ -105,16 +93,16 @@ def _check(choices: Choices, memory: OpenMemory, kind: str | None) -> int:
 
 
 def _entry(entry: Resource) -> dict[str, object]:
-    told = {"uri": entry.uri, "title": entry.title, "description": entry.description, "size": entry.size}
-    return {key: value for key, value in told.items() if value not in (None, "")}
+    fields = {"uri": entry.uri, "title": entry.title, "description": entry.description, "size": entry.size}
+    return {key: value for key, value in fields.items() if value not in (None, "")}
 
 
 @sage.command()
 @click.argument("item")
 @click.option("--format", "form", metavar="F", help="Format: markdown or toon.")
-@with_choices
+@with_command_options
 @click.pass_obj
-def show(choices: Choices, item: str, form: str | None) -> None:
+def show(options: CommandOptions, item: str, form: str | None) -> None:
     """Print an item, given by its URI or as KIND/ID, with or without a leading @."""
     named = item.removeprefix("@")
     uri = named if "://" in named else f"sage://{named}"
@@ -122,9 +110,9 @@ def show(choices: Choices, item: str, form: str | None) -> None:
     if parts is None:
         raise SageError(f"Resource not found: {uri}", "not_found")
     kind, name, wanted = parts
-    with opened(choices) as memory:
-        text = memory.sage.memory.read(kind, name, wanted if form is None else form)
-    if choices.is_json:
+    with opened(options) as memory:
+        text = memory.memory.read(kind, name, wanted if form is None else form)
+    if options.is_json:
         output.print_json({"uri": uri, "mimeType": text.mime_type, "text": text.text})
     else:
         output.print_text(text.text, "")
@@ -134,28 +122,28 @@ def show(choices: Choices, item: str, form: str | None) -> None:
 @click.argument("query")
 @click.option("--kind", type=click.Choice(_SEARCHED), help="Only items of this kind.")
 @click.option("--limit", type=click.IntRange(1, 200), default=10, show_default=True, help="Maximum number of results.")
-@with_choices
+@with_command_options
 @click.pass_obj
-def search(choices: Choices, query: str, kind: str | None, limit: int) -> None:
+def search(options: CommandOptions, query: str, kind: str | None, limit: int) -> None:
     """Search for items, the best first within each kind."""
-    with opened(choices) as memory:
-        needed({"query": query}, "query", memory.sage.memory.limit)
-        told = _found(memory, query, _SEARCHED if kind is None else (kind,), limit)
-    if choices.is_json:
-        output.print_json(told)
+    with opened(options) as memory:
+        needed("query", query, memory.memory.limit)
+        results = _search(memory, query, _SEARCHED if kind is None else (kind,), limit)
+    if options.is_json:
+        output.print_json(results)
     else:
-        rows = [(str(one["uri"]), f"{one['score']:.3f}", str(one["description"])) for one in told]
+        rows = [(str(one["uri"]), f"{one['score']:.3f}", str(one["description"])) for one in results]
         empty = "Nothing found. To list all items: carrel sage ls"
         output.print_table(("URI", "score", "what"), rows, plain_columns=2, spare=("score", "what"), empty=empty)
 
 
-def _found(memory: OpenMemory, query: str, kinds: tuple[str, ...], limit: int) -> list[dict[str, object]]:
+def _search(memory: Sage, query: str, kinds: tuple[str, ...], limit: int) -> list[dict[str, object]]:
     """Return the best results of each kind, `limit` in all: scores of different kinds cannot be compared."""
-    entries = {entry.uri: entry for entry in memory.sage.entries()}
-    addresses = {file.stem: address for file, address in memory.sage.memory.failures.listed()}
+    entries = {entry.uri: entry for entry in memory.entries()}
+    addresses = {file.stem: address for file, address in memory.memory.failures.listed()}
     ranked = []
     for place, kind in enumerate(kinds):
-        found = memory.tools.search.search(kind, query, limit)
+        found = memory.toolset.search.search(kind, query, limit)
         for rank, hit in enumerate(found.hits):
             uri = f"sage://{kind}/{addresses.get(hit.key, hit.key) if kind == 'failure' else hit.key}"
             entry = entries.get(uri)
@@ -176,10 +164,10 @@ def _found(memory: OpenMemory, query: str, kinds: tuple[str, ...], limit: int) -
     metavar="FILE",
     help="JSON file with the parameters of sage_save_checkpoint; - for standard input.",
 )
-@with_choices
+@with_command_options
 @click.pass_obj
 def save_checkpoint(
-    choices: Choices, question: str | None, thesis: str | None, confidence: str | None, source: str | None
+    options: CommandOptions, question: str | None, thesis: str | None, confidence: str | None, source: str | None
 ) -> None:
     """Save a checkpoint and print its URI."""
     given = {} if source is None else _parameters(source)
@@ -189,8 +177,8 @@ def save_checkpoint(
         given["thesis"] = thesis
     if confidence is not None:
         given["confidence"] = _number(confidence)
-    with opened(choices) as memory:
-        _print_saved(choices, memory.tools.save_checkpoint(given))
+    with opened(options) as memory:
+        _print_saved(options, memory.toolset.save_checkpoint(given))
 
 
 @sage.command("save-knowledge")
@@ -202,9 +190,11 @@ def save_checkpoint(
 @click.option("--skill", help="The skill it belongs to.")
 @click.option("--type", "kind", default="knowledge", show_default=True, help="The type of knowledge.")
 @click.argument("stdin", default="", metavar="[-]")
-@with_choices
+@with_command_options
 @click.pass_obj
-def save_knowledge(choices: Choices, /, name: str, keywords: tuple[str, ...], stdin: str, **given: str | None) -> None:
+def save_knowledge(
+    options: CommandOptions, /, name: str, keywords: tuple[str, ...], stdin: str, **given: str | None
+) -> None:
     """Save a knowledge item and print its URI."""
     content, source = given["content"], given["source"]
     if stdin not in ("", "-"):
@@ -214,9 +204,9 @@ def save_knowledge(choices: Choices, /, name: str, keywords: tuple[str, ...], st
     if content is None:
         content = _text("-" if stdin else source) if stdin or source else ""
     named = {"source": given["origin"], "skill": given["skill"], "type": given["kind"]}
-    with opened(choices) as memory:
-        saved = memory.tools.save_knowledge({"id": name, "content": content, "keywords": list(keywords), **named})
-        _print_saved(choices, saved)
+    with opened(options) as memory:
+        saved = memory.toolset.save_knowledge({"id": name, "content": content, "keywords": list(keywords), **named})
+        _print_saved(options, saved)
 
 
 @sage.command("record-failure")
@@ -225,31 +215,31 @@ def save_knowledge(choices: Choices, /, name: str, keywords: tuple[str, ...], st
 @click.option("--why", "why_failed", help="Why it failed.")
 @click.option("--learned", help="What was learned.")
 @click.option("--keyword", "keywords", multiple=True, metavar="K", help="A word to find it by; may be repeated.")
-@with_choices
+@with_command_options
 @click.pass_obj
-def record_failure(choices: Choices, /, name: str, keywords: tuple[str, ...], **given: str | None) -> None:
+def record_failure(options: CommandOptions, /, name: str, keywords: tuple[str, ...], **given: str | None) -> None:
     """Record a failure and print its URI."""
-    with opened(choices) as memory:
-        _print_saved(choices, memory.tools.record_failure({"id": name, "keywords": list(keywords), **given}))
+    with opened(options) as memory:
+        _print_saved(options, memory.toolset.record_failure({"id": name, "keywords": list(keywords), **given}))
 
 
 @sage.command()
-@with_choices
+@with_command_options
 @click.pass_obj
-def init(choices: Choices) -> None:
+def init(options: CommandOptions) -> None:
     """Create the folders of a memory; existing ones are not changed."""
-    with opened(choices) as memory:
-        made = list(dict.fromkeys(path for way in _FOLDERS for path in memory.tools.writer.make_folder(*way)))
-    if choices.is_json:
+    with opened(options) as memory:
+        made = list(dict.fromkeys(path for way in _FOLDERS for path in memory.toolset.writer.make_folder(*way)))
+    if options.is_json:
         output.print_json(made)
     else:
         for path in made:
             output.print_text(path)
 
 
-def _print_saved(choices: Choices, result: ToolResult) -> None:
+def _print_saved(options: CommandOptions, result: ToolResult) -> None:
     assert isinstance(result.structured, dict)
-    if choices.is_json:
+    if options.is_json:
         output.print_json(result.structured)
     else:
         output.print_text(str(result.structured["uri"]))
@@ -266,26 +256,21 @@ def _text(source: str | None) -> str:
     try:
         return sys.stdin.read() if source == "-" else Path(source or "").read_text(encoding="utf-8")
     except (OSError, UnicodeDecodeError) as error:
-        told = error.strerror if isinstance(error, OSError) else "not UTF-8 text"
-        raise ConfigError(f"{source} cannot be read: {told}") from None
+        reason = error.strerror if isinstance(error, OSError) else "not UTF-8 text"
+        raise ConfigError(f"{source} cannot be read: {reason}") from None
 
 
 def _parameters(source: str) -> dict[str, Any]:
     """Return the parameters in a JSON file; raise `ConfigError` for unknown ones, which would be lost."""
-    given = dict(_json(source))
+    try:
+        given = json.loads(_text(source))
+    except ValueError as error:
+        raise ConfigError(f"{source} is not JSON: {error}") from None
+    if not isinstance(given, dict):
+        raise ConfigError(f"{source} is not a JSON object")
     known = TOOLS["sage_save_checkpoint"].input_schema["properties"]
     assert isinstance(known, dict)
     odd = [echo(name) for name in given if name not in known]
     if odd:
         raise ConfigError(f"{source} has unknown keys: {', '.join(odd)}; known keys: {', '.join(known)}")
     return given
-
-
-def _json(source: str) -> Mapping[str, Any]:
-    try:
-        value = json.loads(_text(source))
-    except ValueError as error:
-        raise ConfigError(f"{source} is not JSON: {error}") from None
-    if not isinstance(value, dict):
-        raise ConfigError(f"{source} does not hold a JSON object")
-    return value

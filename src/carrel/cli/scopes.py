@@ -1,7 +1,6 @@
-"""`carrel scopes`: the commands of the table in `providers/scopes/commands.py`, as click has them.
+"""`carrel scopes`: click commands made from the table in `providers/scopes/commands.py`.
 
-What goes wrong is told as `Error: …`, or as JSON where JSON was asked for, and gives the
-exit code of its kind.
+Errors are printed as `Error: …`, or as JSON with --json, and each kind has its exit code.
 """
 
 import json
@@ -14,7 +13,7 @@ import click
 
 from carrel.app.config import Config
 from carrel.cli import exit_codes
-from carrel.cli.context import Choices
+from carrel.cli.context import CommandOptions
 from carrel.cli.scopes_session import Session
 from carrel.cli.scopes_work import WORK
 from carrel.cli.stderr import say
@@ -31,12 +30,12 @@ _WORDS: Final = "carrel.scopes.words"
 _DEFAULT_CHILDREN: Final = 10_000
 
 
-_ADVICE: Final[dict[str, str]] = {"HAS_CHILDREN": "To delete what is beneath it too: --cascade"}
-"""What a person at a terminal is told on a second line: the first is the same for everybody."""
+_ADVICE: Final[dict[str, str]] = {"HAS_CHILDREN": "To delete its descendants too, add --cascade"}
+"""A second line for people at a terminal, by error code."""
 
 
 class ScopesGroup(click.Group):
-    """The group: where errors become lines on stderr and exit codes."""
+    """The group of commands; turns errors into lines on stderr and exit codes."""
 
     def make_context(
         self, info_name: str | None, args: list[str], parent: click.Context | None = None, **extra: Any
@@ -45,12 +44,12 @@ class ScopesGroup(click.Group):
         try:
             context = super().make_context(info_name, args, parent, **extra)
         except click.UsageError as error:
-            raise click.exceptions.Exit(_tell_usage(error, is_json=_wants_json(words, parent))) from None
+            raise click.exceptions.Exit(_report_usage(error, is_json=_wants_json(words, parent))) from None
         context.meta[_WORDS] = words
         return context
 
     def invoke(self, ctx: click.Context) -> Any:
-        """Run the command; give its exit code where it fails."""
+        """Run the command; return its exit code if it fails."""
         is_json = _wants_json(ctx.meta[_WORDS], ctx.parent)
         try:
             return super().invoke(ctx)
@@ -58,45 +57,45 @@ class ScopesGroup(click.Group):
             text = error.text
             if isinstance(error, Archived):
                 text = error.with_way_back(f"{commands.PROGRAM} status {error.alias} --restore")
-            code = _tell(text, error.code, error.status, error.exit, is_json=is_json)
+            code = _report(text, error.code, error.status, error.exit, is_json=is_json)
             if error.code in _ADVICE and not is_json and sys.stderr.isatty():
                 say(_ADVICE[error.code])
             return code
         except ConfigError as error:
-            return _tell(str(error), "INVALID_ARGUMENT", 400, exit_codes.USAGE, is_json=is_json)
+            return _report(str(error), "INVALID_ARGUMENT", 400, exit_codes.USAGE, is_json=is_json)
         except click.UsageError as error:
-            return _tell_usage(error, is_json=is_json)
+            return _report_usage(error, is_json=is_json)
 
 
 def _wants_json(words: Sequence[str], parent: click.Context | None) -> bool:
     before = words[: words.index("--")] if "--" in words else words
-    return "--json" in before or (parent is not None and parent.ensure_object(Choices).is_json)
+    return "--json" in before or (parent is not None and parent.ensure_object(CommandOptions).is_json)
 
 
-def _tell_usage(error: click.UsageError, *, is_json: bool) -> int:
+def _report_usage(error: click.UsageError, *, is_json: bool) -> int:
     if not is_json:
         error.show()
         return exit_codes.USAGE
-    return _tell(error.format_message(), "INVALID_ARGUMENT", 400, exit_codes.USAGE, is_json=True)
+    return _report(error.format_message(), "INVALID_ARGUMENT", 400, exit_codes.USAGE, is_json=True)
 
 
-def _tell(text: str, code: str, status: int, exit_code: int, *, is_json: bool) -> int:
-    told = json.dumps({"error": text, "code": code, "status": status}, ensure_ascii=not text.isprintable())
-    say(told if is_json else f"Error: {text}")
+def _report(text: str, code: str, status: int, exit_code: int, *, is_json: bool) -> int:
+    as_json = json.dumps({"error": text, "code": code, "status": status}, ensure_ascii=not text.isprintable())
+    say(as_json if is_json else f"Error: {text}")
     return exit_code
 
 
 def _run(command: commands.ScopesCommand) -> Any:
-    """Make what click calls for a command."""
+    """Return the function that click calls for a command."""
 
     @click.pass_context
     def run(context: click.Context, /, **given: Any) -> None:
-        choices = context.ensure_object(Choices)
-        config = choices.config()
+        options = context.ensure_object(CommandOptions)
+        config = options.config()
         settings = config.values("scopes")
         session = Session(
             Store(_location(config, context.meta.get(_DB)), read_s=STORE_COMMAND_S, write_s=STORE_IMPORT_S),
-            is_json=choices.is_json,
+            is_json=options.is_json,
             ceiling=settings.get("max_nodes_ceiling", DEFAULT_NODES),
             max_children=settings.get("max_children_listed", _DEFAULT_CHILDREN),
         )
@@ -109,7 +108,7 @@ def _run(command: commands.ScopesCommand) -> Any:
 
 
 def _location(config: Config, db: str | None) -> location.Location:
-    """Return the place of the store: the one named by --db, else the project's."""
+    """Return the place of the store: that of --db, else the project's."""
     if db is not None:
         return location.named(os.path.expanduser(db))
     deny = tuple(config.values("workspace").get("deny") or ())
@@ -141,7 +140,7 @@ def _option(option: commands.CommandOption) -> click.Option:
 
 
 def _shared() -> Iterator[click.Option]:
-    """Give the options that stand before and after a command; what one says holds for the whole line."""
+    """Yield the options that may stand before or after a command."""
     for option in commands.SHARED:
         made = _option(option)
         made.expose_value = False
@@ -155,22 +154,24 @@ def _keep(context: click.Context, parameter: click.Parameter, value: Any) -> Non
     if parameter.name == "db":
         context.meta[_DB] = value
     elif parameter.name == "json":
-        context.ensure_object(Choices).is_json = True
+        context.ensure_object(CommandOptions).is_json = True
     elif not os.path.isdir(value):
-        raise click.BadParameter(f"there is no folder {value!r}", context, parameter)
+        raise click.BadParameter(f"no such folder: {value!r}", context, parameter)
     else:
-        context.ensure_object(Choices).project = value
+        context.ensure_object(CommandOptions).project = value
 
 
 def _build() -> click.Group:
     help_names = {"help_option_names": ["-h", "--help"]}
-    told = "Keep projects, epics and tasks in one hierarchy. A SCOPE is named by its alias or its id."
-    group = ScopesGroup("scopes", help=told, params=[*_shared()], context_settings=help_names)
-    groups = {"alias": click.Group("alias", help="Change the names of a scope.", params=[*_shared()])}
+    summary = "Manage projects, epics and tasks in one hierarchy. A SCOPE is an alias or an id."
+    group = ScopesGroup("scopes", help=summary, params=[*_shared()], context_settings=help_names)
+    groups = {"alias": click.Group("alias", help="Manage the aliases of a scope.", params=[*_shared()])}
     for command in commands.COMMANDS:
         first, _, rest = command.name.partition(" ")
         home = groups[first] if rest else group
-        made = click.Command(rest or first, callback=_run(command), params=[*_parameters(command)], help=command.told)
+        made = click.Command(
+            rest or first, callback=_run(command), params=[*_parameters(command)], help=command.description
+        )
         home.add_command(made)
     for inner in groups.values():
         group.add_command(inner)

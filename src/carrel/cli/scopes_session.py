@@ -1,4 +1,4 @@
-"""What the commands of `carrel scopes` share: the store they work on, how they print, how a scope is named."""
+"""What the commands of `carrel scopes` share: the store, the output format, and how to find a scope."""
 
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
@@ -13,12 +13,12 @@ from carrel.providers.scopes.store import Store, blank
 from carrel.providers.scopes.values import Scope, check_alias, is_alias, is_id, normalise_alias
 
 Given = Mapping[str, Any]
-"""What a command was given, by the names of its arguments and options."""
+"""The values of a command's arguments and options, by name."""
 
 
 @dataclass(frozen=True, slots=True)
 class Session:
-    """The store a command works on, and how it prints."""
+    """The store that a command works on, and its output format."""
 
     store: Store
     is_json: bool
@@ -27,7 +27,7 @@ class Session:
 
     @contextmanager
     def reading(self) -> Iterator[StoreConnection]:
-        """Give a snapshot; of a store that is not there, an empty one."""
+        """Open a snapshot of the store; an empty one if there is no store."""
         with self.store.reading() as connection:
             if connection is not None:
                 yield connection
@@ -37,23 +37,23 @@ class Session:
 
     @contextmanager
     def writing(self, scope: str, *, is_rehearsal: bool = False) -> Iterator[StoreConnection]:
-        """Give a transaction in which that scope may be changed; no store is made for one that cannot be there."""
+        """Open a transaction to change a scope; raise "not found" instead of creating a store for it."""
         if self.store.identity() is None:
             with blank() as connection:
                 find(connection, scope)
         with self.store.writing(is_rehearsal=is_rehearsal) as connection:
             yield connection
 
-    def tell(self, told: Mapping[str, Any], *lines: str) -> None:
-        """Print lines, or the value where JSON is wanted."""
+    def report(self, value: Mapping[str, Any], *lines: str) -> None:
+        """Print lines; with --json, the value."""
         if self.is_json:
-            output.print_json(told)
+            output.print_json(value)
         else:
             output.print_text("\n".join(lines))
 
 
 def find(connection: StoreConnection, text: str) -> Scope:
-    """Give the scope that an alias or an id names."""
+    """Return the scope with an alias or an id."""
     alias, scope_id = normalise_alias(text), text.strip().lower()
     found = queries.find(connection, alias) if is_alias(alias) else None
     if found is None and is_id(scope_id):

@@ -29,15 +29,15 @@ def export(session: Session, given: Given) -> None:
             with new_private(given["out"]) as file:
                 file.writelines(f"{line}\n" for line in lines)
         except OSError as error:
-            raise invalid(f"{given['out']} cannot be written: {error.strerror}") from None
+            raise invalid(f"cannot write {given['out']}: {error.strerror}") from None
 
 
 def import_(session: Session, given: Given) -> None:
     source, original = given["file"], given["from_scopes_db"]
     if (source is None) == (original is None):
-        raise click.UsageError("Give FILE or --from-scopes-db, one of them.")
+        raise click.UsageError("Give either FILE or --from-scopes-db.")
     database = None if original is None else _original(original)
-    # Everything is read before the store is locked: input may come slowly, or never.
+    # Read everything before locking the store: input may be slow or never end.
     records = _read(source) if database is None else database.records()
     is_rehearsal = bool(given["dry_run"])
     with session.store.writing(is_rehearsal=is_rehearsal, is_long=True) as connection:
@@ -47,7 +47,7 @@ def import_(session: Session, given: Given) -> None:
     counts = {"imported": outcome.imported, "skipped": outcome.skipped, "replaced": outcome.replaced}
     if given["exact"]:
         counts["removed"] = outcome.removed
-    session.tell({**counts, "warnings": warnings}, _line(outcome, is_rehearsal=is_rehearsal))
+    session.report({**counts, "warnings": warnings}, _line(outcome, is_rehearsal=is_rehearsal))
     for warning in [] if session.is_json else warnings:
         say(f"Warning: {warning}")
 
@@ -65,16 +65,16 @@ def _line(outcome: Outcome, *, is_rehearsal: bool) -> str:
 
 def _original(path: str) -> Original:
     if not os.path.isfile(path):
-        raise invalid(f"{path} cannot be read: no such file")
+        raise invalid(f"cannot read {path}: no such file")
     return Original(path)
 
 
 def _read(source: str) -> list[Record]:
-    """Read all that an export wrote."""
+    """Return the records of an exported file."""
     if source == "-":
         return list(json_lines.parse(sys.stdin.buffer))
     try:
         with open(source, "rb") as file:
             return list(json_lines.parse(file))
     except OSError as error:
-        raise invalid(f"{source} cannot be read: {error.strerror}") from None
+        raise invalid(f"cannot read {source}: {error.strerror}") from None

@@ -1,4 +1,4 @@
-"""What each command of `carrel scopes` does and prints. Nothing is printed before it is done."""
+"""The commands of `carrel scopes`. Each prints its result after the transaction has committed."""
 
 from collections.abc import Callable
 from sqlite3 import Connection
@@ -52,25 +52,25 @@ def create(session: Session, given: Given) -> None:
         scope = changes.create(
             connection, now_ms(), title=title, description=description, parent=parent, alias=alias, status=status
         )
-        told = queries.describe(connection, scope, session.max_children)
-    session.tell(told, f"Created {node_line(scope.alias, scope.title, scope.status)}")
+        shown = queries.describe(connection, scope, session.max_children)
+    session.report(shown, f"Created {node_line(scope.alias, scope.title, scope.status)}")
 
 
 def show(session: Session, given: Given) -> None:
     with session.reading() as connection:
         scope = find(connection, given["scope"])
-        told = queries.describe(connection, scope, session.max_children)
+        shown = queries.describe(connection, scope, session.max_children)
         count = queries.count_children(connection, scope.id)
     lines = [
         node_line(scope.alias, scope.title, scope.status),
         f"id: {scope.id}",
-        f"parent: {told['parent'] or '-'}",
-        f"aliases: {', '.join(told['aliases'])}",
+        f"parent: {shown['parent'] or '-'}",
+        f"aliases: {', '.join(shown['aliases'])}",
         f"children: {count}",
-        f"created: {told['createdAt']}",
-        f"updated: {told['updatedAt']}",
+        f"created: {shown['createdAt']}",
+        f"updated: {shown['updatedAt']}",
     ]
-    session.tell(told, *lines, *([] if scope.description is None else ["", scope.description]))
+    session.report(shown, *lines, *([] if scope.description is None else ["", scope.description]))
 
 
 def update(session: Session, given: Given) -> None:
@@ -93,8 +93,8 @@ def status(session: Session, given: Given) -> None:
     if given["status"] is None and not given["restore"]:
         with session.reading() as connection:
             scope = find(connection, given["scope"])
-            told = queries.describe(connection, scope, session.max_children)
-        session.tell(told, scope.status)
+            shown = queries.describe(connection, scope, session.max_children)
+        session.report(shown, scope.status)
         return
     wanted = None if given["status"] is None else check_status(given["status"])
     change = Change(status=wanted, is_restored=bool(given["restore"]))
@@ -105,8 +105,8 @@ def _change(session: Session, text: str, change: Change, line: Callable[[Scope, 
     with session.writing(text) as connection:
         old = find(connection, text)
         new = changes.update(connection, now_ms(), old, change)
-        told = queries.describe(connection, new, session.max_children)
-    session.tell(told, line(old, new))
+        shown = queries.describe(connection, new, session.max_children)
+    session.report(shown, line(old, new))
 
 
 def move(session: Session, given: Given) -> None:
@@ -115,7 +115,7 @@ def move(session: Session, given: Given) -> None:
     if given["before"] is not None and given["after"] is not None:
         raise click.UsageError("Give --before or --after, not both.")
     if not any((given["parent"], given["root"], given["before"], given["after"])):
-        raise click.UsageError("Nowhere to go: give --parent, --root, --before or --after.")
+        raise click.UsageError("Nothing to do: give --parent, --root, --before or --after.")
     with session.writing(given["scope"]) as connection:
         scope = find(connection, given["scope"])
         named = {
@@ -124,8 +124,8 @@ def move(session: Session, given: Given) -> None:
         }
         leaves = given["parent"] is not None or bool(given["root"])
         moved = changes.move(connection, now_ms(), scope, Move(leaves=leaves, **named))
-        told = queries.describe(connection, moved, session.max_children)
-    session.tell(told, f"Moved {moved.alias} to {told['parent'] or 'the root'}")
+        shown = queries.describe(connection, moved, session.max_children)
+    session.report(shown, f"Moved {moved.alias} to {shown['parent'] or 'the root'}")
 
 
 def delete(session: Session, given: Given) -> None:
@@ -135,7 +135,7 @@ def delete(session: Session, given: Given) -> None:
         count = changes.delete(connection, now_ms(), scope, cascade=bool(given["cascade"]))
     others = f" and {count - 1} descendants" if count > 1 else ""
     line = f"{'Would delete' if is_rehearsal else 'Deleted'} {scope.alias}{others}"
-    session.tell({"alias": scope.alias, "deleted": not is_rehearsal, "count": count}, line)
+    session.report({"alias": scope.alias, "deleted": not is_rehearsal, "count": count}, line)
 
 
 def list_(session: Session, given: Given) -> None:
@@ -171,24 +171,24 @@ def show_tree(session: Session, given: Given) -> None:
     query = parse_query([(name, given[name]) for name in names if given[name] is not None], session.ceiling)
     with session.reading() as connection:
         scope = find(connection, given["scope"])
-        shown = tree.render(connection, scope, query, session.ceiling)
+        rendered = tree.render(connection, scope, query, session.ceiling)
     if not session.is_json:
-        _print_nodes(shown.text.split("\n"))
+        _print_nodes(rendered.text.split("\n"))
         return
     output.print_json(
         {
             "uri": f"{TREE_URI}{scope.alias}{query.spelled()}",
-            "text": shown.text,
-            "etag": shown.etag,
-            "nodes": shown.nodes,
-            "truncated": shown.is_truncated,
-            "next": shown.next_uri,
+            "text": rendered.text,
+            "etag": rendered.etag,
+            "nodes": rendered.nodes,
+            "truncated": rendered.is_truncated,
+            "next": rendered.next_uri,
         }
     )
 
 
 def _print_nodes(lines: list[str]) -> None:
-    """Print node lines; on a terminal, with the statuses in colour."""
+    """Print node lines; on a terminal, colour the statuses."""
     if not output.is_terminal():
         output.print_text("\n".join(lines))
         return
@@ -210,40 +210,40 @@ def add_alias(session: Session, given: Given) -> None:
     with session.writing(given["scope"]) as connection:
         before = find(connection, given["scope"])
         scope = changes.add_alias(connection, now_ms(), before, name, is_canonical=bool(given["canonical"]))
-        told = _aliases(connection, scope)
-    session.tell(told, f"Added {name} to {before.alias}")
+        shown = _aliases(connection, scope)
+    session.report(shown, f"Added {name} to {before.alias}")
 
 
 def remove_alias(session: Session, given: Given) -> None:
     name = check_alias(given["name"])
     with session.writing(given["scope"]) as connection:
         scope = changes.remove_alias(connection, now_ms(), find(connection, given["scope"]), name)
-        told = _aliases(connection, scope)
-    session.tell(told, f"Removed {name} from {scope.alias}")
+        shown = _aliases(connection, scope)
+    session.report(shown, f"Removed {name} from {scope.alias}")
 
 
 def rename_alias(session: Session, given: Given) -> None:
     old, new = check_alias(given["old"]), check_alias(given["new"])
     with session.store.writing(is_rehearsal=session.store.identity() is None) as connection:
         scope = changes.rename_alias(connection, now_ms(), old, new)
-        told = _aliases(connection, scope)
-    session.tell(told, f"Renamed {old} to {new}")
+        shown = _aliases(connection, scope)
+    session.report(shown, f"Renamed {old} to {new}")
 
 
 def set_canonical(session: Session, given: Given) -> None:
     name = check_alias(given["name"])
     with session.writing(given["scope"]) as connection:
         scope = changes.set_canonical(connection, now_ms(), find(connection, given["scope"]), name)
-        told = _aliases(connection, scope)
-    session.tell(told, f"Canonical alias: {name}")
+        shown = _aliases(connection, scope)
+    session.report(shown, f"Canonical alias: {name}")
 
 
 def list_aliases(session: Session, given: Given) -> None:
     with session.reading() as connection:
         scope = find(connection, given["scope"])
-        told = _aliases(connection, scope)
-    names = [one["name"] for one in told["aliases"]]
-    session.tell(told, f"{names[0]} (canonical)", *names[1:])
+        shown = _aliases(connection, scope)
+    names = [one["name"] for one in shown["aliases"]]
+    session.report(shown, f"{names[0]} (canonical)", *names[1:])
 
 
 def _aliases(connection: Connection, scope: Scope) -> dict[str, Any]:

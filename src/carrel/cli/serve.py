@@ -1,7 +1,7 @@
-"""`carrel serve`: MCP on the standard streams or, with --http, on an address.
+"""`carrel serve`: MCP on stdin and stdout or, with --http, on an address.
 
-Parsed by hand, from one table that `carrel serve --help` shows too: a host waits for
-the first answer, and a CLI package would be most of that wait.
+The options are parsed by hand, from the table that `carrel serve --help` prints: importing click would be most
+of the time that a host waits for the first answer.
 """
 
 import os
@@ -18,33 +18,33 @@ from carrel.core.record import Value
 
 
 class Option(Value, frozen=True):
-    """A flag of `serve`: with `value` it takes one; `key` is the [server] setting it sets."""
+    """An option of `serve`. `value` names its value, if it takes one; `key` is the [server] setting that it sets."""
 
     flag: str
     value: str
-    told: str
+    help: str
     key: str = ""
 
 
 OPTIONS: Final = (
-    Option("--project", "DIR", "Serve the folder DIR instead of the project around the working folder."),
-    Option("--only", "NAMES", "Serve only these providers, separated by commas.", "only"),
-    Option("--without", "NAMES", "Leave these providers out.", "without"),
-    Option("--max-message-mb", "N", "Largest message either way (default 2).", "max_message_mb"),
-    Option("--page-size", "N", "Entries in one page of a list (default 1000).", "page_size"),
-    Option("--no-mirror", "", "No list_resources and read_resource tools.", "mirror"),
-    Option("--with", "FILE.py|MODULE:THING", "Serve a Python file or object too; FILE.py alone does the same."),
-    Option("--object", "MODULE:THING", "The same; also for an installed provider, by its name."),
-    Option("--http", "[HOST:]PORT", "Serve on an address instead of stdin and stdout (HOST: 127.0.0.1)."),
-    Option("--no-token", "", "With --http on a loopback address: ask nobody for a token."),
-    Option("--set", "SECTION.KEY=VALUE", "Set anything the configuration file can set."),
-    Option("--quiet", "", "Do not say on stderr what is served."),
-    Option("--debug", "", "Say more on stderr when something goes wrong."),
+    Option("--project", "DIR", "Serve the folder DIR instead of the project that contains the working folder."),
+    Option("--only", "NAMES", "Serve only these providers (comma-separated).", "only"),
+    Option("--without", "NAMES", "Do not serve these providers (comma-separated).", "without"),
+    Option("--max-message-mb", "N", "Maximum size of a message in either direction (default 2).", "max_message_mb"),
+    Option("--page-size", "N", "Number of entries in one page of a list (default 1000).", "page_size"),
+    Option("--no-mirror", "", "Do not offer the tools list_resources and read_resource.", "mirror"),
+    Option("--with", "FILE.py|MODULE:NAME", "Also serve a Python file or object; the option name may be left out."),
+    Option("--object", "MODULE:NAME", "Like --with; also takes the name of an installed provider."),
+    Option("--http", "[HOST:]PORT", "Serve over HTTP instead of stdin and stdout (default HOST: 127.0.0.1)."),
+    Option("--no-token", "", "With --http on a loopback address: require no token."),
+    Option("--set", "SECTION.KEY=VALUE", "Set any setting of the configuration file."),
+    Option("--quiet", "", "Do not print on stderr what is served."),
+    Option("--debug", "", "Print debug messages and tracebacks on stderr."),
 )
 
 
 class Parsed:
-    """What the flags say."""
+    """The parsed options."""
 
     def __init__(self) -> None:
         self.project: str | None = None
@@ -57,20 +57,20 @@ class Parsed:
 
 
 def run(words: Sequence[str]) -> int:
-    """Serve until input ends; give the exit code."""
+    """Serve until the input ends; return the exit code."""
     parsed = parse(words)
     is_terminal = sys.stdin.isatty()
     set_up_logging(is_debug=parsed.is_debug)
-    from carrel.transports import stdio  # not before the flags are known to be right
+    from carrel.transports import stdio  # only after the options were checked
 
-    # The streams are taken first: an object that prints while it loads must not be heard by the client.
+    # Take the streams first: what an object prints while it loads must not reach the client.
     if parsed.http is not None:
         with stdio.taken_stdout():
             return _serve_http(load(parsed.project, os.environ, parsed.flags, parsed.origins), parsed.http, parsed)
-    if sys.__stdin__ is None:  # so it is where it was closed
+    if sys.__stdin__ is None:  # Python's sign that the descriptor is closed
         raise Disconnected(
-            "stdin is closed, and a host speaks to `carrel serve` there; "
-            "for an address: carrel serve --http 8000, for a look by eye: carrel ls"
+            "stdin is closed, but carrel serve reads requests from stdin; "
+            "to serve over HTTP: carrel serve --http 8000; to list resources: carrel ls"
         )
     with stdio.taken_streams() as streams:
         desk = open_desk(load(parsed.project, os.environ, parsed.flags, parsed.origins))
@@ -81,16 +81,16 @@ def run(words: Sequence[str]) -> int:
 
 
 def _serve_http(config: Config, address: str, parsed: Parsed) -> int:
-    from carrel.cli.serve_http import refuse_own_address, run_http  # an event loop and more; stdio needs none of it
+    from carrel.cli.serve_http import refuse_own_address, run_http  # imports an event loop, which stdio does not need
 
     refuse_own_address(config, address)
     desk = open_desk(config)
-    told = None if parsed.is_quiet else announcement(desk)
-    return run_http(desk, address, told, has_token=parsed.has_token)
+    lines = None if parsed.is_quiet else announcement(desk)
+    return run_http(desk, address, lines, has_token=parsed.has_token)
 
 
 def parse(words: Sequence[str]) -> Parsed:
-    """Read the flags, or say which one is wrong."""
+    """Return the parsed options; raise ConfigError for a wrong one."""
     parsed = Parsed()
     rest = list(words)
     while rest:
@@ -109,21 +109,21 @@ def parse(words: Sequence[str]) -> Parsed:
         else:
             _take(parsed, option.flag, value)
     if not parsed.has_token and parsed.http is None:
-        raise ConfigError("--no-token goes with --http; stdin and stdout have no token")
+        raise ConfigError("--no-token needs --http; stdin and stdout use no token")
     if parsed.project is not None and not os.path.isdir(parsed.project):
-        raise ConfigError(f"--project {parsed.project}: there is no such folder")
+        raise ConfigError(f"--project {parsed.project}: no such folder")
     return parsed
 
 
 def _next_option(rest: list[str]) -> tuple[Option, str]:
-    """Take an option off the words, and its value if it has one."""
+    """Remove the next option, and its value if it takes one, from the words; return both."""
     flag, has_value, value = rest.pop(0).partition("=")
     option = next((one for one in OPTIONS if one.flag == flag), None)
     if option is None:
         known = ", ".join(one.flag for one in OPTIONS)
-        raise ConfigError(f"serve has no option {flag!r}; it has {known}")
+        raise ConfigError(f"unknown option {flag!r}; serve takes {known}")
     if has_value and not option.value:
-        raise ConfigError(f"{flag} takes no value: leave out ={value}")
+        raise ConfigError(f"{flag} takes no value: remove ={value}")
     if option.value and not value:
         if not rest:
             raise ConfigError(f"{flag} needs a value: {flag} {option.value}")
@@ -153,12 +153,12 @@ def _assignment(text: str) -> tuple[str, str, str]:
 
 
 def announcement(desk: Desk, *, is_terminal: bool = False) -> list[str]:
-    """Say what is served and why, for the person who reads the log."""
+    """Return the lines that say on stderr what is served and why."""
     served = [f"{choice.name} ({choice.why})" for choice in desk.choices if choice.state == "served"]
     has_guide = any("carrel" in mounted.provider.schemes for mounted in desk.catalog.mounted)
-    nothing = "nothing but the guide" if has_guide else "nothing"
+    nothing = "only the guide" if has_guide else "nothing"
     lines = [f"carrel: serving {', '.join(served) or nothing} from {desk.config.root}"]
     lines += [f"carrel: {note}" for note in desk.notes]
     if is_terminal:
-        lines.append("carrel: this speaks MCP on stdin and stdout, for a program. For a look by eye: carrel ls")
+        lines.append("carrel: waiting for MCP messages on stdin. To list the resources yourself: carrel ls")
     return lines

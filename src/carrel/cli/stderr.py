@@ -1,4 +1,4 @@
-"""What people read on stderr: messages and log lines, with nothing in them that a terminal obeys.
+"""Messages and log lines on stderr, without control characters that a terminal would obey.
 
 Imported by `serve`, so it imports no CLI package.
 """
@@ -16,19 +16,19 @@ def say(text: str) -> None:
 
 
 def say_traceback(error: Exception) -> None:
-    """Print where an error comes from."""
+    """Print the traceback of an error."""
     say("".join(traceback.format_exception(error)).rstrip("\n"))
 
 
 class _Printable(logging.Formatter):
-    """Formats records as usual, and makes the outcome printable."""
+    """Formats records without control characters."""
 
     def format(self, record: logging.LogRecord) -> str:
         return printable(super().format(record))
 
 
 def set_up_logging(*, is_debug: bool) -> None:
-    """Let log lines go to stderr: warnings and errors, with `is_debug` everything."""
+    """Send log records to stderr: warnings and errors, or everything with `is_debug`."""
     if is_debug:
         handler: logging.Handler = logging.StreamHandler(sys.stderr)
         handler.setFormatter(_Printable(logging.BASIC_FORMAT))

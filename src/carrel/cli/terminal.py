@@ -1,10 +1,9 @@
-"""A command run in the user's terminal as always, while somebody else gets a copy of what it writes.
+"""Runs a command in the user's terminal and copies its output.
 
-Where our output is a terminal, the command's is one too (a pseudo-terminal of the same size), so that
-it keeps its colours; its input is ours. It stays in our process group: what is typed at the terminal
-reaches it without us, and other signals are passed on. When it is stopped, as by Ctrl-Z, we stop after
-it, so that the shell has its terminal back. A pager reads its keys from the terminal that it writes its
-messages to; while it does, `Keyboard` passes on what is typed.
+If our output is a terminal, the command's output is a pseudo-terminal of the same size, so that it keeps its
+colours. Its input is ours. It stays in our process group, so the signals of the terminal reach it directly; we
+forward other signals. When it is stopped, as by Ctrl-Z, we stop after it, so that the shell gets its terminal
+back. A pager reads keys from the terminal that it writes to; meanwhile `Keyboard` forwards what is typed.
 """
 
 import contextlib
@@ -27,33 +26,33 @@ Stream = Literal["out", "err"]
 FORWARDED: Final = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP, signal.SIGQUIT, signal.SIGTSTP)
 JOB_STOPS: Final = frozenset({signal.SIGTSTP, signal.SIGTTIN, signal.SIGTTOU})
 STOP_QUIET_S: Final = 0.1
-"""We stop when the command's other processes, too, have had the time to leave the terminal in order."""
+"""Silence to wait for before we stop, so that the command's other processes can restore the terminal."""
 
-HELD_BYTES: Final = 1 << 22
-"""While more comes at once, this much is held before it is copied: a flood is copied in large pieces."""
-HELD_S: Final = 0.2
-"""It is held no longer than this, however slowly it is passed on."""
+BUFFER_BYTES: Final = 1 << 22
+"""Maximum size of buffered output: a flood is copied in large pieces."""
+BUFFER_S: Final = 0.2
+"""Maximum age of buffered output."""
 
 _PIPE_BYTES: Final = 1 << 20
 _CHUNK: Final = 1 << 18
 _LOOK_S: Final = 0.05
 _LFLAG, _CC = 3, 6
 _TYPED: Final = termios.ICANON | termios.ECHO | termios.ECHONL | termios.ISIG | termios.IEXTEN
-"""What a terminal does with what is typed."""
+"""The flags that control how a terminal treats typed keys."""
 
 
 class Copy(Protocol):
-    """Takes a copy of what the command writes."""
+    """Receives a copy of the command's output."""
 
     def feed(self, stream: Stream, data: bytes) -> None:
-        """Take bytes."""
+        """Receive bytes."""
 
     def flush(self) -> None:
-        """Learn that the command was silent for a while."""
+        """Called when the command was silent for a while."""
 
 
 class Outlet:
-    """One of the command's two output streams: where it writes, where we read, and our own where it goes."""
+    """One of the command's two output streams: where it writes, where we read, and our own stream to write to."""
 
     def __init__(self, stream: Stream, target: int) -> None:
         self.stream: Stream = stream
@@ -65,28 +64,28 @@ class Outlet:
             _enlarge(self.source)
         else:
             settings = termios.tcgetattr(self.inner)
-            settings[1] &= ~termios.OPOST  # the real terminal does that
+            settings[1] &= ~termios.OPOST  # the real terminal processes the output
             termios.tcsetattr(self.inner, termios.TCSANOW, settings)
             self.resize()
 
     def resize(self) -> None:
-        """Give the command's terminal the size of ours."""
+        """Set the command's terminal to the size of ours."""
         if self.is_terminal:
             with contextlib.suppress(OSError):
                 size = fcntl.ioctl(self.target, termios.TIOCGWINSZ, bytes(8))
                 fcntl.ioctl(self.source, termios.TIOCSWINSZ, size)
 
     def read(self) -> bytes:
-        """Give what was written; nothing at the end."""
+        """Return what the command wrote; no bytes at the end."""
         try:
             return os.read(self.source, _CHUNK)
         except OSError as error:
-            if error.errno == errno.EIO:  # the end, on a terminal
+            if error.errno == errno.EIO:  # how a terminal reports the end
                 return b""
             raise
 
     def wants_keys(self) -> bool:
-        """Tell whether the command reads keys from this terminal: it takes them one by one."""
+        """Return whether the command reads single keys from this terminal."""
         if not self.is_terminal or not self.is_open:
             return False
         with contextlib.suppress(termios.error):
@@ -94,7 +93,7 @@ class Outlet:
         return False
 
     def pass_on(self, data: bytes) -> bool:
-        """Write to our own stream; tell whether anybody still reads it."""
+        """Write to our own stream; return False if its reader is gone."""
         rest = memoryview(data)
         while rest:
             try:
@@ -106,17 +105,17 @@ class Outlet:
         return True
 
     def close(self) -> None:
-        """Let go of our end."""
+        """Close our end."""
         if self.is_open:
             self.is_open = False
             os.close(self.source)
 
 
 class Keyboard:
-    """Passes on what is typed to a command that reads its keys from the terminal it writes to, as pagers do.
+    """Forwards typed keys to a command that reads them from the terminal it writes to, as pagers do.
 
-    Our own terminal then gives keys one by one too, and does not show them. Typed signals still come from it,
-    so that the command and we get them as always.
+    Meanwhile our own terminal delivers single keys without echo. It still sends the signals of Ctrl-C and Ctrl-Z
+    to the command and to us.
     """
 
     def __init__(self, outlets: Sequence[Outlet]) -> None:
@@ -129,7 +128,7 @@ class Keyboard:
                 self._terminal = os.open("/dev/tty", os.O_RDWR | os.O_NOCTTY | os.O_CLOEXEC)
 
     def source(self) -> int | None:
-        """Return the descriptor to read keys from, while the command wants them and is in the foreground."""
+        """Return the descriptor to read keys from if the command wants keys and is in the foreground, else None."""
         if self._terminal < 0:
             return None
         self._reader = next((outlet for outlet in self._outlets if outlet.wants_keys()), None)
@@ -145,14 +144,14 @@ class Keyboard:
         return self._terminal
 
     def pass_on(self) -> None:
-        """Read what was typed, and hand it to the command."""
+        """Read typed keys and write them to the command's terminal."""
         typed = os.read(self._terminal, 4_096)
         if self._reader is not None:
             with contextlib.suppress(OSError):
                 os.write(self._reader.source, typed)
 
     def close(self) -> None:
-        """Leave our terminal as it was."""
+        """Restore our terminal and close it."""
         if self._terminal >= 0:
             with contextlib.suppress(OSError, termios.error):
                 if os.tcgetpgrp(self._terminal) == os.getpgrp():
@@ -160,7 +159,7 @@ class Keyboard:
             os.close(self._terminal)
 
     def _follow(self, reader: Outlet) -> None:
-        """Give our terminal the command's ways with keys; also after a shell took them back, as it does on a stop."""
+        """Copy the command's key settings to our terminal; again after a shell has reset them on a stop."""
         ours = termios.tcgetattr(self._terminal)
         if self._settings is not None and not int(ours[_LFLAG]) & termios.ICANON:
             return
@@ -171,14 +170,14 @@ class Keyboard:
         termios.tcsetattr(self._terminal, termios.TCSADRAIN, ours)
 
     def restore(self) -> None:
-        """Give our terminal back its own ways with keys."""
+        """Restore the key settings of our terminal."""
         settings, self._settings = self._settings, None
         if settings is not None:
             termios.tcsetattr(self._terminal, termios.TCSADRAIN, settings)
 
 
-class HeldOutput:
-    """What is to be copied, in the order in which it came: held while more comes at once."""
+class OutputBuffer:
+    """Collects output in order while it arrives fast, and passes it to the copy in large pieces."""
 
     def __init__(self, copy: Copy) -> None:
         self._copy = copy
@@ -190,36 +189,36 @@ class HeldOutput:
         return bool(self._parts)
 
     def add(self, stream: Stream, data: bytes) -> None:
-        """Take bytes; copy all that is held when it is much, or has been held for long."""
+        """Add bytes; pass everything on if the buffer is large or old."""
         if not self._parts:
             self._since = monotonic()
         if not self._parts or self._parts[-1][0] != stream:
             self._parts.append((stream, []))
         self._parts[-1][1].append(data)
         self._size += len(data)
-        if self._size >= HELD_BYTES or monotonic() - self._since >= HELD_S:
+        if self._size >= BUFFER_BYTES or monotonic() - self._since >= BUFFER_S:
             self.release()
 
     def flush(self) -> None:
-        """Copy all that is held, also a line that has not ended."""
+        """Pass everything on, also a line without a line end."""
         self.release()
         self._copy.flush()
 
     def release(self) -> None:
-        """Copy all that is held."""
+        """Pass everything on."""
         parts, self._parts, self._size = self._parts, [], 0
         for stream, pieces in parts:
             self._copy.feed(stream, b"".join(pieces))
 
 
 def _enlarge(pipe: int) -> None:
-    """Let a command write much before it waits for us."""
+    """Enlarge a pipe, so that the command rarely waits for us."""
     with contextlib.suppress(OSError, AttributeError):
         fcntl.fcntl(pipe, fcntl.F_SETPIPE_SZ, _PIPE_BYTES)
 
 
 def run(command: Sequence[str], environment: Mapping[str, str], copy: Copy) -> int:
-    """Run a command to its end; give its exit code, or 128 and a signal's number. OSError is why it cannot run."""
+    """Run a command; return its exit code, or 128 plus the signal's number. Raise OSError if it cannot start."""
     watched = {*FORWARDED, signal.SIGWINCH}
     before = signal.pthread_sigmask(signal.SIG_BLOCK, watched)
     outlets = [Outlet("out", 1), Outlet("err", 2)]
@@ -246,7 +245,7 @@ def run(command: Sequence[str], environment: Mapping[str, str], copy: Copy) -> i
 
 @contextlib.contextmanager
 def _forwarding(child: int, watched: set[signal.Signals], outlets: Sequence[Outlet]) -> Iterator[None]:
-    """Pass signals on meanwhile, but not those that the terminal sent to the command as well."""
+    """Forward signals to the command, except those that the terminal has also sent to it."""
     stop = threading.Event()
 
     def forward() -> None:
@@ -272,42 +271,42 @@ def _forwarding(child: int, watched: set[signal.Signals], outlets: Sequence[Outl
 
 
 def _next_signal(watched: set[signal.Signals]) -> tuple[int, bool]:
-    """Wait for a signal; tell also whether the terminal sent it, to the whole group, and not some process to us."""
+    """Wait for a signal; return its number, and whether the terminal sent it to the whole process group."""
     wait = getattr(signal, "sigwaitinfo", None)
     if wait is not None:
-        told = wait(watched)
-        return told.si_signo, told.si_code > 0
+        info = wait(watched)
+        return info.si_signo, info.si_code > 0
     number = signal.sigwait(watched)
     return number, number != signal.SIGTERM and os.isatty(0)
 
 
 def _follow(child: int, outlets: Sequence[Outlet], copy: Copy) -> int:
-    """Pass on what the command writes until it has ended; what its own children write, a little longer."""
-    keyboard, held = Keyboard(outlets), HeldOutput(copy)
+    """Pass output on until the command ends, and the output of its children a little longer; return the exit code."""
+    keyboard, buffer = Keyboard(outlets), OutputBuffer(copy)
     try:
-        return _pass_all(child, outlets, keyboard, held)
+        return _pass_all(child, outlets, keyboard, buffer)
     finally:
         keyboard.close()
-        held.release()
+        buffer.release()
 
 
-def _pass_all(child: int, outlets: Sequence[Outlet], keyboard: Keyboard, held: HeldOutput) -> int:
+def _pass_all(child: int, outlets: Sequence[Outlet], keyboard: Keyboard, buffer: OutputBuffer) -> int:
     code: int | None = None
     until = silence_at = float("inf")
     while True:
-        has_read = _pass_ready(outlets, keyboard, held, 0 if held else _LOOK_S)
+        has_read = _pass_ready(outlets, keyboard, buffer, 0 if buffer else _LOOK_S)
         now, is_open = monotonic(), any(outlet.is_open for outlet in outlets)
         if has_read:
             silence_at = now + SILENCE_S
         else:
-            held.release()
+            buffer.release()
         if now >= silence_at:
             silence_at = float("inf")
-            held.flush()
+            buffer.flush()
         if code is None:
             pid, status = os.waitpid(child, os.WUNTRACED | (os.WNOHANG if is_open else 0))
             if pid and os.WIFSTOPPED(status):
-                _stop_too(child, os.WSTOPSIG(status), outlets, keyboard, held)
+                _stop_too(child, os.WSTOPSIG(status), outlets, keyboard, buffer)
             elif pid:
                 code = _exit_code(status)
                 until = now + SURVIVORS_S
@@ -315,8 +314,8 @@ def _pass_all(child: int, outlets: Sequence[Outlet], keyboard: Keyboard, held: H
             return code
 
 
-def _pass_ready(outlets: Sequence[Outlet], keyboard: Keyboard, held: HeldOutput, timeout_s: float) -> bool:
-    """Wait for something to pass on, and do so; return whether the command wrote anything."""
+def _pass_ready(outlets: Sequence[Outlet], keyboard: Keyboard, buffer: OutputBuffer, timeout_s: float) -> bool:
+    """Wait for output or keys and pass them on; return whether the command wrote anything."""
     sources = {outlet.source: outlet for outlet in outlets if outlet.is_open}
     if not sources:
         return False
@@ -326,17 +325,17 @@ def _pass_ready(outlets: Sequence[Outlet], keyboard: Keyboard, held: HeldOutput,
         if source == keys:
             keyboard.pass_on()
         else:
-            _pass_on(sources[source], held)
+            _pass_on(sources[source], buffer)
     return any(source in sources for source in ready)
 
 
-def _stop_too(child: int, number: int, outlets: Sequence[Outlet], keyboard: Keyboard, held: HeldOutput) -> None:
-    """Stop as the command has, until somebody has us go on; then it goes on too."""
+def _stop_too(child: int, number: int, outlets: Sequence[Outlet], keyboard: Keyboard, buffer: OutputBuffer) -> None:
+    """Stop this process like the command; when it is continued, continue the command."""
     if number not in JOB_STOPS:
         return
-    while _pass_ready(outlets, keyboard, held, STOP_QUIET_S):
+    while _pass_ready(outlets, keyboard, buffer, STOP_QUIET_S):
         pass
-    held.flush()
+    buffer.flush()
     keyboard.restore()
     os.kill(os.getpid(), signal.SIGSTOP)
     for outlet in outlets:
@@ -350,11 +349,11 @@ def _exit_code(status: int) -> int:
     return 128 - code if code < 0 else code
 
 
-def _pass_on(outlet: Outlet, held: HeldOutput) -> None:
+def _pass_on(outlet: Outlet, buffer: OutputBuffer) -> None:
     data = outlet.read()
     if data:
         is_read = outlet.pass_on(data)
-        held.add(outlet.stream, data)
+        buffer.add(outlet.stream, data)
         if is_read:
             return
     outlet.close()

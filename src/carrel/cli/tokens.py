@@ -10,23 +10,23 @@ from carrel.core.isotime import iso
 from carrel.transports.http.tokens import TokenStore
 
 if TYPE_CHECKING:
-    from carrel.cli.context import Choices
+    from carrel.cli.context import CommandOptions
 
 
-def add_token(choices: "Choices", name: str, scopes: tuple[str, ...]) -> None:
-    """Make a token; it is printed once and kept only as a hash."""
+def add_token(options: "CommandOptions", name: str, scopes: tuple[str, ...]) -> None:
+    """Create a token and print it; only its hash is stored."""
     token = TokenStore(os.environ).add(name, parse_scopes(scopes) if scopes else None)
-    if choices.is_json:
+    if options.is_json:
         output.print_json({"name": name, "token": token, "scopes": list(scopes) or None})
     else:
         output.print_text(token)
 
 
-def list_tokens(choices: "Choices") -> None:
+def list_tokens(options: "CommandOptions") -> None:
     """Print every token's name and scopes."""
     tokens = TokenStore(os.environ).all()
-    if choices.is_json:
-        told = [
+    if options.is_json:
+        described = [
             {
                 "name": one.name,
                 "scopes": None if one.scopes is None else list(one.scopes),
@@ -34,20 +34,20 @@ def list_tokens(choices: "Choices") -> None:
             }
             for one in tokens
         ]
-        output.print_json(told)
+        output.print_json(described)
         return
     rows = [
         (one.name, "everything" if one.scopes is None else " ".join(one.scopes), iso(one.created_ms)) for one in tokens
     ]
-    empty = "There are no tokens yet; the first: carrel token add NAME"
-    output.print_table(("token", "may", "made"), rows, plain_columns=2, empty=empty)
+    empty = "No tokens yet. To create one: carrel token add NAME"
+    output.print_table(("token", "permissions", "created"), rows, plain_columns=2, empty=empty)
 
 
-def revoke_token(choices: "Choices", name: str) -> None:
-    """Forget a token."""
+def revoke_token(options: "CommandOptions", name: str) -> None:
+    """Revoke a token."""
     if not TokenStore(os.environ).revoke(name):
-        raise ConfigError(f"there is no token {name!r}; `carrel token list` shows them")
-    if choices.is_json:
+        raise ConfigError(f"no token is named {name!r}; `carrel token list` shows all tokens")
+    if options.is_json:
         output.print_json({"revoked": name})
     else:
         output.print_lines(f"Revoked: {output.escape(name)}")

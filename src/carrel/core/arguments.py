@@ -45,6 +45,7 @@ __all__ = [
     "object_schema",
     "parse_integer",
     "schema_of",
+    "without",
 ]
 
 Schema = dict[str, object]
@@ -109,9 +110,9 @@ class Arguments(Generic[_Record_co]):
         for field in msgspec.structs.fields(self._record):
             kind = self._narrowed.get(field.name, field.type)
             if not field.required:
-                kind = _without(kind, NoneType if field.default is None else UnsetType)
+                kind = without(kind, NoneType if field.default is None else UnsetType)
             schema = schema_of(kind)
-            if isinstance(field.default, str | int | float):
+            if isinstance(field.default, str | int | float) and field.default != "":
                 schema["default"] = field.default
             fields[field.encode_name] = ArgumentField(field.name, kind, schema, field.required)
         return fields
@@ -192,7 +193,7 @@ def schema_of(kind: object) -> Schema:
     """Return the JSON Schema of a value with this annotation; raise TypeError for a type that JSON does not have."""
     (schema,), parts = msgspec.json.schema_components([kind], ref_template="{name}")
     plain = _inlined(schema, parts)
-    return {**plain, "enum": _choices(kind)} if "enum" in plain else plain
+    return {**plain, "enum": _choices(kind) or plain["enum"]} if "enum" in plain else plain
 
 
 def _choices(kind: object) -> list[object]:
@@ -211,7 +212,11 @@ def _inlined(schema: Schema, parts: Mapping[str, Schema]) -> Schema:
         part = {key: value for key, value in parts.get(name, {}).items() if key != "description"}
         schema = {**part, **schema}
         parts = {key: part for key, part in parts.items() if key != name}
-    kept = {key: value for key, value in schema.items() if key not in ("$ref", "title", "examples") and value != []}
+    kept = {
+        key: value
+        for key, value in schema.items()
+        if key not in ("$ref", "title", "examples") and value != [] and not (key == "default" and value in ("", None))
+    }
     plain = {key: _inlined_value(key, value, parts) for key, value in kept.items()}
     return _with_type(plain)
 
@@ -229,11 +234,12 @@ def _with_type(schema: Schema) -> Schema:
     choices, options = schema.get("enum"), schema.get("anyOf")
     if isinstance(choices, list) and all(isinstance(choice, str) for choice in choices):
         return {"type": "string", **schema}
-    if isinstance(options, list) and len(options) == 2 and options[1] == {"type": "null"}:
-        first = options[0]
-        if isinstance(first.get("type"), str) and "enum" not in first:
-            rest = {key: value for key, value in schema.items() if key != "anyOf"}
-            return {**first, "type": [first["type"], "null"], **rest}
+    if isinstance(options, list):
+        rest = {key: value for key, value in schema.items() if key != "anyOf"}
+        types = [option.get("type") for option in options]
+        is_plain = all(option.keys() == {"type"} for option in options[1:]) and "enum" not in options[0]
+        if is_plain and all(isinstance(one, str) for one in types):
+            return {**options[0], "type": types, **rest}
     return schema
 
 
@@ -245,8 +251,12 @@ def convert(kind: object, value: object) -> object:
         if isinstance(value, float) and value.is_integer() and schema_of(kind).get("type") == "integer":
             return convert(kind, int(value))  # to JSON Schema 1.0 is an integer
         message, _, place = str(error).partition(" - at `$")
-        nested = f"; at {place.rstrip('`')}: {message.replace('`', '')}" if place else ""
-        raise ValueError(f"expected {describe(schema_of(kind))}{nested}") from None
+        expected = f"expected {describe(schema_of(kind))}"
+        # A record is not described in full: say which part of it is wrong.
+        is_record = place and "object" in expected
+        raise ValueError(
+            f"{expected}; at {place.rstrip('`')}: {message.replace('`', '')}" if is_record else expected
+        ) from None
 
 
 def describe(schema: Schema) -> str:
@@ -262,6 +272,9 @@ def describe(schema: Schema) -> str:
     low, high = schema.get("minimum"), schema.get("maximum")
     if kind in ("integer", "number") and low is not None:
         return f"{words}, {low} or more" if high is None else f"{words} from {low} to {high}"
+    items = schema.get("items")
+    if kind == "array" and isinstance(items, dict) and items:
+        return f"{words}, each {describe(items)}"
     if kind == "string" and "minLength" in schema:
         return f"{words} of at least {schema['minLength']} character{'' if schema['minLength'] == 1 else 's'}"
     if "format" in schema:
@@ -282,11 +295,11 @@ def parse_integer(text: str) -> int | None:
     return -number if found[1] == "-" else number
 
 
-def _without(kind: object, absent: object) -> object:
-    """Return a union without the type that stands for an argument left out."""
+def without(kind: object, absent: object) -> object:
+    """Return a union without one of its types."""
     if get_origin(kind) is Annotated:
         inner, *rules = get_args(kind)
-        return Annotated[(_without(inner, absent), *rules)]
+        return Annotated[(without(inner, absent), *rules)]
     if absent not in get_args(kind):
         return kind
     return reduce(or_, (part for part in get_args(kind) if part is not absent))

@@ -21,6 +21,11 @@ class Remembered(Generic[_Key, _Made]):
         found = self._kept.get(key)
         return None if found is None else found[0]
 
+    def drop(self, key: _Key) -> None:
+        """Remove what is kept under a key."""
+        with self._lock:
+            self._weight -= self._kept.pop(key, (None, 0))[1]
+
     def put(self, key: _Key, made: _Made, weight: int) -> None:
         """Keep something in place of what the key had; nothing that alone would pass the bound."""
         with self._lock:

@@ -71,15 +71,15 @@ OUTSIDE: Final = "it names a place outside the project"
 
 
 class Section(Value, frozen=True):
-    """Settings that stand in a section of their own beside the provider's: its fields are the keys.
+    """A further section of the configuration for a provider: its fields are the keys.
 
-    A constructor's parameter `flutter: FlutterSettings | None`, of a subclass of this, is the section
-    `[flutter]`; one `commands: dict[str, Command] | None` is any number of `[commands.<name>]`.
-    What a value's kind does not say is checked in `__post_init__`, which raises `ConfigError`.
+    The constructor's parameter `flutter: FlutterSettings | None`, of a subclass of this, is the section `[flutter]`;
+    `commands: dict[str, Command] | None` is any number of `[commands.<name>]`. `__post_init__` may check more than
+    the types, and raises `ConfigError`.
     """
 
     def check(self, least: float, most: float, *names: str) -> None:
-        """Refuse numbers that are too small or too large."""
+        """Raise ConfigError for numbers that are too small or too large."""
         for name in names:
             value = getattr(self, name)
             if not least <= value <= most or value == inf:
@@ -88,13 +88,12 @@ class Section(Value, frozen=True):
 
 
 class Project(Value, frozen=True):
-    """Where a provider works: a constructor that takes one is given it, and it is no setting.
+    """The project that a provider serves; a constructor's parameter of this type is no setting.
 
-    `given` are the keys that were set for it, `named` those of them that the user or a trusted file set;
-    `trusts` tells of a file's path and SHA-256 whether the user trusts that file to name places outside;
-    `is_trusted` says that the user trusts the project's file. `deny` are the patterns the operator denies
-    to all who open project files; `max_message_bytes` is what one message holds. `read` gives what a URI
-    holds, of whichever provider, to one whose tools take URIs.
+    `given` are the keys of its section that were set, `named` those that the user or a trusted file set. `is_trusted`
+    is whether the user trusts the project's settings; `trusts` returns the same for the path and SHA-256 of another
+    file. `deny` are the patterns of project files that must never be opened. `max_message_bytes` is the size of one
+    message. `read` reads a URI of any provider.
     """
 
     root: str

@@ -1,6 +1,6 @@
 """Files that mark a folder as a project's, looked for upwards from where Carrel works.
 
-What belongs to another user is passed over: into many a folder above, anybody may put a file.
+What belongs to another user is not used: into many a folder above, anybody may put a file.
 """
 
 import os
@@ -50,7 +50,7 @@ def find_mark(start: str, name: str, root: str) -> Mark:
         except OSError:
             continue
         where = "here" if folder == start else "in a folder above"
-        passed_over.append(f"{name} {where} is passed over: it belongs to another user")
+        passed_over.append(f"{name} {where} is not used: it belongs to another user")
     return Mark(None, tuple(passed_over))
 
 

@@ -1,8 +1,8 @@
-"""What is on this desk, told to a model: it reads this first and follows the URIs in it.
+"""Resources that tell a model what this server has, and how to read it.
 
-carrel://guide     Markdown: the providers, how their URIs look, how to page and read parts
+carrel://guide     Markdown: the providers, their URIs, how to read parts and pages
 carrel://catalog   JSON: providers, templates, counts
-carrel://health    JSON: what works, and what does not and why
+carrel://health    JSON: the state of each provider, and problems
 """
 
 import json
@@ -25,58 +25,58 @@ from carrel.core.record import replace
 from carrel.core.server_paths import without_paths_within, without_server_paths
 
 COUNT_AT_MOST: Final = 10_000
-"""How far the entries of a provider are counted: a longer walk would hold up who reads the guide."""
+"""Maximum number of entries to count for each provider: counting more would delay the guide."""
 ANSWER_S: Final = 1.0
-"""How long the guide waits for what a provider says of itself; a long list is counted as far as that goes."""
+"""How long the guide waits for a provider; counting stops then too."""
 EXAMPLES: Final = 3
 INSTRUCTIONS: Final = (
-    "This server has the project's own knowledge as read-only resources. "
-    "Read carrel://guide first: what is here, how the URIs look, how to read parts."
+    "This server has the project's files, logs, memory and tasks as read-only resources. "
+    "Read carrel://guide first: it lists what is here, explains the URIs and how to read parts."
 )
 
 _LATE: Final = "does not answer"
-_FAILED: Final = "cannot tell how it is; the server's log says why"
+_FAILED: Final = "failed to report its health; see the server's log"
 _LIST: Final = "the list"
 _Told = TypeVar("_Told")
 
 _READING_PARTS: Final = """\
 ## How to read
 
-- Read a URI with `resources/read`, or with the tool `read_resource` where your host has only tools.
-- **A part:** add `?start=0&length=20000` (bytes) to any URI but a folder's, or `?lines=10-50` \
-to a file's. What follows is told in the answer \
-as `dev.carrel/next`, or ask again from `start` + `length`. Past the end is empty, not an error.
-- **A folder** gives its children; what does not fit is told as `dev.carrel/next` too (`?after=…`).
-- **Paging:** a list that goes on has a `nextCursor`; pass it as `cursor`.
-- **Unchanged?** Each answer has an ETag in `_meta` (`dev.carrel/etag`). Send it back as \
-`dev.carrel/if-none-match` in the request's `_meta`: an unchanged resource is answered in a few bytes.
-- What is refused says why; what is too large names a part that fits.
+- Read a URI with `resources/read`, or with the tool `read_resource` if your host has only tools.
+- **Parts:** add `?start=0&length=20000` (bytes) to the URI of anything but a folder, or `?lines=10-50` \
+to the URI of a file. `dev.carrel/next` in `_meta` is the URI of the next part. \
+A part past the end is empty, not an error.
+- **Folders:** reading a folder returns its children. If there are more, `dev.carrel/next` is the URI of the rest.
+- **Lists:** if a list has a `nextCursor`, send it as `cursor` to get the next page.
+- **Changes:** every answer has an ETag in `_meta` (`dev.carrel/etag`). Send it as \
+`dev.carrel/if-none-match` in the `_meta` of the next read: if nothing has changed, the answer has no content.
+- **Errors** say why. If a resource is too large, the error names a part that fits.
 """
 
 _LEFT_OUT: Final = """\
-## What the list leaves out
+## What is not listed
 
-`resources/list` holds the {bound} most useful entries, files last and shallow before deep:
+`resources/list` returns the {bound} most useful entries. Files come last, files in deep folders at the very end:
 
 {lines}
-Everything can be read all the same. To find it, read a folder (`workspace:///src/`), fill in a template, complete \
-its variable, or call the tool `list_resources` with a `prefix`; for people: `carrel ls PREFIX`.
+You can read the others too. To find them, read a folder (`workspace:///src/`), fill in a template, complete \
+its variable, or call the tool `list_resources` with a `prefix`. On the command line: `carrel ls PREFIX`.
 """
 
 _LIST_LATE: Final = """\
-## What the list leaves out
+## What is not listed
 
-That is not known now: a provider does not answer. Folders, templates and the tool `list_resources` with a `prefix` \
-reach what the others have.
+Unknown at the moment, because a provider does not answer. To find resources of the other providers, use folders, \
+templates, or the tool `list_resources` with a `prefix`.
 """
 
 
 class Guide(Provider):
-    """Static entries that teach the URIs of everything else."""
+    """The provider of `carrel://`: guide, catalogue and health."""
 
     name = "guide"
     schemes = ("carrel",)
-    summary = "What is on this desk, and how to use it."
+    summary = "What this server has, and how to read it."
     speed = "as_others"
 
     def __init__(
@@ -87,9 +87,9 @@ class Guide(Provider):
         elsewhere: Callable[[], Sequence[str]] = tuple,
         root: str = "",
     ) -> None:
-        """Make it; `notes` are known now, those of `elsewhere` are looked for when the guide is read.
+        """Create the guide. It shows `notes`, and the notes that `elsewhere` returns when the guide is read.
 
-        No path of the server's is told, but for those below `root`, relative to it.
+        Clients see no path of the server, except paths relative to `root`.
         """
         self._root = root
         self._catalog = catalog
@@ -107,9 +107,9 @@ class Guide(Provider):
 
     def entries(self, after: str = "") -> Iterator[Resource]:
         """Yield the guide, its catalogue and its health, all pinned; some hosts show only what comes first."""
-        # By its mark a Carrel knows itself in the lists of others, which may mount it.
-        health = _entry("health", "Health", "JSON: what works, and what does not and why", "application/json", 0.3)
-        guide = _entry("guide", "Guide to this desk", "Start here: what can be read and how", "text/markdown", 1.0)
+        # The instance id tells a Carrel that it has mounted itself.
+        health = _entry("health", "Health", "JSON: the state of each provider, and problems", "application/json", 0.3)
+        guide = _entry("guide", "Guide", "Start here: what this server has, and how to read it", "text/markdown", 1.0)
         every = (
             replace(guide, sort_key="carrel://"),
             _entry("catalog", "Catalogue", "JSON: providers, templates, counts", "application/json", 0.8),
@@ -118,7 +118,7 @@ class Guide(Provider):
         return (entry for entry in every if (entry.sort_key or entry.uri) > after)
 
     def instructions(self) -> str:
-        """Point to the guide."""
+        """Return the text that points models to the guide."""
         return INSTRUCTIONS
 
     def read_guide(self) -> Text:
@@ -126,14 +126,14 @@ class Guide(Provider):
         sections = self._ask(others, self._section)
         health = self._health()
         left_out = [f"{name}: {rule}" for name, facts in health.items() for rule in _sentences(facts, "left_out")]
-        parts = [f"# The desk of {self._title}\n", f"{_overview(others)}\n"]
+        parts = [f"# Resources of {self._title}\n", f"{_overview(others)}\n"]
         parts += [sections.get(mounted.provider.name) or _heading(mounted) for mounted in others]
         parts += self._not_listed()
         parts.append(_READING_PARTS)
         elsewhere = [without_server_paths(note, self._root) for note in self._elsewhere()]
         late = [f"{name}: {_LATE}" for name in self._late_among(others, sections)]
         told = [*self._problems(health), *late, *left_out, *elsewhere]
-        if told:  # they name a stranger's files, and stay on their lines
+        if told:  # they may name a stranger's files: keep each on one line
             problems = dict.fromkeys(map(printable_line, told))
             parts.append("## Not served\n\n" + "".join(f"- {problem}\n" for problem in problems))
         return Text("\n".join(parts))
@@ -172,17 +172,17 @@ class Guide(Provider):
         status = "problems" if problems else "ok"
         return Text(_json({"status": status, "problems": problems, "providers": providers}))
 
-    # Asking providers: each aside, for a bounded time
+    # Asking providers: on threads, for a bounded time
 
     def _ask(self, providers: Sequence[Mounted], ask: Callable[[Mounted], _Told]) -> dict[str, _Told | None]:
-        """Return what providers answer in time, by name; None for one that breaks."""
+        """Return the answers that arrive in time, by provider name; None for a provider that fails."""
         return self._calls.ask({one.provider.name: partial(_unless_broken, ask, one) for one in providers})
 
     def _late_among(self, providers: Sequence[Mounted], answered: Mapping[str, object]) -> list[str]:
         return [one.provider.name for one in providers if one.provider.name not in answered]
 
     def _health(self) -> dict[str, Mapping[str, object]]:
-        """Return what every provider reports of its health, by name."""
+        """Return the health of every provider, by name."""
         visible = self._catalog.visible()
         reporting = [one for one in visible if "health" in one.overrides]
         answered = self._ask(reporting, _health)
@@ -197,7 +197,7 @@ class Guide(Provider):
         return health
 
     def _not_listed(self) -> list[str]:
-        """Say how many entries the list leaves out, and how to reach them."""
+        """Return the section on entries that are not listed, and how to find them."""
         chosen = self._calls.ask({_LIST: self._catalog.chosen}).get(_LIST)
         if chosen is None:
             return [_LIST_LATE]
@@ -216,7 +216,7 @@ class Guide(Provider):
         return [_LEFT_OUT.format(bound=f"{self._catalog.max_listed:,}", lines="".join(lines))]
 
     def _counts(self, providers: Sequence[Mounted]) -> dict[str, tuple[int, bool]]:
-        """Count the entries of each provider, as far as that takes little time; say whether there are more."""
+        """Return the number of entries of each provider, counted for a limited time, and whether there are more."""
         tallies = {one.provider.name: _Tally(one) for one in providers}
         self._calls.ask({name: tally.count for name, tally in tallies.items()})
         return {name: (min(tally.counted, COUNT_AT_MOST), tally.is_more) for name, tally in tallies.items()}
@@ -253,7 +253,7 @@ class Guide(Provider):
 
 
 class _Tally:
-    """A count of one provider's entries; it can be read while it goes on."""
+    """A count of one provider's entries that can be read while counting goes on."""
 
     def __init__(self, mounted: Mounted) -> None:
         self._mounted = mounted
@@ -261,7 +261,7 @@ class _Tally:
         self.is_more = True
 
     def count(self) -> None:
-        """Count a few more entries than are told; a list that breaks has no more."""
+        """Count the entries; stop one past the maximum, or when the list fails."""
         with suppress(CarrelError):
             for _ in islice(self._mounted.provider.entries(), COUNT_AT_MOST + 1):
                 self.counted += 1
@@ -276,9 +276,9 @@ def _entry(name: str, title: str, description: str, mime_type: str, priority: fl
 
 def _overview(providers: list[Mounted]) -> str:
     if not providers:
-        return "Nothing is served yet: no provider found its data here."
+        return "There are no resources yet: no provider has data in this project."
     schemes = ", ".join(f"`{mounted.provider.schemes[0]}://`" for mounted in providers)
-    return f"Here are read-only resources: {schemes}. Each has a section below."
+    return f"This server has read-only resources: {schemes}. Each has a section below."
 
 
 def _bullet(entry: Resource) -> str:

@@ -3,8 +3,8 @@
     list_resources   a page of the list
     read_resource    one resource, or a part of it
 
-An answer fits the host that asked: hosts cut longer ones, some in the middle and without a word. A part
-says in its first and in its last line which lines it holds and what comes next.
+An answer fits the host that asked, because hosts cut longer ones, some silently in the middle. The first and the last
+line of a part say which lines it holds and how to read the next part.
 """
 
 import json
@@ -22,7 +22,7 @@ from carrel.core.record import Value
 from carrel.core.uri import pairs, split_query, with_query, without
 
 ANSWER_LENGTH: Final = 20_000
-"""What one answer holds where nothing is known of the host."""
+"""Maximum length of an answer for an unknown host."""
 ANSWER_LENGTHS: Final = {
     "claude-code": 45_000,
     "codex-mcp-client": 40_000,
@@ -32,14 +32,14 @@ ANSWER_LENGTHS: Final = {
     "@cline/core": 7_000,
     "continue-cli-client": 45_000,
 }
-"""The same for hosts that are known, by the beginning of the name they give: a little less than what each lets pass."""
+"""Length of an answer for known hosts, by the beginning of their name: a little less than the host's own limit."""
 _TRIES: Final = 4
-"""How often a part is read: what it takes is known when it is there, for a byte may become three of UTF-8."""
+"""How often a part is read again with a smaller size, because its length in an answer is known only afterwards."""
 _NOTE_LENGTH: Final = 160
-"""What a note has beside the URI of the next part, with room to spare."""
+"""Length of a note without the URI of the next part, with a margin."""
 LIST_LENGTH: Final = 100
 _UNKNOWN_SCHEME: Final = "MCP_NOT_FOUND"
-"""How an error says that nobody serves a scheme."""
+"""The name in the error for a scheme that is not served."""
 _OWN_PARTS: Final = OTHER_PARTS | {"start", "length"}
 
 _GUIDE_FIRST: Final = " Read carrel://guide first; it explains the URIs."
@@ -48,12 +48,12 @@ _GUIDE_FIRST: Final = " Read carrel://guide first; it explains the URIs."
 class ListArguments(Value, frozen=True):
     """The arguments of `list_resources`."""
 
-    cursor: Annotated[str, Argument(description="Where to go on: the cursor of the page before.")] | None = None
+    cursor: Annotated[str, Argument(description="The cursor from the previous page.")] | None = None
     prefix: (
         Annotated[
             str,
             Argument(
-                description="Only URIs that begin with this, as workspace:///src/ or src/.",
+                description="List only URIs that begin with this, such as workspace:///src/ or src/.",
                 examples=["workspace:///src/"],
             ),
         ]
@@ -68,11 +68,11 @@ class ReadArguments(Value, frozen=True):
         str,
         Argument(
             min_length=1,
-            description="The URI, as listed or made from a template; or a path.",
+            description="A URI from the list or from a template, or the path of a file.",
             examples=["README.md"],
         ),
     ]
-    lines: Annotated[str, Argument(description="Only these lines, counted from 1: 10-50, 10- or 10.")] | None = None
+    lines: Annotated[str, Argument(description="Lines to return, counted from 1: 10-50, 10- or 10.")] | None = None
     start: Annotated[int, Argument(ge=0, description="First byte to return.")] | None = None
     length: Annotated[int, Argument(ge=0, description="Number of bytes to return.")] | None = None
 
@@ -82,14 +82,14 @@ _READ: Final = Arguments(ReadArguments)
 
 
 def _tools(*, has_guide: bool) -> tuple[Tool, Tool]:
-    """Return the two tools; without a guide, as with `--only`, their texts do not name one."""
+    """Return the two tools; mention the guide only if it is served."""
     listing = (
-        "List what this server can read, the most useful first: one URI and description a line. "
-        f"With a prefix, everything that begins with it.{_GUIDE_FIRST if has_guide else ''}"
+        "List the resources of this server, the most useful first: one URI and description per line. "
+        f"With a prefix, list every URI that begins with it.{_GUIDE_FIRST if has_guide else ''}"
     )
     reading = (
-        "Read one resource by its URI, or a file by its path. A long text comes in parts; "
-        "the first and the last line of the answer name the next one."
+        "Read one resource by its URI, or a file by its path. Long texts are returned in parts; "
+        "the first and the last line of the answer name the next part."
     )
     return (
         _tool("list_resources", listing, _LIST.schema, "List resources"),
@@ -102,7 +102,7 @@ def _tool(name: str, description: str, schema: Mapping[str, object], title: str)
 
 
 class Mirror(Provider):
-    """Tools over the catalogue; it has no resources of its own."""
+    """The tools `list_resources` and `read_resource`."""
 
     name = "mirror"
 
@@ -124,12 +124,12 @@ class Mirror(Provider):
         except InvalidArguments as error:
             return error.result()
         except (RequestError, ProviderError) as error:
-            return ToolResult((self._told(error),), is_error=True, meta={"dev.carrel/error": error.word})
+            return ToolResult((self._explain(error),), is_error=True, meta={"dev.carrel/error": error.word})
 
-    def _told(self, error: RequestError | ProviderError) -> str:
-        """Return an error's message with what helps to do better: the nearest that exists, or the schemes."""
+    def _explain(self, error: RequestError | ProviderError) -> str:
+        """Return the message of an error with advice: similar URIs, or the schemes that are served."""
         if isinstance(error, NotFound):
-            return f"{error.message}; {told}" if (told := self._nearest(error.uri or "")) else error.message
+            return f"{error.message}; {question}" if (question := self._nearest(error.uri or "")) else error.message
         if isinstance(error, BadArgument) and error.data.get("name") == _UNKNOWN_SCHEME:
             schemes = [f"{scheme}://" for one in self._catalog.visible() for scheme in one.provider.schemes]
             return f"{error.message}; served here: {', '.join(schemes)}"
@@ -149,9 +149,9 @@ class Mirror(Provider):
             lines = [note, *lines, note] if note else lines
             if sum(map(_length, lines)) <= room or len(page.entries) == 1:
                 break
-            # Only a page that is asked for with its length has the cursor that belongs to it.
+            # Ask again for a shorter page: its cursor belongs to its length.
             page = self._list_page(cursor, prefix, max(1, len(page.entries) * 3 // 4))
-        return ToolResult(("\n".join(lines) if page.entries else "Nothing.",))
+        return ToolResult(("\n".join(lines) if page.entries else "No resources.",))
 
     def _list_page(self, cursor: str | None, prefix: str, limit: int) -> Page:
         if prefix:
@@ -165,14 +165,14 @@ class Mirror(Provider):
         is_range = asked.start is not None or asked.length is not None
         wanted = Range(asked.start or 0, asked.length) if is_range else None
         reading, blocks = self._fitting(uri, wanted, asked.lines or "", room)
-        if reading.error == "not_found" and (told := self._nearest(uri)):
-            blocks = [*blocks, told]
+        if reading.error == "not_found" and (question := self._nearest(uri)):
+            blocks = [*blocks, question]
         return ToolResult(tuple(blocks), is_error=reading.error is not None)
 
     def _fitting(
         self, uri: str, wanted: Range | None, lines: str, room: int
     ) -> tuple[Reading, Sequence[str | ResourceLink]]:
-        """Read as much as fits an answer; what does not fit at first is read again, shorter."""
+        """Read as much as fits one answer; if it is too long, read a shorter part again."""
         asked = with_query(uri, lines=lines) if lines else uri
         reading, blocks = self._shown(uri, asked, wanted, Part(room, lines))
         most = room
@@ -196,25 +196,23 @@ class Mirror(Provider):
         return reading, _part(reading.items[0], asked)
 
     def _nearest(self, uri: str) -> str:
-        """Name what exists and is spelled much like a URI that does not."""
+        """Return a question that names URIs which exist and are spelled much like this one."""
         scheme = uri.partition(":")[0].lower()
         found = suggestions.near(uri, (entry.uri for entry in self._catalog.entries(scheme)))
         return f"did you mean {' or '.join(found)}?" if found else ""
 
 
-_NOT_ALL: Final = (
-    "[the most useful entries; for everything below a folder: list_resources with prefix, as workspace:///src/]"
-)
+_NOT_ALL: Final = "[only the most useful entries; to list a whole folder, call list_resources with a prefix such as workspace:///src/]"
 
 
 def answer_length(client: str) -> int:
-    """Return how long an answer may be for a host that gives itself this name."""
+    """Return the maximum length of an answer for a host with this client name."""
     known = (length for name, length in ANSWER_LENGTHS.items() if client.startswith(name))
     return next(known, ANSWER_LENGTH)
 
 
 def _length(block: str | ResourceLink) -> int:
-    """Return what a block takes of an answer: hosts measure bytes, and some the JSON that they make of the text."""
+    """Return the length of a block as hosts count it: in bytes of JSON."""
     text = block if isinstance(block, str) else block.uri + block.name
     return len(json.dumps(text, ensure_ascii=False).encode("utf-8", "surrogatepass"))
 
@@ -226,16 +224,16 @@ def _line(entry: Resource) -> str:
 
 
 def _part(item: Item, uri: str) -> list[str | ResourceLink]:
-    """Show one item; where it is not the whole, say in the first and the last line what it is and what comes next."""
+    """Return the blocks of one item; if it is a part, with its place and the next part in the first and last line."""
     if not isinstance(item, Text):
         return _blocks(item, uri)
     start, length, total = (_number(item, name) for name in ("start", "length", "total"))
-    told = (item.meta or {}).get("dev.carrel/next")
+    following = (item.meta or {}).get("dev.carrel/next")
     is_end = start + length >= total
-    if is_end and told is None:
+    if is_end and following is None:
         return [item.text] if start == 0 else [f"[{_place(item)}; the end]\n{item.text}"]
-    if isinstance(told, str) and "start" not in _names(told):
-        advice = f"next: {told}"
+    if isinstance(following, str) and "start" not in _names(following):
+        advice = f"next: {following}"
     elif _names(uri) & OPEN_ENDED:
         advice = f"ask for less, or for the whole in parts: {with_query(without(uri, OTHER_PARTS), start=0)}"
     else:
@@ -246,7 +244,7 @@ def _part(item: Item, uri: str) -> list[str | ResourceLink]:
 
 
 def _place(item: Text) -> str:
-    """Say which lines and bytes of the whole an item holds."""
+    """Return which lines and bytes of the whole an item has."""
     start, length, total = (_number(item, name) for name in ("start", "length", "total"))
     meta = item.meta or {}
     lines, every = meta.get("dev.carrel/lines"), meta.get("dev.carrel/total-lines")
@@ -259,7 +257,7 @@ def _names(uri: str) -> set[str]:
 
 
 def _several(reading: Reading, uri: str, room: int) -> list[str | ResourceLink]:
-    """Show as many items as fit, a line each, and say first and last how to get the others."""
+    """Return as many items as fit, one per line, with the way to the others in the first and last line."""
     shown: list[str | ResourceLink] = []
     left = room - 2 * (_NOTE_LENGTH + 2 * len(uri))
     note = ""
@@ -273,13 +271,13 @@ def _several(reading: Reading, uri: str, room: int) -> list[str | ResourceLink]:
             break
         shown += blocks
     if not note and reading.items:
-        told = (reading.items[-1].meta or {}).get("dev.carrel/next")
-        note = "" if told is None else f"[next: {told}]"
+        last = (reading.items[-1].meta or {}).get("dev.carrel/next")
+        note = "" if last is None else f"[next: {last}]"
     return _joined([note, *shown, note] if note else shown)
 
 
 def _joined(blocks: Sequence[str | ResourceLink]) -> list[str | ResourceLink]:
-    """Make one block of texts that follow one another."""
+    """Return the blocks with consecutive texts joined."""
     joined: list[str | ResourceLink] = []
     for block in blocks:
         if isinstance(block, str) and joined and isinstance(joined[-1], str):

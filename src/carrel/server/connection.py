@@ -13,9 +13,9 @@ from functools import partial
 from math import inf
 from typing import Final
 
-from carrel.catalog.access import Access, ActingAs, whoever_asks
+from carrel.catalog.access import Access, ActingAs, current_access
 from carrel.catalog.routes import Found
-from carrel.catalog.surveys import token_of
+from carrel.catalog.subscriptions import token_of
 from carrel.catalog.watcher import LIST, Subscription, Watcher
 from carrel.core.cancellation import Cancellable, Cancelled
 from carrel.core.content import too_large
@@ -143,7 +143,7 @@ class Connection:
         """
         if self._is_in_use(call.key):
             return self._refuse_duplicate(call)
-        if whoever_asks() is self._access:
+        if current_access() is self._access:
             return self._begin(call, send or self._send, on_loop)
         with ActingAs(self._access):
             return self._begin(call, send or self._send, on_loop)

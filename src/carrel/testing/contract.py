@@ -1,12 +1,11 @@
-"""The laws every provider obeys, as a class of tests: subclass it, give a provider, run pytest.
+"""The laws every provider obeys, as a class of tests: subclass it, return a provider, run pytest.
 
     class TestMine(ProviderContract):
         def provider(self) -> Provider:
             return Mine(...)
 
-It drives the real server in memory, in both eras. What a subclass does not give (a missing
-URI, a way to change something, values for template variables) is made up, or the law is held
-as far as it can be without.
+It drives the real server in memory, in both eras. What a subclass does not give (a missing URI, a way to change
+something, values for template variables) is invented, or the law is tested as far as possible without it.
 """
 
 import contextlib
@@ -51,59 +50,59 @@ from carrel.testing.harness import (
 )
 
 QUIET_S: Final = 0.4
-"""What has not been told this long after a change is not coming."""
+"""How long to wait for a notification that must not come."""
 
 SAMPLE: Final = 50
-"""How many entries, values or URIs a law looks at where looking at all would prove no more."""
+"""Number of entries, values or URIs that a law tests if all of them would prove no more."""
 
 Law = Callable[[Any, Trial], None]
 
 
 def in_both_eras(law: Law) -> Callable[[Any], None]:
-    """Make a test of a law about one trial: it is held in each era, on a fresh provider."""
+    """Return a test that runs a law in each era, on a fresh provider."""
 
     def test(self: "ProviderContract") -> None:
         for era in ERAS:
             with self.trial(era) as trial:
                 law(self, trial)
 
-    # Not `functools.wraps`: pytest would look through it and want `trial` as a fixture.
+    # Not `functools.wraps`: pytest would then look for a fixture `trial`.
     test.__name__, test.__qualname__, test.__doc__ = law.__name__, law.__qualname__, law.__doc__
     return test
 
 
 class ProviderContract:
-    """The laws, and the times they are held by."""
+    """The laws, and their time limits."""
 
     poll_s: float = 0.05
-    """How often changes are looked for."""
+    """The polling interval."""
     noticed_s: float = 2.0
-    """When a change must have been told, and everything be gone that was closed."""
+    """How soon a change must be notified, and everything released after `close`."""
     deadline_s: float = REQUEST_DEADLINE_S
-    """The time any request has."""
+    """How long a request may take."""
 
     def provider(self) -> Provider | Capable:
-        """Give a fresh provider or object; called several times in one test."""
+        """Return a fresh provider or object; called several times in one test."""
         raise NotImplementedError
 
     def missing_uri(self) -> str | None:
-        """Give a URI of the provider's scheme that nothing has."""
+        """Return a URI of the provider's scheme that does not exist."""
         return None
 
     def change(self, uri: str) -> None:
-        """Change what the URI holds, at one stroke, in the provider given last; raise NotImplementedError if not."""
+        """Change the content of a URI in the provider returned last; raise NotImplementedError if it cannot."""
         raise NotImplementedError
 
     def variables(self) -> Mapping[str, str | Mapping[str, str]]:
-        """Give template variables that can be read: values by name or, under a template's text, all of its own."""
+        """Return values that can be read: by variable, or by template as a mapping of its variables."""
         return {}
 
     def validate(self, message: bytes, version: str, method: str) -> None:
-        """Check a message against the schema of its version; `method` is the one it answers, or its own."""
+        """Validate a message against the schema of its version; `method` is its own or that of the request."""
 
     @contextlib.contextmanager
     def trial(self, era: EraName) -> Iterator[Trial]:
-        """Serve a fresh provider; afterwards have all that was heard validated (law 1)."""
+        """Serve a fresh provider; afterwards validate all messages that its clients got (law 1)."""
         trial = Trial(self.provider, era, poll_s=self.poll_s, deadline_s=self.deadline_s)
         with contextlib.closing(trial):
             yield trial
@@ -354,7 +353,7 @@ class ProviderContract:
                 assert is_named, f"{tool.name}: {result.blocks} names no argument"
 
     def test_law_13_closed_twice_a_provider_holds_nothing(self) -> None:
-        # Once before, so that what is loaded once for all does not count.
+        # Once before, so that what is loaded only once does not count.
         self._use_and_close()
         before = held()
         closed = self._use_and_close()
@@ -365,7 +364,7 @@ class ProviderContract:
         assert not files, f"files of {closed[0].name} are open: {files}"
 
     def _use_and_close(self) -> list[Provider]:
-        """Use a provider in each era, and close it twice; they are given back, so that none is merely collected."""
+        """Use a provider in each era, close it twice, and return it, so that it is not garbage-collected."""
         used = []
         for era in ERAS:
             with self.trial(era) as trial, trial.client.listen(trial.uris()[:SAMPLE], list_changes=True):
@@ -385,7 +384,7 @@ class ProviderContract:
         try:
             return trial.client.complete(template.text, name, "", others).values
         except RemoteError as error:
-            # A parameter for which nothing can be offered may be refused.
+            # A parameter without completions may be refused.
             if error.code != INVALID_PARAMS or is_path(template, name):
                 raise
             return ()

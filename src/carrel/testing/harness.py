@@ -1,4 +1,4 @@
-"""A provider on trial: really served, in memory, and what the laws of `testing` look at."""
+"""A provider served in memory, and the checks that the laws of `contract` use."""
 
 import contextlib
 import difflib
@@ -39,10 +39,10 @@ VERSIONS: Final[Mapping[EraName, str]] = {"modern": MODERN_VERSION, "legacy": LA
 NOT_FOUND: Final[Mapping[EraName, int]] = {"modern": INVALID_PARAMS, "legacy": LEGACY_NOT_FOUND}
 
 AS_CONTENT: Final = 0
-"""Stands for the code of an error that a system answers as content."""
+"""Stands for the code of an error that is sent as content."""
 
 PART: Final = 65_536
-"""How much is read of what does not fit one message."""
+"""Number of bytes to read of a resource that does not fit one message."""
 
 _LOOK_S: Final = 0.01
 _PATH: Final = re.compile(r"(?:^|[\s\"'`(=\[])(?:/[\w.+@%~-]+){2,}|\b[A-Za-z]:\\")
@@ -63,7 +63,7 @@ _HOSTILE: Final = (
 
 
 class Trial:
-    """One provider, served, with clients of one era. What the clients hear is kept, beside the method it answers."""
+    """One served provider with clients of one era. Keeps each message that the clients get, with its method."""
 
     def __init__(
         self, build: Callable[[], Provider | Capable], era: EraName, *, poll_s: float, deadline_s: float
@@ -72,7 +72,7 @@ class Trial:
         self.provider: Provider
         built = build()
         if isinstance(built, Capable):
-            # It was only looked at. As when it is served, an object is built on the thread that it is called on.
+            # Only its kind was needed: an object is built on the thread that calls it.
             getattr(built, "close", lambda: None)()
             self.provider = self._object = _serve(build, poll_s, deadline_s)
         else:
@@ -88,12 +88,12 @@ class Trial:
         self.client = self.connect()
 
     def check_capabilities(self) -> None:
-        """Fail if the capabilities of an object cannot be understood, or are others the second time."""
+        """Fail if the capabilities of an object are invalid, or differ the second time."""
         for first, second in () if self._object is None else (self._object.declared_twice(),):
             fault = first.fault or second.fault
             assert not fault, fault
-            told = f"capabilities() gave {list(first.words)}, then {list(second.words)}"
-            assert first.words == second.words, f"{told}; they must not change"
+            told = f"capabilities() gave {list(first.names)}, then {list(second.names)}"
+            assert first.names == second.names, f"{told}; they must not change"
 
     def check_lists(self) -> None:
         """Fail if a list of an object raises, is no list, or has entries that cannot be served."""
@@ -102,17 +102,17 @@ class Trial:
         assert not faults, "; ".join(faults)
 
     def connect(self) -> Client:
-        """Give a further client."""
+        """Return another client."""
         tap = _Tap(Memory(self._server, self._deadline_s), self.heard)
         client = Client.over(tap, era=self.era, timeout_s=self._deadline_s + 1)
         self._clients.append(client)
         return client
 
     def close(self) -> None:
-        """Close the clients, wait until nobody watches the provider any more, then close it."""
+        """Close the clients, wait until the provider is no longer watched, then close it."""
         for client in self._clients:
             client.close()
-        # Its own watcher, not every one: what a provider mounts may be watched in this process until it is closed.
+        # Only its own watcher: what a provider mounts may be watched in this process until it is closed.
         self._watcher.close()
         started = frozenset(threading.enumerate()) - self._before
         join([thread for thread in started if thread.name == "carrel-watch-one"], self._deadline_s)
@@ -120,15 +120,15 @@ class Trial:
 
     @property
     def refusals(self) -> tuple[int, ...]:
-        """The codes for what is not there, not sound or not allowed."""
+        """The codes for a URI that is missing, malformed or denied."""
         return AS_CONTENT, INVALID_PARAMS, DENIED, NOT_FOUND[self.era]
 
     def uris(self) -> list[str]:
-        """Give the URIs of what is listed."""
+        """Return the listed URIs."""
         return [entry.uri for entry in self.client.resources()]
 
     def pages(self) -> Iterator[dict[str, Any]]:
-        """Yield the pages of the list as the wire has them; no more than there are entries."""
+        """Yield the pages of the list as sent; at most one more than there are entries."""
         cursor = None
         for _ in range(len(list(self.catalog.entries())) + 1):
             page = self.client.request("resources/list", {} if cursor is None else {"cursor": cursor})
@@ -138,7 +138,7 @@ class Trial:
                 return
 
     def read(self, uri: str, condition: str | None = None, client: Client | None = None) -> Reading:
-        """Read a URI, or the first part of what does not fit one message."""
+        """Read a URI, or its first part if it does not fit one message."""
         client = client or self.client
         try:
             return client.read(uri, if_none_match=condition)
@@ -152,7 +152,7 @@ class Trial:
         return {uri: self.read(uri) for uri in uris}
 
     def total(self, uri: str) -> int:
-        """Give the length of the whole in bytes."""
+        """Return the length of the whole in bytes."""
         reading = self.read(uri)
         if len(reading.items) == 1:
             meta = self.client.read(uri, wanted=Range(0, 0)).items[0].meta or {}
@@ -160,7 +160,7 @@ class Trial:
         return sum(len(part.encode() if isinstance(part, str) else part) for part, _, _ in body(reading))
 
     def refusal(self, method: str, params: Mapping[str, object] | None = None) -> RemoteError | None:
-        """Give the error a request is answered with, be it as content; None if it gets a result."""
+        """Return the error of a request, also one that is sent as content; None if there is a result."""
         try:
             result = self.client.request(method, params)
         except RemoteError as error:
@@ -172,21 +172,21 @@ class Trial:
         return RemoteError(AS_CONTENT, text, {**meta, **(params or {})})
 
     def has_changed(self, uri: str, before: Reading) -> bool:
-        """Tell whether a read gives something else than before."""
+        """Return whether a read differs from one before."""
         try:
             return self.read(uri).etag != before.etag
         except RemoteError:
             return True
 
     def is_served(self, uri: str) -> bool:
-        """Tell whether a URI has a reader."""
+        """Return whether a URI has a reader."""
         try:
             return self.catalog.find(uri).mounted.provider is self.provider
         except CarrelError:
             return False
 
     def hostile_uris(self) -> list[str]:
-        """Make URIs nobody means well with, of each scheme, each template, and the first thing listed."""
+        """Return hostile URIs made from each scheme, each template and the first entry."""
         templates = [UriTemplate(template.uri_template) for template in self.client.templates()]
         starts = [template.literal_start.rstrip("/") for template in templates]
         listed = [split_query(uri)[0] for uri in self.uris()[:1]]
@@ -195,14 +195,14 @@ class Trial:
 
 
 def _serve(build: Callable[[], object], poll_s: float, deadline_s: float) -> "ObjectProvider":
-    """Serve an object as it would be served, with the times of the trial."""
+    """Serve an object with the time limits of the trial."""
     from carrel.providers.objects import serve_built  # only for objects
 
     return serve_built(build, poll_s=poll_s, timeout_s=deadline_s, start_timeout_s=deadline_s, list_ttl_s=0.0)
 
 
 class _Tap:
-    """A transport that keeps what comes."""
+    """A transport that keeps the messages it receives."""
 
     def __init__(self, inner: Transport, heard: list[tuple[bytes, str]]) -> None:
         self._inner = inner
@@ -229,7 +229,7 @@ class _Tap:
 
 
 def body(reading: Reading) -> list[tuple[str | bytes, str, str | None]]:
-    """Give what was read, without what was said about it."""
+    """Return the content of a reading, without its metadata."""
     return [(_content(item), item.mime_type, item.uri) for item in reading.items]
 
 
@@ -249,7 +249,7 @@ def _content(item: object) -> str | bytes:
 
 
 def is_absolute(uri: str) -> bool:
-    """Tell whether a URI may stand in a list."""
+    """Return whether a URI may be listed."""
     try:
         return bool(scheme_of(uri)) and bool(decode(uri)) and "#" not in uri and len(uri) <= MAX_URI_LENGTH
     except BadArgument:
@@ -257,12 +257,12 @@ def is_absolute(uri: str) -> bool:
 
 
 def is_path(template: UriTemplate, name: str) -> bool:
-    """Tell whether a variable stands in the path, where it cannot be left out."""
+    """Return whether a variable is in the path, and so required."""
     return name not in template.query_variables
 
 
 def check_discreet(said: str, data: Mapping[str, object], uri: str) -> None:
-    """Fail if an error shows a path, a type, a traceback or a second line; the client's own words may stand in it."""
+    """Fail if an error shows a path, a type, a traceback or a second line; it may repeat the client's own words."""
     path = split_query(uri)[0].partition(":")[2].lstrip("/")
     told = [value for key, value in data.items() if isinstance(value, str) and key not in ("uri", "suggested")]
     for text in (said, *told):
@@ -291,7 +291,7 @@ def check_names(provider: Provider) -> None:
 
 
 def check_schema(tool: Tool) -> None:
-    """Fail unless a tool has a fit name and an object schema whose types exist."""
+    """Fail unless a tool has a valid name and an object schema with valid types."""
     schema = tool.input_schema
     assert _TOOL_NAME.fullmatch(tool.name), f"{tool.name!r} is no name for a tool"
     assert schema.get("type") == "object", f"the schema of {tool.name} is not that of an object"
@@ -307,7 +307,7 @@ def check_schema(tool: Tool) -> None:
 
 
 def bad_inputs(tool: Tool) -> Iterator[dict[str, object]]:
-    """Give arguments a tool must refuse: nothing where something is required, and all of a wrong type."""
+    """Yield arguments that a tool must refuse: none although some are required, and all of a wrong type."""
     if tool.input_schema.get("required"):
         yield {}
     described = arguments_of(tool).items()
@@ -320,7 +320,7 @@ def bad_inputs(tool: Tool) -> Iterator[dict[str, object]]:
 
 
 def arguments_of(tool: Tool) -> dict[str, Any]:
-    """Give the schemas of a tool's arguments by name."""
+    """Return the schemas of a tool's arguments by name."""
     properties = tool.input_schema.get("properties", {})
     return properties if isinstance(properties, dict) else {}
 
@@ -329,7 +329,7 @@ def arguments_of(tool: Tool) -> dict[str, Any]:
 
 
 class Held(NamedTuple):
-    """What this process holds now."""
+    """The threads, child processes and open files of this process."""
 
     threads: frozenset[threading.Thread]
     processes: frozenset[str]
@@ -337,23 +337,23 @@ class Held(NamedTuple):
 
 
 def held() -> Held:
-    """Look at the threads, the child processes and, where the system shows them, the open files."""
+    """Return the threads, the child processes and, if the system shows them, the open files."""
     return Held(frozenset(threading.enumerate()), frozenset(_children()), Counter(_open_files()))
 
 
 def join(threads: Iterable[threading.Thread], timeout_s: float) -> list[str]:
-    """Wait for threads to end, all together at most this long; give the names of those that did not."""
+    """Wait at most `timeout_s` for threads to end; return the names of those that did not."""
     waited = tuple(threads)
     deadline = monotonic() + timeout_s
     for thread in waited:
-        # One that is only just being started cannot be joined; whoever starts it is among the others.
+        # A thread that is just being started cannot be joined; the thread that starts it is among the others.
         with contextlib.suppress(RuntimeError):
             thread.join(max(0.0, deadline - monotonic()))
     return sorted(thread.name for thread in waited if thread.is_alive())
 
 
 def remaining(before: Held, timeout_s: float) -> tuple[list[str], list[str]]:
-    """Give the processes and files held beyond `before`; what is given back within the time is waited for."""
+    """Return the processes and files held beyond `before`, after waiting at most `timeout_s` for their release."""
     deadline = monotonic() + timeout_s
     pause = threading.Event()
     while True:

@@ -153,7 +153,7 @@ def test_denied_folders_of_the_project_are_not_served_through_alc(machine: Machi
     shown = told(machine)
 
     assert SECRET not in shown
-    assert "[packages] nvim in alc.local.toml is passed over: its folder is denied" in shown
+    assert "[packages] nvim in alc.local.toml is not used: its folder is denied" in shown
 
 
 def test_what_the_operator_denies_is_not_served_through_alc(machine: Machine) -> None:
@@ -329,10 +329,10 @@ def test_trust_shows_what_a_file_of_variants_names_and_trusts_it_by_its_hash(mac
     file = local(machine, place)
 
     assert run("trust").splitlines() == [
-        "It names a place outside the project, which is now allowed:",
+        "Now allowed (it names a place outside the project):",
         "  [packages]",
         f'  nvim = "{place}"',
-        f"Trusted as it was just read: {file}",
+        f"Trusted, with its present content: {file}",
     ]
     assert SECRET in told(machine)
     assert run("trust", "--revoke") == f"No longer trusted: {file}\n"
@@ -345,14 +345,14 @@ def test_trust_covers_the_settings_and_the_file_of_variants_at_once(machine: Mac
 
     out = run("trust")
 
-    assert out.index('home = "../data"') < out.index(f"read: {settings}") < out.index(f"read: {file}")
+    assert out.index('home = "../data"') < out.index(f"content: {settings}") < out.index(f"content: {file}")
     assert json.loads(run("trust", "--json")) == {"path": str(settings), "trusted": True, "others": [str(file)]}
 
 
 def test_doctor_names_what_waits_for_trust_once(machine: Machine, run: Any) -> None:
     local(machine, machine.user / ".config/nvim")
 
-    told_by_doctor = [one["told"] for one in json.loads(run("doctor", "--json"))]
+    told_by_doctor = [one["message"] for one in json.loads(run("doctor", "--json"))]
 
     assert told_by_doctor.count(NOTE) == 1
 
@@ -385,8 +385,8 @@ def test_an_alc_toml_of_another_user_is_passed_over_with_a_note(
     assert SECRET not in told(machine)
     del machine.environment["ALC_HOME"]
     desk = machine.desk()
-    assert [choice.state for choice in desk.choices if choice.name == "alc"] == ["not called for"]
-    note = "alc.toml in a folder above is passed over: it belongs to another user"
+    assert [choice.state for choice in desk.choices if choice.name == "alc"] == ["not served"]
+    note = "alc.toml in a folder above is not used: it belongs to another user"
     assert read(desk.catalog, "carrel://guide").count(note) == 1
     desk.close()
 
@@ -402,7 +402,7 @@ def test_a_file_of_variants_of_another_user_is_passed_over_with_a_note(
 
     shown = told(machine)
     assert SECRET not in shown
-    assert "alc.local.toml is passed over: it belongs to another user" in shown
+    assert "alc.local.toml is not used: it belongs to another user" in shown
 
 
 def test_a_folder_of_another_user_is_not_served(machine: Machine, monkeypatch: pytest.MonkeyPatch) -> None:

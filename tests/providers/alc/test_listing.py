@@ -389,8 +389,8 @@ def test_alc_is_served_where_something_calls_for_it(tmp_path: Path) -> None:
     environment = {"HOME": str(user)}
     project = tmp_path / "project"
 
-    assert desk_choice(project, environment) == "not called for"
-    assert desk_choice(project, {**environment, "ALC_HOME": ""}) == "not called for"
+    assert desk_choice(project, environment) == "not served"
+    assert desk_choice(project, {**environment, "ALC_HOME": ""}) == "not served"
     assert desk_choice(project, {**environment, "ALC_HOME": "x"}) == "served"
     assert desk_choice(project, environment, "alc") == "served"
     assert desk_choice(project, {**environment, "CARREL_ALC_ENABLED": "auto"}) == "served"
@@ -559,7 +559,7 @@ def test_results_that_only_relaxed_ids_show_are_counted(full: Home) -> None:
     assert full.provider(eval_ids="relaxed").health() == {"problems": []}
 
 
-def test_problems_are_told_to_whoever_asks_for_health(full: Home) -> None:
+def test_problems_are_told_to_current_access_for_health(full: Home) -> None:
     provider = full.provider()
     assert provider.health() == {"problems": []}
 

@@ -91,7 +91,7 @@ def test_commands_count_only_from_a_trusted_file(project: Path, environment: dic
     [
         ("[commands.web]\nargs = ['x']", "[commands] web has no key 'args'; did you mean 'argv'?"),
         ("[commands.web]\ncwd = 'x'", "[commands] web needs the key 'argv'"),
-        ("[commands.web]\nargv = 'x'", "[commands] web argv: expected a list, each a text, got 'x'"),
+        ("[commands.web]\nargv = 'x'", "[commands] web argv: expected a list; each item: a string, got 'x'"),
         (
             "[commands.web]\nargv = ['x']\nkind = 'job'",
             "[commands] web kind: expected one of 'run', 'build', got 'job'",
@@ -100,7 +100,7 @@ def test_commands_count_only_from_a_trusted_file(project: Path, environment: dic
         ("[flutter]\ntool = 'off'", "[flutter] has no key 'tool'; did you mean 'tools'?"),
         ("[flutter]\nmax_runs = 'x'", "[flutter] max_runs: expected a whole number, got 'x'"),
         ("[processes]\ngrace = 1", "[processes] has no key 'grace'; did you mean 'grace_s'?"),
-        ("[command.web]\nargv = ['x']", "there is no section [command]; did you mean 'commands'?"),
+        ("[command.web]\nargv = ['x']", "unknown section [command]; did you mean 'commands'?"),
     ],
 )
 def test_a_mistake_names_the_file_and_the_key(project: Path, environment: dict[str, str], text: str, said: str) -> None:

@@ -259,7 +259,7 @@ def test_a_link_in_the_way_is_told_in_health(tmp_path: Path) -> None:
     (tmp_path / "project/.carrel").symlink_to(tmp_path / "elsewhere")
 
     told = logs(tmp_path / "project").health()["problems"]
-    assert told == ["the logs on disk are not served: a part of .carrel/logs is a link, or no folder"]
+    assert told == ["the logs on disk are not served: a part of .carrel/logs is a link, or not a folder"]
     assert logs(tmp_path).health()["problems"] == []
 
 

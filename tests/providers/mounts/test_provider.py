@@ -448,7 +448,7 @@ def test_a_fault_nobody_planned_is_told_and_the_mount_is_started_again(monkeypat
     until(lambda: mount.health()["state"] == "up")
     mount.close()
 
-    assert health[0]["problems"] == ["the mount is down: it gave what cannot be understood"]
+    assert health[0]["problems"] == ["the mount is down: it sent what cannot be understood"]
 
 
 def test_templates_without_end_are_taken_within_the_same_bounds() -> None:

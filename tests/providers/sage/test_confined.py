@@ -1,4 +1,4 @@
-"""What a stranger's `.sage` may not show: denied names, places outside, other users' folders, special files."""
+"""A stranger's `.sage` must not show denied names, files outside, other users' folders or special files."""
 
 import os
 from pathlib import Path
@@ -16,14 +16,14 @@ SECRET = "the secret itself"
 
 
 def unnamed(project: Path, **settings: object) -> Sage:
-    """Build the provider as for a project's own file that nobody trusted."""
+    """Return the provider with settings from a project file that is not trusted."""
     environment = {"HOME": str(project / "home")}
     return Sage(Project(str(project), environment, given=frozenset(settings), deny=("*.private",)), **settings)  # type: ignore[arg-type]
 
 
 def everything(sage: Sage) -> str:
-    """Return all that Sage tells without being asked for a name."""
-    listed = [*sage.entries()]
+    """Return everything that Sage shows without a request for a name."""
+    listed = list(sage.entries())
     texts = [str(listed), sage.instructions(), str(sage.health())]
     return "".join([*texts, *(read(sage, entry.uri) for entry in listed)])
 
@@ -44,7 +44,7 @@ def test_a_link_to_a_denied_folder_shows_nothing_of_it(tmp_path: Path, kind: str
         assert SECRET not in read(sage, uri)
 
 
-def test_the_sage_folder_itself_is_no_way_to_a_denied_one(tmp_path: Path) -> None:
+def test_the_sage_folder_cannot_be_a_link_to_a_denied_folder(tmp_path: Path) -> None:
     put(tmp_path / ".git/system/a.md", SECRET)
     (tmp_path / ".sage").symlink_to(".git")
     assert SECRET not in everything(unnamed(tmp_path))
@@ -54,7 +54,7 @@ def test_the_sage_folder_itself_is_no_way_to_a_denied_one(tmp_path: Path) -> Non
 
 
 @pytest.mark.parametrize("name", ["server.pem", "id_rsa", ".env", "x.private", "deep/key.pem"])
-def test_a_denied_name_is_refused_alike_whether_or_not_it_is_there(tmp_path: Path, name: str) -> None:
+def test_a_denied_name_is_refused_whether_or_not_the_file_exists(tmp_path: Path, name: str) -> None:
     put(tmp_path / ".sage/system/objective.md", "Ship it.")
     sage = unnamed(tmp_path)
     before = read(sage, f"sage://system/{name}")
@@ -63,10 +63,10 @@ def test_a_denied_name_is_refused_alike_whether_or_not_it_is_there(tmp_path: Pat
 
     assert read(sage, f"sage://system/{name}") == before == f"Error reading {name}: its name is on the deny-list"
     assert SECRET not in everything(sage)
-    assert name not in str([*sage.entries()])
+    assert name not in str(list(sage.entries()))
 
 
-def test_a_folder_of_sage_s_elsewhere_in_the_project_is_served(tmp_path: Path) -> None:
+def test_a_sage_folder_elsewhere_in_the_project_is_served(tmp_path: Path) -> None:
     put(tmp_path / "team/.sage/system/a.md", "plain")
     assert read(unnamed(tmp_path, dir="team/.sage"), "sage://system/a.md") == "plain"
 
@@ -88,12 +88,12 @@ def test_a_folder_of_another_user_counts_as_absent(tmp_path: Path, place: str, m
     sage = open_sage(tmp_path, tools="write")
     assert SECRET not in everything(sage)
     assert read(sage, "sage://system/a.md") == "File not found: a.md"
-    result = sage.called.call("sage_write_system", {"filename": "b.md", "content": "x"})
+    result = sage.toolset.call("sage_write_system", {"filename": "b.md", "content": "x"})
     assert result.blocks[0] == "Error writing b.md: the folder belongs to another user"
     assert not (tmp_path / ".sage/system/b.md").exists()
 
 
-def test_a_text_whose_name_is_denied_is_not_told_at_the_start(tmp_path: Path) -> None:
+def test_a_file_with_a_denied_name_is_not_in_the_instructions(tmp_path: Path) -> None:
     put(tmp_path / ".sage/system/objective.md", "Ship it.")
     put(tmp_path / ".sage/system/credentials.md", SECRET)
     put(tmp_path / ".sage/system/pinned/id_rsa.md", SECRET)
@@ -101,7 +101,7 @@ def test_a_text_whose_name_is_denied_is_not_told_at_the_start(tmp_path: Path) ->
     assert SECRET not in unnamed(tmp_path).instructions()
 
 
-def test_code_links_that_were_not_looked_up_in_time_say_so(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_code_links_that_were_not_resolved_in_time_say_so(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     put(tmp_path / "a.py", "def a(): ...\n")
     put(tmp_path / ".sage/knowledge/global/k.md", "text")
     links = ", ".join("{chunk_id: 'a.py::a', note: n}" for _ in range(3))
@@ -114,7 +114,7 @@ def test_code_links_that_were_not_looked_up_in_time_say_so(tmp_path: Path, monke
 
 def test_a_denied_name_is_not_written(tmp_path: Path) -> None:
     sage = open_sage(tmp_path, tools="write")
-    result = sage.called.call("sage_write_system", {"filename": "id_rsa.md", "content": "x"})
+    result = sage.toolset.call("sage_write_system", {"filename": "id_rsa.md", "content": "x"})
     assert result.blocks[0] == "Error writing id_rsa.md: its name is on the deny-list"
 
 
@@ -134,7 +134,7 @@ def test_a_denied_name_is_not_written(tmp_path: Path) -> None:
         "code.py",
     ],
 )
-def test_a_fifo_in_any_place_holds_nobody_up(tmp_path: Path, place: str) -> None:
+def test_a_fifo_in_any_place_never_blocks(tmp_path: Path, place: str) -> None:
     (tmp_path / place).parent.mkdir(parents=True, exist_ok=True)
     os.mkfifo(tmp_path / place)
     if not place.startswith(".sage"):
@@ -146,8 +146,8 @@ def test_a_fifo_in_any_place_holds_nobody_up(tmp_path: Path, place: str) -> None
     everything(sage)
     for uri in ("sage://system/a.md", "sage://checkpoint/a", "sage://knowledge/a", "sage://failure/a"):
         read(sage, uri)
-    sage.called.call("sage_recall_knowledge", {"query": "text"})
-    sage.called.call("sage_search_checkpoints", {"query": "text"})
+    sage.toolset.call("sage_recall_knowledge", {"query": "text"})
+    sage.toolset.call("sage_search_checkpoints", {"query": "text"})
 
 
 @pytest.mark.parametrize("place", [".git", ".git/hooks", ".ssh", "keys.private"])

@@ -26,16 +26,16 @@ class TestSage(ProviderContract):
         put(self.project / ".sage/checkpoints/broken.md", "broken")
 
     def provider(self) -> Provider:
-        """Give a fresh one."""
+        """Return a new provider."""
         self.sage: Sage = open_sage(self.project, **self.settings)
         return self.sage
 
     def missing_uri(self) -> str:
-        """Give a checkpoint nobody saved."""
+        """Return the URI of a missing checkpoint."""
         return "sage://checkpoint/no-such-thing"
 
     def change(self, uri: str) -> None:
-        """Add to the file behind a URI, in one step: one that is emptied first changes twice."""
+        """Append to the file of a URI in one step: a file that is emptied first would change twice."""
         if "system" not in uri:
             raise NotImplementedError
         path = self.project / ".sage/system" / uri.removeprefix("sage://system/")
@@ -43,7 +43,7 @@ class TestSage(ProviderContract):
             file.write(b"More.\n")
 
     def variables(self) -> dict[str, dict[str, str]]:
-        """Give names that can be read."""
+        """Return names that can be read."""
         return {
             "sage://system/{+filename}": {"filename": "objective.md"},
             "sage://checkpoint/{id}": {"id": STEM},
@@ -56,7 +56,7 @@ class TestSage(ProviderContract):
         schemas.check(message, version, method)
 
     def test_law_4_a_declared_size_is_the_length_in_bytes(self) -> None:
-        """Sage's page wants the stored file's size, which is not that of the formatted text."""
+        """Sage declares the size of the stored file, not that of the formatted text."""
         sage = open_sage(self.project)
         sizes = {entry.uri: entry.size for entry in sage.entries()}
         stored = {

@@ -178,7 +178,7 @@ items:
     assert [(one.path, one.reason) for one in sage.listing.unlisted()] == [("knowledge/kk", "content file not found")]
 
 
-def test_without_an_index_the_content_files_speak_for_themselves(tmp_path: Path) -> None:
+def test_without_an_index_items_come_from_the_content_files(tmp_path: Path) -> None:
     lay_out(tmp_path)
     put(tmp_path / ".sage/knowledge/index.yaml", "items: [broken\n")
     put(tmp_path / ".sage/knowledge/skills/web/plain.md", "Just text.\n")
@@ -255,7 +255,7 @@ def test_pages_of_one_are_the_whole_list(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("stem", ["2026-13-45T99-99-99_odd", "0000-01-01T00-00-00_odd"])
-def test_a_time_that_never_was_is_none_and_breaks_nothing(tmp_path: Path, stem: str) -> None:
+def test_an_impossible_time_in_a_stem_is_ignored(tmp_path: Path, stem: str) -> None:
     add(tmp_path, "2026-01-01T00-00-00_a", stem)
     os.utime(tmp_path / f".sage/checkpoints/{stem}.md", (0, 0))
     sage = open_sage(tmp_path)
@@ -265,8 +265,8 @@ def test_a_time_that_never_was_is_none_and_breaks_nothing(tmp_path: Path, stem: 
 
 
 @pytest.mark.parametrize("name", ["\udcff", "a\nb", "a b", "a\\b"])
-def test_a_name_that_cannot_be_asked_for_is_nowhere_but_among_the_problems(tmp_path: Path, name: str) -> None:
-    """Not even where its id would be found: what is named must work."""
+def test_a_name_that_cannot_be_requested_appears_only_among_the_problems(tmp_path: Path, name: str) -> None:
+    """Also if its id matches: every name in an answer must work."""
     add(tmp_path, "2026-01-01T00-00-00_good")
     put(tmp_path / f".sage/failures/{FAILURE_STEM}.md", FAILURE)
     for place, text in (("checkpoints", checkpoint("good-too")), ("failures", FAILURE), ("system", "# Odd\n")):
@@ -287,7 +287,7 @@ def test_a_name_that_cannot_be_asked_for_is_nowhere_but_among_the_problems(tmp_p
     ]
 
 
-def test_a_knowledge_id_that_cannot_be_asked_for_is_no_candidate(tmp_path: Path) -> None:
+def test_a_knowledge_id_that_cannot_be_requested_is_no_candidate(tmp_path: Path) -> None:
     index = "items:\n- {id: auth one, file: global/a.md}\n- {id: auth-two, file: global/b.md}\n"
     put(tmp_path / ".sage/knowledge/index.yaml", index)
     put(tmp_path / ".sage/knowledge/global/a.md", "one\n")
@@ -301,7 +301,7 @@ def call(sage: Sage, tool: str, **arguments: object) -> Any:
 
 
 def read_health(sage: Sage) -> str:
-    """Give the health of a desk with this memory, as it is sent."""
+    """Return the health of a desk with this memory, as it is sent."""
     catalog = Catalog([sage])
     catalog.mount(Guide(catalog))
     with Client.to(Server(catalog)) as client:

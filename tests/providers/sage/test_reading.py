@@ -16,7 +16,7 @@ from tests.support.sage_folder import STEM, ask, checkpoint, git, lay_out, open_
 
 @pytest.fixture
 def project(tmp_path: Path) -> Path:
-    """Give a project with the page's Sage folder."""
+    """Return a project with the Sage folder of the page."""
     return lay_out(tmp_path / "shop")
 
 
@@ -143,7 +143,7 @@ def test_an_error_as_content_is_marked_on_the_result_and_the_content(project: Pa
 
 
 @pytest.mark.parametrize("uri", ["sage://notes/a", "sage://system", "sage:system/objective.md", "sage:///objective.md"])
-def test_what_is_of_no_kind_is_an_unknown_resource(project: Path, uri: str) -> None:
+def test_a_uri_of_an_unknown_kind_is_an_unknown_resource(project: Path, uri: str) -> None:
     with pytest.raises(NotFound) as caught:
         Catalog([open_sage(project)]).read(uri)
 
@@ -371,7 +371,7 @@ NEVER = {
 
 
 @pytest.mark.parametrize(("uri", "told"), NEVER.items())
-def test_what_can_never_be_read_cannot_be_subscribed_to(project: Path, uri: str, told: str) -> None:
+def test_an_invalid_uri_cannot_be_subscribed_to(project: Path, uri: str, told: str) -> None:
     sage = open_sage(project)
 
     with pytest.raises(RemoteError) as raised:
@@ -384,7 +384,7 @@ def test_what_can_never_be_read_cannot_be_subscribed_to(project: Path, uri: str,
 
 
 @pytest.mark.parametrize("uri", [f"sage://{kind}/none" for kind in ("system", "checkpoint", "knowledge", "failure")])
-def test_what_may_yet_come_can_be_subscribed_to(project: Path, uri: str) -> None:
+def test_a_missing_item_can_be_subscribed_to(project: Path, uri: str) -> None:
     assert ask(open_sage(project), "resources/subscribe", "legacy", uri=uri) == {}
 
 

@@ -310,7 +310,7 @@ As they are.
         ("## Question\nWhich?\n\n## Thesis\n**Confidence:** 0.5\nThat.\n", "Which?", "That."),
     ],
 )
-def test_a_recovery_file_tells_in_front_what_its_body_leaves_out(body: str, question: str, thesis: str) -> None:
+def test_the_front_matter_of_a_recovery_file_fills_in_for_its_body(body: str, question: str, thesis: str) -> None:
     front = "---\ntype: recovery\ncore_question: From the front\nthesis: T\n---\n\n"
     record = parse_checkpoint(front + body)
     assert (record.question, record.thesis) == (question, thesis)

@@ -23,16 +23,16 @@ from tests.support.sage_folder import FILES, git, lay_out, open_sage, put, read
 
 
 class NoCall:
-    """A call nobody cancels."""
+    """A call that is never cancelled."""
 
     client = ""
     cancelled = False
 
     def on_cancel(self, stop: object) -> None:
-        """Forget it."""
+        """Do nothing."""
 
     def progress(self, value: float, total: float | None = None, message: str | None = None) -> None:
-        """Tell nobody."""
+        """Do nothing."""
 
 
 def call(sage: Sage, tool: str, **arguments: Any) -> ToolResult:
@@ -40,16 +40,16 @@ def call(sage: Sage, tool: str, **arguments: Any) -> ToolResult:
     return sage.call(tool, arguments, NoCall())
 
 
-def told(sage: Sage, tool: str, **arguments: Any) -> dict[str, Any]:
-    """Call a tool that is to work; give its data."""
+def data_of(sage: Sage, tool: str, **arguments: Any) -> dict[str, Any]:
+    """Call a tool that must succeed; return its data."""
     result = call(sage, tool, **arguments)
     assert not result.is_error, result.blocks
     assert isinstance(result.structured, dict)
     return result.structured
 
 
-def refusal(sage: Sage, tool: str, **arguments: Any) -> tuple[object, object]:
-    """Call a tool that is to fail; give message and kind."""
+def error_of(sage: Sage, tool: str, **arguments: Any) -> tuple[object, object]:
+    """Call a tool that must fail; return the message and its kind."""
     result = call(sage, tool, **arguments)
     assert result.is_error
     assert result.structured is None
@@ -58,7 +58,7 @@ def refusal(sage: Sage, tool: str, **arguments: Any) -> tuple[object, object]:
 
 @pytest.fixture
 def sage(tmp_path: Path) -> Sage:
-    """Give a project without a Sage folder, in which writing is allowed."""
+    """Return a provider that may write, in a project without a Sage folder."""
     return open_sage(tmp_path, tools="write")
 
 
@@ -115,10 +115,10 @@ def test_a_saved_checkpoint_has_the_page_s_form(sage: Sage, tmp_path: Path) -> N
 def test_files_are_private(sage: Sage, tmp_path: Path) -> None:
     umask = os.umask(0)
     try:
-        told(sage, "sage_save_checkpoint", core_question="q", thesis="t", confidence=1)
-        told(sage, "sage_save_knowledge", id="k", content="c", keywords=["k"])
-        told(sage, "sage_record_failure", id="f", approach="a", why_failed="w", learned="l", keywords=["k"])
-        told(sage, "sage_write_system", filename="pinned/deep/x.md", content="x")
+        data_of(sage, "sage_save_checkpoint", core_question="q", thesis="t", confidence=1)
+        data_of(sage, "sage_save_knowledge", id="k", content="c", keywords=["k"])
+        data_of(sage, "sage_record_failure", id="f", approach="a", why_failed="w", learned="l", keywords=["k"])
+        data_of(sage, "sage_write_system", filename="pinned/deep/x.md", content="x")
     finally:
         os.umask(umask)
 
@@ -131,16 +131,16 @@ def test_files_are_private(sage: Sage, tmp_path: Path) -> None:
 
 def test_a_taken_name_gets_a_number_on_the_stem_and_on_the_id(sage: Sage, monkeypatch: pytest.MonkeyPatch) -> None:
     class Still(datetime):
-        """A clock that stands still."""
+        """A clock that does not move."""
 
         @classmethod
         def now(cls, tz: Any = None) -> "Still":
             return cls(2026, 2, 15, 10, 12, 0, 250_000, tzinfo=tz)
 
     monkeypatch.setattr(saving, "datetime", Still)
-    ids = [told(sage, "sage_save_checkpoint", core_question="q", thesis="t", confidence=0)["id"] for _ in range(3)]
+    ids = [data_of(sage, "sage_save_checkpoint", core_question="q", thesis="t", confidence=0)["id"] for _ in range(3)]
     paths = [
-        told(sage, "sage_record_failure", id="f", approach="a", why_failed="w", learned="l", keywords="k")["path"]
+        data_of(sage, "sage_record_failure", id="f", approach="a", why_failed="w", learned="l", keywords="k")["path"]
         for _ in range(2)
     ]
 
@@ -157,24 +157,24 @@ def test_a_checkpoint_continues_from_the_newest_that_is_no_recovery(sage: Sage, 
     put(tmp_path / ".sage/checkpoints/2021-01-01T00-00-00_recovery-x.md", old.replace('"checkpoint"', "recovery"))
     put(tmp_path / ".sage/checkpoints/2022-01-01T00-00-00_broken.md", "broken")
 
-    first = told(sage, "sage_save_checkpoint", core_question="q", thesis="t", confidence=0)
-    second = told(sage, "sage_save_checkpoint", core_question="q", thesis="u", confidence=0, continues_from="mine")
-    third = told(sage, "sage_save_checkpoint", core_question="q", thesis="v", confidence=0, continues_from="")
+    first = data_of(sage, "sage_save_checkpoint", core_question="q", thesis="t", confidence=0)
+    second = data_of(sage, "sage_save_checkpoint", core_question="q", thesis="u", confidence=0, continues_from="mine")
+    third = data_of(sage, "sage_save_checkpoint", core_question="q", thesis="v", confidence=0, continues_from="")
 
     assert "continues_from: 2020-01-01T00-00-00_old\n" in (tmp_path / first["path"]).read_text()
     assert "continues_from: mine\n" in (tmp_path / second["path"]).read_text()
     assert "continues_from" not in (tmp_path / third["path"]).read_text()
 
 
-def test_git_is_told_where_it_answers(sage: Sage, tmp_path: Path) -> None:
+def test_a_checkpoint_records_the_state_of_git(sage: Sage, tmp_path: Path) -> None:
     git(tmp_path, "init", "-q", "-b", "main")
     put(tmp_path / "a.py", "def a(): ...\n")
     git(tmp_path, "add", "a.py")
     git(tmp_path, "commit", "-qm", "First: thing")
     commit = git(tmp_path, "rev-parse", "--short", "HEAD")
 
-    saved = told(sage, "sage_save_checkpoint", core_question="q", thesis="t", confidence=0)
-    told(sage, "sage_save_knowledge", id="k", content="c", keywords=["k"], code_links=[{"chunk_id": "a.py::a"}])
+    saved = data_of(sage, "sage_save_checkpoint", core_question="q", thesis="t", confidence=0)
+    data_of(sage, "sage_save_knowledge", id="k", content="c", keywords=["k"], code_links=[{"chunk_id": "a.py::a"}])
 
     lines = f"## Git Context\nBranch: `main` @ `{commit}`\nRecent commits:\n- {commit} First: thing\n"
     assert lines in read(sage, saved["uri"])
@@ -202,8 +202,8 @@ def test_everything_in_a_checkpoint_comes_back(sage: Sage) -> None:
         "skill": "null",
         "template": "default",
     }
-    saved = told(sage, "sage_save_checkpoint", **given)
-    loaded = told(sage, "sage_load_checkpoint", id=saved["id"])["checkpoint"]
+    saved = data_of(sage, "sage_save_checkpoint", **given)
+    loaded = data_of(sage, "sage_load_checkpoint", id=saved["id"])["checkpoint"]
 
     expected = {
         **given,
@@ -223,9 +223,9 @@ def test_everything_in_a_checkpoint_comes_back(sage: Sage) -> None:
 
 def test_ids_that_are_saved_are_cleaned(sage: Sage) -> None:
     for given, saved in {"test@failure!": "test-failure", "": "unnamed", "!!!": "unnamed", "é" * 3: "unnamed"}.items():
-        done = told(sage, "sage_save_knowledge", id=given, content="c", keywords=["k"])
+        done = data_of(sage, "sage_save_knowledge", id=given, content="c", keywords=["k"])
         assert (done["id"], done["path"]) == (saved, f".sage/knowledge/global/{saved}.md")
-    long = told(sage, "sage_save_knowledge", knowledge_id="a" * 300, content="c", keywords=["k"], skill="My skill")
+    long = data_of(sage, "sage_save_knowledge", knowledge_id="a" * 300, content="c", keywords=["k"], skill="My skill")
     assert long["path"] == f".sage/knowledge/skills/My-skill/{'a' * 100}.md"
 
 
@@ -272,17 +272,17 @@ GOOD: dict[str, dict[str, Any]] = {
 def test_bad_arguments_write_nothing(sage: Sage, tmp_path: Path, name: str) -> None:
     tool, given, message = BAD[name]
 
-    assert refusal(sage, tool, **{**GOOD.get(tool, {}), **given}) == (message, "invalid")
+    assert error_of(sage, tool, **{**GOOD.get(tool, {}), **given}) == (message, "invalid")
     assert list(tmp_path.rglob("*")) == []
 
 
 def test_a_system_file_is_replaced_unless_that_is_refused(sage: Sage, tmp_path: Path) -> None:
     first = call(sage, "sage_write_system", filename="a.md", content="one")
-    told(sage, "sage_write_system", filename="a.md", content="two\r\n")
+    data_of(sage, "sage_write_system", filename="a.md", content="two\r\n")
 
     assert first.structured == {"uri": "sage://system/a.md", "path": ".sage/system/a.md"}
     assert first.blocks[0] == "System file saved: a.md"
-    again = refusal(sage, "sage_write_system", filename="a.md", content="three", overwrite=False)
+    again = error_of(sage, "sage_write_system", filename="a.md", content="three", overwrite=False)
     assert again == ("File exists: a.md", "invalid")
     assert (tmp_path / ".sage/system/a.md").read_bytes() == b"two\r\n"
 
@@ -290,17 +290,17 @@ def test_a_system_file_is_replaced_unless_that_is_refused(sage: Sage, tmp_path: 
 @pytest.mark.parametrize(
     ("number", "reason"), [(errno.ENOSPC, "the disk is full"), (errno.EROFS, "the disk is read-only")]
 )
-def test_a_full_disk_and_a_read_only_one_are_told_apart(
+def test_a_full_disk_and_a_read_only_disk_have_different_messages(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, number: int, reason: str
 ) -> None:
     sage = open_sage(tmp_path, tools="write")
-    told(sage, "sage_write_system", filename="a.md", content="x")
+    data_of(sage, "sage_write_system", filename="a.md", content="x")
 
     def refuse(_: int) -> None:
         raise OSError(number, os.strerror(number))
 
     monkeypatch.setattr(os, "fsync", refuse)
-    written = sage.called.call("sage_write_system", {"filename": "b.md", "content": "x"})
+    written = sage.toolset.call("sage_write_system", {"filename": "b.md", "content": "x"})
     monkeypatch.undo()
     sage.close()
 
@@ -318,7 +318,7 @@ def test_a_full_disk_and_a_read_only_one_are_told_apart(
         (errno.EIO, "I/O error"),
     ],
 )
-def test_a_refusal_of_the_system_says_what_to_do_about_it(number: int, reason: str) -> None:
+def test_an_error_of_the_system_becomes_a_clear_reason(number: int, reason: str) -> None:
     with pytest.raises(WriteFailed, match=reason), reasons():
         raise OSError(number, "text")
 
@@ -328,15 +328,15 @@ def test_a_refusal_of_the_system_says_what_to_do_about_it(number: int, reason: s
     ["sage://checkpoint/{}", "@sage://checkpoint/{}", "@carrel:sage://checkpoint/{}", "SAGE://Checkpoint/{}", "{}"],
 )
 def test_a_checkpoint_is_loaded_by_its_uri_too(sage: Sage, asked: str) -> None:
-    saved = told(sage, "sage_save_checkpoint", core_question="q", thesis="Cookies", confidence=0)
-    loaded = told(sage, "sage_load_checkpoint", id=asked.format(saved["id"]))
+    saved = data_of(sage, "sage_save_checkpoint", core_question="q", thesis="Cookies", confidence=0)
+    loaded = data_of(sage, "sage_load_checkpoint", id=asked.format(saved["id"]))
     assert loaded["uri"] == saved["uri"]
 
 
 def test_the_format_in_a_uri_counts_unless_another_is_given(sage: Sage) -> None:
-    told(sage, "sage_save_checkpoint", core_question="q", thesis="Cookies", confidence=0)
-    toon = sage.called.call("sage_load_checkpoint", {"id": "sage://checkpoint/cookies?format=toon"}).blocks[0]
-    plain = sage.called.call(
+    data_of(sage, "sage_save_checkpoint", core_question="q", thesis="Cookies", confidence=0)
+    toon = sage.toolset.call("sage_load_checkpoint", {"id": "sage://checkpoint/cookies?format=toon"}).blocks[0]
+    plain = sage.toolset.call(
         "sage_load_checkpoint", {"id": "sage://checkpoint/cookies?format=toon", "format": "markdown"}
     )
     assert str(toon).startswith("# Research Context\n")
@@ -344,7 +344,7 @@ def test_the_format_in_a_uri_counts_unless_another_is_given(sage: Sage) -> None:
 
 
 def test_a_uri_of_another_kind_is_no_checkpoint(sage: Sage) -> None:
-    refused = sage.called.call("sage_load_checkpoint", {"id": "sage://knowledge/a"})
+    refused = sage.toolset.call("sage_load_checkpoint", {"id": "sage://knowledge/a"})
     assert refused.blocks[0] == "Invalid checkpoint ID: sage://knowledge/a"
 
 
@@ -356,10 +356,10 @@ def test_nothing_is_written_through_a_link_or_a_special_file(sage: Sage, tmp_pat
     (system / "d").symlink_to(tmp_path / "out")
     os.mkfifo(system / "p.md")
     for name in ("a.md", "d/b.md", "p.md"):
-        answer = refusal(sage, "sage_write_system", filename=name, content="x")
+        answer = error_of(sage, "sage_write_system", filename=name, content="x")
         assert answer == (f"Error writing {name}: not a regular file", "unreadable")
     (tmp_path / ".sage/knowledge").symlink_to(tmp_path / "out")
-    answer = refusal(sage, "sage_save_knowledge", id="k", content="c", keywords=["k"])
+    answer = error_of(sage, "sage_save_knowledge", id="k", content="c", keywords=["k"])
     assert answer == ("Error writing k: not a regular file", "unreadable")
     assert list((tmp_path / "out").iterdir()) == []
 
@@ -389,7 +389,7 @@ tail: |
 
 def test_saving_knowledge_again_keeps_what_is_not_understood(sage: Sage, tmp_path: Path) -> None:
     index = put(tmp_path / ".sage/knowledge/index.yaml", INDEX_TO_KEEP)
-    told(sage, "sage_save_knowledge", id="k", content="new content", keywords=["new"])
+    data_of(sage, "sage_save_knowledge", id="k", content="new content", keywords=["new"])
 
     text = re.sub(r"added: '20[^']+'", "added: 'D'", index.read_text(encoding="utf-8"))
     assert (
@@ -448,7 +448,7 @@ def test_a_first_item_has_the_page_s_form(sage: Sage, tmp_path: Path) -> None:
         "source": "team wiki",
         "code_links": links,
     }
-    told(sage, "sage_save_knowledge", id="auth-patterns", type="todo", **given)
+    data_of(sage, "sage_save_knowledge", id="auth-patterns", type="todo", **given)
 
     index = (tmp_path / ".sage/knowledge/index.yaml").read_text(encoding="utf-8")
     content = (tmp_path / ".sage/knowledge/global/auth-patterns.md").read_text(encoding="utf-8")
@@ -506,7 +506,7 @@ Set the token.
 def test_an_index_that_does_not_parse_is_never_replaced(sage: Sage, tmp_path: Path, text: str, reason: str) -> None:
     index = put(tmp_path / ".sage/knowledge/index.yaml", text)
 
-    answer = refusal(sage, "sage_save_knowledge", id="k", content="c", keywords=["k"])
+    answer = error_of(sage, "sage_save_knowledge", id="k", content="c", keywords=["k"])
     assert answer == (f"Error writing k: {reason}", "unreadable")
     assert index.read_text() == text
     assert not (tmp_path / ".sage/knowledge/global").exists()
@@ -514,7 +514,7 @@ def test_an_index_that_does_not_parse_is_never_replaced(sage: Sage, tmp_path: Pa
 
 def test_an_item_that_lost_its_index_is_not_hidden_by_a_new_one(sage: Sage, tmp_path: Path) -> None:
     put(tmp_path / ".sage/knowledge/global/auth-patterns.md", FILES[".sage/knowledge/global/auth-patterns.md"])
-    told(sage, "sage_save_knowledge", id="k", content="c", keywords=["k"])
+    data_of(sage, "sage_save_knowledge", id="k", content="c", keywords=["k"])
 
     uris = [entry.uri for entry in sage.entries()]
     assert sorted(uris) == ["sage://knowledge/auth-patterns", "sage://knowledge/k"]
@@ -523,11 +523,11 @@ def test_an_item_that_lost_its_index_is_not_hidden_by_a_new_one(sage: Sage, tmp_
 def test_a_locked_index_is_waited_for_and_then_given_up(
     sage: Sage, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    told(sage, "sage_save_knowledge", id="k", content="c", keywords=["k"])
+    data_of(sage, "sage_save_knowledge", id="k", content="c", keywords=["k"])
     monkeypatch.setattr(saving, "LOCK_S", 0.1)
     with (tmp_path / ".sage/knowledge/.index.lock").open("rb+") as lock:
         fcntl.flock(lock, fcntl.LOCK_EX)
-        answer = refusal(sage, "sage_save_knowledge", id="other", content="c", keywords=["k"])
+        answer = error_of(sage, "sage_save_knowledge", id="other", content="c", keywords=["k"])
     assert answer == ("Error writing other: index is locked", "unreadable")
 
 
@@ -536,8 +536,8 @@ def test_many_writers_at_once_lose_nothing(tmp_path: Path) -> None:
         sage = open_sage(tmp_path, tools="write")
         for each in range(5):
             name = f"k-{number}-{each}"
-            told(sage, "sage_save_knowledge", id=name, content=f"content of {name}", keywords=[name])
-            told(sage, "sage_save_checkpoint", core_question="q", thesis="the same", confidence=0.5)
+            data_of(sage, "sage_save_knowledge", id=name, content=f"content of {name}", keywords=[name])
+            data_of(sage, "sage_save_checkpoint", core_question="q", thesis="the same", confidence=0.5)
         sage.close()
 
     threads = [threading.Thread(target=save, args=(number,)) for number in range(4)]
@@ -568,7 +568,7 @@ def test_a_writer_that_takes_no_lock_is_noticed_before_the_rename(
         return made
 
     monkeypatch.setattr(yaml_text, "put_item", late)
-    told(sage, "sage_save_knowledge", id="ours", content="c", keywords=["k"])
+    data_of(sage, "sage_save_knowledge", id="ours", content="c", keywords=["k"])
 
     assert re.findall(r"^- id: (\w+)", index.read_text(), re.MULTILINE) == ["theirs", "ours"]
 
@@ -576,7 +576,7 @@ def test_a_writer_that_takes_no_lock_is_noticed_before_the_rename(
 def test_a_new_index_keeps_the_items_that_were_served_without_one(sage: Sage, tmp_path: Path) -> None:
     for name in ("a", "b"):
         put(tmp_path / f".sage/knowledge/global/{name}.md", f"---\nid: {name}\n---\ntext\n")
-    told(sage, "sage_save_knowledge", id="new", content="c", keywords=["k"])
+    data_of(sage, "sage_save_knowledge", id="new", content="c", keywords=["k"])
 
     text = (tmp_path / ".sage/knowledge/index.yaml").read_text(encoding="utf-8")
     assert [item["id"] for item in yaml.safe_load(text)["items"]] == ["a", "b", "new"]
@@ -596,7 +596,7 @@ def test_a_link_out_of_the_project_tells_nothing_of_what_is_there(sage: Sage, tm
     for path in (tmp_path / "a.py", outside):
         put(path, "x = 1\n")
     for number, name in enumerate(names):
-        told(sage, "sage_save_knowledge", id=f"k{number}", content="c", keywords=["k"])
+        data_of(sage, "sage_save_knowledge", id=f"k{number}", content="c", keywords=["k"])
         index = tmp_path / ".sage/knowledge/index.yaml"
         items = yaml.safe_load(index.read_text())
         items["items"][number]["code_links"] = [{"chunk_id": name, "relation": "related"}]

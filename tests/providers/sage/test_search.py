@@ -1,4 +1,4 @@
-"""Search: what is found and how well, that the index is always true, and that it can be lost."""
+"""Search: the results and their quality, an index that is always current, and one that was lost."""
 
 import logging
 import stat
@@ -10,7 +10,7 @@ import pytest
 
 from carrel.core.model import ResourceLink
 from carrel.providers.sage import Sage, search_index, semantic
-from tests.providers.sage.test_saving import call, refusal, told
+from tests.providers.sage.test_saving import call, data_of, error_of
 from tests.support import sage_folder as folder
 from tests.support.sage_folder import FAILURE, STEM, ask, checkpoint, lay_out, open_sage, put
 
@@ -58,7 +58,7 @@ PARAPHRASED = {
 
 
 def memory(project: Path, search: str) -> Sage:
-    """Give a memory with the labelled checkpoints."""
+    """Return a provider with the labelled checkpoints."""
     for number, (name, (question, thesis)) in enumerate(CHECKPOINTS.items()):
         stem = f"2026-01-{number + 1:02}T00-00-00_{name}"
         put(project / f".sage/checkpoints/{stem}.md", checkpoint(stem, question, thesis))
@@ -66,22 +66,22 @@ def memory(project: Path, search: str) -> Sage:
 
 
 def found(sage: Sage, query: str, limit: int = 3) -> list[str]:
-    """Give the names a search finds."""
-    results = told(sage, "sage_search_checkpoints", query=query, limit=limit)["results"]
+    """Return the names that a search finds."""
+    results = data_of(sage, "sage_search_checkpoints", query=query, limit=limit)["results"]
     return [one["id"].partition("_")[2] for one in results]
 
 
 def recall_at_3(sage: Sage, labelled: dict[str, str]) -> float:
-    """Give the share of queries whose answer is among the first three."""
+    """Return the share of queries whose answer is among the first three."""
     return sum(name in found(sage, query) for query, name in labelled.items()) / len(labelled)
 
 
 @pytest.mark.slow
-def test_words_find_what_they_mean_and_the_model_finds_more(tmp_path: Path) -> None:
+def test_the_model_finds_paraphrases_that_words_do_not_find(tmp_path: Path) -> None:
     plain, hybrid = memory(tmp_path / "a", "bm25"), memory(tmp_path / "b", "auto")
 
-    assert told(plain, "sage_search_checkpoints", query="jwt")["engine"] == "bm25"
-    assert told(hybrid, "sage_search_checkpoints", query="jwt")["engine"] == "hybrid"
+    assert data_of(plain, "sage_search_checkpoints", query="jwt")["engine"] == "bm25"
+    assert data_of(hybrid, "sage_search_checkpoints", query="jwt")["engine"] == "hybrid"
     assert recall_at_3(plain, LABELLED) == 1.0
     assert recall_at_3(hybrid, LABELLED) == 1.0
     assert number_first(plain, PARAPHRASED) == 6
@@ -100,7 +100,7 @@ def test_the_time_of_a_checkpoint_is_not_searched(tmp_path: Path) -> None:
     assert found(sage, "rate limit") == ["rate-limit"]
 
 
-def test_a_search_tells_the_page_s_text_and_links_what_it_found(tmp_path: Path) -> None:
+def test_a_search_result_has_the_text_of_the_page_and_links(tmp_path: Path) -> None:
     sage = open_sage(lay_out(tmp_path), search="bm25")
     result = call(sage, "sage_search_checkpoints", query="jwt auth")
 
@@ -152,13 +152,13 @@ def test_stemming_and_diacritics_do_not_matter_and_fields_have_weights(tmp_path:
     put(tmp_path / ".sage/checkpoints/b.md", checkpoint("b", "q", "t") + "## Reasoning Trace\nmeetings elsewhere\n")
     put(tmp_path / ".sage/checkpoints/c.md", checkpoint("c", "q", "A meeting elsewhere"))
 
-    assert [one["id"] for one in told(sage, "sage_search_checkpoints", query="reunion")["results"]] == ["a"]
-    assert [one["id"] for one in told(sage, "sage_search_checkpoints", query="meets")["results"]] == ["c", "b"]
+    assert [one["id"] for one in data_of(sage, "sage_search_checkpoints", query="reunion")["results"]] == ["a"]
+    assert [one["id"] for one in data_of(sage, "sage_search_checkpoints", query="meets")["results"]] == ["c", "b"]
 
 
 def test_words_inside_unspaced_scripts_are_found(tmp_path: Path) -> None:
     put(tmp_path / ".sage/checkpoints/a.md", checkpoint("a", "質問", "認証トークンはクッキーに保存する"))
-    data = told(open_sage(tmp_path, search="bm25"), "sage_search_checkpoints", query="クッキー")
+    data = data_of(open_sage(tmp_path, search="bm25"), "sage_search_checkpoints", query="クッキー")
 
     assert (data["engine"], [one["id"] for one in data["results"]]) == ("substring", ["a"])
 
@@ -166,26 +166,26 @@ def test_words_inside_unspaced_scripts_are_found(tmp_path: Path) -> None:
 def test_the_index_follows_the_files(tmp_path: Path) -> None:
     sage = open_sage(tmp_path, search="bm25")
     path = put(tmp_path / ".sage/checkpoints/a.md", checkpoint("a", "q", "zebra"))
-    assert told(sage, "sage_search_checkpoints", query="zebra")["total"] == 1
+    assert data_of(sage, "sage_search_checkpoints", query="zebra")["total"] == 1
 
     put(path, checkpoint("a", "q", "giraffe"))
-    assert told(sage, "sage_search_checkpoints", query="zebra")["total"] == 0
-    assert told(sage, "sage_search_checkpoints", query="giraffe")["total"] == 1
+    assert data_of(sage, "sage_search_checkpoints", query="zebra")["total"] == 0
+    assert data_of(sage, "sage_search_checkpoints", query="giraffe")["total"] == 1
 
     put(path, "broken")
-    assert told(sage, "sage_search_checkpoints", query="giraffe")["total"] == 0
+    assert data_of(sage, "sage_search_checkpoints", query="giraffe")["total"] == 0
 
     put(path, checkpoint("a", "q", "giraffe"))
     other = open_sage(tmp_path, search="bm25")
-    assert told(other, "sage_search_checkpoints", query="giraffe")["total"] == 1
+    assert data_of(other, "sage_search_checkpoints", query="giraffe")["total"] == 1
     path.unlink()
-    assert told(sage, "sage_search_checkpoints", query="giraffe")["total"] == 0
+    assert data_of(sage, "sage_search_checkpoints", query="giraffe")["total"] == 0
 
 
 def test_the_index_is_private_and_can_be_lost_or_broken(tmp_path: Path) -> None:
     project = lay_out(tmp_path / "shop")
     sage = open_sage(project, search="bm25")
-    assert told(sage, "sage_search_checkpoints", query="jwt")["total"] == 1
+    assert data_of(sage, "sage_search_checkpoints", query="jwt")["total"] == 1
     sage.close()
     [file] = (project / "home/.cache/carrel/sage").iterdir()
     assert stat.S_IMODE(file.stat().st_mode) == 0o600
@@ -193,32 +193,32 @@ def test_the_index_is_private_and_can_be_lost_or_broken(tmp_path: Path) -> None:
     for damage in (b"not a database at all" * 400, file.read_bytes()[:5_000], b""):
         file.write_bytes(damage)
         again = open_sage(project, search="bm25")
-        assert told(again, "sage_search_checkpoints", query="jwt")["total"] == 1
+        assert data_of(again, "sage_search_checkpoints", query="jwt")["total"] == 1
         again.close()
     file.unlink()
-    assert told(open_sage(project, search="bm25"), "sage_search_checkpoints", query="jwt")["total"] == 1
+    assert data_of(open_sage(project, search="bm25"), "sage_search_checkpoints", query="jwt")["total"] == 1
 
 
 def test_without_a_cache_folder_the_index_is_in_memory(tmp_path: Path) -> None:
     project = lay_out(tmp_path / "shop")
     put(project / "home", "a file where the home folder should be")
 
-    assert told(open_sage(project, search="bm25"), "sage_search_checkpoints", query="jwt")["total"] == 1
+    assert data_of(open_sage(project, search="bm25"), "sage_search_checkpoints", query="jwt")["total"] == 1
 
 
 def test_without_fts5_text_search_serves(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(search_index, "has_fts5", lambda: False)
-    data = told(open_sage(lay_out(tmp_path), search="bm25"), "sage_search_checkpoints", query="httponly")
+    data = data_of(open_sage(lay_out(tmp_path), search="bm25"), "sage_search_checkpoints", query="httponly")
 
     assert (data["engine"], data["total"]) == ("substring", 1)
 
 
-def test_a_model_that_does_not_load_is_done_without(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_without_a_model_that_loads_search_goes_by_words(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     def fail() -> Any:
         raise OSError("no weights")
 
     monkeypatch.setattr(semantic, "_load", fail)
-    assert told(open_sage(lay_out(tmp_path)), "sage_search_checkpoints", query="jwt")["engine"] == "bm25"
+    assert data_of(open_sage(lay_out(tmp_path)), "sage_search_checkpoints", query="jwt")["engine"] == "bm25"
 
 
 def test_loading_the_model_leaves_the_log_as_it_was(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -242,12 +242,12 @@ def test_checkpoints_are_listed_and_loaded(tmp_path: Path) -> None:
     listed = call(sage, "sage_list_checkpoints", limit=1)
 
     assert listed.blocks[0] == f"## Checkpoints [1]\n- 2026-03-01T00-00-00_b: {'t' * 60} (50%, )"
-    assert told(sage, "sage_list_checkpoints", skill="web")["total"] == 1
-    assert told(sage, "sage_list_checkpoints")["total"] == 2
+    assert data_of(sage, "sage_list_checkpoints", skill="web")["total"] == 1
+    assert data_of(sage, "sage_list_checkpoints")["total"] == 2
     loaded = call(sage, "sage_load_checkpoint", checkpoint_id="jwt-research", format="toon")
     assert loaded.blocks[0] == folder.CHECKPOINT_TOON
     assert call(open_sage(tmp_path / "none"), "sage_list_checkpoints").blocks == ("No checkpoints found.",)
-    assert refusal(sage, "sage_load_checkpoint", id="none") == ("Checkpoint not found: none", "not_found")
+    assert error_of(sage, "sage_load_checkpoint", id="none") == ("Checkpoint not found: none", "not_found")
 
 
 def test_knowledge_is_recalled_with_its_text_and_links(tmp_path: Path) -> None:
@@ -314,7 +314,7 @@ def test_recall_leaves_out_what_is_deprecated_or_of_another_skill(tmp_path: Path
         put(tmp_path / f".sage/knowledge/global/{name}.md", "walrus " * 3 if name == "any" else "walrus " * 9)
     sage = open_sage(tmp_path, search="bm25")
 
-    recalled = told(sage, "sage_recall_knowledge", query="walrus", limit=20, skill="web")["results"]
+    recalled = data_of(sage, "sage_recall_knowledge", query="walrus", limit=20, skill="web")["results"]
     assert recalled[0]["id"] == "any"
     assert {one["id"] for one in recalled} == {"any", "web", "plain"}
 
@@ -329,7 +329,7 @@ def test_failures_are_listed_and_found(tmp_path: Path) -> None:
         "sage://failure/zeta",
         "sage://failure/jwt-localstorage",
     ]
-    data = told(sage, "sage_list_failures", query="zeta")
+    data = data_of(sage, "sage_list_failures", query="zeta")
     assert (data["engine"], [one["id"] for one in data["failures"]]) == ("bm25", ["zeta"])
     assert call(open_sage(tmp_path / "none"), "sage_list_failures").blocks == ("No failures recorded.",)
 
@@ -340,6 +340,6 @@ def test_a_big_memory_in_a_read_only_cache_is_no_trouble(tmp_path: Path) -> None
     cache.mkdir(parents=True)
     cache.chmod(0o500)
     try:
-        assert told(open_sage(project, search="bm25"), "sage_search_checkpoints", query="jwt")["total"] == 1
+        assert data_of(open_sage(project, search="bm25"), "sage_search_checkpoints", query="jwt")["total"] == 1
     finally:
         cache.chmod(0o700)

@@ -57,7 +57,7 @@ print(json.dumps([heard, answers]))
 
 
 def do_everything(project: Path, home: Path) -> tuple[list[list[str]], list[str]]:
-    """Return what was started, and all that was answered, when every path of Sage is taken."""
+    """Take every path of Sage; return the processes that were started, and all answers."""
     environment = {"HOME": str(home), "PATH": os.environ["PATH"]}
     words = (sys.executable, "-c", EVERYTHING, str(project), json.dumps(environment))
     done = subprocess.run(words, cwd=project, env=environment, capture_output=True, check=False)
@@ -84,7 +84,7 @@ def test_no_path_of_sage_runs_what_a_repository_names(project: Path, tmp_path: P
     assert "Checkpoint saved" in "".join(answers)
 
 
-def test_the_traps_snap_when_git_is_asked(project: Path, tmp_path: Path) -> None:
+def test_the_traps_work_when_git_is_started(project: Path, tmp_path: Path) -> None:
     """Without this, the test above could not fail."""
     lay_traps(project, tmp_path / "marks")
 
@@ -106,7 +106,7 @@ def test_a_bare_repository_that_came_with_a_clone_runs_nothing(project: Path, tm
 
 
 def test_the_source_starts_no_git() -> None:
-    """A command line whose first word is git, or a shell's that begins with it, stands nowhere."""
+    """No source file contains a command line that starts git, directly or through a shell."""
     found = []
     for path in SOURCE.rglob("*.py"):
         for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):

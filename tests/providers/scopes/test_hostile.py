@@ -171,7 +171,7 @@ def test_health_says_what_is_refused_and_names_no_path(other: Path, tmp_path: Pa
 
     assert provider_in(here).health() == {
         "store": "unreadable",
-        "problems": ["The store is not read: .carrel leads out of the project, which is not followed"],
+        "problems": ["The store is not read: .carrel leads out of the project and is not followed"],
     }
 
 

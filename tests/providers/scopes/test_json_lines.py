@@ -123,7 +123,7 @@ def spoil(**changes: Any) -> Any:
         (spoil(alias="a--b"), 2, "line 3: Invalid alias: a--b"),
         (spoil(alias="other"), 2, "line 3: Invalid field: aliases (other is missing)"),
         (spoil(aliases=[]), 2, "line 3: Invalid field: aliases (feature-x is missing)"),
-        (spoil(aliases="x"), 2, "line 3: Invalid field: aliases=x (expected an array)"),
+        (spoil(aliases="x"), 2, "line 3: Invalid field: aliases=x (expected an array, each an object)"),
         (spoil(status="LATER"), 2, None),
         (spoil(id="x"), 2, "line 3: Invalid field: id (expected a UUIDv7 in lower case)"),
         (spoil(id="0193a1b2-c3d4-4e5f-8a6b-7c8d9e0f1a2b"), 2, None),
@@ -364,7 +364,7 @@ def test_import_wants_one_source(desk: Desk) -> None:
     assert desk.run("import", "nowhere.jsonl") == (
         2,
         "",
-        "Error: nowhere.jsonl cannot be read: No such file or directory\n",
+        "Error: cannot read nowhere.jsonl: No such file or directory\n",
     )
     assert desk.run("import", "--from-scopes-db", "nowhere.db")[0] == 2
 

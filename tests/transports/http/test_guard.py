@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from carrel.catalog.access import Access, whoever_asks
+from carrel.catalog.access import Access, current_access
 from carrel.cli.serve_http import parse_address
 from carrel.core.errors import ConfigError, ProviderError
 from carrel.providers.guide import Guide
@@ -223,7 +223,7 @@ def test_tokens_that_are_being_verified_count_as_nobodys() -> None:
 
     class Noticing(Issuer):
         def verify(self, token: str) -> Access | None:
-            askers.append(whoever_asks().name)
+            askers.append(current_access().name)
             return super().verify(token)
 
     app = application(Shelf("shelf", {"a": "text"}), guard=Guard(Doors(is_loopback=True), Tokens(), Noticing()))
@@ -325,7 +325,7 @@ def test_the_guide_tells_of_nothing_else(app: App) -> None:
     assert [one["name"] for one in get(app, "/-/providers", bearer("some")).json] == ["shelf", "guide"]
 
 
-def test_the_mirror_reads_for_whoever_asks(app: App) -> None:
+def test_the_mirror_reads_for_current_access(app: App) -> None:
     def call(uri: str) -> Any:
         params = {"name": "read_resource", "arguments": {"uri": uri}}
         return result(app, "tools/call", "some", params, "read_resource")

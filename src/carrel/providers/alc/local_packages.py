@@ -136,7 +136,7 @@ class Variants:
         for name, folder in self.folders().items():
             is_told = outside is not None and name in outside.places
             if not is_told and folder.refusal() is not None:
-                notes.append(f"[packages] {echo(name)} in {LOCAL_FILE} is passed over: {_REFUSED}")
+                notes.append(f"[packages] {echo(name)} in {LOCAL_FILE} is not used: {_REFUSED}")
         return notes
 
     def _read(self, root: AlcRoot) -> LocalFile | None:
@@ -185,7 +185,7 @@ def read_local(folder: str, known: LocalFile | None) -> LocalFile | None:
 
 
 def _passed_over(local: LocalFile, why: str) -> LocalFile:
-    return LocalFile(local.stamp, local.path, "", {}, passed_over=f"{LOCAL_FILE} is passed over: {why}")
+    return LocalFile(local.stamp, local.path, "", {}, passed_over=f"{LOCAL_FILE} is not used: {why}")
 
 
 def _parsed(path: str, stamp: Stamp, opened: Opened, folder: str) -> LocalFile:

@@ -1,7 +1,7 @@
-"""Bytes a program wrote to lines of plain text, in memory that is bounded whatever it writes.
+"""Turn the bytes that a program writes into lines of plain text, in bounded memory.
 
-Malformed UTF-8 becomes U+FFFD; ANSI sequences and control characters but tab go. A lone
-carriage return restarts the line once something follows it, as on a terminal.
+Malformed UTF-8 becomes U+FFFD. ANSI sequences and control characters except tab are removed. A lone carriage return
+restarts the line when something follows it, as on a terminal.
 """
 
 import codecs
@@ -12,12 +12,12 @@ from typing import Final
 from carrel.providers.logs.ring import LogLine
 
 MARK_ROOM: Final = 33
-"""Bytes of a cut line that are kept free for the mark that says so, and its line end."""
+"""Bytes of a cut line that are reserved for its mark and its line end."""
 
 _MAX_PARTS: Final = 1_024
 _MAX_CARRY: Final = 256
 _OPEN: Final = "\x1b\x90\x98-\x9f"
-"""What begins a sequence, or ends one that is not closed."""
+"""Characters that begin a sequence, or end one that is not closed."""
 _STRING: Final = "(?:\x1b[\\]PX^_]|[\x90\x98\x9d-\x9f])"
 _SPECIAL: Final = re.compile("[\x00-\x08\x0b\x0c\x0e-\x1f\x7f-\x9f]")
 _NOISE: Final = re.compile(
@@ -34,11 +34,11 @@ _LATE_CONTROL: Final = re.compile(b"\xc2[\x80-\x9f]")
 _STRING_END: Final = re.compile(f"\x07|\x9c|\x1b\\\\|(?=[\n{_OPEN}])")
 
 Redact = Callable[[list[str]], list[str]]
-"""Gives lines back without the secrets in them."""
+"""Returns lines without their secrets."""
 
 
 class Assembler:
-    """Makes lines of one stream's bytes."""
+    """Makes lines of the bytes of one stream."""
 
     def __init__(self, max_bytes: int, redact: Redact | None = None) -> None:
         self._max_bytes = max_bytes
@@ -53,7 +53,7 @@ class Assembler:
         self._lost = 0
 
     def feed(self, data: bytes) -> list[LogLine]:
-        """Take bytes; give the lines they end."""
+        """Add bytes; return the lines that end in them."""
         text = self._decoder.decode(data)
         if self._carry or self._is_in_string or _SPECIAL.search(text):
             text = self._clean(text)
@@ -74,9 +74,9 @@ class Assembler:
         return lines
 
     def skip(self, data: bytes) -> tuple[int, int] | None:
-        """Count whole lines that nobody will see, and their bytes, without making them.
+        """Return the number of whole lines and their bytes, without making lines of them.
 
-        Return None where they must be fed after all: what follows may depend on what is in them.
+        Return None if they must be fed after all, because the text after them may depend on them.
         """
         is_clean = not (self._carry or self._is_in_string or self._has_return or self._is_continued or self._lost)
         if not is_clean or self._decoder.getstate()[0] or not _is_plain(data, self._max_bytes - self._held - 1):
@@ -86,13 +86,13 @@ class Assembler:
         return count, size
 
     def flush(self, *, is_end: bool = False) -> list[LogLine]:
-        """Return a line that has not ended, as after a silence; at the end also what is left of a character."""
+        """Return an unfinished line; at the end also an unfinished character."""
         if is_end:
             self._hold(self._decoder.decode(b"", final=True))
         return self._release(is_partial=True) if self._held else []
 
     def _clean(self, text: str) -> str:
-        """Take the sequences and control characters out; remember one that goes on in what comes next."""
+        """Remove sequences and control characters; remember a sequence that is not complete yet."""
         text = self._carry + text
         self._carry = ""
         if self._is_in_string:
@@ -116,7 +116,7 @@ class Assembler:
         return _NOISE.sub("", text)
 
     def _hold(self, text: str) -> None:
-        """Add to the line that was begun, as much as is kept of one."""
+        """Add to the unfinished line, up to the bound."""
         if "\r" in text:
             parts = text.split("\r")
             text = _last_part(parts)
@@ -142,7 +142,7 @@ class Assembler:
         self._held = self._lost = 0
 
     def _release(self, *, is_partial: bool) -> list[LogLine]:
-        """Return the line that was begun; nothing where only the end of one that was given before is left."""
+        """Return the unfinished line; nothing if only the end of a line that was returned before is left."""
         text, lost = "".join(self._parts), self._lost
         is_continued, self._is_continued = self._is_continued, is_partial
         self._forget()
@@ -153,7 +153,7 @@ class Assembler:
         return [self._line(text, lost, is_partial=is_partial)]
 
     def _whole(self, texts: list[str]) -> list[LogLine]:
-        """Return lines that came whole."""
+        """Return lines that came complete."""
         texts = [_last_part(text.split("\r")) if "\r" in text else text for text in texts]
         if self._redact is not None:
             texts = self._redact(texts)
@@ -176,7 +176,7 @@ class Assembler:
 
 
 def _is_plain(data: bytes, longest: int) -> bool:
-    """Return whether lines are kept as they are: UTF-8 without control characters, none too long, no part of a key."""
+    """Return whether lines need no cleaning: UTF-8 without control characters, not too long, no private key."""
     if len(data.translate(None, _CONTROLS)) != len(data) or b"PRIVATE KEY" in data:
         return False
     if not data.isascii():
@@ -186,11 +186,11 @@ def _is_plain(data: bytes, longest: int) -> bool:
             return False
         if _LATE_CONTROL.search(data):
             return False
-    # A line end in each half of what fits a line: then no line is longer.
+    # With a line end in each half of the maximum, no line is too long.
     half = max(1, longest // 2)
     return all(data.find(b"\n", at, at + half) >= 0 for at in range(0, len(data) - half, half))
 
 
 def _last_part(parts: list[str]) -> str:
-    """Return what stays of a line with carriage returns: the last part that holds anything."""
+    """Return what remains of a line with carriage returns: the last part that is not empty."""
     return next(filter(None, reversed(parts)), "")

@@ -1,4 +1,4 @@
-"""A log while its process runs and after: its lines, and what became of the process."""
+"""A log in memory: its lines, and the state of its process."""
 
 import threading
 from collections.abc import Mapping
@@ -19,20 +19,20 @@ State = Literal["running", "exited", "stopped", "timed-out", "cancelled", "not-s
 KINDS: Final[tuple[Kind, ...]] = ("build", "run")
 STREAMS: Final[tuple[Stream, ...]] = ("out", "err")
 LEAST_BYTES: Final = 64
-"""Room for a cut line and the mark that says so."""
+"""Room for a cut line and its mark."""
 RUNNING_TTL_MS: Final = 0
 ENDED_TTL_MS: Final = 60_000
 
 
 class Bounds(Value, frozen=True):
-    """What is kept of one log, and whether secrets are taken out of it."""
+    """How much of one log is kept, and whether secrets are removed."""
 
     max_bytes: int = 102_400
     max_entries: int = 1_000
     redact: bool = True
 
     def check(self) -> "Bounds":
-        """Return itself, unless nothing could be kept within it."""
+        """Return itself, or raise `ConfigError` for bounds that are too small."""
         if self.max_bytes < LEAST_BYTES or self.max_entries < 1:
             raise ConfigError(f"[logs]: max_bytes is at least {LEAST_BYTES}, max_entries at least 1")
         return self
@@ -42,15 +42,15 @@ class Bounds(Value, frozen=True):
         return Ring(self.max_bytes, self.max_entries)
 
     def assembler(self) -> "Assembler":
-        """Return what makes lines of one stream."""
-        from carrel.providers.logs.lines import Assembler  # their patterns are not made before there is a log
+        """Return an assembler for the lines of one stream."""
+        from carrel.providers.logs.lines import Assembler  # their patterns are compiled only when there is a log
         from carrel.providers.logs.redaction import Redactor
 
         return Assembler(self.max_bytes, Redactor() if self.redact else None)
 
 
 class LogFacts(Value, frozen=True):
-    """What is known of a log beside its lines."""
+    """The facts of a log beside its lines."""
 
     kind: Kind
     id: str
@@ -68,33 +68,33 @@ class LogFacts(Value, frozen=True):
 
     @property
     def uri(self) -> str:
-        """Return the one URI by which it is listed."""
+        """The URI."""
         return f"logs://{self.kind}/{self.id}"
 
     @property
     def is_running(self) -> bool:
-        """Whether more may come."""
+        """Whether the process runs."""
         return self.state == "running"
 
     @property
     def etag(self) -> str:
-        """Return what changes when a read would give something else."""
+        """The ETag."""
         return f"{self.newest}-{self.state}"
 
     @property
     def ttl_ms(self) -> int:
-        """Return how long a copy is good."""
+        """How long a copy stays fresh."""
         return RUNNING_TTL_MS if self.is_running else ENDED_TTL_MS
 
     @property
     def duration_ms(self) -> int:
-        """Return how long it ran, so far or in all."""
+        """How long the process ran, or has run until now."""
         end = self.ended_ms if self.ended_ms is not None else now_ms() if self.is_running else self.modified_ms
         return max(0, end - self.started_ms)
 
     @property
     def ending(self) -> str:
-        """Say what became of the process."""
+        """The state of the process in words."""
         if self.is_running or self.state in ("not-started", "lost"):
             return self.state
         code = "" if self.exit_code is None else f" {self.exit_code}"
@@ -102,11 +102,11 @@ class LogFacts(Value, frozen=True):
 
     @property
     def description(self) -> str:
-        """Say everything in a line."""
+        """The state and the size of the log in one line."""
         return f"{self.ending}, {self.entries} entries, {self.dropped_entries} dropped"
 
     def meta(self) -> dict[str, object]:
-        """Return what stands in `_meta` of a list entry and of a read."""
+        """Return the `_meta` of a list entry and of a read."""
         return {
             "dev.carrel/entries": self.entries,
             "dev.carrel/dropped-entries": self.dropped_entries,
@@ -119,12 +119,12 @@ class LogFacts(Value, frozen=True):
 
 
 def now_ms() -> int:
-    """Return the time."""
+    """Return the present time in milliseconds."""
     return int(time() * 1000)
 
 
 def with_ring(facts: LogFacts, ring: Ring) -> LogFacts:
-    """Return the facts as the ring has them now."""
+    """Return the facts with the present counts of the ring."""
     return replace(
         facts,
         entries=len(ring.entries),
@@ -147,12 +147,12 @@ class Log:
 
     @property
     def facts(self) -> LogFacts:
-        """Return what is known now."""
+        """The present facts."""
         with self._lock:
             return with_ring(self._facts, self._ring)
 
     def snapshot(self) -> tuple[LogFacts, tuple[LogEntry, ...]]:
-        """Return what is known and the entries, of one moment."""
+        """Return the facts and the entries at one moment."""
         with self._lock:
             return with_ring(self._facts, self._ring), tuple(self._ring.entries)
 
@@ -162,19 +162,19 @@ class Log:
             return self._ring.newest, self._ring.entries[-1].line.text if self._ring.entries else ""
 
     def feed(self, stream: Stream, data: bytes) -> bool:
-        """Take what the process wrote; tell whether a line ended."""
+        """Add output of the process; return whether a line ended."""
         return self._enter(self._assemblers[stream].feed(data), stream)
 
     def flush(self, stream: Stream, *, is_end: bool = False) -> bool:
-        """Enter a line that has not ended; tell whether there was one."""
+        """Add an unfinished line; return whether there was one."""
         return self._enter(self._assemblers[stream].flush(is_end=is_end), stream)
 
     def say(self, text: str) -> None:
-        """Enter a line of our own, as why the program was not started."""
+        """Add a line of Carrel's own, such as the reason why the program was not started."""
         self._enter([LogLine(text, len(text.encode()) + 1)], "err")
 
     def end(self, state: State, exit_code: int | None) -> None:
-        """Record what became of the process."""
+        """Record the end of the process."""
         with self._lock:
             ended = now_ms()
             self._facts = replace(self._facts, state=state, exit_code=exit_code, ended_ms=ended, modified_ms=ended)

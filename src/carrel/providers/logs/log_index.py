@@ -1,4 +1,4 @@
-"""Which logs there are: those of this server's processes in memory, those of `carrel run` on disk."""
+"""All logs: those of this server's processes in memory, and those of `carrel run` on disk."""
 
 import contextlib
 import os
@@ -17,9 +17,9 @@ from carrel.providers.logs.spool import SpooledLog
 from carrel.providers.logs.uris import ID
 
 READ_BACK: Final = 8
-"""Logs on disk that are kept as they were read, so that a reader who polls is served from what was added."""
+"""Logs on disk that are remembered, so that a client that polls reads only the lines that were added."""
 MAX_SPOOLED: Final = 256
-"""Logs on disk of one kind that are listed, the newest: a stranger's folder may hold any number of files."""
+"""The newest logs on disk of one kind that are listed: a stranger's folder may hold any number of files."""
 POLL_S: Final = 0.2
 _TRIES: Final = 3
 
@@ -43,7 +43,7 @@ class LogIndex:
     # Logs of this server's processes
 
     def open(self, kind: Kind, name: str, program: str) -> Log:
-        """Begin a log; the oldest that has ended makes room."""
+        """Begin a log; the oldest ended logs make room."""
         with self._lock:
             number = time_ns() // 1_000
             while any((one, f"{name}_{number}") in self._logs for one in KINDS):
@@ -63,7 +63,7 @@ class LogIndex:
         return log
 
     def is_kept(self, log: Log) -> bool:
-        """Return whether a log is still here."""
+        """Return whether a log is still kept."""
         facts = log.facts
         return self._logs.get((facts.kind, facts.id)) is log
 
@@ -77,7 +77,7 @@ class LogIndex:
     # All logs
 
     def facts(self, kind: Kind | None = None) -> list[LogFacts]:
-        """Return what is known of every log, in the order of their URIs."""
+        """Return the facts of every log, in the order of their URIs."""
         with self._lock:
             logs = tuple(self._logs.values())
         known = {facts.uri: facts for facts in self._spooled(kind)}
@@ -85,16 +85,16 @@ class LogIndex:
         return [known[uri] for uri in sorted(known)]
 
     def fault(self) -> str:
-        """Say why logs on disk are not served; empty where they are, or there are none."""
+        """Return why logs on disk are not served; empty if they are, or there are none."""
         return spool.fault(self._root)
 
     def survey(self) -> str:
-        """Return a token that changes when a log comes or goes."""
+        """Return a token that changes when a log appears or disappears."""
         own = {f"{kind}/{name}" for kind, name in tuple(self._logs)}
         return " ".join(sorted(own.union(f"{kind}/{name}" for kind in KINDS for name in self._names(kind))))
 
     def snapshot(self, kind: Kind, name: str) -> Snapshot | None:
-        """Return a log as it is now, if there is one."""
+        """Return the facts and entries of a log at this moment, or None."""
         log = self._logs.get((kind, name))
         if log is not None:
             return log.snapshot()
@@ -111,7 +111,7 @@ class LogIndex:
                     yield facts
 
     def _spooled_facts(self, kind: Kind, name: str) -> LogFacts | None:
-        """Return what is known of a log on disk; one that has ended is read once."""
+        """Return the facts of a log on disk; an ended log is read once."""
         token = spool.token(self._root, kind, name)
         known = self._ended.get((kind, name))
         if known is not None and known[0] == token:
@@ -133,7 +133,7 @@ class LogIndex:
         return sorted((name for name in bare if ID.fullmatch(name)), key=_started)[-MAX_SPOOLED:]
 
     def _read(self, kind: Kind, name: str) -> SpooledLog | None:
-        """Read a log on disk as far as it goes now; a file that was replaced meanwhile is read again."""
+        """Read a log on disk up to its present end; a file that was replaced meanwhile is read again."""
         key = (kind, name)
         reading = self._read_back.pop(key, None) or SpooledLog(kind, name, self._bounds)
         is_running = False
@@ -159,11 +159,11 @@ class LogIndex:
     # Watching
 
     def watch(self, changes: Changes) -> Callable[[], None]:
-        """Report changes until stopped: of our own logs as they happen, of those on disk by looking."""
+        """Report changes until stopped: of logs in memory as they happen, of logs on disk by polling."""
         stop = threading.Event()
         with self._lock:
             self._listeners.append(changes)
-        # Taken now, not by the thread: what changes before that gets to run is told, too.
+        # Taken before the thread runs, so that it also reports changes from now on.
         known = self._states()
         thread = threading.Thread(target=self._look, args=(known, changes, stop), name="carrel-spool", daemon=True)
         thread.start()
@@ -188,11 +188,11 @@ class LogIndex:
             before = now
 
     def _states(self) -> States:
-        """Return a token for each log on disk that changes when it does."""
+        """Return a token for each log on disk that changes with its content."""
         return {(kind, name): spool.token(self._root, kind, name) for kind in KINDS for name in self._names(kind)}
 
 
 def _started(name: str) -> tuple[int, str]:
-    """Return when a log began, in microseconds, by its id; 0 where that does not say."""
+    """Return the start in microseconds that an id names, or 0, and the id."""
     number = name.rpartition("_")[2]
     return (int(number[:18]) if number.isascii() and number.isdigit() else 0), name

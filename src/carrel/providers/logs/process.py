@@ -1,9 +1,8 @@
-"""Child processes: started without a shell, captured, stopped with all their group, reaped.
+"""Child processes: started without a shell, captured, stopped with their process group, reaped.
 
-One thread follows all children. Each has a small supervisor (`supervisor`) as its parent,
-which ends the child's process group when this process is gone, however it went. What a
-child writes is handed on in the order of its arrival; a child that writes faster than
-that is slowed by its full pipe.
+One thread follows all children. The parent of each is a small supervisor (`supervisor`), which ends the child's process
+group when this process ends in any way. Output is passed on in the order of its arrival; a full pipe slows down a child
+that writes faster.
 """
 
 import contextlib
@@ -28,27 +27,27 @@ log = logging.getLogger(__name__)
 End = Literal["exited", "stopped", "timed-out", "cancelled", "not-started", "lost"]
 
 SILENCE_S: Final = 1.0
-"""An unfinished line is handed on after this."""
+"""Silence after which an unfinished line is passed on."""
 SURVIVORS_S: Final = 2.0
-"""How long the output of a child's own children is read after its end."""
+"""How long the output of surviving grandchildren is read after the end of a child."""
 _CHUNK: Final = 1 << 14
 _PIPE_CHUNKS: Final = 64
 _BUSY_S: Final = 0.0005
 _PAUSE_S: Final = 0.0005
-"""After so much work in one go the thread rests for a moment. Python lets one thread run at a time, and who answers
-a request would otherwise wait for it at each system call."""
+"""After `_BUSY_S` of work the thread pauses: otherwise a thread that answers a request would wait for Python's global
+lock at each system call."""
 _SUPERVISOR: Final = os.path.join(os.path.dirname(os.path.abspath(__file__)), "supervisor.py")
 _REASONS: Final = {
     errno.ENOENT: "there is no such program",
     errno.ENOTDIR: "there is no such program",
     errno.EACCES: "it may not be executed",
-    errno.ENOEXEC: "it is no program this system can run",
+    errno.ENOEXEC: "this system cannot run it",
 }
 _REFUSED: Final = "the system refused to start it"
 
 
 class Launch(Value, frozen=True):
-    """What to run: an argument list, where, and with which environment. 0 s is no time limit."""
+    """A program to run: argument list, working folder, environment and time limit (0 is none)."""
 
     argv: Sequence[str]
     cwd: str
@@ -57,16 +56,16 @@ class Launch(Value, frozen=True):
 
 
 class ProcessOutput(Protocol):
-    """Takes what a child writes, and what becomes of it; called from the one thread that follows children."""
+    """Receives the output and the end of a child, on the thread that follows children."""
 
     def write(self, stream: Stream, data: bytes) -> None:
-        """Take bytes."""
+        """Receive bytes."""
 
     def pause(self, stream: Stream) -> None:
-        """Learn that a stream was silent for a while."""
+        """Learn that a stream was silent for `SILENCE_S`."""
 
     def end(self, end: End, exit_code: int | None, reason: str) -> None:
-        """Learn that it is over; `reason` says why a program was not started."""
+        """Learn that the child has ended; `reason` says why it was not started."""
 
 
 class Process:
@@ -84,28 +83,28 @@ class Process:
         self.streams: dict[int, Stream] = {}
         self.silence_at: dict[Stream, float] = {}
         self.status = self.control = -1
-        self.told = b""
+        self.unread_status = b""
         self.is_released = False
         self.timeout_at = self.kill_at = self.survivors_at = float("inf")
         self._changed = threading.Condition()
 
     @property
     def is_over(self) -> bool:
-        """Whether it has ended and everything it wrote was taken."""
+        """Whether it has ended and all its output was passed on."""
         return self.end is not None
 
     def wait_until_started(self, timeout_s: float) -> bool:
-        """Wait until it runs or has ended; tell whether it got that far."""
+        """Wait until it runs or has ended; return whether that happened in time."""
         with self._changed:
             return self._changed.wait_for(lambda: self.group is not None or self.end is not None, timeout_s)
 
     def wait(self, timeout_s: float | None = None) -> bool:
-        """Wait until it is over; tell whether it is."""
+        """Wait until it is over; return whether it is."""
         with self._changed:
             return self._changed.wait_for(lambda: self.end is not None, timeout_s)
 
     def change(self, **values: object) -> None:
-        """Set attributes and wake whoever waits."""
+        """Set attributes and wake waiting threads."""
         with self._changed:
             for name, value in values.items():
                 setattr(self, name, value)
@@ -113,7 +112,7 @@ class Process:
 
 
 class Processes:
-    """The children of this process. Its thread lives while there are any."""
+    """The children of this process, and the thread that follows them."""
 
     def __init__(self, grace_s: float) -> None:
         self.grace_s = grace_s
@@ -126,7 +125,7 @@ class Processes:
         self._is_closed = False
 
     def start(self, launch: Launch, output: ProcessOutput) -> Process:
-        """Start a program; what cannot be started ends at once as `not-started`."""
+        """Start a program; one that cannot be started ends at once as `not-started`."""
         process = Process(launch, output)
         try:
             if self._is_closed:
@@ -143,16 +142,16 @@ class Processes:
         return process
 
     def stop(self, process: Process, end: End = "stopped") -> None:
-        """Ask a child's whole group to end, and make it after a while; does not wait."""
+        """Send TERM to a child's group, and KILL after the grace period; do not wait."""
         self._order(partial(self._begin_end, process, end))
 
     def running(self) -> int:
-        """Count the children that are alive, or have left somebody in their group."""
+        """Return the number of children that run, or whose group is not empty."""
         with self._lock:
             return len(self._alive)
 
     def close(self) -> None:
-        """End all groups and wait until they are gone; a second call does nothing."""
+        """End all groups and wait until they are empty; a second call does nothing."""
         with self._lock:
             self._is_closed = True
             thread, alive = self._thread, tuple(self._alive)
@@ -161,7 +160,7 @@ class Processes:
         if thread is not None:
             thread.join(self.grace_s + 0.5)
 
-    # Starting, on the caller's thread
+    # On the caller's thread
 
     def _spawn(self, process: Process) -> None:
         pipes = [os.pipe() for _ in range(4)]
@@ -192,7 +191,7 @@ class Processes:
             process.timeout_at = monotonic() + launch.timeout_s
 
     def _order(self, order: Callable[[], None]) -> None:
-        """Have the thread do something; start it where there is anybody to follow and it is not running."""
+        """Have the thread call `order`; start the thread if it does not run. Without children nothing is done."""
         with self._lock:
             if not self._alive:
                 return
@@ -203,7 +202,7 @@ class Processes:
             elif self._waker >= 0:
                 os.write(self._waker, b".")
 
-    # The thread
+    # On the thread that follows children
 
     def _run(self) -> None:
         waking, waker = os.pipe()
@@ -226,7 +225,7 @@ class Processes:
         os.close(waker)
 
     def _obey(self) -> bool:
-        """Do what was ordered; tell whether there is anything left to follow."""
+        """Call the orders; return whether there are children left."""
         while True:
             with self._lock:
                 orders, self._orders = self._orders, []
@@ -247,7 +246,7 @@ class Processes:
 
     def _read(self, process: Process, descriptor: int, stream: Stream) -> None:
         if descriptor not in process.streams:
-            return  # closed by what was ready before it
+            return  # closed by an earlier event
         try:
             data = os.read(descriptor, _CHUNK)
         except BlockingIOError:
@@ -263,7 +262,7 @@ class Processes:
 
     def _read_status(self, process: Process) -> None:
         data = os.read(process.status, 512)
-        *lines, process.told = (process.told + data).split(b"\n")
+        *lines, process.unread_status = (process.unread_status + data).split(b"\n")
         for line in lines:
             word, _, number = line.partition(b" ")
             if word == b"started":
@@ -279,7 +278,7 @@ class Processes:
             self._release(process)
 
     def _release(self, process: Process) -> None:
-        """Let go of the supervisor: the group is gone, or somebody killed the supervisor itself."""
+        """Reap the supervisor: the group is empty, or the supervisor was killed."""
         assert self._selector is not None
         assert process.supervisor is not None
         self._selector.unregister(process.status)
@@ -299,7 +298,7 @@ class Processes:
         self._finish_if_over(process)
 
     def _drain(self, process: Process, descriptor: int) -> None:
-        """Take what is left in a pipe, and let go of it."""
+        """Read the rest of a pipe, and close it."""
         with contextlib.suppress(OSError):
             for _ in range(_PIPE_CHUNKS):
                 data = os.read(descriptor, _CHUNK)
@@ -315,7 +314,7 @@ class Processes:
         del process.streams[descriptor]
 
     def _finish_if_over(self, process: Process) -> None:
-        """Finish a child that has ended and whose output was taken; one that is being ended, with all its group."""
+        """Finish a child that has ended and whose output was read; a stopped one only when its group is empty."""
         is_known = process.exit_code is not None or process.wanted_end == "lost"
         is_whole = process.wanted_end is None or process.is_released
         if is_known and is_whole and not process.streams and not process.is_over:
@@ -333,7 +332,7 @@ class Processes:
     # Time
 
     def _begin_end(self, process: Process, end: End) -> None:
-        """Ask a group to end, once; also what a child that is over has left in its group."""
+        """Send TERM to a group, once; also to what an ended child has left in it."""
         if process.signal is not None or process.is_released:
             return
         if process.exit_code is None and not process.is_over:

@@ -1,7 +1,7 @@
-"""What processes wrote, as resources: bounded, live, with cursors that survive dropping.
+"""The output of processes as resources: bounded, live, with cursors that stay valid when lines are dropped.
 
-logs://run/{id}{?start,length,tail,since,stream,format}    what a run wrote
-logs://build/{id}{?start,length,tail,since,stream,format}  what a build wrote
+logs://run/{id}{?start,length,tail,since,stream,format}    the output of a run
+logs://build/{id}{?start,length,tail,since,stream,format}  the output of a build
 """
 
 import os
@@ -47,11 +47,11 @@ MAX_CHILDREN: Final = 1_000
 
 
 class Logs(Provider):
-    """The output of runs and builds: this server's own, and those of `carrel run`."""
+    """The output of runs and builds: of this server's processes, and of `carrel run`."""
 
     name = "logs"
     schemes = (uris.SCHEME,)
-    summary = "What runs and builds wrote. `?tail=50` gives the end, `?since=N` what is new since the cursor N."
+    summary = "The output of runs and builds. `?tail=50` reads the end, `?since=N` the lines after the cursor N."
     limits_tool_time = True
 
     def __init__(
@@ -66,7 +66,7 @@ class Logs(Provider):
         processes: ProcessSettings | None = None,
         commands: dict[str, CommandSettings] | None = None,
     ) -> None:
-        del spool_logs  # for `carrel run`, which reads it from the configuration
+        del spool_logs  # read by `carrel run`
         if max_logs < 1:
             raise ConfigError("[logs] max_logs: expected a whole number, 1 or more")
         check_commands(project.root, commands or {})
@@ -83,7 +83,7 @@ class Logs(Provider):
                 self.read,
                 name=f"{kind}-log",
                 title=f"{kind.capitalize()} log",
-                description=f"What a {kind} wrote: whole, a range, the end (tail), or what is new (since)",
+                description=f"The output of a {kind}: whole, a range, the end (tail), or new lines (since)",
                 whole=True,
             )
             for kind in ("run", "build")
@@ -103,7 +103,7 @@ class Logs(Provider):
         return (sorted(logs, key=lambda entry: entry.sort_key),)
 
     def browse(self, directory: str | None, prefix: str, after: str = "") -> Iterator[Resource]:
-        """Yield the logs whose URI begins with the prefix; no log lies in a folder of files."""
+        """Yield the logs whose URI begins with the prefix; a folder of files holds no logs."""
         if directory is None:
             begins = uris.canonical_prefix(prefix)
             yield from (entry for entry in self.entries(after) if entry.uri.startswith(begins))
@@ -126,7 +126,7 @@ class Logs(Provider):
         return self.read(uri)
 
     def _read_folder(self, target: LogTarget) -> Reading:
-        """Return one small item per log, so that a host can build a listing from the URIs."""
+        """Return one small item for each log, so that a host can build a listing from the URIs."""
         after = target.after()
         if target.kind is None:
             kinds = [Text("", FOLDER_TYPE, uri=f"logs://{kind}") for kind in KINDS if kind > after]
@@ -141,7 +141,7 @@ class Logs(Provider):
         return Reading(items, ttl_ms=LIST_TTL_MS, more=more)
 
     def fingerprint(self, uri: str) -> str | None:
-        """Return the ETag of a log, or a token of a folder; None where nothing is yet."""
+        """Return the ETag of a log or a token of a folder; None if there is no such log."""
         target = uris.parse(uri)
         if target.kind is None or target.id is None:
             target.after()
@@ -153,7 +153,7 @@ class Logs(Provider):
     # Completion and watching
 
     def complete(self, template: str, variable: str, value: str, context: Mapping[str, str]) -> Completion:
-        """Offer ids, the newest first, and the words of `stream` and `format`."""
+        """Return ids, the newest first, or the words of `stream` and `format`."""
         del context
         offered: Sequence[str] = {"stream": get_args(Stream), "format": get_args(Format)}.get(variable, ())
         if variable == "id":
@@ -164,11 +164,11 @@ class Logs(Provider):
         return Completion(fitting, total=len(fitting), has_more=False)
 
     def list_fingerprint(self) -> str:
-        """Return a token that changes when a log comes or goes."""
+        """Return a token that changes when a log appears or disappears."""
         return self._index.survey()
 
     def watch(self, changes: Changes) -> Callable[[], None]:
-        """Report lines and logs as they come, until stopped."""
+        """Report new lines and logs until stopped."""
         return self._index.watch(changes)
 
     # Tools
@@ -181,13 +181,13 @@ class Logs(Provider):
 
     def _tools(self) -> "ProcessTools":
         if self._made is None:
-            from carrel.providers.logs.tools import ProcessTools  # not before somebody asks for tools
+            from carrel.providers.logs.tools import ProcessTools  # loaded by the first use of tools
 
             self._made = ProcessTools(self._project, self._index, *self._settings)
         return self._made
 
     def health(self) -> Meta:
-        """Tell how many logs there are, how many children run, and what is missing."""
+        """Return the number of logs and of running processes, and problems."""
         logs = self._index.facts()
         fault = self._index.fault()
         problems = [f"the logs on disk are not served: {fault}"] if fault else []
@@ -197,7 +197,7 @@ class Logs(Provider):
         return {"logs": len(logs), "running": sum(facts.is_running for facts in logs), "problems": problems}
 
     def _missing_program(self) -> str:
-        """Say which program a Flutter project lacks; empty where it is there, or not wanted."""
+        """Return which program a Flutter project lacks; empty if none, or if its tools are off."""
         settings = self._settings[0]
         if settings.tools == "off" or not is_flutter_project(self._project.root):
             return ""
@@ -208,13 +208,13 @@ class Logs(Provider):
         return f"there is no {settings.executable}" + ("" if os.sep in settings.executable else " on PATH")
 
     def close(self) -> None:
-        """End every child with its group."""
+        """End every process with its group."""
         if self._made is not None:
             self._made.close()
 
 
 def _reading(facts: LogFacts, entries: tuple[LogEntry, ...], query: LogQuery) -> Reading:
-    """Return what is asked for of a log as it was at one moment."""
+    """Return the part of a log that a query asks for."""
     shown: Sequence[LogEntry] = entries
     since = query.since or 0
     if since:
@@ -242,7 +242,7 @@ def _reading(facts: LogFacts, entries: tuple[LogEntry, ...], query: LogQuery) ->
         etag=facts.etag,
         last_modified_ms=facts.modified_ms,
         ttl_ms=facts.ttl_ms,
-        # A part of a part cannot be asked for: with a range set here, one beside the URI is refused.
+        # With a range set here, the catalog refuses another range beside the URI: a part is not cut again.
         range=query.range or (Range() if query.is_part else None),
     )
 
@@ -268,7 +268,7 @@ def _entry(facts: LogFacts) -> Resource:
 
 
 def _child(facts: LogFacts) -> Text:
-    """Return a log as one item of its folder: this is no content."""
+    """Return a log as one item of its folder."""
     meta = {
         "dev.carrel/uri": facts.uri,
         "dev.carrel/encoding": "utf-8",

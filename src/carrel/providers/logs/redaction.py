@@ -1,7 +1,7 @@
-"""Secrets that look like tokens or keys, taken out of lines before they are kept, visibly.
+"""Replace tokens and keys in lines before they are kept.
 
-Each shape has words without which it cannot occur: text that has none of them is not
-searched. What is cut off at the end of a long line still has its shape.
+Each pattern has words without which it cannot match: a text without these words is not searched. A token that is
+cut off at the end of a long line is still recognised.
 """
 
 import re
@@ -9,7 +9,7 @@ from typing import Final
 
 MARK: Final = "[redacted]"
 MAX_KEY_LINES: Final = 200
-"""A private key that never ends is taken for something else after so many lines."""
+"""Lines after which a private key without an end counts as ordinary text again."""
 
 _ASSIGNED: Final = r"(?:=[\"']?|[\"'][ \t]*[:=][ \t]*[\"']))(?!\[redacted\])[^\s\"'&;,]{6,}"
 _SHAPES: Final = (
@@ -38,14 +38,14 @@ _SHAPES: Final = (
         for sign in "=\"'"
     ),
 )
-"""A character and words without which a shape cannot occur (the words in lower case), and the shape."""
+"""A character and words (in lower case) without which a pattern cannot match, and the pattern."""
 _COMPILED: Final = tuple((sign, words, re.compile(shape)) for sign, words, shape in _SHAPES)
 _KEY_BEGINS: Final = re.compile(r"-----BEGIN [A-Z0-9 ]{0,40}PRIVATE KEY(?: BLOCK)?-----")
 _KEY_ENDS: Final = re.compile(r"-----END [A-Z0-9 ]{0,40}PRIVATE KEY(?: BLOCK)?-----")
 
 
 class Redactor:
-    """Takes secrets out of one stream's lines; it remembers that it is inside a private key."""
+    """Removes secrets from the lines of one stream; it remembers whether it is inside a private key."""
 
     def __init__(self) -> None:
         self._key_lines = 0
@@ -63,7 +63,7 @@ class Redactor:
         return redacted
 
     def _without_key(self, line: str) -> str:
-        """Return a line without what it holds of a private key."""
+        """Return a line without its part of a private key."""
         if not self._key_lines:
             begin = _KEY_BEGINS.search(line)
             if begin is None:

@@ -18,7 +18,7 @@ MIME_TYPES: Final[dict[Format, str]] = {
 
 
 def render(facts: LogFacts, entries: Iterable[LogEntry], form: Format, *, is_whole: bool, has_own: bool) -> str:
-    """Return entries as text. With `has_own`, Carrel's own lines stand around them: all where the log is whole."""
+    """Return entries as text. With `has_own`, Carrel's own lines are added: the first ones only to a whole log."""
     if form == "text":
         return "\n".join([*[entry.line.text for entry in entries], ""])
     own, spell = (_own_line, _full) if form == "full" else (_own_json, json_line)
@@ -26,8 +26,8 @@ def render(facts: LogFacts, entries: Iterable[LogEntry], form: Format, *, is_who
     if has_own and is_whole:
         before = [own(facts.started_ms, f"started {facts.program}")]
         if facts.dropped_entries:
-            told = f"dropped {facts.dropped_entries} entries, {facts.dropped_bytes} bytes"
-            before.append(own(facts.started_ms, told))
+            dropped = f"dropped {facts.dropped_entries} entries, {facts.dropped_bytes} bytes"
+            before.append(own(facts.started_ms, dropped))
         lines = before + lines
     if has_own and not facts.is_running:
         lines.append(own(facts.ended_ms if facts.ended_ms is not None else facts.modified_ms, facts.ending))
@@ -35,13 +35,13 @@ def render(facts: LogFacts, entries: Iterable[LogEntry], form: Format, *, is_who
 
 
 def spell_time(ms: int) -> str:
-    """Spell a time with its milliseconds, also where there are none."""
+    """Return a time, always with milliseconds."""
     spelled = iso(ms)
     return spelled if ms % 1000 else f"{spelled[:-1]}.000Z"
 
 
 def json_line(entry: LogEntry) -> str:
-    """Spell an entry as JSON."""
+    """Return an entry as JSON."""
     return f'{{"seq":{entry.seq},{_json(entry.time_ms, entry.stream, entry.line)}}}'
 
 

@@ -1,4 +1,4 @@
-"""The newest lines of a log, within exact bounds: the oldest go first, and are counted."""
+"""The newest lines of a log, within exact bounds; dropped lines are counted."""
 
 from collections import deque
 from collections.abc import Sequence
@@ -10,7 +10,7 @@ Stream = Literal["out", "err"]
 
 
 class LogLine(Value, frozen=True, gc=False):
-    """A line as it is kept: `size` is its bytes and one for its end, `cut` the bytes taken off a longer one."""
+    """A line: `size` is its bytes plus one for its end, `cut` the bytes that were removed from a longer line."""
 
     text: str
     size: int
@@ -19,7 +19,7 @@ class LogLine(Value, frozen=True, gc=False):
 
 
 class LogEntry(Value, frozen=True, gc=False):
-    """A line in a log: its number there, when it came and on which stream."""
+    """A line of a log with its number, time and stream."""
 
     seq: int
     time_ms: int
@@ -28,7 +28,7 @@ class LogEntry(Value, frozen=True, gc=False):
 
 
 class Ring:
-    """At most so many entries and bytes. It does no locking of its own."""
+    """A bounded list of entries. It does no locking."""
 
     def __init__(self, max_bytes: int, max_entries: int) -> None:
         self._max_bytes = max_bytes
@@ -40,7 +40,7 @@ class Ring:
         self.dropped_bytes = 0
 
     def extend(self, lines: Sequence[LogLine], time_ms: int, stream: Stream) -> None:
-        """Append lines that came together. Those that would be dropped at once are only counted."""
+        """Append lines that came together. Lines that would be dropped at once are only counted."""
         first = self._first_kept(lines)
         if first:
             self._drop(len(self.entries))
@@ -57,21 +57,21 @@ class Ring:
         self._trim()
 
     def skip(self, count: int, size: int) -> None:
-        """Count lines that nobody will see, because as many as the ring holds come right after them."""
+        """Count lines that need not be kept, because enough lines to fill the ring follow them."""
         self._drop(len(self.entries))
         self.newest += count
         self.dropped_entries += count
         self.dropped_bytes += size
 
     def restore(self, entry: LogEntry) -> None:
-        """Append an entry that has its number already, as one read back from a file."""
+        """Append an entry that has its number already, such as one from a file."""
         self.entries.append(entry)
         self.newest = entry.seq
         self.size += entry.line.size
         self._trim()
 
     def _first_kept(self, lines: Sequence[LogLine]) -> int:
-        """Return the place of the first of these lines that stays when all are in."""
+        """Return the index of the first of these lines that remains after all are added."""
         at, room = len(lines), self._max_bytes
         least = max(0, at - self._max_entries)
         while at > least and room >= lines[at - 1].size:

@@ -15,7 +15,7 @@ _NAME_LENGTH: Final = 64
 
 
 class FlutterSettings(Section, frozen=True):
-    """The section `[flutter]`: whether its tools are offered, and what they may take."""
+    """The section `[flutter]`: whether its tools are offered, and their limits."""
 
     tools: Literal["auto", "off"] = "auto"
     executable: Program = Program("flutter")
@@ -32,7 +32,7 @@ class FlutterSettings(Section, frozen=True):
 
 
 class ProcessSettings(Section, frozen=True):
-    """The section `[processes]`: what holds for all children."""
+    """The section `[processes]`: limits for all children."""
 
     max_running: int = 10
     start_wait_ms: int = 500
@@ -44,12 +44,12 @@ class ProcessSettings(Section, frozen=True):
 
     @property
     def start_wait_s(self) -> float:
-        """How long a start is watched before it is told."""
+        """How long a call waits for an early exit."""
         return self.start_wait_ms / 1_000
 
 
 class CommandSettings(Section, frozen=True):
-    """A section `[commands.<name>]`: a program an assistant may start by that name, and nothing else."""
+    """A section `[commands.<name>]`: a program that an assistant may start by this name."""
 
     argv: list[Program]
     cwd: str = "."
@@ -71,17 +71,17 @@ class CommandSettings(Section, frozen=True):
 
     @property
     def is_waited_for(self) -> bool:
-        """Whether a call waits for its end: a build is waited for, unless that was set otherwise."""
+        """Whether a call waits for the end: for a build, unless `wait` says otherwise."""
         return self.kind == "build" if self.wait is None else self.wait
 
     @property
     def time_s(self) -> float:
-        """How long it may run."""
+        """The time limit."""
         return self.timeout_s if self.timeout_s is not None else 3_600 if self.kind == "run" else 1_800
 
 
 def check_commands(root: str, commands: Mapping[str, CommandSettings]) -> None:
-    """Refuse names that make no ids, and working folders outside the root."""
+    """Refuse names that are not valid in ids, and working folders outside the root."""
     for name, command in commands.items():
         if not ID.fullmatch(name) or len(name) > _NAME_LENGTH:
             raise ConfigError(f"[commands] {name!r}: a name is letters, digits and . _ -, at most {_NAME_LENGTH}")

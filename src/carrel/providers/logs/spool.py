@@ -1,9 +1,8 @@
 """Logs of `carrel run` on disk: bounded, readable while they are written and after a crash.
 
-`.carrel/logs/<kind>/<id>.jsonl`: a header, entries, sometimes a count of what was dropped,
-and an end, a JSON object a line. The writer holds a lock on the file: locked means running; neither
-locked nor ended means lost. Torn and foreign lines are passed over. Nothing here follows a link, and folders
-of other users are not used.
+`.carrel/logs/<kind>/<id>.jsonl` has one JSON object a line: a header, entries, now and then the number of dropped ones,
+and an end. The writer holds a lock on the file: a locked log is running, one that is neither locked nor ended is lost.
+Torn and foreign lines are skipped. No link is followed, and folders of other users are not used.
 """
 
 import contextlib
@@ -30,7 +29,7 @@ FOLDER: Final = (".carrel", "logs")
 SUFFIX: Final = ".jsonl"
 _PLACE: Final = "/".join(FOLDER)
 REWRITE_AT: Final = 4
-"""A file this many times larger than what is kept of a log is written anew."""
+"""A file that is this many times larger than the bounds of a log is rewritten."""
 
 _HALF_MADE_NS: Final = 60 * 10**9
 _STATES: Final = frozenset(get_args(State))
@@ -40,7 +39,7 @@ _FILE_FLAGS: Final = os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_NOCTTY |
 
 @contextlib.contextmanager
 def opened(root: str, kind: Kind, *, is_made: bool = False) -> Iterator[int]:
-    """Open the folder of a kind of logs, by a handle; with `is_made`, make it where it is missing."""
+    """Open the folder of a kind of logs and yield its handle; with `is_made`, create it first."""
     handle = os.open(root, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
     try:
         owner = os.fstat(handle).st_uid
@@ -61,7 +60,7 @@ def opened(root: str, kind: Kind, *, is_made: bool = False) -> Iterator[int]:
 
 
 def fault(root: str) -> str:
-    """Say why logs on disk are not served; empty where they are, or there are none."""
+    """Return why logs on disk are not served; empty if they are, or there are none."""
     for kind in KINDS:
         try:
             with opened(root, kind):
@@ -69,13 +68,13 @@ def fault(root: str) -> str:
         except FileNotFoundError:
             continue
         except OSError as error:
-            in_the_way = f"a part of {_PLACE} is a link, or no folder"
+            in_the_way = f"a part of {_PLACE} is a link, or not a folder"
             return in_the_way if error.errno in (errno.ENOTDIR, errno.ELOOP) else error.strerror or "unreadable"
     return ""
 
 
 class SpoolWriter:
-    """Writes one log. Any of its methods may raise OSError; the command runs on without it."""
+    """Writes one log. Its methods may raise OSError; the command then runs on without a log."""
 
     def __init__(self, root: str, kind: Kind, name: str, program: str, bounds: Bounds) -> None:
         """Begin the log `<name>_<µs>`."""
@@ -90,11 +89,11 @@ class SpoolWriter:
         self._rewrite()
 
     def feed(self, stream: Stream, data: bytes) -> None:
-        """Take what the command wrote; whole lines are on disk when this returns."""
+        """Add output of the command; whole lines are on disk when this returns."""
         assembler, before = self._assemblers[stream], self._ring.newest
         early, *late = data.rsplit(b"\n", self._max_entries + 1)
         if len(late) > self._max_entries:
-            # As many lines as are kept come after these: they need only be counted.
+            # Enough lines to fill the log follow these, which are only counted.
             counted = assembler.skip(data[: len(early) + 1])
             if counted is not None:
                 self._ring.skip(*counted)
@@ -102,17 +101,17 @@ class SpoolWriter:
         self._enter(assembler.feed(data), stream, before)
 
     def flush(self) -> None:
-        """Enter lines that have not ended."""
+        """Write unfinished lines."""
         for stream, assembler in self._assemblers.items():
             self._enter(assembler.flush(), stream, self._ring.newest)
 
     @property
     def uri(self) -> str:
-        """Return the URI by which every server of the project has it."""
+        """The URI of the log on every server of the project."""
         return self._facts.uri
 
     def end(self, exit_code: int | None, state: State = "exited") -> None:
-        """Enter what is left and how it ended, and let go of the file."""
+        """Write unfinished lines and the end, and close the file."""
         for stream, assembler in self._assemblers.items():
             self._enter(assembler.flush(is_end=True), stream, self._ring.newest)
         facts = with_ring(self._facts, self._ring)
@@ -130,13 +129,13 @@ class SpoolWriter:
         self.close()
 
     def close(self) -> None:
-        """Let go of the file."""
+        """Close the file."""
         if self._descriptor >= 0:
             os.close(self._descriptor)
             self._descriptor = -1
 
     def _enter(self, lines: Sequence[LogLine], stream: Stream, before: int) -> None:
-        """Enter lines; `before` is the number of the newest one on disk."""
+        """Write lines; `before` is the number of the newest line on disk."""
         if not lines:
             return
         ring = self._ring
@@ -151,7 +150,7 @@ class SpoolWriter:
             self._rewrite()
 
     def _rewrite(self) -> None:
-        """Write what is kept to a new file, locked before anybody can see it, and put it into place."""
+        """Write the kept lines to a new file, which is locked before it gets its name."""
         facts = self._facts
         header = {
             "id": facts.id,
@@ -185,7 +184,7 @@ class SpoolWriter:
 
 
 def _free_id(root: str, kind: Kind, name: str) -> str:
-    """Return an id nobody has."""
+    """Return an id that is free."""
     number = time_ns() // 1_000
     with contextlib.suppress(OSError), opened(root, kind) as folder:
         taken = set(os.listdir(folder))
@@ -207,7 +206,7 @@ def _spell_dropped(entries: int, size: int) -> str:
 
 
 def prune(root: str, keep: int) -> None:
-    """Remove the oldest logs that are not being written, and what a crash left half made."""
+    """Remove the oldest ended logs, and unfinished files that a crash left."""
     ended: list[tuple[int, Kind, str]] = []
     for kind in KINDS:
         with contextlib.suppress(OSError), opened(root, kind) as folder:
@@ -215,7 +214,7 @@ def prune(root: str, keep: int) -> None:
                 with contextlib.suppress(OSError), file(folder, name) as descriptor:
                     modified = os.fstat(descriptor).st_mtime_ns
                     if name.startswith("."):
-                        # One that is young may just be being made: even a look at its lock could disturb that.
+                        # A young file may be in use by its writer, which even a test of its lock could disturb.
                         if time_ns() - modified > _HALF_MADE_NS and not is_locked(descriptor):
                             os.unlink(name, dir_fd=folder)
                     elif not is_locked(descriptor):
@@ -227,7 +226,7 @@ def prune(root: str, keep: int) -> None:
 
 @contextlib.contextmanager
 def file(folder: int, name: str) -> Iterator[int]:
-    """Open a regular file for reading; anything else is as if it were not there."""
+    """Open a regular file and yield its descriptor; raise OSError for anything else."""
     descriptor = os.open(name, _FILE_FLAGS, dir_fd=folder)
     try:
         if not stat.S_ISREG(os.fstat(descriptor).st_mode):
@@ -238,7 +237,7 @@ def file(folder: int, name: str) -> Iterator[int]:
 
 
 def is_locked(descriptor: int) -> bool:
-    """Return whether somebody writes the file."""
+    """Return whether a process writes the file."""
     try:
         fcntl.flock(descriptor, fcntl.LOCK_SH | fcntl.LOCK_NB)
     except BlockingIOError:
@@ -251,7 +250,7 @@ Token = tuple[int, int, int, bool]
 
 
 def token(root: str, kind: Kind, name: str) -> Token | None:
-    """Return what changes when a log on disk does; None where there is none."""
+    """Return a token that changes with a log on disk; None if there is no such log."""
     with contextlib.suppress(OSError), opened(root, kind) as folder, file(folder, name + SUFFIX) as descriptor:
         status = os.fstat(descriptor)
         return status.st_ino, status.st_size, status.st_mtime_ns, is_locked(descriptor)
@@ -259,7 +258,7 @@ def token(root: str, kind: Kind, name: str) -> Token | None:
 
 
 class SpooledLog:
-    """One log read back: as far as its file was read, and no line twice."""
+    """A log that is read from disk, each line once."""
 
     def __init__(self, kind: Kind, name: str, bounds: Bounds) -> None:
         self._bounds = bounds
@@ -272,10 +271,10 @@ class SpooledLog:
         self.is_log = False
 
     def update(self, descriptor: int) -> None:
-        """Read what was added to the file since."""
+        """Read what was added to the file."""
         status = os.fstat(descriptor)
         if status.st_ino != self.inode or status.st_size < self._place:
-            # Another file in its place holds everything that is kept, with the same numbers.
+            # A rewritten file holds everything that is kept, with the same numbers.
             self.inode, self._place, self.has_end = status.st_ino, 0, False
             self.ring = self._bounds.ring()
         if status.st_size - self._place > self._most:
@@ -289,7 +288,7 @@ class SpooledLog:
         self.facts = replace(with_ring(self.facts, self.ring), modified_ms=status.st_mtime_ns // 1_000_000)
 
     def _take(self, line: bytes) -> None:
-        """Take one line; a torn or foreign one is passed over."""
+        """Add one line; skip a torn or foreign one."""
         try:
             given = json.loads(line)
         except (ValueError, RecursionError):
@@ -307,7 +306,7 @@ class SpooledLog:
             self._take_counts(given)
 
     def _take_counts(self, given: dict[str, Any]) -> None:
-        """Take the header, or how much was dropped before what comes next."""
+        """Add the header, or the number of entries that were dropped before the next one."""
         if isinstance(given.get("program"), str) and _is_count(given.get("ms")):
             self.is_log = True
             program = _sound(given["program"])[:200]
@@ -340,7 +339,7 @@ def _is_count(value: Any) -> TypeGuard[int]:
 
 
 def _sound(text: str) -> str:
-    """Make a text that somebody else may have written fit for a line."""
+    """Return a text, which may come from another program, without control characters."""
     if text.isprintable():
         return text
     text = text.encode(errors="replace").decode()

@@ -1,18 +1,21 @@
-"""Stands between a server and one program it runs, so that the program never outlives the server.
+"""The parent of one program that a server runs; it keeps the program from outliving the server.
 
-Run as a script of its own: `supervisor.py STATUS KEEP PROGRAM ARGUMENT…`. Standard input is a pipe
-from the server, standard output and error are what the program gets. The program leads a process
-group of its own. Bytes on the pipe are orders: `T` asks the group to end, `K` makes it. When the pipe
-ends, as when the server was killed, the program is ended with all its descendants; on Linux also with
-those in a session of their own.
+A script: `supervisor.py STATUS KEEP PROGRAM ARGUMENT…`. Standard input is a pipe from the server, standard output and
+error go to the program, which leads its own process group. A byte `T` on the pipe sends TERM to the group, `K` sends
+KILL. When the pipe ends, because the server ended in any way, the program and its descendants are ended, on Linux also
+those in other sessions.
 
-What happens is told on the descriptor STATUS, a line each: `started PID`, `failed ERRNO`, `ended STATUS`.
-It ends when the whole group is gone. It imports as little as it can, since it is started often.
+Lines on the descriptor STATUS report `started PID`, `failed ERRNO` and `ended STATUS`. The supervisor ends when the
+group is empty. It imports as little as possible, because it is started often.
 """
 
 import os
 import select
 import sys
+
+TYPE_CHECKING = False  # `typing` takes long to import
+if TYPE_CHECKING:
+    from collections.abc import Callable
 
 TERM, KILL, PIPE, XFSZ = 15, 9, 13, 25
 PR_SET_CHILD_SUBREAPER = 36
@@ -20,37 +23,37 @@ ORPHAN_GRACE_S = 0.3
 KILL_ROUNDS = 20
 """How often what is left is killed again: a process may start another one just before it is killed."""
 REAP_S = 5.0
-"""How often it takes note of descendants that ended after their own parent."""
+"""How often it reaps descendants that ended after their own parent."""
 LOOK_S = 0.1
-"""How often it looks whether a group whose leader is gone is gone too; ten times less until somebody asks for it."""
+"""How often it checks whether the group of an ended leader is empty; ten times less often before an order."""
 
 
 def main(status: int, keep: str, program: list[str]) -> None:
-    """Run the program, obey orders, and stay until its group is gone."""
+    """Run the program, obey orders, and stay until its group is empty."""
     if not keep:
-        # Python may have chosen a locale for itself; the program gets what the server has.
+        # Python may have set a locale for itself; the program gets the environment of the server.
         os.environ.pop("LC_CTYPE", None)
     os.set_inheritable(status, False)
     adopt_orphans()
     group, problem = start(program)
     if problem:
-        tell(status, b"failed %d\n" % problem)
+        attempt(os.write, status, b"failed %d\n" % problem)
         return
     is_gone_by_itself = False
     try:
         nowhere = os.open(os.devnull, os.O_RDWR)
         os.dup2(nowhere, 1)
         os.dup2(nowhere, 2)
-        tell(status, b"started %d\n" % group)
+        attempt(os.write, status, b"started %d\n" % group)
         is_gone_by_itself = follow(group, status)
     finally:
-        # Whatever went wrong here, nobody is left behind.
+        # Leave no process behind, whatever failed above.
         if not is_gone_by_itself:
             end_orphans(group)
 
 
 def start(program: list[str]) -> tuple[int, int]:
-    """Start the program in a group of its own; give its number, or the reason why that cannot be."""
+    """Start the program in its own group; return its process id and 0, or an id and the error number."""
     reading, writing = os.pipe()
     child = os.fork()
     if child == 0:
@@ -75,7 +78,7 @@ def start(program: list[str]) -> tuple[int, int]:
 
 
 def restore_signals() -> None:
-    """Return the program the signals' usual meaning, where Python ignores them."""
+    """Restore the default action of signals that Python ignores."""
     import _signal  # the module `signal` costs as much as all the rest
 
     for number in (PIPE, XFSZ):
@@ -83,7 +86,7 @@ def restore_signals() -> None:
 
 
 def follow(group: int, status: int) -> bool:
-    """Obey until the group is gone; tell whether it is, and not the server."""
+    """Obey orders; return True when the group is empty, False when the server is gone."""
     pidfd = open_pidfd(group)
     watched = [0] if pidfd < 0 else [0, pidfd]
     has_ended = is_asked = False
@@ -94,19 +97,19 @@ def follow(group: int, status: int) -> bool:
         if ending is not None:
             has_ended = True
             watched = [0]
-            tell(status, b"ended %d\n" % ending)
+            attempt(os.write, status, b"ended %d\n" % ending)
         if 0 in ready:
             orders = os.read(0, 64)
             if not orders:
                 return has_ended and is_gone(group)
-            send(group, KILL if b"K" in orders else TERM)
+            attempt(os.killpg, group, KILL if b"K" in orders else TERM)
             is_asked = True
         if has_ended and is_gone(group):
             return True
 
 
 def adopt_orphans() -> None:
-    """Become the parent of descendants whose own parent ends, where the system can do that."""
+    """Become the parent of descendants whose own parent ends, where the system supports it."""
     try:
         import _ctypes  # `ctypes` itself takes ten times as long to load
 
@@ -117,7 +120,7 @@ def adopt_orphans() -> None:
 
 
 def reap(program: int) -> int | None:
-    """Take note of all that have ended; return the status of the program if it is among them."""
+    """Reap all children that have ended; return the status of the program if it is among them."""
     status = None
     try:
         while True:
@@ -132,7 +135,7 @@ def reap(program: int) -> int | None:
 
 
 def open_pidfd(pid: int) -> int:
-    """Return a descriptor that tells of the end of a process; -1 where the system has none."""
+    """Return a descriptor that becomes readable at the end of a process; -1 where the system has none."""
     try:
         return os.pidfd_open(pid)
     except (AttributeError, OSError):
@@ -140,23 +143,23 @@ def open_pidfd(pid: int) -> int:
 
 
 def end_orphans(group: int) -> None:
-    """End what the server left behind: ask, and soon after make it."""
-    send(group, TERM)
+    """End the group and all descendants: send TERM, and soon after KILL."""
+    attempt(os.killpg, group, TERM)
     for pid in descendants():
-        send_one(pid, TERM)
+        attempt(os.kill, pid, TERM)
     select.select([], [], [], ORPHAN_GRACE_S)
-    send(group, KILL)
+    attempt(os.killpg, group, KILL)
     for _ in range(KILL_ROUNDS):
         left = descendants()
         if not left:
             return
         for pid in left:
-            send_one(pid, KILL)
+            attempt(os.kill, pid, KILL)
         reap(group)
 
 
 def descendants() -> list[int]:
-    """Return all processes that come from this one and have not ended; none where the system does not show them."""
+    """Return all living descendants; none where the system does not show them."""
     children: dict[int, list[int]] = {}
     try:
         names = [name for name in os.listdir("/proc") if name.isdigit()]
@@ -173,7 +176,7 @@ def descendants() -> list[int]:
 
 
 def facts_of(name: str) -> tuple[bytes, bytes, bytes] | None:
-    """Return the state, the parent and the group of a process, if it is there."""
+    """Return the state, the parent and the group of a process, or None."""
     try:
         with open(f"/proc/{name}/stat", "rb") as stat:
             state, parent, group = stat.read().rpartition(b")")[2].split()[:3]
@@ -183,14 +186,14 @@ def facts_of(name: str) -> tuple[bytes, bytes, bytes] | None:
 
 
 def is_gone(group: int) -> bool:
-    """Return whether nobody is left alive in the group."""
+    """Return whether no living process is left in the group."""
     try:
         os.killpg(group, 0)
     except ProcessLookupError:
         return True
     except OSError:
         pass
-    # Those that have ended still count until their parent, often process 1, takes note of it.
+    # Ended processes count until their parent, often process 1, reaps them.
     try:
         names = [name for name in os.listdir("/proc") if name.isdigit()]
     except OSError:
@@ -199,33 +202,15 @@ def is_gone(group: int) -> bool:
 
 
 def is_alive_in(group: int, name: str) -> bool:
-    """Return whether a process is of the group and has not ended."""
+    """Return whether a process is alive and in the group."""
     facts = facts_of(name)
     return facts is not None and int(facts[2]) == group and facts[0] not in (b"Z", b"X")
 
 
-def send(group: int, number: int) -> bool:
-    """Send a signal to everybody in the group; tell whether anybody was there."""
+def attempt(action: "Callable[..., object]", *arguments: object) -> bool:
+    """Call a function of `os`; return whether it succeeded."""
     try:
-        os.killpg(group, number)
-    except OSError:
-        return False
-    return True
-
-
-def send_one(pid: int, number: int) -> bool:
-    """Send a signal to one process; tell whether it was there."""
-    try:
-        os.kill(pid, number)
-    except OSError:
-        return False
-    return True
-
-
-def tell(status: int, line: bytes) -> bool:
-    """Tell the server; give whether it is still there."""
-    try:
-        os.write(status, line)
+        action(*arguments)
     except OSError:
         return False
     return True

@@ -13,17 +13,17 @@ from carrel.providers.mounts.link import Refused
 from carrel.providers.mounts.settings import MountSettings, fill
 
 MAX_DEPTH: Final = 8
-"""Mounts within mounts; who needs more has made a circle."""
+"""Mounts within mounts; more are taken for a circle."""
 
 log = logging.getLogger(__name__)
 
 
 MOUNTED_BY: Final = "CARREL_MOUNTED_BY"
-"""Set for what we start: marks of the mounts it runs under, so that a Carrel does not mount itself without end."""
+"""Environment variable with a mark for each mount that a child runs under, so that no Carrel mounts itself."""
 
 
 def child_of(name: str, options: MountSettings, root: str, ours: Mapping[str, str]) -> Callable[[], Transport]:
-    """Give what starts the program, in its folder, seeing no more of our environment than it is given."""
+    """Return a function that starts the program, in its folder and with the environment of the settings."""
     folder = os.path.realpath(os.path.join(root, os.path.expanduser(options.cwd)))
     if not os.path.isdir(folder):
         raise ConfigError(f"cwd: there is no folder {folder}")
@@ -47,11 +47,11 @@ def child_of(name: str, options: MountSettings, root: str, ours: Mapping[str, st
 
 
 def address_of(options: MountSettings, ours: Mapping[str, str]) -> Callable[[], Transport]:
-    """Give what opens a conversation with the server at an address; its headers may hold our environment's values."""
+    """Return a function that connects to the server at an address; headers may contain values of our environment."""
     headers = {name: fill(value, f"headers.{name}", ours) for name, value in (options.headers or {}).items()}
 
     def dial() -> Transport:
-        from carrel.client.http import Http  # only where there is an address
+        from carrel.client.http import Http  # not needed for a child process
 
         return Http(options.url, headers, max_message_bytes=options.max_message_bytes, insecure=options.insecure)
 

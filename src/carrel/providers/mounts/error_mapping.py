@@ -1,4 +1,4 @@
-"""What becomes of the errors of a mounted server: ours, without its words, which stay in the log."""
+"""The errors of a mounted server as errors of Carrel; the server's own messages stay in the log."""
 
 import logging
 import os
@@ -16,7 +16,7 @@ _MISSING: Final = frozenset({-32002, -32602, -32601})
 
 @contextmanager
 def translated(name: str, about: str, link: Link, missing: Callable[[], RequestError]) -> Iterator[None]:
-    """Raise what a client is told; `missing` where the server does not know what it was asked for."""
+    """Raise the error that a client gets; `missing` if the server does not know what it was asked for."""
     try:
         yield
     except (Disconnected, Unreachable):

@@ -1,7 +1,7 @@
-"""A mounted server kept running: started, listed, listened to, restarted with patience when it dies.
+"""The connection to a mounted server: started, listed, subscribed to, and restarted with growing pauses.
 
-One thread lives for each mount; it is the only one that starts, renews and ends anything.
-Others ask through `client`, and leave word of what they want. What is told goes to `Told`.
+Each mount has one thread, the only one that starts, renews and ends anything. Other threads use `client`, and put
+events into its queue. The link reports to a `LinkListener`.
 """
 
 import logging
@@ -23,58 +23,60 @@ log = logging.getLogger(__name__)
 
 MAX_PAUSE_S: Final = 60.0
 STEADY_S: Final = 60.0
-"""Up so long, a server has earned that the next pause is the shortest again."""
+"""After this time up, the next pause is the shortest one again."""
 
 KEPT_S: Final = 300.0
-"""How long the entries of a server that is down stay listed: hosts list once."""
+"""How long the entries of a server that is down stay listed: hosts ask for the list once."""
 
 LASTING_S: Final = 5.0
-"""A subscription that was heard so long and then broke off is worth opening again; else what it held is polled."""
+"""A subscription that lasted this long before it broke is opened again; else its URIs are polled."""
 
 _GONE, _LOST, _CLOSE, _WATCH, _RELIST = "gone", "lost", "close", "watch", "relist"
 _UPDATED: Final = "updated "
 
 
 class Refused(CarrelError):
-    """The mount cannot be served whatever is tried: the message says why."""
+    """The mount cannot be served, and another attempt would not help; the message says why."""
 
 
-class Told(Protocol):
-    """Who hears of a server's life."""
+class LinkListener(Protocol):
+    """Is called by a link. URIs are in the spelling of the server."""
 
     def opened(self, client: Client) -> None:
-        """Take the first lists of a server that was just opened; raises what makes it useless."""
+        """Take the first lists of a server; raise if it cannot be served."""
 
     def relist(self, client: Client) -> None:
         """Take the lists again."""
 
     def watched(self) -> tuple[str, ...]:
-        """Give the URIs to be listened to, in the server's spelling."""
+        """Return the URIs to subscribe to."""
 
     def updated(self, uri: str) -> None:
-        """Take note that a URI, in the server's spelling, changed."""
+        """Handle a change of a URI."""
 
     def poll(self, client: Client, uris: tuple[str, ...]) -> None:
-        """Look at URIs of which the server does not tell."""
+        """Compare URIs for which the server sends no changes."""
 
     def list_changed(self) -> None:
-        """Take note that the entries of a server long down are listed no more."""
+        """Handle that the entries of a server that is down are no longer listed."""
 
 
 class Link:
-    """One server, and its thread. `connect` gives a transport to a fresh one."""
+    """One server, and its thread. `connect` returns a transport to a new server process or session."""
 
-    def __init__(self, name: str, options: MountSettings, connect: Callable[[], Transport], told: Told) -> None:
+    def __init__(
+        self, name: str, options: MountSettings, connect: Callable[[], Transport], listener: LinkListener
+    ) -> None:
         self.client: Client | None = None
         self.state = "starting"
         self.cause = ""
         self.restarts = 0
         self.settled = threading.Event()
-        """Set when the first attempt came to its end, either way."""
+        """Set when the first attempt succeeded or failed."""
         self._name = name
         self._options = options
         self._connect = connect
-        self._told = told
+        self._listener = listener
         self._events: SimpleQueue[str] = SimpleQueue()
         self._changed = threading.Condition()
         self._is_closing = False
@@ -85,23 +87,23 @@ class Link:
         self._down_since: float | None = None
         self._thread = threading.Thread(target=self._run, name=f"carrel-mount-{name}", daemon=True)
 
-    # What others use
+    # For other threads
 
     def begin(self) -> None:
         """Start the server in the background."""
         self._thread.start()
 
     def renew(self) -> None:
-        """Listen to what is to be watched now."""
+        """Subscribe to the URIs that are watched now."""
         self._events.put(_WATCH)
 
     def lose(self, client: Client, cause: str = "") -> None:
-        """Take note that a conversation broke off, though nothing told so, or is of no use: open a new one."""
+        """Replace a connection that is broken or useless, of which no event came."""
         if self.client is client:
             self._events.put(_LOST + cause)
 
     def wait_for_client(self, timeout_s: float, other_than: Client | None = None) -> Client | None:
-        """Wait until the server is up, and is not the one that was lost; None if it is not in time."""
+        """Return the client of a server that is up, if need be of a new one; None if there is none in time."""
         deadline = monotonic() + timeout_s
         with self._changed:
             while self.client is None or self.client is other_than:
@@ -112,16 +114,16 @@ class Link:
 
     @property
     def retry_after_ms(self) -> int:
-        """How long until it is worth asking again."""
+        """The time until the next attempt to start the server."""
         return max(100, int((self._retry_at - monotonic()) * 1_000))
 
     @property
     def is_long_gone(self) -> bool:
-        """Whether the server has been down so long that its entries are listed no more."""
+        """Whether the server has been down for longer than its entries stay listed."""
         return self._down_since is not None and monotonic() - self._down_since > KEPT_S
 
     def close(self) -> None:
-        """End the server: its subscriptions, its input, then what is left of it."""
+        """End the server: its subscriptions, its input, then its processes."""
         with self._changed:
             self._is_closing = True
             transport, client = self._transport, self.client
@@ -143,8 +145,8 @@ class Link:
             try:
                 if not attempt(f"mount {self._name}", self._try):
                     return
-            except ProviderError:  # nobody planned it, and nobody else would start the server again
-                self._fall("it gave what cannot be understood")
+            except ProviderError:  # an unexpected fault, which must not end this thread
+                self._fall("it sent what cannot be understood")
             if monotonic() - up_since >= STEADY_S:
                 pause_s = 1.0
             self._rest(pause_s * random.uniform(0.8, 1.2))
@@ -152,7 +154,7 @@ class Link:
             self.restarts += 1
 
     def _try(self) -> bool:
-        """Live as long as it goes; tell whether to try again."""
+        """Run the server until it ends; return whether to try again."""
         try:
             self._live()
         except Refused as error:
@@ -163,10 +165,10 @@ class Link:
         return True
 
     def _live(self) -> None:
-        """Start the server, and attend to it until it is gone."""
+        """Start the server, and handle events until it ends."""
         client = self._open()
         try:
-            self._told.opened(client)
+            self._listener.opened(client)
             client.timeout_s = self._options.timeout_s
             client.on_end = lambda: self._events.put(_GONE)
             if client.is_gone:
@@ -175,8 +177,8 @@ class Link:
                 self.client, self.state, self._down_since = client, "up", None
                 self.settled.set()
                 self._changed.notify_all()
-            for uri in self._told.watched() if self.restarts else ():
-                self._told.updated(uri)
+            for uri in self._listener.watched() if self.restarts else ():
+                self._listener.updated(uri)
             self._attend(client)
         finally:
             with self._changed:
@@ -187,7 +189,7 @@ class Link:
             client.close()
 
     def _open(self) -> Client:
-        """Open a conversation in the era the server has; one that died of being probed is started again."""
+        """Connect in the era of the server; a server that ended because of the probe is started again."""
         self.state = "starting"
         options = self._options
         time_s, size = options.start_timeout_s, options.max_message_bytes
@@ -216,7 +218,7 @@ class Link:
             try:
                 event = self._events.get(timeout=max(0.0, next_poll - monotonic()) if polls else None)
             except Empty:
-                self._told.poll(client, unheard)
+                self._listener.poll(client, unheard)
                 next_poll = monotonic() + self._options.poll_s
                 continue
             if event.startswith(_LOST):
@@ -234,30 +236,30 @@ class Link:
         if event == _WATCH:
             self._listen(client)
         elif event == _RELIST:
-            self._told.relist(client)
+            self._listener.relist(client)
         elif event.startswith(_UPDATED):
-            self._told.updated(event.removeprefix(_UPDATED))
+            self._listener.updated(event.removeprefix(_UPDATED))
 
     def _listen(self, client: Client) -> None:
-        """Listen to the list and to all that is watched; the new subscription opens before the old one ends."""
+        """Subscribe to the list and to all watched URIs; the new subscription opens before the old one ends."""
         before, self._listening = self._listening, None
-        wanted = self._told.watched() if _subscribes(client) else ()
+        wanted = self._listener.watched() if _subscribes(client) else ()
         try:
             self._listening = client.listen(wanted, list_changes=True)
         except (Disconnected, Unreachable) as error:
             raise Disconnected(str(error)) from None
         except CarrelError as error:
-            log.info("mount %s tells of no changes: %s", self._name, error)
+            log.info("mount %s sends no changes: %s", self._name, error)
         else:
             threading.Thread(
                 target=self._hear, args=(self._listening,), name=f"carrel-mount-{self._name}-news", daemon=True
             ).start()
         if before is not None:
             before.close()
-        # What changed before the subscription was open is seen by looking once.
+        # A change before the subscription was open is found by one comparison.
         fresh, self._looked_at = set(wanted) - self._looked_at, set(wanted)
         if fresh:
-            self._told.poll(client, tuple(fresh))
+            self._listener.poll(client, tuple(fresh))
 
     def _hear(self, listening: Listening) -> None:
         began = monotonic()
@@ -269,13 +271,13 @@ class Link:
             has_broken_off = isinstance(error, Disconnected)
             log.debug("mount %s: %s", self._name, error)
         if self._listening is listening:
-            # What it no longer tells of is polled from now on.
+            # Its URIs are polled from now on.
             self._events.put(_WATCH if has_broken_off and monotonic() - began >= LASTING_S else "")
 
     def _unheard(self) -> tuple[str, ...]:
         listening = self._listening
         heard = () if listening is None or listening.is_over else listening.honoured
-        return tuple(uri for uri in self._told.watched() if uri not in heard)
+        return tuple(uri for uri in self._listener.watched() if uri not in heard)
 
     def _fall(self, cause: str) -> None:
         if self._is_closing:
@@ -288,7 +290,7 @@ class Link:
         self.settled.set()
 
     def _rest(self, pause_s: float) -> None:
-        """Wait before the next attempt, unless the mount is closed."""
+        """Wait before the next attempt, unless the link is closed."""
         self._retry_at = monotonic() + pause_s
         was_listed = not self.is_long_gone
         with self._changed:
@@ -296,16 +298,16 @@ class Link:
         while not self._events.empty():
             self._events.get_nowait()
         if was_listed and self.is_long_gone:
-            self._told.list_changed()
+            self._listener.list_changed()
 
 
 def _subscribes(client: Client) -> bool:
-    """Tell whether the server says that it can be subscribed to."""
+    """Return whether the server declares subscriptions."""
     declared = client.capabilities.get("resources")
     return isinstance(declared, dict) and declared.get("subscribe") is True
 
 
 def unavailable(name: str, retry_after_ms: int) -> ProviderError:
-    """Say that a mount cannot be asked now."""
+    """Return the error for a mount that cannot be asked now."""
     data = {"retryAfterMs": retry_after_ms}
     return ProviderError(f"Mount is unavailable: {name}", word="unavailable", data=data)

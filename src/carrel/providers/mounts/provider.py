@@ -1,9 +1,8 @@
 """Another MCP server as a provider: listed, read, completed and watched through its client.
 
-It starts in the background. Its URIs are unchanged, or prefixed as a whole where one of its
-schemes is taken; that is decided at its first list and kept. Until that list comes, the one of
-the last run is served. Its death is an error on its own URIs only: its entries stay listed for a
-while, fresh copies are still served.
+It starts in the background. Its URIs are unchanged, or all have a prefix if one of its schemes is taken; its first
+list decides that. Until that list comes, the one of the last run is served. When the server ends, only its own URIs
+fail: its entries stay listed for a while, and fresh copies are still served.
 """
 
 import logging
@@ -24,11 +23,10 @@ from carrel.core.record import replace
 from carrel.core.refresh import Renewal
 from carrel.core.uri import is_within, scheme_of
 from carrel.providers.mounts.error_mapping import translated
-from carrel.providers.mounts.fetched_lists import Circular, take_lists
 from carrel.providers.mounts.link import Link, Refused, unavailable
-from carrel.providers.mounts.read_cache import Copies
+from carrel.providers.mounts.lists import Circular, ServedLists, TakenSchemes, only_ours, take_lists
+from carrel.providers.mounts.read_cache import ReadCache
 from carrel.providers.mounts.saved_lists import ListMemory
-from carrel.providers.mounts.served_lists import ListedHere, TakenSchemes, only_ours
 from carrel.providers.mounts.settings import MountSettings
 from carrel.providers.mounts.uri_mapping import Snapshot, can_be_matched
 
@@ -39,14 +37,14 @@ FIRST_LIST_S: Final = 2.0
 
 TOKEN_S: Final = 1.0
 SEEN_S: Final = 5.0
-"""How long after a look showed a change the server's own word of it is held against another look."""
+"""For this long after polling found a change, a notification of the server is checked by polling again."""
 
 RETRY_S: Final = 5.0
-"""After how long a server that gave no list in time is asked again."""
+"""When a server that gave no list in time is asked again."""
 
 
 class Mount(Gateway):
-    """One other server. `connect` gives a transport to a fresh one, `instance` is what mounts it."""
+    """One other server. `connect` returns a transport to it, `instance` names the Carrel that mounts it."""
 
     speed = "blocking"
 
@@ -68,11 +66,11 @@ class Mount(Gateway):
         self._taken_now = taken_now
         self._instance = instance
         self._link = Link(name, options, connect, self)
-        self._copies = Copies()
+        self._copies = ReadCache()
         self._lock = threading.Lock()
         self._relisting = threading.Lock()
         self._renewal = Renewal(f"carrel-mount-{name}-list", self._renew)
-        self._listed = ListedHere(name, taken, memory)
+        self._listed = ServedLists(name, taken, memory)
         self._turn = 0
         self._stale_at = 0.0
         self._is_late = False
@@ -82,7 +80,7 @@ class Mount(Gateway):
         self._seen: dict[str, float] = {}
         self._changes: list[Changes] = []
         self._again: Callable[[], None] = lambda: None
-        self._told_of: dict[str, object] = {}
+        self._server_facts: dict[str, object] = {}
 
     def begin(self) -> None:
         """Start the server in the background; serve the lists of the last run meanwhile."""
@@ -93,18 +91,18 @@ class Mount(Gateway):
         self._link.begin()
 
     def wait(self, timeout_s: float) -> bool:
-        """Wait until the first attempt came to its end."""
+        """Return whether the first attempt to start the server is over, after at most `timeout_s`."""
         return self._link.settled.wait(timeout_s)
 
     @property
     def is_starting(self) -> bool:
-        """Whether it may still join."""
+        """Whether the first attempt to start the server is under way."""
         return not self._link.settled.is_set()
 
     # Lists
 
     def adopts(self, scheme: str) -> bool:
-        """Tell whether a scheme nobody has may be this server's."""
+        """Return whether a scheme without an owner may belong to this server."""
         return scheme.startswith(f"{self.name}+") or (self.is_starting and not self._listed.is_decided)
 
     def routes(self) -> Sequence[Route]:
@@ -115,15 +113,15 @@ class Mount(Gateway):
         ]
 
     def templates(self) -> Sequence[Template]:
-        """Give its templates, also those that cannot be matched here: the server matches them."""
+        """Return the templates, also those that only the server can match."""
         return () if self._link.is_long_gone else self._listed.templates
 
     def on_reroute(self, again: Callable[[], None]) -> None:
-        """Have the catalogue told when lists change."""
+        """Call `again` after the lists changed."""
         self._again = again
 
     def entries(self, after: str = "") -> Iterator[Resource]:
-        """Yield the entries in URI order; those of a server that has been down for long are left out."""
+        """Yield the entries in URI order; none if the server has been down for long."""
         if self.is_starting and not self._listed.is_recalled:
             self.wait(max(0.0, self._begun_at + FIRST_LIST_S - monotonic()))
         if self._link.client is not None and monotonic() >= self._stale_at:
@@ -134,15 +132,15 @@ class Mount(Gateway):
             yield from (entry for entry in self._listed.resources if entry.uri > after)
 
     def list_fingerprint(self) -> str:
-        """Return a token that changes when the lists become others, or are served no more."""
-        return f"{self._turn} {self._listed.turn}"
+        """Return a token that changes when the lists change or are withdrawn."""
+        return f"{self._turn} {self._listed.version}"
 
     def _renew(self) -> None:
         client = self._link.client
         if client is not None:
             self.relist(client)
 
-    # What the link tells
+    # For the link
 
     def opened(self, client: Client) -> None:
         """Take the first lists, and decide how URIs are spelled here."""
@@ -152,12 +150,16 @@ class Mount(Gateway):
         except Refused:
             self._withdraw()
             raise
-        self._told_of = {"era": client.era, "version": client.version, "server": client.server_info.get("name", "")}
+        self._server_facts = {
+            "era": client.era,
+            "version": client.version,
+            "server": client.server_info.get("name", ""),
+        }
         self._put(there)
         self.schemes = self._listed.schemes
 
     def relist(self, client: Client) -> None:
-        """Take the lists again; should that fail, those known stay."""
+        """Take the lists again; if that fails, keep those of before."""
         with self._relisting:
             try:
                 self._put(self._ask_lists(client, self._options.timeout_s))
@@ -177,7 +179,7 @@ class Mount(Gateway):
         return there
 
     def _put(self, there: Snapshot) -> None:
-        """Take lists into use; tell if they are others than before."""
+        """Serve lists, and report if they changed."""
         if self._listed.take(there):
             self._reroute()
             self.list_changed()
@@ -192,21 +194,21 @@ class Mount(Gateway):
             self.list_changed()
 
     def watched(self) -> tuple[str, ...]:
-        """Give the URIs somebody listens to, as the server spells them."""
+        """Return the subscribed URIs as the server spells them."""
         with self._lock:
             return tuple(self._listed.naming.back(uri) for uri in self._watched)
 
     def updated(self, uri: str) -> None:
-        """Tell on that a URI changed, or one beneath it, unless a look has just shown that."""
+        """Report that a URI changed, unless polling has just found that change."""
         here = self._listed.naming.out(uri)
         seen = self._seen.pop(here, None)
         client = self._link.client
         if seen is not None and monotonic() - seen < SEEN_S and client is not None:
             self.poll(client, (uri,))
         else:
-            self._tell_updated(here)
+            self._report_updated(here)
 
-    def _tell_updated(self, here: str) -> None:
+    def _report_updated(self, here: str) -> None:
         self._copies.drop(here)
         self._tokens.pop(here, None)
         with self._lock:
@@ -214,10 +216,10 @@ class Mount(Gateway):
         for one in concerned:
             self._copies.drop(one)
             self._tokens.pop(one, None)
-            self._tell(partial(_say_updated, one))
+            self._report(partial(_say_updated, one))
 
     def poll(self, client: Client, uris: tuple[str, ...]) -> None:
-        """Read what the server does not tell of, and tell what has another ETag than before."""
+        """Read URIs, and report those whose ETag changed."""
         naming = self._listed.naming
         for uri in uris:
             here = naming.out(uri)
@@ -233,23 +235,23 @@ class Mount(Gateway):
                     self._watched[here] = token
             if before is not None and before != token:
                 self._seen[here] = monotonic()
-                self._tell_updated(here)
+                self._report_updated(here)
 
     def list_changed(self) -> None:
-        """Tell that the entries are others, or are listed no more."""
+        """Report that the list changed."""
         self._turn += 1
-        self._tell(lambda changes: changes.list_changed())
+        self._report(lambda changes: changes.list_changed())
 
-    def _tell(self, tell: Callable[[Changes], None]) -> None:
+    def _report(self, report: Callable[[Changes], None]) -> None:
         with self._lock:
             listeners = tuple(self._changes)
         for changes in listeners:
-            tell(changes)
+            report(changes)
 
     # Reading
 
     def read(self, uri: str) -> Reading:
-        """Give a copy that is still fresh, or ask the server."""
+        """Return a copy that is still fresh, or ask the server."""
         return self._read(uri, None)
 
     def read_unmatched(self, uri: str) -> Reading:
@@ -257,7 +259,7 @@ class Mount(Gateway):
         return self.read(uri)
 
     def read_if(self, uri: str, condition: str) -> Reading:
-        """The same; a server that is a Carrel may say that nothing changed."""
+        """Read; a server that is a Carrel may answer that nothing changed."""
         return self._read(uri, condition)
 
     def _read(self, uri: str, condition: str | None) -> Reading:
@@ -280,7 +282,7 @@ class Mount(Gateway):
         return reading
 
     def _client(self, uri: str) -> Client:
-        """Give the server, or say that it cannot be asked; one that is just starting is waited for."""
+        """Return the client, after waiting for a server that is starting; raise if there is none."""
         if self._link.client is None and self.is_starting:
             self.wait(self._patience_s(uri))
         scheme, client = scheme_of(uri), self._link.client
@@ -291,19 +293,19 @@ class Mount(Gateway):
         return client
 
     def _patience_s(self, uri: str) -> float:
-        """Return how long a read waits for a server that is starting; its own URIs, known from before, wait longer."""
+        """Return how long a read waits for a server that is starting: longer for URIs of its schemes."""
         is_known = scheme_of(uri) in self._listed.schemes
         start_s = self._options.start_timeout_s if is_known else FIRST_LIST_S
         return min(max(0.0, self._begun_at + start_s - monotonic()), self._options.timeout_s)
 
     def _attempt(self, client: Client, uri: str, there: str, condition: str | None) -> Reading:
-        """Ask; once more, if the connection is lost meanwhile and comes back in time."""
+        """Read from the server; a second time if the connection breaks and is back in time."""
         deadline = monotonic() + self._options.timeout_s
         with translated(self.name, uri, self._link, partial(NotFound, uri)):
             try:
                 return self._ask(client, there, condition)
             except (Disconnected, Unreachable) as error:
-                # Over HTTP each request is its own connection: nothing else tells that the server is gone.
+                # Over HTTP, each request is a connection: no event says that the server is gone.
                 self._link.lose(client)
                 if isinstance(error, Unreachable):
                     raise
@@ -318,7 +320,7 @@ class Mount(Gateway):
     # Completion, watching
 
     def refers(self, reference: str) -> str | None:
-        """Know the listed URIs, and templates that only the server can match."""
+        """Return the reference if it is a listed URI or a template of the server."""
         is_known = self._listed.has(reference) or any(one.uri_template == reference for one in self._listed.templates)
         return reference if is_known else None
 
@@ -333,7 +335,7 @@ class Mount(Gateway):
             return client.complete(self._listed.naming.back(template), variable, value, context)
 
     def fingerprint(self, uri: str) -> str | None:
-        """Give the ETag, read at most once a second; raise as a read would."""
+        """Return the ETag, read at most once a second; raise as a read would."""
         known = self._tokens.get(uri)
         if known is not None and monotonic() - known[0] < TOKEN_S:
             return known[1]
@@ -343,7 +345,7 @@ class Mount(Gateway):
         return token
 
     def watch(self, changes: Changes) -> Callable[[], None]:
-        """Tell of what the server tells of, and of its lists."""
+        """Report the changes that the server reports, and those of its lists."""
         with self._lock:
             self._changes.append(changes)
 
@@ -354,7 +356,7 @@ class Mount(Gateway):
         return stop
 
     def follow(self, uri: str) -> None:
-        """Have the server listened to for a URI."""
+        """Subscribe to a URI."""
         with self._lock:
             is_new = uri not in self._watched
             if is_new:
@@ -363,7 +365,7 @@ class Mount(Gateway):
             self._link.renew()
 
     def unfollow(self, uri: str) -> None:
-        """Have it listened to no more."""
+        """Unsubscribe from a URI."""
         with self._lock:
             self._watched.pop(uri, None)
             self._seen.pop(uri, None)
@@ -372,7 +374,7 @@ class Mount(Gateway):
     # The rest
 
     def health(self) -> Meta:
-        """Tell how the server is."""
+        """Return the state of the server."""
         link, late_s = self._link, self._renewal.late_s
         is_stale = link.state == "up" and (self._is_late or late_s > 0)
         problems = []
@@ -381,9 +383,9 @@ class Mount(Gateway):
         elif is_stale:
             since = f", asked {late_s:.0f} s ago" if late_s else ""
             problems.append(f"the mount gives no list{since}; the last one is served")
-        told = {"state": "stale" if is_stale else link.state, **self._told_of}
+        facts = {"state": "stale" if is_stale else link.state, **self._server_facts}
         count = len(self._listed.resources)
-        return {**told, "entries": count, "restarts": link.restarts, "lastCause": link.cause, "problems": problems}
+        return {**facts, "entries": count, "restarts": link.restarts, "lastCause": link.cause, "problems": problems}
 
     def close(self) -> None:
         """End the server; a second call does nothing."""

@@ -1,8 +1,8 @@
-"""A mount's last lists on disk, so that the first list after a start has them.
+"""The last lists of a mount on disk, for the first list after a start.
 
-They lie in the user's cache folder, in files for the user alone. A file belongs to one
-configuration: the mount's name, its settings with the values of the environment that they use,
-and the project. What cannot be read or written is not remembered.
+They are in the user's cache folder, in files that only the user can read. A file belongs to one configuration: the
+name of the mount, its settings with the values of the environment that they use, and the project. Lists that cannot
+be read or written are not kept.
 """
 
 import logging
@@ -15,22 +15,22 @@ from carrel.core.hashing import blake2b
 from carrel.core.model import Resource, Template
 from carrel.core.record import Value, from_json, to_json
 from carrel.files.atomic import FOLDER_MODE, replace_private
-from carrel.providers.mounts.uri_mapping import Snapshot, sound_resources, sound_templates
+from carrel.providers.mounts.uri_mapping import Snapshot, valid_resources, valid_templates
 
 log = logging.getLogger(__name__)
 
 MAX_ENTRIES: Final = 2_000
-"""How many resources, and how many templates, of one mount are remembered."""
+"""Resources, and templates, of one mount that are kept."""
 
 MAX_BYTES: Final = 2 * 1024 * 1024
 MAX_FILES: Final = 64
-"""How many mounts are remembered; the file that was written longest ago goes first."""
+"""Mounts whose lists are kept; the oldest file is removed first."""
 
 _FLAGS: Final = os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC
 
 
 class Recalled(Value, frozen=True):
-    """Lists in the server's own spelling, and the prefix its URIs had here."""
+    """Lists as the server spells them, and the prefix that its URIs had here."""
 
     prefix: str
     resources: tuple[Resource, ...]
@@ -38,21 +38,21 @@ class Recalled(Value, frozen=True):
 
     @property
     def snapshot(self) -> Snapshot:
-        """Return what is sound of the lists."""
-        return Snapshot(sound_resources(self.resources), sound_templates(self.templates))
+        """The valid entries of the lists."""
+        return Snapshot(valid_resources(self.resources), valid_templates(self.templates))
 
 
 class ListMemory:
     """The file of one mount."""
 
     def __init__(self, cache: str, *identity: object) -> None:
-        """Choose the file; `identity` is everything that makes this another configuration."""
+        """Choose the file by `identity`, which differs for every configuration."""
         key = blake2b(to_json(identity), digest_size=16).hexdigest()
         self._path = os.path.join(cache, "carrel", "mounts", f"{key}.json")
         self._last: Recalled | None = None
 
     def load(self) -> Recalled | None:
-        """Return the lists, or None where there are none, or none that can be believed."""
+        """Return the lists; None if there is no valid file."""
         try:
             descriptor = os.open(self._path, _FLAGS)
         except OSError:
@@ -64,13 +64,13 @@ class ListMemory:
             with open(descriptor, "rb", closefd=False) as source:
                 self._last = from_json(source.read(MAX_BYTES), Recalled)
         except (OSError, ValueError) as error:
-            log.debug("%s is passed over: %s", self._path, error)
+            log.debug("%s is ignored: %s", self._path, error)
         finally:
             os.close(descriptor)
         return self._last
 
     def save(self, there: Snapshot, prefix: str) -> None:
-        """Remember lists, unless they are those on the disk already."""
+        """Save lists, unless the file has them already."""
         kept = Recalled(prefix, there.resources[:MAX_ENTRIES], there.templates[:MAX_ENTRIES])
         if kept == self._last:
             return
@@ -84,7 +84,7 @@ class ListMemory:
             self._last = kept
             self._make_room()
         except OSError as error:
-            log.debug("the lists of a mount cannot be remembered: %s", error)
+            log.debug("the lists of a mount cannot be saved: %s", error)
 
     def forget(self) -> None:
         """Remove the file."""

@@ -1,4 +1,4 @@
-"""What `[mounts.NAME]` may say."""
+"""The settings of `[mounts.NAME]`."""
 
 import re
 from collections.abc import Mapping
@@ -48,17 +48,17 @@ class MountSettings(Section, frozen=True):
 
     @property
     def told(self) -> str:
-        """Say what is served."""
+        """What is mounted, in words."""
         return self.url or (self.command or [""])[0]
 
     def identity(self, ours: Mapping[str, str]) -> tuple[object, ...]:
-        """Return what decides who is asked, and as whom: where one of these differs, the lists may differ."""
+        """Return the values on which the lists depend: the server, and the identity it sees."""
         env = {name: fill(value, f"env.{name}", ours) for name, value in (self.env or {}).items()}
         headers = {name: fill(value, f"headers.{name}", ours) for name, value in (self.headers or {}).items()}
         return self.command, self.url, self.cwd, sorted(env.items()), sorted(headers.items()), self.prefix
 
     def environment(self, ours: Mapping[str, str]) -> dict[str, str]:
-        """Give what the child sees of our environment, and what was set for it."""
+        """Return the environment of the child: a part of ours, and `env`."""
         passed = {
             name: value
             for name, value in ours.items()
@@ -68,7 +68,7 @@ class MountSettings(Section, frozen=True):
 
 
 def fill(text: str, where: str, ours: Mapping[str, str]) -> str:
-    """Put our environment's values for `${NAME}`; one that is not set is a mistake."""
+    """Replace each `${NAME}` by its value in our environment; raise ConfigError if it is not set."""
 
     def value(found: re.Match[str]) -> str:
         if found[1] not in ours:

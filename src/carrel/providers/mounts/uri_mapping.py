@@ -12,43 +12,43 @@ from carrel.core.uri import decode, same, scheme_of
 MAX_TEXT_BYTES: Final = 4_096
 _RESERVED: Final = "io.modelcontextprotocol/"
 _OWN_FACTS: Final = frozenset(f"dev.carrel/{word}" for word in ("etag", "status", "error", "incident"))
-"""What a Carrel says of its items that is said here anew."""
+"""Metadata of another Carrel that this one replaces by its own."""
 _URI_FACTS: Final = frozenset(f"dev.carrel/{word}" for word in ("uri", "next", "candidates"))
-"""What a Carrel says that names URIs, as they are there."""
+"""Metadata of another Carrel that contains its URIs."""
 
 
 class Snapshot(Value, frozen=True):
-    """A server's lists, in its own URIs."""
+    """The lists of a server."""
 
     resources: tuple[Resource, ...] = ()
     templates: tuple[Template, ...] = ()
 
     @property
     def schemes(self) -> frozenset[str]:
-        """Give the schemes of everything listed."""
+        """The schemes of everything listed."""
         uris = (*(one.uri for one in self.resources), *(one.uri_template for one in self.templates))
         return frozenset(scheme_of(uri.partition("{")[0]) for uri in uris)
 
     def holds(self, instance: str) -> bool:
-        """Tell whether this Carrel's own entries are among them, through however many others they came."""
+        """Return whether entries of a certain Carrel are among them, also through other servers."""
         return any(instance == (one.meta or {}).get("dev.carrel/instance") for one in self.resources)
 
 
 class Naming(Value, frozen=True):
-    """How a mount spells its URIs here; decided once."""
+    """How a mount spells its URIs here."""
 
     prefix: str
 
     def out(self, uri: str) -> str:
-        """Spell a URI or template of the server as it is here."""
+        """Return a URI or template of the server as it is spelled here."""
         return self.prefix + uri
 
     def back(self, uri: str) -> str:
-        """Spell a URI or template as the server does."""
+        """Return a URI or template as the server spells it."""
         return uri[len(self.prefix) :] if uri.lower().startswith(self.prefix) else uri
 
     def snapshot(self, there: Snapshot, foreign: frozenset[str]) -> Snapshot:
-        """Give the lists as they are here, in order, without what has a foreign scheme."""
+        """Return the lists as they are spelled here, in order, without entries of a foreign scheme."""
         resources = {
             self.out(one.uri): replace(one, uri=self.out(one.uri), meta=self._meta(one.meta))
             for one in there.resources
@@ -64,7 +64,7 @@ class Naming(Value, frozen=True):
         )
 
     def reading(self, given: Reading, uri: str) -> Reading:
-        """Give what was read as it is here; `uri` is what was asked for, in the server's spelling."""
+        """Return a reading with URIs as they are spelled here; `uri` is the one that the server was asked for."""
         items = tuple(self._item(item, uri) for item in given.items if isinstance(item, Text | Blob))
         return replace(given, items=items, meta=self._meta(given.meta), cache_scope="private")
 
@@ -73,23 +73,23 @@ class Naming(Value, frozen=True):
         return replace(item, uri=spelled, meta=self._meta(item.meta))
 
     def _meta(self, meta: Meta | None) -> Meta | None:
-        """Give what may be told on, the URIs in it spelled as they are here."""
-        told: dict[str, object] = {}
+        """Return the metadata that is passed on, with URIs as they are spelled here."""
+        kept: dict[str, object] = {}
         for key, value in (_allowed(meta) or {}).items():
             here = self._here(value) if key in _URI_FACTS else value
             if here is not None:
-                told[key] = here
-        return told or None
+                kept[key] = here
+        return kept or None
 
     def _here(self, value: object) -> str | list[str] | None:
-        """Spell a URI, or each of a list; what is none is left out."""
+        """Return a URI, or each of a list, as it is spelled here; invalid ones are left out."""
         if isinstance(value, list):
             return [self.out(uri) for uri in value if isinstance(uri, str) and is_absolute(uri)]
         return self.out(value) if isinstance(value, str) and is_absolute(value) else None
 
 
-def sound_resources(given: Iterable[Resource]) -> tuple[Resource, ...]:
-    """Take entries with an absolute URI only, with texts of a bounded length."""
+def valid_resources(given: Iterable[Resource]) -> tuple[Resource, ...]:
+    """Return the entries with an absolute URI, their texts cut to a maximum length."""
     return tuple(
         replace(one, **_cut(one.name, one.description, one.title), meta=_allowed(one.meta))
         for one in given
@@ -97,8 +97,8 @@ def sound_resources(given: Iterable[Resource]) -> tuple[Resource, ...]:
     )
 
 
-def sound_templates(given: Iterable[Template]) -> tuple[Template, ...]:
-    """Take templates that begin with a scheme only, with texts of a bounded length."""
+def valid_templates(given: Iterable[Template]) -> tuple[Template, ...]:
+    """Return the templates that begin with a scheme, their texts cut to a maximum length."""
     return tuple(
         replace(one, **_cut(one.name, one.description, one.title))
         for one in given
@@ -107,7 +107,7 @@ def sound_templates(given: Iterable[Template]) -> tuple[Template, ...]:
 
 
 def is_absolute(uri: str) -> bool:
-    """Tell whether a URI may stand in a list."""
+    """Return whether a URI may be listed."""
     try:
         return bool(scheme_of(uri)) and "#" not in uri and bool(decode(uri))
     except BadArgument:
@@ -130,7 +130,7 @@ def _allowed(meta: Meta | None) -> Mapping[str, object] | None:
 
 
 def can_be_matched(template: str) -> bool:
-    """Tell whether a template is one that URIs can be matched with here."""
+    """Return whether URIs can be matched with a template here."""
     try:
         return not UriTemplate(template).is_fixed
     except TemplateError:

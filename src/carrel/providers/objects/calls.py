@@ -25,15 +25,26 @@ GRACE_S: Final = 1.0
 _Result = TypeVar("_Result")
 
 
-class Late(Exception):
+class CallFailed(Exception):
+    """A call gave no result. `word` names the reason for clients."""
+
+    word = "failed"
+    cause: BaseException | None = None
+
+
+class Late(CallFailed):
     """The call did not return in time, and was abandoned."""
 
+    word = "timeout"
 
-class Busy(Exception):
+
+class Busy(CallFailed):
     """No slot was free in time, or too many threads are abandoned."""
 
+    word = "busy"
 
-class Broke(Exception):
+
+class Broke(CallFailed):
     """The call raised an exception, `cause`."""
 
     def __init__(self, cause: BaseException) -> None:

@@ -12,7 +12,7 @@ from functools import partial
 from time import monotonic
 from typing import Any, Final, TypeVar
 
-from carrel.providers.objects.calls import Broke, Busy, Calls, Late
+from carrel.providers.objects.calls import Busy, CallFailed, Calls
 from carrel.providers.objects.loading import has_method
 
 log = logging.getLogger(__name__)
@@ -59,9 +59,9 @@ class Instance:
         if has_method(self.object, "close"):
             try:
                 self.calls.call(self.object.close, timeout_s)
-            except (Late, Busy, Broke) as error:
+            except CallFailed as failure:
                 log.warning("object %s: close() failed", self._name)
-                log.debug("object %s", self._name, exc_info=error)
+                log.debug("object %s", self._name, exc_info=failure.cause or failure)
         self.calls.close()
 
     def _find_home(self, deadline: float) -> None:
@@ -85,10 +85,10 @@ class Instance:
 
         try:
             made: Any = self.calls.call(make, timeout_s)
-        except (Late, Busy, Broke) as error:
+        except CallFailed as failure:
             self._rebuild_at = monotonic() + REBUILD_PAUSE_S
             log.warning("object %s: a call did not return, and the object cannot be built again", self._name)
-            log.debug("object %s", self._name, exc_info=error.cause if isinstance(error, Broke) else error)
+            log.debug("object %s", self._name, exc_info=failure.cause or failure)
             return
         if home is None or made is self.object or not all(has_method(made, method) for method in self.needed):
             self._rebuild_at = float("inf")

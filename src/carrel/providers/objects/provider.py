@@ -23,8 +23,7 @@ from carrel.core.record import Value
 from carrel.core.refresh import Renewal
 from carrel.core.uri import decode, pairs, split_query
 from carrel.providers.objects import conversion, tools
-from carrel.providers.objects.calls import Broke, Busy, Late
-from carrel.providers.objects.capabilities import FACETS, Declared, ask
+from carrel.providers.objects.calls import CallFailed
 from carrel.providers.objects.instance import Instance, left
 from carrel.providers.objects.listing import FoundUri, ListName, Lists
 from carrel.providers.objects.loading import Unloadable, has_method, is_native
@@ -39,7 +38,22 @@ MISS_S: Final = 2.0
 
 CLOSE_S: Final = 2.0
 
+FACETS: Final = {
+    "resources": ("resources", "resource_read"),
+    "tools": ("tools",),
+    "completions": ("completion",),
+}
+"""The capabilities that an object may declare, and the methods that each requires."""
+
+
 GiveWay = Callable[[Provider], None]
+
+
+class Declared(Value, frozen=True):
+    """The capabilities that an object declared; `fault` says why there are none."""
+
+    names: tuple[str, ...] = ()
+    fault: str = ""
 
 
 class _Token(Value, frozen=True):
@@ -98,11 +112,11 @@ class ObjectProvider(Gateway):
         """Build the object, ask what it offers, and ask for its first lists."""
         try:
             self._load(monotonic() + self._options.start_timeout_s)
-        except (Late, Busy):
-            self._leave_out(f"it did not load within {self._options.start_timeout_s:g} s")
-        except Broke as broke:
-            is_ours = isinstance(broke.cause, Unloadable)
-            self._leave_out(str(broke.cause) if is_ours else f"{type(broke.cause).__name__} was raised", broke.cause)
+        except CallFailed as failure:
+            late = f"it did not load within {self._options.start_timeout_s:g} s"
+            raised = f"{type(failure.cause).__name__} was raised"
+            is_ours = isinstance(failure.cause, Unloadable)
+            self._leave_out(late if failure.cause is None else str(failure.cause) if is_ours else raised, failure.cause)
         finally:
             self._settled.set()
 
@@ -114,11 +128,12 @@ class ObjectProvider(Gateway):
             instance.calls.close()
             return
         if not has_method(made, "capabilities"):
-            self._leave_out("it is no Provider and has no method capabilities()")
+            self._leave_out("it is neither a Provider nor has it a method capabilities()")
             return
         instance.object = made
-        self._declared = ask(instance, self.name, left(deadline))
-        facets = self._declared.facets & set(FACETS if self._options.facets is None else self._options.facets)
+        self._declared = self._ask_capabilities(left(deadline))
+        allowed = FACETS if self._options.facets is None else self._options.facets
+        facets = frozenset(self._declared.names) & set(FACETS) & set(allowed)
         instance.needed = tuple(method for facet in sorted(facets) for method in FACETS[facet])
         for facet in sorted(facets):
             missing = [method for method in FACETS[facet] if not has_method(made, method)]
@@ -135,7 +150,24 @@ class ObjectProvider(Gateway):
 
     def declared_twice(self) -> tuple[Declared, Declared]:
         """Return what the object declared at the start, and what it declares now; for its tests."""
-        return self._declared, ask(self._instance, self.name, self._options.timeout_s)
+        return self._declared, self._ask_capabilities(self._options.timeout_s)
+
+    def _ask_capabilities(self, timeout_s: float) -> Declared:
+        """Ask for the capabilities; an answer that cannot be used counts as none, with a warning."""
+        try:
+            names = self._instance.call(lambda made: made.capabilities(), timeout_s, conversion.facet_names)
+        except CallFailed as failure:
+            is_invalid = isinstance(failure.cause, conversion.InvalidResult)
+            raised = str(failure.cause) if is_invalid else "capabilities() raised an exception"
+            fault = f"{raised if failure.cause else 'capabilities() gave no answer in time'}; nothing is served"
+            own = f" ({echo(f'{type(failure.cause).__name__}: {failure.cause}')})"
+            log.warning("object %s: %s%s", self.name, fault, own if failure.cause and not is_invalid else "")
+            log.debug("object %s", self.name, exc_info=failure.cause or failure)
+            return Declared(fault=fault)
+        unknown = sorted(set(names) - set(FACETS))
+        if unknown:
+            log.warning("object %s: unknown capabilities are ignored: %s", self.name, echo(", ".join(unknown)))
+        return Declared(names)
 
     def _leave_out(self, why: str, cause: BaseException | None = None) -> None:
         self._problem = f"not served: {why}"
@@ -221,13 +253,13 @@ class ObjectProvider(Gateway):
     ) -> conversion.Listed:
         try:
             return self._instance.call(lambda made: getattr(made, method)(), left(), read)
-        except (Late, Busy):
-            return conversion.Listed((), (f"{method}() gave no answer in time; the last list is served",), "late")
-        except Broke as broke:
-            log.debug("object %s", self.name, exc_info=broke.cause)
-            is_ours = isinstance(broke.cause, conversion.InvalidResult)
-            told = str(broke.cause) if is_ours else f"{method}() raised an exception"
-            return conversion.Listed((), (told,), "failed")
+        except CallFailed as failure:
+            if failure.cause is None:
+                return conversion.Listed((), (f"{method}() gave no answer in time; the last list is served",), "late")
+            log.debug("object %s", self.name, exc_info=failure.cause)
+            is_invalid = isinstance(failure.cause, conversion.InvalidResult)
+            fault = str(failure.cause) if is_invalid else f"{method}() raised an exception"
+            return conversion.Listed((), (fault,), "failed")
 
     # Reading
 
@@ -260,12 +292,8 @@ class ObjectProvider(Gateway):
             given = self._instance.call(
                 lambda made: made.resource_read(way.uri, list(way.arguments)), self._options.timeout_s, take
             )
-        except Late:
-            raise self._failed("Resource read timed out", "timeout", uri) from None
-        except Busy:
-            raise self._failed("Provider is busy", "busy", uri) from None
-        except Broke as broke:
-            raise self._broken(broke.cause, uri) from None
+        except CallFailed as failure:
+            raise self._read_error(failure, uri) from None
         if given is None and not way.is_listed:
             raise NotFound(uri)
         if given is None:
@@ -274,23 +302,23 @@ class ObjectProvider(Gateway):
             raise self._failed(given.message or "Resource read failed", "failed", uri)
         return _reading(given, way.mime_type, self._options.ttl_ms)
 
-    def _broken(self, cause: BaseException, uri: str) -> Exception:
-        """Make of what the object raised what the client is told."""
+    def _read_error(self, failure: CallFailed, uri: str) -> Exception:
+        """Return the error that the client gets for a failed read."""
+        cause = failure.cause
         if isinstance(cause, NotFound):
             return NotFound(uri)
         if isinstance(cause, BadArgument):
             return BadArgument(_line(cause.message) or "Invalid argument", uri=uri)
         if isinstance(cause, ProviderError):
             return self._failed(_line(cause.message) or "Resource read failed", cause.word, uri, cause)
-        word = "bad_result" if isinstance(cause, conversion.InvalidResult) else "failed"
-        return self._failed("Resource read failed", word, uri, cause)
+        return self._failed(*_said(failure, "Resource read", "failed"), uri, cause)
 
     def _failed(self, message: str, word: str, uri: str, cause: BaseException | None = None) -> ProviderError:
         incident = self._log_incident(message, word, uri, cause)
         return ProviderError(message, word=word, uri=uri, data={"incident": incident})
 
     def _log_incident(self, message: str, word: str, about: str, cause: BaseException | None) -> str:
-        """Write down what a client is told only the number of."""
+        """Log a failure under a number; the client gets only the number."""
         incident = os.urandom(4).hex()
         log.error("incident %s: object %s, %s: %s (%s)", incident, self.name, about, message, word, exc_info=cause)
         return incident
@@ -334,7 +362,7 @@ class ObjectProvider(Gateway):
             return self._instance.call(
                 lambda made: made.resource_fingerprint(handed, arguments), self._options.timeout_s, _text_or_none
             )
-        except (Late, Busy, Broke):
+        except CallFailed:
             return None
 
     # Completions and tools
@@ -353,9 +381,8 @@ class ObjectProvider(Gateway):
                 self._options.timeout_s,
                 conversion.completion,
             )
-        except (Late, Busy, Broke) as error:
-            cause = error.cause if isinstance(error, Broke) else None
-            raise self._failed("Completion failed", "failed", template, cause) from None
+        except CallFailed as failure:
+            raise self._failed("Completion failed", "failed", template, failure.cause) from None
 
     def tools(self) -> Sequence[Tool]:
         return [method.tool for method in self._lists.tools]
@@ -378,18 +405,11 @@ class ObjectProvider(Gateway):
             return self._instance.call(
                 lambda made: method.function(made)(**values), self._options.timeout_s, tools.result
             )
-        except Late:
-            return self._tool_failed("Tool timed out", "timeout", name)
-        except Busy:
-            return self._tool_failed("Provider is busy", "busy", name)
-        except Broke as broke:
-            word = "bad_result" if isinstance(broke.cause, conversion.InvalidResult) else "failed"
-            return self._tool_failed("Tool execution failed", word, name, broke.cause)
-
-    def _tool_failed(self, message: str, word: str, name: str, cause: BaseException | None = None) -> ToolResult:
-        incident = self._log_incident(message, word, name, cause)
-        meta = {"dev.carrel/error": word, "dev.carrel/incident": incident}
-        return ToolResult((message,), is_error=True, meta=meta)
+        except CallFailed as failure:
+            message, word = _said(failure, "Tool", "execution failed")
+            incident = self._log_incident(message, word, name, failure.cause)
+            meta = {"dev.carrel/error": word, "dev.carrel/incident": incident}
+            return ToolResult((message,), is_error=True, meta=meta)
 
     # The rest
 
@@ -426,6 +446,13 @@ def serve_built(build: Callable[[], object], name: str = "object", **settings: A
         raise ConfigError(f"{name} is {provider.problem}")
     provider.narrow()
     return provider
+
+
+def _said(failure: CallFailed, what: str, otherwise: str) -> tuple[str, str]:
+    """Return the message and the word for a failed call."""
+    word = "bad_result" if isinstance(failure.cause, conversion.InvalidResult) else failure.word
+    messages = {"timeout": f"{what} timed out", "busy": "Provider is busy"}
+    return messages.get(word, f"{what} {otherwise}"), word
 
 
 def _reading(items: tuple[Item, ...], mime_type: str, ttl_ms: int) -> Reading:

@@ -7,16 +7,18 @@ deny-list or to a folder of another user counts as absent.
 import errno
 import os
 import stat
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from threading import Lock
-from typing import Final, Literal
+from typing import Final, Generic, Literal, TypeVar
 
+from carrel.core.cache import Remembered
 from carrel.core.provider import Project
 from carrel.core.record import Value
 from carrel.files.data_folder import DataFolder
 from carrel.files.sandbox import Forbidden, Looping, Missing, Opened, Outside, Root, SandboxError, Special, Unreadable
 from carrel.files.secrets import Denial
 from carrel.providers.sage.fields import BadFile
+from carrel.providers.sage.file_format import decode
 
 FolderName = Literal["system", "checkpoints", "knowledge", "failures"]
 FOLDERS: Final[tuple[FolderName, ...]] = ("system", "checkpoints", "knowledge", "failures")
@@ -24,6 +26,13 @@ DEFAULT: Final = ".sage"
 DENIED: Final = "its name is on the deny-list"
 NOT_PERMITTED: Final = (errno.EACCES, errno.EPERM)
 MAX_DEPTH: Final = 32
+CACHE_BYTES: Final = 4 * 1_048_576
+MAX_CACHED_BYTES: Final = 65_536
+"""How much is cached of one folder, and of one file: an item that was read is often read again."""
+_RECORD_BYTES: Final = 1_024
+"""The size of a parsed file apart from its text."""
+
+Parsed = TypeVar("Parsed")
 
 Signature = tuple[int, int, int]
 """Changes when a file does: its mtime, size and inode."""
@@ -164,6 +173,28 @@ def read(root: Root | None, segments: tuple[str, ...], limit: int, known: Signat
         if max(size, len(data)) > limit:
             raise BadFile(f"too large ({max(size, len(data))} bytes, limit {limit})")
         return FileData(data, signature, size, modified_ms)
+
+
+class FileCache(Generic[Parsed]):
+    """Parsed files of one folder; a file is parsed again only when it changed."""
+
+    def __init__(self, home: SageFolders, name: FolderName, limit: int) -> None:
+        self._home = home
+        self._name: FolderName = name
+        self._limit = limit
+        self._cache: Remembered[str, tuple[Signature, Parsed]] = Remembered(CACHE_BYTES)
+
+    def load(self, segments: tuple[str, ...], parse: Callable[[str], Parsed]) -> tuple[Parsed, FileData]:
+        """Return a parsed file and its state; raise `FileMissing`, or `BadFile` with the reason."""
+        path = "/".join(segments)
+        cached = self._cache.get(path)
+        data = read(self._home.root(self._name), segments, self._limit, cached[0] if cached else None)
+        if cached is not None and cached[0] == data.signature:
+            return cached[1], data
+        parsed = parse(decode(data.data))
+        if data.size <= MAX_CACHED_BYTES:
+            self._cache.put(path, (data.signature, parsed), _RECORD_BYTES + data.size)
+        return parsed, data
 
 
 def open_file(root: Root | None, segments: tuple[str, ...]) -> Opened:

@@ -5,16 +5,15 @@ from collections.abc import Iterable, Iterator
 from threading import RLock
 from typing import Final
 
-from carrel.core.cache import Remembered
 from carrel.core.record import Value
 from carrel.core.uri import is_text
 from carrel.providers.sage import folders
 from carrel.providers.sage.fields import BadFile
 from carrel.providers.sage.file_format import decode
-from carrel.providers.sage.folders import FileData, FileMissing, SageFolders, Signature, segments_of
+from carrel.providers.sage.folders import FileCache, FileData, FileMissing, SageFolders, Signature, segments_of
 from carrel.providers.sage.names import is_plain
 from carrel.providers.sage.record_files import content_of, parse_content_file, parse_index
-from carrel.providers.sage.record_folder import CACHE_BYTES, MAX_CACHED_BYTES, find_by_words, only, time_of
+from carrel.providers.sage.record_folder import find_by_words, only, time_of
 from carrel.providers.sage.records import KnowledgeItem
 
 log = logging.getLogger(__name__)
@@ -22,9 +21,6 @@ log = logging.getLogger(__name__)
 INDEX: Final = "index.yaml"
 MAX_INDEX_BYTES: Final = 64 * 1_048_576
 """The index has all items, so the limit for a single item's file does not apply."""
-
-_ENTRY_BYTES: Final = 512
-"""The size of a cached content apart from its text."""
 
 
 class IndexedItem(Value, frozen=True):
@@ -45,7 +41,7 @@ class KnowledgeFolder:
         self._signature: Signature | None = None
         self._items: dict[str, IndexedItem] = {}
         self._problem = ""
-        self._cache: Remembered[str, tuple[Signature, str]] = Remembered(CACHE_BYTES)
+        self._contents: FileCache[str] = FileCache(home, "knowledge", limit)
 
     @property
     def problem(self) -> str:
@@ -98,18 +94,10 @@ class KnowledgeFolder:
 
     def content(self, item: KnowledgeItem) -> tuple[str, FileData]:
         """Return an item's content; raise `BadFile` with the reason."""
-        cached = self._cache.get(item.file)
         try:
-            segments = _content_segments(item.file)
-            read = folders.read(self._home.root("knowledge"), segments, self._limit, cached[0] if cached else None)
+            return self._contents.load(_content_segments(item.file), content_of)
         except FileMissing:
             raise BadFile("content file not found") from None
-        if cached is not None and cached[0] == read.signature:
-            return cached[1], read
-        content = content_of(decode(read.data))
-        if read.size <= MAX_CACHED_BYTES:
-            self._cache.put(item.file, (read.signature, content), _ENTRY_BYTES + read.size)
-        return content, read
 
     def signature(self, item: KnowledgeItem) -> Signature | None:
         """Return the signature of an item's content file, or None if it cannot be opened."""

@@ -14,11 +14,10 @@ from carrel.core.record import Value, replace
 from carrel.providers.sage import folders
 from carrel.providers.sage.fields import BadFile
 from carrel.providers.sage.folders import FileMissing, Signature
-from carrel.providers.sage.knowledge import IndexedItem
 from carrel.providers.sage.memory import SageMemory
 from carrel.providers.sage.names import BAD_NAME, HIDDEN, is_plain
 from carrel.providers.sage.record_folder import RecordFile, RecordFolder
-from carrel.providers.sage.records import Checkpoint, FailureRecord
+from carrel.providers.sage.records import Checkpoint, FailureRecord, KnowledgeItem
 from carrel.providers.sage.rendering import MIME_TYPES, minute_of, percent
 from carrel.providers.sage.system_files import FRONT, SystemFile, mime_type_of
 
@@ -85,7 +84,7 @@ class SageListing:
         for place in sorted(places):
             item = places[place].item
             if place > after and is_plain(item.id):
-                signature, reason = self._content_state(places[place])
+                signature, reason = self._content_state(item)
                 if signature is not None and not reason:
                     status = f", {item.status}" if item.status else ""
                     keywords = f": {', '.join(item.keywords)}" if item.keywords else ""
@@ -93,13 +92,8 @@ class SageListing:
                     priority = 0.2 if item.is_hidden else 0.5
                     yield _entry("knowledge", item.id, item.id, description, mime_type, signature, priority, place)
 
-    def content_reason(self, indexed: IndexedItem) -> str:
-        """Return why an item's content cannot be read, or an empty text; an unchanged file is not read again."""
-        return self._content_state(indexed)[1]
-
-    def _content_state(self, indexed: IndexedItem) -> tuple[Signature | None, str]:
-        """Return the signature of an item's content file, and why it cannot be read."""
-        item = indexed.item
+    def _content_state(self, item: KnowledgeItem) -> tuple[Signature | None, str]:
+        """Return the signature of an item's content file, and why it cannot be read; an unchanged file is not read."""
         signature = self._memory.knowledge.signature(item)
         known = self._contents.get(item.file)
         if signature is not None and known is not None and known[0] == signature:
@@ -130,7 +124,7 @@ class SageListing:
         if knowledge.problem:
             yield "knowledge/index.yaml", knowledge.problem
         for indexed in knowledge.items().values():
-            reason = self.content_reason(indexed) or ("" if is_plain(indexed.item.id) else BAD_NAME)
+            reason = self._content_state(indexed.item)[1] or ("" if is_plain(indexed.item.id) else BAD_NAME)
             if reason:
                 yield f"knowledge/{indexed.item.id}", reason
 
@@ -207,14 +201,14 @@ def _record_entry(
 
 
 def _entry(
-    kind: str, name: str, title: str, told: str, mime_type: str, signature: Signature, priority: float, place: str
+    kind: str, name: str, title: str, text: str, mime_type: str, signature: Signature, priority: float, place: str
 ) -> Resource:
     modified_ns, size, _ = signature
     annotations = Annotations(priority=priority, last_modified_ms=modified_ns // 1_000_000_000 * 1000)
     return Resource(
         f"sage://{kind}/{name}",
         f"{kind}/{name}",
-        cut(told),
+        cut(text),
         mime_type,
         title=title,
         annotations=annotations,

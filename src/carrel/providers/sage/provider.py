@@ -19,7 +19,7 @@ from carrel.providers.sage.fields import BadFile
 from carrel.providers.sage.folders import FOLDERS, walk
 from carrel.providers.sage.listing import SageListing
 from carrel.providers.sage.memory import SageError, SageMemory
-from carrel.providers.sage.names import SCHEME, checked, is_plain, split_uri
+from carrel.providers.sage.names import KINDS, SCHEME, checked, split_uri
 from carrel.providers.sage.record_folder import Ambiguous, NoMatch
 
 if TYPE_CHECKING:
@@ -70,13 +70,13 @@ class Sage(Provider):
         self._errors = errors
         self._inject = (inject, inject_tokens, inject_failures)
         self._search = search
-        self._making = Lock()
+        self._lock = Lock()
         self._tools: SageTools | None = None
 
     def routes(self) -> Sequence[Route]:
         return tuple(
-            Route(f"sage://{end}", self.read, name=name, title=title, description=told, whole=True)
-            for end, (name, title, told) in _DESCRIPTIONS.items()
+            Route(f"sage://{end}", self.read, name=name, title=title, description=description, whole=True)
+            for end, (name, title, description) in _DESCRIPTIONS.items()
         )
 
     # Listing
@@ -161,22 +161,12 @@ class Sage(Provider):
         """Return the ids or file names that begin with the value, then those that contain it, newest first."""
         del variable, context
         kind = template.removeprefix("sage://").partition("/")[0]
-        every = self._names(kind)
+        # The entries by kind are in the order of the kinds.
+        every = [entry.name.partition("/")[2] for entry in self.listing.kinds()[KINDS.index(kind)]]
         matching = [name for name in every if name.startswith(value)]
         matching += [name for name in every if value in name and not name.startswith(value)]
         shown = tuple(matching[:MAX_COMPLETIONS])
         return Completion(shown, total=len(matching), has_more=len(matching) > len(shown))
-
-    def _names(self, kind: str) -> list[str]:
-        """Return the names of all items of a kind, in the order of the list."""
-        memory = self.memory
-        if kind == "system":
-            return [file.path for file in memory.system.listed()]
-        if kind == "knowledge":
-            items = memory.knowledge.newest_first(memory.knowledge.items().values())
-            return [one.item.id for one in items if is_plain(one.item.id) and not self.listing.content_reason(one)]
-        folder = memory.checkpoints if kind == "checkpoint" else memory.failures
-        return [address for _, address in folder.readable()]
 
     # Tools, instructions, health
 
@@ -186,23 +176,23 @@ class Sage(Provider):
         return self._enabled is True or self._level == "write" or self.memory.home.exists
 
     @property
-    def called(self) -> "SageTools":
+    def toolset(self) -> "SageTools":
         """The tools, created when they are first needed."""
         from carrel.providers.sage.tools import SageTools  # search and saving take long to import
 
-        with self._making:
+        with self._lock:
             if self._tools is None:
                 self._tools = SageTools(self._project, self.memory, self._level, self._search)
             return self._tools
 
     def tools(self) -> Sequence[Tool]:
         """Return the tools that the configuration allows."""
-        return self.called.tools() if self._level != "off" and self.is_listed else ()
+        return self.toolset.tools() if self._level != "off" and self.is_listed else ()
 
     def call(self, name: str, arguments: Mapping[str, object], call: Call) -> ToolResult:
         """Call a tool."""
         del call
-        return self.called.call(name, arguments)
+        return self.toolset.call(name, arguments)
 
     def instructions(self) -> str:
         """Return the system files and the relevant failures, within the budget."""

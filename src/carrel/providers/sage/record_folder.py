@@ -9,25 +9,20 @@ import re
 import stat
 from calendar import timegm
 from collections.abc import Callable, Iterable, Mapping, Sequence
+from contextlib import suppress
 from datetime import UTC, datetime
 from threading import RLock
 from typing import Final, Generic, TypeVar
 
-from carrel.core.cache import Remembered
 from carrel.providers.sage import folders
 from carrel.providers.sage.fields import BadFile
 from carrel.providers.sage.file_format import decode, read_fields, split_front_matter
-from carrel.providers.sage.folders import FileData, FileMissing, FolderName, SageFolders, Signature
+from carrel.providers.sage.folders import FileCache, FileData, FileMissing, FolderName, SageFolders, Signature
 from carrel.providers.sage.names import is_plain
 from carrel.providers.sage.record_files import parse_checkpoint, parse_failure, parse_legacy_checkpoint
 from carrel.providers.sage.records import Checkpoint, FailureRecord
 
 MARKDOWN, LEGACY = ".md", ".yaml"
-CACHE_BYTES: Final = 4 * 1_048_576
-MAX_CACHED_BYTES: Final = 65_536
-"""How much is cached of one kind of items, and of one item: an item that was read is often read again."""
-_RECORD_BYTES: Final = 1_024
-"""The size of a record apart from its text."""
 MAX_CANDIDATES: Final = 5
 
 _TIME: Final = re.compile(r"(\d{4})-(\d\d)-(\d\d)T(\d\d)-(\d\d)-(\d\d)(?!\d)")
@@ -129,7 +124,7 @@ class RecordFolder(Generic[Record]):
         self._parsers = parsers
         self._has_versions = has_versions
         self._files: dict[str, RecordFile] = {}
-        self._cache: Remembered[str, tuple[Signature, Record]] = Remembered(CACHE_BYTES)
+        self._cache: FileCache[Record] = FileCache(home, name, limit)
         self._lock = RLock()
 
     # Files
@@ -170,7 +165,7 @@ class RecordFolder(Generic[Record]):
         if file.is_examined:
             return
         try:
-            read = self._read(file.name)
+            read = folders.read(self._home.root(self.name), (file.name,), self._limit)
             file.observe(read.signature)
             file.id, times = _read_head(file.name, decode(read.data))
             if file.when is None:
@@ -204,19 +199,11 @@ class RecordFolder(Generic[Record]):
 
     def load(self, stem: str) -> tuple[Record, FileData]:
         """Return the record with exactly this stem; raise `FileMissing`, or `BadFile` with the reason."""
+        if stem.startswith(".") or "/" in stem:
+            raise FileMissing
         for suffix, parse in self._parsers.items():
-            name = stem + suffix
-            cached = self._cache.get(name)
-            try:
-                read = self._read(name, cached[0] if cached else None)
-            except FileMissing:
-                continue
-            if cached is not None and cached[0] == read.signature:
-                return cached[1], read
-            record = parse(decode(read.data))
-            if read.size <= MAX_CACHED_BYTES:
-                self._cache.put(name, (read.signature, record), _RECORD_BYTES + read.size)
-            return record, read
+            with suppress(FileMissing):
+                return self._cache.load((stem + suffix,), parse)
         raise FileMissing
 
     def load_if_readable(self, stem: str) -> Record | None:
@@ -233,11 +220,6 @@ class RecordFolder(Generic[Record]):
         except FileMissing:
             stem = self.find(wanted).stem
             return stem, *self.load(stem)
-
-    def _read(self, name: str, known: Signature | None = None) -> FileData:
-        if name.startswith(".") or "/" in name:
-            raise FileMissing
-        return folders.read(self._home.root(self.name), (name,), self._limit, known)
 
     # Finding
 

@@ -1,7 +1,7 @@
 """The contents of Sage's files as values. Missing text is empty."""
 
 from collections.abc import Callable
-from typing import Final, TypeVar
+from typing import Final, Literal, TypeVar, get_args
 
 from carrel.core.record import Value
 from carrel.providers.sage.fields import Fields
@@ -11,8 +11,9 @@ MARKS: Final = {"supports": "+", "contradicts": "-", "context": "~", "stale": "!
 
 RECOVERY: Final = "recovery"
 HIDDEN_STATUSES: Final = ("deprecated", "archived")
-TYPES: Final = ("knowledge", "preference", "todo", "reference")
-LINK_RELATIONS: Final = ("implements", "example", "related", "deprecated_by")
+KnowledgeType = Literal["knowledge", "preference", "todo", "reference"]
+LinkRelation = Literal["implements", "example", "related", "deprecated_by"]
+TYPES: Final = get_args(KnowledgeType)
 
 
 class CheckpointSource(Value, frozen=True):

@@ -9,7 +9,7 @@ from carrel.core.model import ResourceLink, Tool, ToolResult
 from carrel.core.provider import Project, ToolLevel
 from carrel.core.record import Value
 from carrel.providers.sage import arguments
-from carrel.providers.sage.arguments import Arguments
+from carrel.providers.sage.arguments import Given, check
 from carrel.providers.sage.code_links import ResolvedLink
 from carrel.providers.sage.fields import BadFile
 from carrel.providers.sage.memory import SageError, SageMemory
@@ -40,7 +40,7 @@ class SageTools:
         self._memory = memory
         self.search = SageSearch(memory, project.environment, search)
         self.writer = SageWriter(project, memory)
-        calls: dict[str, Callable[[Arguments], ToolResult]] = {
+        calls: dict[str, Callable[[Given], ToolResult]] = {
             "sage_search_checkpoints": self.search_checkpoints,
             "sage_list_checkpoints": self.list_checkpoints,
             "sage_load_checkpoint": self.load_checkpoint,
@@ -61,7 +61,7 @@ class SageTools:
         """Return the tools that are allowed."""
         return [TOOLS[name] for name in self._calls]
 
-    def call(self, name: str, given: Arguments) -> ToolResult:
+    def call(self, name: str, given: Given) -> ToolResult:
         """Call a tool."""
         try:
             return self._calls[name](given)
@@ -77,10 +77,10 @@ class SageTools:
 
     # Checkpoints
 
-    def search_checkpoints(self, given: Arguments) -> ToolResult:
-        limit = arguments.count(given, "limit", 5, 50)
-        query = arguments.needed(given, "query", self._memory.limit)
-        found = self.search.search("checkpoint", query, limit)
+    def search_checkpoints(self, given: Given) -> ToolResult:
+        asked = check(arguments.SEARCH_CHECKPOINTS, given)
+        query = arguments.needed("query", asked.query, self._memory.limit)
+        found = self.search.search("checkpoint", query, asked.limit)
         loaded = [(hit, self._memory.checkpoints.load_if_readable(hit.key)) for hit in found.hits]
         hits = [(hit, one) for hit, one in loaded if one is not None]
         results = [_checkpoint_data(hit.key, one, score=hit.score) for hit, one in hits]
@@ -93,9 +93,9 @@ class SageTools:
         uris = [f"sage://checkpoint/{hit.key}" for hit, _ in hits]
         return self._result("\n".join(lines) if hits else "No checkpoints found.", data, uris)
 
-    def list_checkpoints(self, given: Arguments) -> ToolResult:
-        limit = arguments.count(given, "limit", 10, 200)
-        skill = arguments.text(given, "skill")
+    def list_checkpoints(self, given: Given) -> ToolResult:
+        asked = check(arguments.LIST_CHECKPOINTS, given)
+        limit, skill = asked.limit, arguments.clean(asked.skill)
         folder = self._memory.checkpoints
         stems = [file.stem for file, _ in folder.readable()]
         total = len(stems)
@@ -111,11 +111,10 @@ class SageTools:
         uris = [f"sage://checkpoint/{stem}" for stem, _ in listed]
         return self._result("\n".join(lines) if listed else "No checkpoints found.", data, uris)
 
-    def load_checkpoint(self, given: Arguments) -> ToolResult:
-        asked, form = _split_checkpoint(arguments.item_id(given))
-        if given.get("format") is not None:
-            form = arguments.text(given, "format")
-        item = self._memory.read("checkpoint", asked, form)
+    def load_checkpoint(self, given: Given) -> ToolResult:
+        asked = check(arguments.LOAD_CHECKPOINT, given)
+        name, form = _split_checkpoint(arguments.clean(asked.id))
+        item = self._memory.read("checkpoint", name, form if asked.format is None else asked.format)
         assert isinstance(item.record, Checkpoint)
         uri = f"sage://checkpoint/{item.address}"
         link = ResourceLink(uri, f"checkpoint/{item.address}", _line(item.record.question, 120), item.mime_type)
@@ -124,11 +123,11 @@ class SageTools:
 
     # Knowledge
 
-    def recall_knowledge(self, given: Arguments) -> ToolResult:
-        limit = arguments.count(given, "limit", 3, 20)
-        query = arguments.needed(given, "query", self._memory.limit)
-        skill = arguments.text(given, "skill")
-        form = self._memory.format(arguments.text(given, "format") if given.get("format") is not None else None)
+    def recall_knowledge(self, given: Given) -> ToolResult:
+        asked = check(arguments.RECALL_KNOWLEDGE, given)
+        query = arguments.needed("query", asked.query, self._memory.limit)
+        limit, skill = asked.limit, arguments.clean(asked.skill)
+        form = self._memory.format(asked.format)
         found = self.search.search("knowledge", query)
         scores = {hit.key: hit.score for hit in found.hits}
         items = {key: one.item for key, one in self._memory.knowledge.items().items()}
@@ -155,9 +154,9 @@ class SageTools:
 
     # Failures
 
-    def list_failures(self, given: Arguments) -> ToolResult:
-        limit = arguments.count(given, "limit", 10, 200)
-        query = arguments.text(given, "query")
+    def list_failures(self, given: Given) -> ToolResult:
+        asked = check(arguments.LIST_FAILURES, given)
+        limit, query = asked.limit, arguments.clean(asked.query)
         folder = self._memory.failures
         addresses = {file.stem: address for file, address in folder.listed()}
         engine: Data = {}
@@ -179,27 +178,27 @@ class SageTools:
 
     # Saving
 
-    def save_checkpoint(self, given: Arguments) -> ToolResult:
+    def save_checkpoint(self, given: Given) -> ToolResult:
         record = arguments.checkpoint(given, self._memory.limit)
         saved = self.writer.save_checkpoint(record, continues=given.get("continues_from") is None)
         return _saved(f"Checkpoint saved: {saved.id}", saved)
 
-    def save_knowledge(self, given: Arguments) -> ToolResult:
+    def save_knowledge(self, given: Given) -> ToolResult:
         saved = self.writer.save_knowledge(arguments.knowledge(given, self._memory.limit))
         return _saved(f"Knowledge saved: {saved.id}", saved)
 
-    def record_failure(self, given: Arguments) -> ToolResult:
+    def record_failure(self, given: Given) -> ToolResult:
         saved = self.writer.save_failure(arguments.failure(given, self._memory.limit))
         return _saved(f"Recorded failure: {saved.id}", saved)
 
-    def write_system(self, given: Arguments) -> ToolResult:
-        filename = arguments.text(given, "filename")
+    def write_system(self, given: Given) -> ToolResult:
+        asked = check(arguments.WRITE_SYSTEM, given)
+        filename = arguments.clean(asked.filename)
         if checked(filename) is None:
             raise SageError(f"Invalid filename: {echo(filename)}", "invalid")
-        overwrite = arguments.flag(given, "overwrite", default=True)
-        arguments.needed(given, "content", self._memory.limit)
-        content = str(given["content"]).replace("\0", "")  # as given: system files keep their line ends
-        saved = self.writer.save_system_file(filename, content, overwrite=overwrite)
+        arguments.needed("content", asked.content, self._memory.limit)
+        content = asked.content.replace("\0", "")  # system files keep their line ends
+        saved = self.writer.save_system_file(filename, content, overwrite=asked.overwrite)
         result = _saved(f"System file saved: {echo(filename)}", saved)
         return ToolResult(result.blocks, {"uri": saved.uri, "path": saved.path})
 

@@ -1,8 +1,7 @@
-"""What changes scopes. Each function runs inside one writing transaction and checks before it changes.
+"""Changes of scopes. Each function runs inside a writing transaction, and checks before it changes.
 
-Whatever changes what a scope's resource shows moves that scope's `updated_at` forward:
-its own values, its aliases, its list of children, its parent's canonical alias. A change
-that changes nothing moves nothing.
+Every change of a scope's JSON moves its `updated_at` forward: of its values, aliases, list of children, or its parent's
+canonical alias. A call that changes nothing leaves `updated_at` alone.
 """
 
 import sqlite3
@@ -18,11 +17,11 @@ from carrel.providers.scopes.scope_errors import Archived, ScopeError, invalid
 from carrel.providers.scopes.values import MAX_POSITION, Scope, invent_alias, new_id
 
 TRIES: Final = 20
-"""Aliases that are made up before we give up: with two of three taken, one in three thousand would fail."""
+"""How many aliases are generated: with two of three names taken, one call in three thousand fails."""
 
 
 class Change(Value, frozen=True):
-    """What an update is to set; None leaves a value alone. An empty description clears it."""
+    """The new values of an update. None leaves a value alone, and an empty description clears it."""
 
     title: str | None = None
     description: str | None = None
@@ -32,7 +31,7 @@ class Change(Value, frozen=True):
 
 
 class Move(Value, frozen=True):
-    """Where a scope is to go: beneath `parent` (None: a root) or, unless it `leaves`, where it is; beside a sibling."""
+    """The goal of a move. With `leaves`, the new parent is `parent`, or None for a root; else the parent stays."""
 
     leaves: bool = True
     parent: Scope | None = None
@@ -54,7 +53,7 @@ def create(
     status: str = "TODO",
     invent: Callable[[], str] = invent_alias,
 ) -> Scope:
-    """Add a scope after its last sibling. The values are checked already."""
+    """Add a scope after its last sibling. The values must be checked."""
     parent_id = None if parent is None else parent.id
     scope = Scope(
         id=new_id(now),
@@ -73,7 +72,7 @@ def create(
 
 
 def insert(connection: Connection, scope: Scope, aliases: Iterable[tuple[str, int]]) -> None:
-    """Add a row as it is, with its aliases."""
+    """Insert a row as it is, with its aliases."""
     with _named(scope.alias, scope.title):
         connection.execute(
             "INSERT INTO scopes (id, alias, parent_id, title, description, status, position, created_at, updated_at) "
@@ -95,7 +94,7 @@ def insert(connection: Connection, scope: Scope, aliases: Iterable[tuple[str, in
 
 
 def update(connection: Connection, now: int, scope: Scope, change: Change) -> Scope:
-    """Set what differs; only those columns are written."""
+    """Set the values that differ; only their columns are written."""
     expected = change.expected_updated_at
     if expected is not None and expected != scope.updated_at:
         raise ScopeError("STALE", f"Scope was changed meanwhile: {scope.alias}")
@@ -127,12 +126,12 @@ def _next_status(scope: Scope, change: Change) -> str:
 
 
 def move(connection: Connection, now: int, scope: Scope, where: Move) -> Scope:
-    """Put a scope beneath another parent, or elsewhere among its siblings."""
+    """Move a scope below another parent, or among its siblings."""
     goal = None if where.parent is None else where.parent.id
     parent_id = goal if where.leaves else scope.parent_id
     beside = where.before or where.after
     if beside is not None and (beside.id == scope.id or beside.parent_id != parent_id):
-        raise invalid(f"Invalid parameter: {beside.alias} is not a sibling there")
+        raise invalid(f"Invalid parameter: {beside.alias} is not a sibling under that parent")
     if parent_id == scope.parent_id and beside is None:
         return scope
     if parent_id is not None and queries.is_beneath(connection, parent_id, scope.id):
@@ -155,7 +154,7 @@ def move(connection: Connection, now: int, scope: Scope, where: Move) -> Scope:
 
 
 def delete(connection: Connection, now: int, scope: Scope, *, cascade: bool) -> int:
-    """Remove a scope and, if asked, everything beneath it; give how many that were."""
+    """Delete a scope and, with `cascade`, everything below it; return the number of scopes deleted."""
     count = queries.count_children(connection, scope.id)
     if count and not cascade:
         raise ScopeError("HAS_CHILDREN", f"Scope has {count} children: {scope.alias}")
@@ -174,7 +173,7 @@ def delete(connection: Connection, now: int, scope: Scope, *, cascade: bool) -> 
 
 
 def add_alias(connection: Connection, now: int, scope: Scope, name: str, *, is_canonical: bool = False) -> Scope:
-    """Return a scope one more alias."""
+    """Add an alias to a scope."""
     insert_alias(connection, name, scope.id, now)
     if is_canonical:
         return _make_canonical(connection, now, scope, name)
@@ -183,7 +182,7 @@ def add_alias(connection: Connection, now: int, scope: Scope, name: str, *, is_c
 
 
 def remove_alias(connection: Connection, now: int, scope: Scope, name: str) -> Scope:
-    """Take an alias from a scope; its name is free again."""
+    """Remove an alias of a scope."""
     _check_holder(connection, scope, name)
     if name == scope.alias:
         raise ScopeError("CANNOT_REMOVE_CANONICAL", f"Cannot remove canonical alias: {name}")
@@ -193,7 +192,7 @@ def remove_alias(connection: Connection, now: int, scope: Scope, name: str) -> S
 
 
 def rename_alias(connection: Connection, now: int, old: str, new: str) -> Scope:
-    """Return an alias another name; it stays what it was, canonical or not."""
+    """Rename an alias, which stays canonical or secondary."""
     scope = queries.find(connection, old)
     if scope is None:
         raise ScopeError("ALIAS_NOT_FOUND", f"Alias not found: {old}")
@@ -229,18 +228,18 @@ def _check_holder(connection: Connection, scope: Scope, name: str) -> None:
 
 
 def insert_alias(connection: Connection, name: str, scope_id: str, created_at: int) -> None:
-    """Add the row of an alias."""
+    """Insert the row of an alias."""
     with _named(name, ""):
         connection.execute("INSERT INTO aliases VALUES (?, ?, ?)", (name, scope_id, created_at))
 
 
 def free_alias(connection: Connection, invent: Callable[[], str] = invent_alias) -> str:
-    """Make up an alias nobody has."""
+    """Return a generated alias that is free."""
     for _ in range(TRIES):
         alias = invent()
         if queries.holder(connection, alias) is None:
             return alias
-    raise ScopeError("ALIAS_GENERATION_FAILED", "No free alias was found; give one")
+    raise ScopeError("ALIAS_GENERATION_FAILED", "No free alias was found; choose one yourself")
 
 
 # Positions and times
@@ -258,38 +257,38 @@ def next_position(connection: Connection, parent_id: str | None) -> int:
 
 
 def renumber(connection: Connection, siblings: Iterable[str]) -> None:
-    """Number siblings from 0 in this order."""
+    """Number siblings from 0, in this order."""
     rows = ((place, one, place) for place, one in enumerate(siblings))
     connection.executemany("UPDATE scopes SET position = ? WHERE id = ? AND position <> ?", rows)
 
 
 def touch(connection: Connection, now: int, *ids: str | None) -> None:
-    """Move the time of change of these scopes forward."""
+    """Move the `updated_at` of these scopes forward."""
     rows = ((now, one) for one in dict.fromkeys(ids) if one is not None)
     connection.executemany("UPDATE scopes SET updated_at = max(?, updated_at + 1) WHERE id = ?", rows)
 
 
 def _touch_around(connection: Connection, now: int, scope: Scope) -> None:
-    """Move forward those that show this scope's canonical alias: its parent and its children."""
+    """Touch the scopes whose JSON has this scope's canonical alias: its parent and its children."""
     touch(connection, now, scope.parent_id)
     connection.execute("UPDATE scopes SET updated_at = max(?, updated_at + 1) WHERE parent_id = ?", (now, scope.id))
 
 
 def _again(connection: Connection, scope: Scope) -> Scope:
     found = queries.by_id(connection, scope.id)
-    assert found is not None, "a scope is not lost inside a transaction"
+    assert found is not None, "a scope does not vanish inside a transaction"
     return found
 
 
 @contextmanager
 def _named(alias: str, title: str) -> Iterator[None]:
-    """Say which name is taken where a constraint says that one is."""
+    """Turn a broken unique constraint into an error that names the alias or the title."""
     try:
         yield
     except sqlite3.IntegrityError as error:
-        told = str(error)
-        if "scopes_sibling_title" in told:
+        text = str(error)
+        if "scopes_sibling_title" in text:
             raise ScopeError("DUPLICATE_TITLE", f"Duplicate title: {echo(title)}") from None
-        if "aliases.name" in told or "scopes.alias" in told:
+        if "aliases.name" in text or "scopes.alias" in text:
             raise ScopeError("DUPLICATE_ALIAS", f"Alias already exists: {alias}") from None
         raise

@@ -1,8 +1,4 @@
-"""The commands of `carrel scopes` as one plain table.
-
-The command line is built from it, and so is `scopes://cli-quick-ref`: a command or an
-option that is not here does not exist, and one that is here is documented.
-"""
+"""The commands of `carrel scopes` as one table, from which the command line and `scopes://cli-quick-ref` are built."""
 
 from collections.abc import Iterable
 from typing import Final
@@ -12,18 +8,18 @@ from carrel.providers.scopes.values import STATUSES
 
 
 class CommandArgument(Value, frozen=True):
-    """A word that stands for itself."""
+    """A positional argument."""
 
     name: str
-    told: str
+    description: str
     is_optional: bool = False
 
 
 class CommandOption(Value, frozen=True):
-    """A flag; with `value` it takes one, of `choices` where there are any: in these very words if they are `exact`."""
+    """An option. With `value` it takes a value, one of `choices` if there are any; `is_exact` compares with case."""
 
     flags: tuple[str, ...]
-    told: str
+    description: str
     value: str = ""
     choices: tuple[str, ...] = ()
     is_exact: bool = True
@@ -32,17 +28,18 @@ class CommandOption(Value, frozen=True):
 
     @property
     def explained(self) -> str:
-        """What it is for, and the values it takes."""
+        """The description with the choices."""
         if not self.choices:
-            return self.told
-        return f"{self.told} One of {', '.join(self.choices)}{'' if self.is_exact else ', in any case'}."
+            return self.description
+        case = "" if self.is_exact else ", in upper or lower case"
+        return f"{self.description} One of {', '.join(self.choices)}{case}."
 
 
 class ScopesCommand(Value, frozen=True):
-    """One command; `name` has a space where it belongs to a group."""
+    """One command; the name of one that belongs to a group has a space."""
 
     name: str
-    told: str
+    description: str
     arguments: tuple[CommandArgument, ...] = ()
     options: tuple[CommandOption, ...] = ()
 
@@ -50,15 +47,15 @@ class ScopesCommand(Value, frozen=True):
 PROGRAM: Final = "carrel scopes"
 
 SHARED: Final = (
-    CommandOption(("--project",), "The project around DIR, instead of the working folder.", "DIR"),
-    CommandOption(("--db",), "The store, instead of the project's own.", "FILE"),
+    CommandOption(("--project",), "The project that DIR belongs to; by default that of the working folder.", "DIR"),
+    CommandOption(("--db",), "The store; by default the project's own.", "FILE"),
     CommandOption(("--json",), "Print one JSON value; errors too."),
 )
-"""Taken before and after every command."""
+"""Options that stand before or after every command."""
 
 _SCOPE: Final = CommandArgument("SCOPE", "Alias or id of a scope.")
 _NAME: Final = CommandArgument("NAME", "The alias.")
-_IN_PLACE: Final = "a sibling there; alone, to reorder in place."
+_IN_PLACE: Final = "this sibling; without a new parent, reorder in place."
 
 COMMANDS: Final = (
     ScopesCommand(
@@ -67,8 +64,8 @@ COMMANDS: Final = (
         (CommandArgument("TITLE", "1 to 200 characters, unique among siblings."),),
         (
             CommandOption(("-d", "--description"), "At most 1000 characters.", "TEXT"),
-            CommandOption(("-p", "--parent"), "The scope it belongs to; without it, it is a root.", "SCOPE"),
-            CommandOption(("-a", "--alias"), "Its canonical alias; without it, one is made up.", "NAME"),
+            CommandOption(("-p", "--parent"), "The parent; without it, the scope is a root.", "SCOPE"),
+            CommandOption(("-a", "--alias"), "The canonical alias; generated if left out.", "NAME"),
             CommandOption(
                 ("-s", "--status"), "Its status.", "STATUS", choices=STATUSES, is_exact=False, default="TODO"
             ),
@@ -82,18 +79,18 @@ COMMANDS: Final = (
         (
             CommandOption(("-t", "--title"), "The new title.", "TEXT"),
             CommandOption(("-d", "--description"), 'The new description; "" clears it.', "TEXT"),
-            CommandOption(("--if-updated-at",), "Only if it was last changed then.", "TIME"),
+            CommandOption(("--if-updated-at",), "Change nothing unless the scope's updatedAt is this.", "TIME"),
         ),
     ),
     ScopesCommand(
         "status",
         f"Show or set a scope's status: {', '.join(STATUSES[:-1])} or {STATUSES[-1]}.",
-        (_SCOPE, CommandArgument("STATUS", "The new status, in any case.", is_optional=True)),
-        (CommandOption(("--restore",), "Bring an archived scope back first, as TODO."),),
+        (_SCOPE, CommandArgument("STATUS", "The new status, in upper or lower case.", is_optional=True)),
+        (CommandOption(("--restore",), "First restore an archived scope, to TODO."),),
     ),
     ScopesCommand(
         "move",
-        "Put a scope beneath another parent, or elsewhere among its siblings.",
+        "Move a scope below another parent, or among its siblings.",
         (_SCOPE,),
         (
             CommandOption(("--parent",), "The new parent.", "SCOPE"),
@@ -107,8 +104,8 @@ COMMANDS: Final = (
         "Delete a scope.",
         (_SCOPE,),
         (
-            CommandOption(("--cascade",), "Everything beneath it too."),
-            CommandOption(("--dry-run",), "Only say what would be deleted."),
+            CommandOption(("--cascade",), "Also delete everything below it."),
+            CommandOption(("--dry-run",), "Only print what would be deleted."),
         ),
     ),
     ScopesCommand(
@@ -119,87 +116,95 @@ COMMANDS: Final = (
             CommandOption(("-p", "--parent"), "The children of this scope.", "SCOPE"),
             CommandOption(("--all",), "All scopes, by alias."),
             CommandOption(
-                ("--status",), "Only of this status.", "STATUS", choices=STATUSES, is_exact=False, is_repeatable=True
+                ("--status",),
+                "Only scopes with this status.",
+                "STATUS",
+                choices=STATUSES,
+                is_exact=False,
+                is_repeatable=True,
             ),
-            CommandOption(("--offset",), "Leave out so many.", "N", default="0"),
-            CommandOption(("--limit",), "At most so many, 1 to 1000.", "N", default="20"),
+            CommandOption(("--offset",), "Number of scopes to leave out.", "N", default="0"),
+            CommandOption(("--limit",), "Maximum number of scopes, 1 to 1000.", "N", default="20"),
         ),
     ),
     ScopesCommand(
         "tree",
-        "Show a scope and what lies beneath it.",
+        "Show a scope and everything below it.",
         (_SCOPE,),
         (
-            CommandOption(("--depth",), "Levels beneath it, 1 to 5; 1 if it is not given.", "N"),
-            CommandOption(("--skip",), "Leave out so many of its children.", "N"),
-            CommandOption(("--limit",), "At most so many of its children.", "N"),
-            CommandOption(("--max-nodes",), "At most so many nodes in all.", "N"),
+            CommandOption(("--depth",), "Levels below it, 1 to 5; by default 1.", "N"),
+            CommandOption(("--skip",), "Number of its children to leave out.", "N"),
+            CommandOption(("--limit",), "Maximum number of its children.", "N"),
+            CommandOption(("--max-nodes",), "Maximum number of nodes in all.", "N"),
         ),
     ),
     ScopesCommand(
         "alias add",
         "Give a scope one more alias.",
         (_SCOPE, _NAME),
-        (CommandOption(("--canonical",), "Make it the canonical one."),),
+        (CommandOption(("--canonical",), "Make it the canonical alias."),),
     ),
-    ScopesCommand("alias rm", "Take a secondary alias from a scope.", (_SCOPE, _NAME)),
+    ScopesCommand("alias rm", "Remove a secondary alias of a scope.", (_SCOPE, _NAME)),
     ScopesCommand(
         "alias rename",
         "Rename an alias, canonical or not.",
-        (CommandArgument("OLD", "The alias as it is."), CommandArgument("NEW", "The alias as it shall be.")),
+        (CommandArgument("OLD", "The present alias."), CommandArgument("NEW", "The new alias.")),
     ),
     ScopesCommand("alias set-canonical", "Make one of a scope's aliases the canonical one.", (_SCOPE, _NAME)),
     ScopesCommand("alias list", "List a scope's aliases, the canonical one first.", (_SCOPE,)),
     ScopesCommand(
         "export",
-        "Write all scopes, or one and what lies beneath it, as JSON lines.",
-        (CommandArgument("SCOPE", "Alias or id of a scope; without it, all.", is_optional=True),),
-        (CommandOption(("--out",), "Write there instead of to standard output.", "FILE"),),
+        "Write all scopes, or one and everything below it, as JSON lines.",
+        (CommandArgument("SCOPE", "Alias or id of a scope; by default all scopes.", is_optional=True),),
+        (CommandOption(("--out",), "Write to this file; by default to standard output.", "FILE"),),
     ),
     ScopesCommand(
         "import",
-        "Add what was exported; all of it or nothing.",
-        (CommandArgument("FILE", "What to read; - is standard input.", is_optional=True),),
+        "Import scopes that were exported: all of them or none.",
+        (CommandArgument("FILE", "The file to read; - is standard input.", is_optional=True),),
         (
-            CommandOption(("--from-scopes-db",), "Read a database of the original Scopes application instead.", "FILE"),
+            CommandOption(("--from-scopes-db",), "Read a database of the original Scopes application.", "FILE"),
             CommandOption(
                 ("--on-conflict",),
-                "What to do where an id exists.",
+                "What to do with an id that exists already.",
                 "WAY",
                 choices=("fail", "skip", "replace"),
                 default="fail",
             ),
             CommandOption(
                 ("--exact",),
-                "Make the store exactly what is read: replace every scope, and remove those that are not in it.",
+                "Make the store equal to the import: replace every scope, and remove scopes that are not in it.",
             ),
-            CommandOption(("--dry-run",), "Only say what would be imported."),
+            CommandOption(("--dry-run",), "Only print what would be imported."),
         ),
     ),
 )
 
 
 def usage(command: ScopesCommand) -> str:
-    """Write the usage line of a command."""
+    """Return the usage line of a command."""
     words = [f"[{one.name}]" if one.is_optional else one.name for one in command.arguments]
     return " ".join([PROGRAM, command.name, *(["[OPTIONS]"] if command.options else []), *words])
 
 
 def quick_reference(uris: tuple[tuple[str, str], ...]) -> str:
-    """Write the whole table down as Markdown, and last the URIs with what they hold."""
+    """Return the whole table as Markdown, and a last section with URIs and their descriptions."""
     parts = [
         "# CLI Quick Reference\n",
         f"`{PROGRAM} [OPTIONS] COMMAND`, with these options before or after the command:\n",
     ]
     parts.append(_rows(_option_row(option) for option in SHARED))
     for command in COMMANDS:
-        parts.append(f"## {command.name}\n\n{command.told}\n\n`{usage(command)}`\n")
-        rows = [f"| `{one.name}` | {one.told}{' Optional.' if one.is_optional else ''} |" for one in command.arguments]
+        parts.append(f"## {command.name}\n\n{command.description}\n\n`{usage(command)}`\n")
+        rows = [
+            f"| `{one.name}` | {one.description}{' Optional.' if one.is_optional else ''} |"
+            for one in command.arguments
+        ]
         rows += [_option_row(option) for option in command.options]
         if rows:
             parts.append(_rows(rows))
     parts.append("## Resources\n")
-    parts.append(_rows(f"| `{uri}` | {told} |" for uri, told in uris))
+    parts.append(_rows(f"| `{uri}` | {description} |" for uri, description in uris))
     return "\n".join(parts)
 
 

@@ -1,7 +1,7 @@
-"""Scopes taken into a store, all of them or none.
+"""Import of scopes into a store, all of them or none.
 
-What counts is the state after all of them: names that two scopes swap are no conflict. So everything is checked that
-needs the old state, then the old rows go, then the new ones come.
+Only the final state counts: two scopes may swap their names. So first come the checks that need the old state, then the
+old rows are deleted, then the new ones inserted.
 """
 
 from collections.abc import Callable, Iterable, Iterator
@@ -16,11 +16,11 @@ from carrel.providers.scopes.scope_errors import ScopeError, invalid
 from carrel.providers.scopes.values import MAX_POSITION, Scope
 
 OnConflict = Literal["fail", "skip", "replace", "exact"]
-"""What becomes of an id that is there already. With `exact` it is replaced, and what is not taken in is removed."""
+"""What to do with an id that exists. `exact` replaces it, and removes all scopes that are not imported."""
 
 
 class Outcome(Value, frozen=True):
-    """What an import did; `taken` are the ids of what it imported or replaced."""
+    """The result of an import; `taken` are the ids that were imported or replaced."""
 
     imported: int
     skipped: int
@@ -30,7 +30,7 @@ class Outcome(Value, frozen=True):
 
 
 def take_in(connection: Connection, now: int, records: Iterable[Record], on_conflict: OnConflict) -> Outcome:
-    """Add scopes as they are. Those that were there before keep their times moving forward, unless it is `exact`."""
+    """Import scopes as they are. Unless it is `exact`, the `updated_at` of an existing scope never goes back."""
     is_exact = on_conflict == "exact"
     intake = Intake(connection)
     for record in records:
@@ -57,7 +57,7 @@ def take_in(connection: Connection, now: int, records: Iterable[Record], on_conf
 
 @contextmanager
 def _located(record: Record) -> Iterator[None]:
-    """Name the line, or what else it is, where something is wrong."""
+    """Put the place of a record before the text of an error."""
     try:
         yield
     except ScopeError as error:
@@ -65,7 +65,7 @@ def _located(record: Record) -> Iterator[None]:
 
 
 class Intake:
-    """What is to be taken in, by id, beside what the store has under these ids."""
+    """The records to import, by id, and the scopes that the store has under these ids."""
 
     def __init__(self, connection: Connection) -> None:
         self._connection = connection
@@ -76,7 +76,7 @@ class Intake:
         self._sound: set[str] = set()
 
     def accept(self, record: Record, on_conflict: OnConflict) -> None:
-        """Take a record, skip it or refuse it. Its parent is in the store or came before; `exact`: came before."""
+        """Accept a record, skip it or refuse it. Its parent must come before it or, unless `exact`, exist."""
         scope = record.scope
         is_second = scope.id in self.taken
         old = None if is_second else queries.by_id(self._connection, scope.id)
@@ -107,12 +107,12 @@ class Intake:
         return scope_id in self._present
 
     def is_changed(self, record: Record) -> bool:
-        """Return whether the store has not exactly this already."""
+        """Return whether a record differs from the scope in the store."""
         old = self.old.get(record.scope.id)
         return old != record.scope or dict(queries.aliases_of(self._connection, old)) != dict(record.aliases)
 
     def is_new(self, scope_id: str | None) -> bool:
-        """Return whether a scope is taken in and was not there before."""
+        """Return whether a scope is imported and does not exist yet."""
         return scope_id in self.taken and scope_id not in self.old
 
     def check_cycle(self, scope: Scope) -> None:
@@ -130,20 +130,20 @@ class Intake:
         self._sound |= path
 
     def others(self) -> list[str]:
-        """Return the ids in the store that are not taken in."""
+        """Return the ids in the store that are not imported."""
         every = self._connection.execute("SELECT id FROM scopes")
         return [scope_id for (scope_id,) in every if scope_id not in self.taken]
 
 
 class Witness:
-    """Remembers how scopes looked that were there before, to move the times of those that look different after."""
+    """Remembers the JSON of scopes before an import, to move `updated_at` forward where it differs afterwards."""
 
     def __init__(self, connection: Connection) -> None:
         self._connection = connection
         self._before: dict[str, tuple[int, object]] = {}
 
     def note_around(self, old: Scope | None, new: Scope, is_new: Callable[[str | None], bool]) -> None:
-        """Remember all whose look may change when `new` comes, or takes the place of `old`."""
+        """Remember all scopes whose JSON may change when `new` is added or replaces `old`."""
         if not is_new(new.parent_id):
             self._note(new.parent_id)
         if old is None:
@@ -162,15 +162,14 @@ class Witness:
             self._before[scope_id] = scope.updated_at, self._look(scope)
 
     def settle(self, now: int) -> None:
-        """See to it that no time of change went back, or stood still where something changed."""
+        """Move `updated_at` forward where it went back, or where the JSON changed without it."""
         for scope_id, (updated_at, look) in self._before.items():
             scope = queries.by_id(self._connection, scope_id)
-            assert scope is not None, "such an import removes nothing"
+            assert scope is not None, "only an exact import removes scopes"
             has_changed = self._look(scope) != look
             if scope.updated_at < updated_at + has_changed:
                 moved = max(now, updated_at + 1) if has_changed else updated_at
                 self._connection.execute("UPDATE scopes SET updated_at = ? WHERE id = ?", (moved, scope_id))
 
     def _look(self, scope: Scope) -> object:
-        told = queries.describe(self._connection, scope, MAX_POSITION)
-        return {**told, "updatedAt": None}
+        return {**queries.describe(self._connection, scope, MAX_POSITION), "updatedAt": None}

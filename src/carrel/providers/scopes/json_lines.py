@@ -1,7 +1,7 @@
-"""Scopes written down as JSON lines, and read from them.
+"""Export of scopes as JSON lines, and the way back.
 
-The first line is `{"carrelScopes":1}`; then one scope a line, parents before children, in
-an order made from what is kept, so that what was taken in is written down as it was.
+The first line is `{"carrelScopes":1}`. Then comes one scope a line, parents before children, in an order that depends
+on stored values only, so that an import exports to the same bytes.
 """
 
 import json
@@ -29,7 +29,7 @@ from carrel.providers.scopes.values import (
 )
 
 LEAST_BYTES: Final = 64
-"""What one scope takes in a store at least: its id alone is there more than twice."""
+"""The least room that a scope takes in a store: its id alone is stored more than twice."""
 
 HEADER: Final = {"carrelScopes": 1}
 
@@ -60,20 +60,20 @@ _FIELDS: Final = Arguments(ExportedScope)
 
 
 class Record(Value, frozen=True):
-    """One scope to take in: where it comes from, its row, its aliases with their times."""
+    """One scope to import: its place in the source, its row, its aliases with their times."""
 
     where: str
     scope: Scope
     aliases: tuple[tuple[str, int], ...]
 
 
-# Out
+# Export
 
 
 def export(connection: StoreConnection, top: Scope | None) -> Iterator[str]:
-    """Yield the lines of all scopes, or of one and what lies beneath it; without line ends.
+    """Yield the lines of all scopes, or of one and everything below it, without line ends.
 
-    Each scope has its own time, since a reader of the lines may be slow; and there are no more than the file can hold.
+    Each scope has its own deadline, because a reader of the lines may be slow.
     """
     yield to_json(HEADER)
     pages, size = (connection.execute(f"PRAGMA {name}").fetchone()[0] for name in ("page_count", "page_size"))
@@ -115,11 +115,11 @@ def _every(connection: StoreConnection, top: Scope | None) -> Iterator[Scope]:
         level = below
 
 
-# In
+# Import
 
 
 def parse(lines: Iterable[str | bytes]) -> Iterator[Record]:
-    """Read what `export` wrote; a line that is wrong is named."""
+    """Yield the records of an export; an error names the line."""
     number = 0
     for number, line in enumerate(lines, 1):
         where = f"line {number}"
@@ -184,7 +184,7 @@ def _id(name: str, text: str) -> str:
 
 
 def in_order(records: Iterable[Record]) -> list[Record]:
-    """Put parents before children; those that are their own ancestors make a cycle, which is refused."""
+    """Return the records with parents before children; raise `CYCLE` if a scope is its own ancestor."""
     every = list(records)
     below: dict[str | None, list[Record]] = {}
     for record in every:
@@ -198,7 +198,7 @@ def in_order(records: Iterable[Record]) -> list[Record]:
 
 
 def numbered(records: Iterable[Record]) -> list[Record]:
-    """Return siblings the positions of the order they are in."""
+    """Return the records with siblings numbered in the present order."""
     counts: dict[str | None, int] = {}
     placed = []
     for record in records:

@@ -1,8 +1,8 @@
-"""Where a store lies, and which file lies there now.
+"""The place of a store, and the file that is there now.
 
-The folder is opened by the rules for providers' data (`files.data_folder`). Nothing here opens the store's files:
-to close a handle of a file takes away the locks that SQLite holds on it, in the whole process. They are described
-through the handle of their folder instead, links not followed.
+The folder is opened by the rules for providers' data (`files.data_folder`). The store's files are never opened here:
+closing a handle of a file would release the locks that SQLite holds on it in this process. They are inspected through
+the handle of their folder, without following links.
 """
 
 import os
@@ -23,16 +23,16 @@ from carrel.providers.scopes.scope_errors import StoreFault
 OWN_FOLDER: Final = ".carrel"
 DEFAULT: Final = f"{OWN_FOLDER}/scopes.db"
 BESIDE: Final = ("-wal", "-shm", "-journal")
-"""Files that SQLite keeps beside a database and opens by itself."""
+"""Suffixes of the files that SQLite keeps beside a database."""
 
 Identity = tuple[int, ...]
-"""Device and inode, of a frozen file also its size and time: another file under the same name is another store."""
+"""Device and inode, and for a frozen file also size and time. Another file under the name is another store."""
 
 _NAME_IT: Final = "To use it all the same, name it: `[scopes] db` in your own settings, or --db"
 
 
 class StoreFile(Value, frozen=True):
-    """A store's file as it was found. With `is_frozen` its folder cannot be written, and it has no write-ahead log."""
+    """The file of a store. A frozen one stands in a folder that cannot be written, and has no write-ahead log."""
 
     path: str
     identity: Identity
@@ -40,10 +40,10 @@ class StoreFile(Value, frozen=True):
 
 
 class Location:
-    """One place of a store. `path` is for messages to people. Safe to use from several threads."""
+    """The place of a store. `path` is for messages on this machine. Safe to use from several threads."""
 
     def __init__(self, project: Project, place: str, *, is_named: bool) -> None:
-        """Describe the place; where the user named it, links are followed to wherever they lead."""
+        """Take a place relative to the project; links are followed only where the user named it."""
         path = os.path.join(project.root, os.path.expanduser(place))
         path = os.path.realpath(path) if is_named else os.path.normpath(path)
         folder, self.name = os.path.split(path)
@@ -56,14 +56,14 @@ class Location:
         self._lock = threading.Lock()
 
     def identity(self) -> Identity | None:
-        """Return which file is there now; None if there is none. Raise `StoreFault` for what no store can be."""
+        """Return which file is there now, or None. Raise `StoreFault` for something that cannot be a store."""
         with self._lock:
             folder = self._reach()
             found = None if folder is None else self._describe(folder, self.name)
             return None if found is None else (found.st_dev, found.st_ino)
 
     def look(self) -> StoreFile | None:
-        """Return the file to open, after a look at all that SQLite would open with it; None if there is none."""
+        """Return the file to open, or None, after a check of all files that SQLite would open with it."""
         with self._lock:
             folder = self._reach()
             found = None if folder is None else self._describe(folder, self.name)
@@ -72,11 +72,11 @@ class Location:
             beside = [self._describe(folder, self.name + suffix) for suffix in BESIDE]
             journal, log = beside[-1], beside[0]
             if journal is not None and journal.st_size:
-                # SQLite would roll it back first, and delete the file that it names.
+                # SQLite would roll it back, and delete the file that it names.
                 raise _fault(f"{self.path}-journal", "was left by another program", "Open the store with that again")
             can_write = os.access(".", os.W_OK, dir_fd=folder.fd, effective_ids=os.access in os.supports_effective_ids)
             is_frozen = not can_write and (log is None or log.st_size == 0)
-            # SQLite does not notice changes of a frozen file; size and time make a changed one another store.
+            # SQLite does not notice changes of a frozen file: by its size and time a changed one is another store.
             change = (found.st_size, found.st_mtime_ns) if is_frozen else ()
             return StoreFile(os.path.join(folder.path, self.name), (found.st_dev, found.st_ino, *change), is_frozen)
 
@@ -86,7 +86,7 @@ class Location:
             return self._folder.open()
 
     def make(self) -> Root:
-        """Open the folder, and make it where it is missing; git is told to ignore one that is ours."""
+        """Open the folder, or make it; Carrel's own folder is kept out of git."""
         with self._refusing("written"):
             folder = self._folder.make()
         if os.path.basename(self._folder.path) == OWN_FOLDER:
@@ -94,12 +94,12 @@ class Location:
         return folder
 
     def close(self) -> None:
-        """Close the folder; it is opened again where it is needed again."""
+        """Close the folder; the next use opens it again."""
         with self._lock:
             self._let_go()
 
     def _reach(self) -> Root | None:
-        """Return the folder that has the path now; None if none has. One that is replaced is checked anew."""
+        """Return the folder that has the path now, or None. A folder that was replaced is opened and checked again."""
         try:
             now = os.stat(self._folder.path)
         except OSError:
@@ -118,7 +118,7 @@ class Location:
 
     @contextmanager
     def _refusing(self, done: str) -> Iterator[None]:
-        """Raise `StoreFault` with the reason why the folder is not opened, unless it is that nothing is there."""
+        """Turn errors into `StoreFault`, except that a folder to be opened is missing."""
         if self._is_denied:
             raise self._refusal(Forbidden())
         try:
@@ -140,7 +140,7 @@ class Location:
             held.close()
 
     def _describe(self, folder: Root, name: str) -> os.stat_result | None:
-        """Return what a regular file is like; None if there is none. Raise for anything else of that name."""
+        """Return the status of a regular file, or None. Raise `StoreFault` for anything else of that name."""
         try:
             found = os.stat(name, dir_fd=folder.fd, follow_symlinks=False)
         except FileNotFoundError:
@@ -151,12 +151,12 @@ class Location:
             return found
         place = os.path.join(self._folder.path, name)
         if stat.S_ISLNK(found.st_mode):
-            raise _fault(place, "is a link, which is not followed")
+            raise _fault(place, "is a link and is not followed")
         raise _fault(place, "is not a regular file", "Move it away")
 
     def _refusal(self, error: SandboxError) -> StoreFault:
         if isinstance(error, Outside):
-            return _fault(self._folder.path, "leads out of the project, which is not followed")
+            return _fault(self._folder.path, "leads out of the project and is not followed")
         if isinstance(error, Foreign):
             return _fault(self._folder.path, "belongs to another user")
         if isinstance(error, Forbidden):
@@ -171,12 +171,12 @@ def _fault(place: str, why: str, advice: str = _NAME_IT) -> StoreFault:
 
 
 def named(path: str) -> Location:
-    """Return the place that the user named by this path."""
+    """Return the location for a path that the user gave."""
     return Location(Project(os.getcwd(), {}), path, is_named=True)
 
 
 def open_descriptors(identity: Identity) -> Sequence[int] | None:
-    """Return this process's descriptors of a file; None where the system does not list them."""
+    """Return the descriptors that this process has of a file; None where the system does not list them."""
     try:
         numbers = [int(name) for name in os.listdir("/dev/fd")]
     except (OSError, ValueError):
@@ -185,7 +185,7 @@ def open_descriptors(identity: Identity) -> Sequence[int] | None:
     for number in numbers:
         try:
             found = os.fstat(number)
-        except OSError:  # the listing's own, closed by now
+        except OSError:  # the descriptor of the listing itself, closed by now
             continue
         if (found.st_dev, found.st_ino) == identity[:2]:
             held.append(number)

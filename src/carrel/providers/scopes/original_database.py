@@ -1,8 +1,7 @@
-"""A database of the original Scopes application, read as scopes to take in.
+"""Read a database of the original Scopes application for an import. Nothing is written to it.
 
-Nothing is written to it. Ids are made from its ids by a fixed rule, so that a second
-import finds what the first one brought. What does not fit our rules is mended, and each
-mend is a warning.
+A fixed rule converts its ids, so that a second import finds the scopes of the first. Values that break the rules of
+scopes are repaired, with a warning for each repair.
 """
 
 import sqlite3
@@ -33,7 +32,7 @@ from carrel.providers.scopes.values import (
 )
 
 MAX_TEXT: Final = 1_000_000
-"""Bytes of one value, and of one statement of the schema: more than that application writes."""
+"""Bytes of one value or one statement of the schema: more than that application writes."""
 
 _DIGITS: Final = "0123456789ABCDEFGHJKMNPQRSTVWXYZ"
 _STATUSES: Final = {"DRAFT": "PLANNING", "ACTIVE": "IN_PROGRESS", "COMPLETED": "DONE", **{one: one for one in STATUSES}}
@@ -42,7 +41,7 @@ Row = tuple[Any, ...]
 
 
 def convert_id(text: str, created_at: int) -> str:
-    """Make an id of theirs one of ours."""
+    """Return the scope id for an id of the original application."""
     upper = text.upper()
     if len(upper) == 26 and upper[0] <= "7" and all(letter in _DIGITS for letter in upper):
         bits = 0
@@ -54,10 +53,10 @@ def convert_id(text: str, created_at: int) -> str:
 
 
 class Original:
-    """What was read, and what had to be mended."""
+    """The content of a database, and the repairs."""
 
     def __init__(self, path: str) -> None:
-        self._mends: list[tuple[str, str]] = []
+        self._repairs: list[tuple[str, str]] = []
         self._left: list[str] = []
         try:
             with closing(_connect(path)) as connection:
@@ -88,7 +87,7 @@ class Original:
         return connection.execute(f"SELECT {columns} FROM {table} ORDER BY {order}").fetchall()
 
     def records(self) -> list[Record]:
-        """Return the scopes, parents first, siblings numbered in their order."""
+        """Return the scopes, parents first, with siblings numbered in their order."""
         ids = {row[0]: convert_id(str(row[0]), _time(row[4])) for row in self._scopes}
         if len(set(ids.values())) < len(ids):
             raise ScopeError("DUPLICATE_ID", "Two scopes of the database would get one id")
@@ -98,13 +97,13 @@ class Original:
         return numbered(in_order(self._with_own_titles(made)))
 
     def warnings(self, taken: Container[str]) -> list[str]:
-        """Say what was mended in the scopes that were taken in, by our ids, and what of them was left behind."""
+        """Return the repairs of the scopes that were imported, and the number of aspects that were not."""
         left = sum(scope_id in taken for scope_id in self._left)
-        told = [mend for scope_id, mend in self._mends if scope_id in taken]
-        return [*told, f"{left} aspects are not carried over"] if left else told
+        repairs = [text for scope_id, text in self._repairs if scope_id in taken]
+        return [*repairs, f"{left} aspects are not carried over"] if left else repairs
 
-    def _warn(self, scope_id: str, source: object, told: str) -> None:
-        self._mends.append((scope_id, f"{_where(source)}: {told}"))
+    def _warn(self, scope_id: str, source: object, text: str) -> None:
+        self._repairs.append((scope_id, f"{_where(source)}: {text}"))
 
     def _record(
         self, row: Row, ids: Mapping[object, str], statuses: Mapping[object, str], aliases: list[tuple[str, str, int]]
@@ -116,8 +115,10 @@ class Original:
                 id=ids[source],
                 alias="",
                 parent_id=self._parent(source, parent, ids),
-                title=check_title(self._mended(ids[source], source, str(title or ""), "title")),
-                description=check_description(self._mended(ids[source], source, str(description or ""), "description")),
+                title=check_title(self._repaired(ids[source], source, str(title or ""), "title")),
+                description=check_description(
+                    self._repaired(ids[source], source, str(description or ""), "description")
+                ),
                 status=statuses.get(source, "TODO"),
                 position=0,
                 created_at=created,
@@ -141,16 +142,16 @@ class Original:
             return None
         return ids[parent]
 
-    def _mended(self, scope_id: str, source: object, text: str, what: str) -> str:
+    def _repaired(self, scope_id: str, source: object, text: str, what: str) -> str:
         if what == "description":
             text = text.replace("\r\n", "\n").replace("\r", "\n")
-        mended = without_controls(text, is_title=what == "title")
-        if mended != text:
+        repaired = without_controls(text, is_title=what == "title")
+        if repaired != text:
             self._warn(scope_id, source, f"control characters in its {what} became U+FFFD")
-        return mended
+        return repaired
 
     def _statuses(self, ids: Mapping[object, str]) -> dict[object, str]:
-        """Return the statuses; note whose aspects say something else."""
+        """Return the status of each scope, and note the aspects that are not imported."""
         statuses: dict[object, str] = {}
         for source, key, value in self._aspects:
             if key == "status":
@@ -160,7 +161,7 @@ class Original:
         return statuses
 
     def _names(self, ids: Mapping[object, str]) -> dict[object, list[tuple[str, str, int]]]:
-        """Return each scope's aliases with kind and time, oldest first; what cannot be an alias is left out."""
+        """Return each scope's aliases with kind and time, oldest first, without invalid and repeated ones."""
         names: dict[object, list[tuple[str, str, int]]] = {}
         taken: set[str] = set()
         for source, text, kind, created_at in self._aliases:
@@ -175,7 +176,7 @@ class Original:
         return names
 
     def _with_own_titles(self, records: list[Record]) -> Iterator[Record]:
-        """Number the titles that siblings share."""
+        """Yield the records with a number after each title that an earlier sibling has."""
         taken = {(record.scope.parent_id, record.scope.title) for record in records}
         seen: set[tuple[str | None, str]] = set()
         for record in records:
@@ -186,12 +187,12 @@ class Original:
                 title = f"{scope.title[: MAX_TITLE - len(str(number)) - 3]} ({number})"
             seen.add((scope.parent_id, title))
             if number > 1:
-                self._mends.append((scope.id, f"{record.where}: a sibling has its title; it is now {echo(title)}"))
+                self._repairs.append((scope.id, f"{record.where}: a sibling has its title; it is now {echo(title)}"))
             yield replace(record, scope=replace(scope, title=title))
 
 
 def _connect(path: str) -> StoreConnection:
-    """Open the database; what is no regular file is refused before SQLite touches it."""
+    """Open the database; anything but a regular file is refused before SQLite opens it."""
     found = named(path).look()
     if found is None:
         raise StoreFault(f"{path} cannot be read: no such file")
@@ -201,7 +202,7 @@ def _connect(path: str) -> StoreConnection:
 
 
 def _tables(connection: StoreConnection) -> set[str]:
-    """Return the names of the plain tables: no views, no virtual tables, no columns that are computed."""
+    """Return the names of the plain tables: no views, virtual tables or computed columns."""
     found = connection.execute("SELECT name FROM sqlite_schema WHERE type = 'table' AND rootpage > 0 LIMIT 1000")
     return {
         str(name)

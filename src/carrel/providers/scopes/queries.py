@@ -1,7 +1,6 @@
-"""What is asked of the store, each as one statement that an index answers.
+"""Queries of the store, each one statement that an index answers.
 
-Siblings stand in one order everywhere: by position, then creation time, then id. Nothing
-here begins or ends a transaction.
+Siblings have one order everywhere: position, then creation time, then id. No function begins or ends a transaction.
 """
 
 from collections.abc import Iterator, Mapping, Sequence
@@ -12,21 +11,21 @@ from carrel.providers.scopes.scope_errors import StoreFault
 from carrel.providers.scopes.values import SCOPE_URI, TREE_URI, Scope, hex_sha256, spell_time
 
 MAX_ALIASES: Final = 100_000
-"""Of one scope: more than anybody gives, and what a damaged index without an end may cost in memory."""
+"""Aliases of one scope: a bound for the memory that a damaged index without an end can take."""
 
 _FIELDS: Final = "s.id, s.alias, s.parent_id, s.title, s.description, s.status, s.position, s.created_at, s.updated_at"
 _ORDER: Final = "ORDER BY position, created_at, id"
 
 
 def find(connection: Connection, alias: str) -> Scope | None:
-    """Return the scope that has an alias, canonical or not."""
+    """Return the scope that has an alias, canonical or secondary."""
     statement = f"SELECT {_FIELDS} FROM aliases a CROSS JOIN scopes s ON s.id = a.scope_id WHERE a.name = ?"
     row = connection.execute(statement, (alias,)).fetchone()
     return None if row is None else Scope(*row)
 
 
 def by_id(connection: Connection, scope_id: str) -> Scope | None:
-    """Return the scope of an id."""
+    """Return the scope that has an id."""
     row = connection.execute(f"SELECT {_FIELDS} FROM scopes s WHERE s.id = ?", (scope_id,)).fetchone()
     return None if row is None else Scope(*row)
 
@@ -38,7 +37,7 @@ def children(connection: Connection, parent_id: str | None, skip: int = 0, limit
 
 
 def child_aliases(connection: Connection, parent_id: str, limit: int = -1) -> list[str]:
-    """Return the canonical aliases of the direct children, in order; the index alone holds them."""
+    """Return the canonical aliases of the direct children, in order. The index alone answers this."""
     statement = f"SELECT alias FROM scopes WHERE parent_id = ? {_ORDER} LIMIT ?"
     return [alias for (alias,) in connection.execute(statement, (parent_id, limit))]
 
@@ -55,7 +54,7 @@ def count_children(connection: Connection, parent_id: str | None) -> int:
 
 
 def is_beneath(connection: Connection, scope_id: str, ancestor_id: str) -> bool:
-    """Return whether a scope is another, or lies somewhere beneath it."""
+    """Return whether a scope is another one, or below it."""
     statement = """
         WITH RECURSIVE up(id) AS (SELECT ? UNION SELECT s.parent_id FROM up JOIN scopes s ON s.id = up.id)
         SELECT 1 FROM up WHERE id = ?"""
@@ -88,7 +87,7 @@ def matching(
     connection: Connection, parent: tuple[str | None] | None, statuses: Sequence[str], offset: int, limit: int
 ) -> tuple[list[Scope], int]:
     """Return a page of the children of `parent`, or of all scopes by alias, with these statuses, and their number."""
-    # A condition that always holds: without one SQLite would count page by page, and not look at the deadline.
+    # Without a condition SQLite counts whole pages and does not check the deadline; this one always holds.
     conditions, values, order = ["s.created_at >= 0"], list[object](), "ORDER BY s.alias"
     if parent is not None:
         conditions, values, order = ["s.parent_id IS ?"], [parent[0]], "ORDER BY s.position, s.created_at, s.id"
@@ -102,7 +101,7 @@ def matching(
 
 
 def levels(connection: Connection, parents: Sequence[str], limit: int) -> Iterator[tuple[Any, ...]]:
-    """Yield the children of these parents, at most `limit`: the parent's rank, id, alias, title, status, time."""
+    """Yield at most `limit` children of these parents: the parent's rank, id, alias, title, status, time of change."""
     connection.execute("DELETE FROM temp.parents")
     connection.executemany("INSERT INTO temp.parents VALUES (?, ?)", enumerate(parents))
     yield from connection.execute(LEVEL, (limit,))
@@ -118,11 +117,11 @@ WINDOW: Final = f"""
 
 
 def window(connection: Connection, parent_id: str, skip: int, limit: int) -> Iterator[tuple[Any, ...]]:
-    """Yield a window of one scope's children, as `levels` does."""
+    """Yield a window of one scope's children, in the form of `levels`."""
     yield from connection.execute(WINDOW, (parent_id, limit, skip))
 
 
-# A scope, told
+# A scope as JSON
 
 
 def describe(connection: Connection, scope: Scope, max_children: int) -> dict[str, Any]:
@@ -132,7 +131,7 @@ def describe(connection: Connection, scope: Scope, max_children: int) -> dict[st
     links = [{"rel": "self", "uri": SCOPE_URI + scope.alias}, {"rel": "tree", "uri": TREE_URI + scope.alias}]
     if parent is not None:
         links.append({"rel": "parent", "uri": SCOPE_URI + parent.alias})
-    told: dict[str, Any] = {
+    described: dict[str, Any] = {
         "id": scope.id,
         "alias": scope.alias,
         "title": scope.title,
@@ -146,23 +145,23 @@ def describe(connection: Connection, scope: Scope, max_children: int) -> dict[st
         "links": links,
     }
     if len(listed) > max_children:
-        told["childrenOmitted"] = count_children(connection, scope.id) - max_children
-    return told
+        described["childrenOmitted"] = count_children(connection, scope.id) - max_children
+    return described
 
 
-def etag(scope: Scope, told: Mapping[str, Any], text: str) -> str:
-    """Return the ETag of a scope that is told in this text; the number is raised when the shape of its JSON changes.
+def etag(scope: Scope, described: Mapping[str, Any], text: str) -> str:
+    """Return the ETag of a scope with this description and JSON text. The number grows when the JSON's shape changes.
 
-    Of a scope that stands alone the time of change says enough. Where it has a parent, children or more aliases, the
-    text counts too: it depends on other scopes, on settings, and on imports that bring a scope without the others.
+    The time of change suffices for a scope without parent, children and secondary aliases. Of any other the text counts
+    too, because it depends on other scopes, on settings, and on imports that bring a scope without the others.
     """
-    is_alone = told["parent"] is None and not told["children"] and len(told["aliases"]) == 1
-    is_alone = is_alone and "childrenOmitted" not in told
+    is_alone = described["parent"] is None and not described["children"] and len(described["aliases"]) == 1
+    is_alone = is_alone and "childrenOmitted" not in described
     return hex_sha256(f"scope:1:{scope.id}:{scope.updated_at}{'' if is_alone else f':{text}'}")
 
 
 def beneath(connection: Connection, parents: Sequence[str]) -> Iterator[Scope]:
-    """Yield all children of these parents: in the order of the parents, then in their own."""
+    """Yield all children of these parents, in the order of the parents and then of siblings."""
     connection.execute("DELETE FROM temp.parents")
     connection.executemany("INSERT INTO temp.parents VALUES (?, ?)", enumerate(parents))
     statement = f"""

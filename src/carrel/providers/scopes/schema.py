@@ -1,8 +1,7 @@
-"""The store's tables, how an older store becomes a newer one, and whether a store has these tables and nothing else.
+"""The tables of the store, the steps from older versions, and the check that a store has these tables only.
 
-What must never be is a constraint here, so that no program, ours or another, can commit
-it: two scopes of one alias, two siblings of one title, a scope without its own canonical
-alias, a scope beneath itself.
+Constraints keep every program from committing two scopes with one alias, two siblings with one title, a scope without
+its own canonical alias, or a scope below itself.
 """
 
 import functools
@@ -43,19 +42,18 @@ WHEN OLD.status = 'ARCHIVED' AND NEW.status NOT IN ('ARCHIVED','TODO') BEGIN SEL
 CREATE TABLE idempotency (tool TEXT NOT NULL, key TEXT NOT NULL, args_hash TEXT NOT NULL, result TEXT NOT NULL,
   created_at INTEGER NOT NULL, PRIMARY KEY (tool, key)) WITHOUT ROWID;
 """
-
-"""The tables of version 1. A new store is made of them and of all `STEPS`, so that it equals one that was migrated."""
+"""The tables of version 1. A new store gets them and all `STEPS`, so that it equals one that was migrated."""
 
 STEPS: Final[Mapping[int, str]] = {}
-"""For each older version, the statements that make it the next one. There is none yet."""
+"""For each older version, the statements that lead to the next. There are none yet."""
 
 TEMPORARY: Final = """
 CREATE TEMP TABLE IF NOT EXISTS parents (rank INTEGER PRIMARY KEY, id TEXT NOT NULL);
 """
-"""Where a level's parents stand in order: joined to their children, these come out in order without a sort."""
+"""The parents of a level, in order. Joined to them, children come out in order without a sort."""
 
 Parts = tuple[tuple[str, str, str, str], ...]
-"""What a schema consists of: kind, name, table and SQL of each part, sorted; comments and white space do not count."""
+"""Kind, name, table and SQL of each part of a schema, sorted, without comments and white space."""
 
 _MOST: Final = 64
 _STATISTICS: Final = re.compile(r"CREATE TABLE sqlite_stat[14]\((?:tbl,idx,stat|tbl,idx,neq,nlt,ndlt,sample)\)")
@@ -63,7 +61,7 @@ _PARTS: Final = f"SELECT type, name, tbl_name, sql FROM sqlite_schema LIMIT {_MO
 
 
 def parts(connection: sqlite3.Connection) -> Parts:
-    """Return what a database's schema consists of, cut at a bound; statistics that `ANALYZE` made are left out."""
+    """Return the parts of a database's schema, up to a bound, without the statistics of `ANALYZE`."""
     return tuple(
         sorted(
             (str(kind), str(name), str(table), _plain(str(sql or "")))

@@ -1,8 +1,7 @@
 """Connections to SQLite files that a stranger may have made.
 
-A file may hold views without end, pages that lead round and round, or texts of a gigabyte. So a connection has small
-limits, does not trust the schema, and each statement ends at a bound: a deadline, or a number of SQLite's own steps
-while the file is opened.
+A file may hold endless views, cycles of pages, or texts of a gigabyte. So a connection has small limits, does not trust
+the schema, and bounds each statement: by a deadline, or by a number of SQLite's steps while the file is opened.
 """
 
 import os
@@ -16,16 +15,16 @@ from typing import Any, Final
 from carrel.core.cancellation import check_cancelled
 
 BUSY_MS: Final = 5_000
-"""How long to wait for others' locks."""
+"""How long to wait for the locks of other processes."""
 
 OPENING_STEPS: Final = 5_000
-"""Steps of SQLite for one statement until the schema is known to be ours: that one takes some 300 to read."""
+"""Steps of SQLite for one statement until the schema is checked; the right schema takes about 300 to read."""
 _STEPS_BETWEEN_LOOKS: Final = 50_000
 
 MAX_TEXT: Final = 16_384
-"""Bytes of one value: a description has at most 4,000."""
+"""Bytes of one value; a description has at most 4,000."""
 MAX_SQL: Final = 4_096
-"""Bytes of one statement, of the schema too: the largest of ours has 1,000."""
+"""Bytes of one statement; the largest here, in the schema, has 1,000."""
 _MAX_RESULT: Final = 128 * 1024 * 1024
 _LIMITS: Final = {
     sqlite3.SQLITE_LIMIT_LENGTH: MAX_TEXT,
@@ -49,7 +48,7 @@ _SAFE: Final = frozenset(b"/-._~abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUV
 
 
 class StatementDeadline:
-    """A point in time that SQLite asks about while it works."""
+    """The time at which a statement ends; SQLite asks for it while it works."""
 
     __slots__ = ("until",)
 
@@ -57,13 +56,13 @@ class StatementDeadline:
         self.until = inf
 
     def is_over(self) -> bool:
-        """Return whether it has passed; raise `Cancelled` if nobody waits for the answer. Either ends a statement."""
+        """Return whether it has passed; raise `Cancelled` if the caller gave up. Either ends the statement."""
         check_cancelled()
         return monotonic() > self.until
 
 
 class StoreConnection(sqlite3.Connection):
-    """A connection whose statements end at a bound; `checked` is the number of the schema that was found sound."""
+    """A connection with bounded statements; `checked` is the version of the schema that was checked."""
 
     def __init__(self, *given: Any, **options: Any) -> None:
         super().__init__(*given, **options)
@@ -73,19 +72,19 @@ class StoreConnection(sqlite3.Connection):
             self.setlimit(limit, value)
 
     def allow_steps(self, steps: int) -> None:
-        """End each statement after so many steps.
+        """End each statement after this number of steps.
 
-        What SQLite calls then is no Python function: one could meet a signal, whose exception would be lost.
+        The callback is no Python function: the exception of a signal that arrives inside one would be lost.
         """
         self.set_progress_handler((1).__abs__, steps)
 
     def allow_time(self, seconds: float) -> None:
-        """End every statement after that time, counted from now."""
+        """End every statement at this time from now."""
         self.deadline.until = monotonic() + seconds
 
     @contextmanager
     def long_texts(self) -> Iterator[None]:
-        """Allow long texts meanwhile: results of tools, which may name very many children."""
+        """Allow long texts meanwhile: the result of a tool may name many children."""
         self.setlimit(sqlite3.SQLITE_LIMIT_LENGTH, _MAX_RESULT)
         try:
             yield
@@ -93,7 +92,7 @@ class StoreConnection(sqlite3.Connection):
             self.setlimit(sqlite3.SQLITE_LIMIT_LENGTH, MAX_TEXT)
 
     def watch_time(self) -> None:
-        """Bound statements by the deadline from now on, and no longer by their steps."""
+        """Bound statements by the deadline instead of by steps."""
         self.set_progress_handler(self.deadline.is_over, _STEPS_BETWEEN_LOOKS)
 
 
@@ -106,7 +105,7 @@ def connect(
     max_text: int = MAX_TEXT,
     max_sql: int = MAX_SQL,
 ) -> StoreConnection:
-    """Open a file: limits small, foreign keys on, nothing lost in a crash. `is_frozen` promises that nobody writes."""
+    """Open a file with small limits, foreign keys and full synchronisation. Nobody may write to a frozen file."""
     spelled = "".join(chr(byte) if byte in _SAFE else f"%{byte:02X}" for byte in os.fsencode(path))
     connection = sqlite3.connect(
         f"file:{spelled}?mode={mode}{'&immutable=1' if is_frozen else ''}",
@@ -132,7 +131,7 @@ def connect(
 
 
 def _defend(connection: sqlite3.Connection) -> None:
-    """Have SQLite refuse what damages a database and what only views need, where Python can ask for it (3.12)."""
+    """Turn on SQLite's defensive mode and turn off views, from Python 3.12 on."""
     configure: Callable[[int, bool], None] | None = getattr(connection, "setconfig", None)
     if configure is not None:
         known = vars(sqlite3)
@@ -141,12 +140,12 @@ def _defend(connection: sqlite3.Connection) -> None:
 
 
 def is_busy(error: sqlite3.Error) -> bool:
-    """Return whether somebody else had the lock for too long."""
+    """Return whether another connection held the lock for too long."""
     return _code(error) in (sqlite3.SQLITE_BUSY, sqlite3.SQLITE_LOCKED)
 
 
 def is_ended(error: sqlite3.Error) -> bool:
-    """Return whether a statement was ended at its bound, or because the connection is closed."""
+    """Return whether a statement was ended at its bound or interrupted."""
     return _code(error) == sqlite3.SQLITE_INTERRUPT
 
 

@@ -1,13 +1,11 @@
-"""The file the scopes are kept in: opened, created, migrated; read in snapshots, written in transactions.
+"""The SQLite file that holds the scopes: open, create and migrate it; read snapshots, write transactions.
 
-A store that does not exist is empty: `reading` gives None, and nothing is created. A
-writer takes SQLite's write lock first, so that what it reads and checks is what it
-changes. The file comes into being complete, under its name, or not at all; one that is
-replaced by another is opened anew.
+A store that does not exist is empty: `reading` yields None, and nothing is created. A writer first takes SQLite's write
+lock, so that it changes what it read and checked. A new file gets its name only when it is complete. A file that was
+replaced is opened again.
 
-A file may be a stranger's. It is queried only while its schema is ours, and every statement
-ends at a bound (`opening`). Where everybody waits for the answer, as on an event loop, a file
-that was not found sound yet, and whatever takes long, is left to a thread that may wait.
+The file may come from a stranger. It is queried only while its schema is the right one, and every statement is bounded
+(`sqlite`).
 """
 
 import fcntl
@@ -37,7 +35,7 @@ _NOT_OURS: Final = "The store is not read: its schema is not that of a store of 
 
 
 class HeldConnection(Value, frozen=True):
-    """A connection, the thread it is for, and the file it was opened on."""
+    """A connection, the thread that uses it, and its file."""
 
     thread: threading.Thread
     found: StoreFile
@@ -45,10 +43,10 @@ class HeldConnection(Value, frozen=True):
 
 
 class Store:
-    """One store. Safe to use from several threads; each has its own connections."""
+    """One store. Safe to use from several threads: each has its own connections."""
 
     def __init__(self, place: str | Location, *, read_s: float = STORE_READ_S, write_s: float = STORE_WRITE_S) -> None:
-        """Describe the store; a place that is a text was named by the user."""
+        """Take a location, or a path that the user gave. Nothing is opened yet."""
         self.location = named(place) if isinstance(place, str) else place
         self.path = self.location.path
         self.read_s = read_s
@@ -61,18 +59,18 @@ class Store:
         self._generation = 0
 
     def identity(self) -> Identity | None:
-        """Return which file is there now; None if there is none."""
+        """Return which file is there now, or None."""
         return self.location.identity()
 
     @property
     def is_frozen(self) -> bool:
-        """Whether the file cannot be written, so that changes made elsewhere may not be seen."""
+        """Whether the file is frozen, so that changes by other programs may not be seen."""
         found = self.location.look()
         return found is not None and found.is_frozen
 
     @contextmanager
     def reading(self) -> Iterator[StoreConnection | None]:
-        """Return a snapshot to read from, the same from the first query to the last; None for an empty store."""
+        """Yield a connection with one snapshot from the first query to the last; None for an empty store."""
         with self._translated(), self._busy():
             connection = self._begin_reading()
             if connection is None:
@@ -85,9 +83,9 @@ class Store:
 
     @contextmanager
     def writing(self, *, is_rehearsal: bool = False, is_long: bool = False) -> Iterator[StoreConnection]:
-        """Return a transaction that holds the write lock; it is committed at the end, unless it is a rehearsal.
+        """Yield a connection with a transaction that holds the write lock, and commit it unless it is a rehearsal.
 
-        While one that `is_long` runs, such as an import, other writers wait as long as it takes.
+        Other writers wait for a transaction that `is_long`, such as an import, as long as it takes.
         """
         with self._translated():
             if is_rehearsal and self.identity() is None:
@@ -106,9 +104,9 @@ class Store:
                     self._end(connection)
 
     def stamp(self) -> str | None:
-        """Return a token that moves with every commit, whoever made it; None for an empty store.
+        """Return a token that changes with every commit of any process; None for an empty store.
 
-        SQLite counts commits for each connection by itself, so one connection serves for this alone.
+        SQLite counts the commits of others for each connection, so one connection serves only for this.
         """
         with self._translated(), self._polling:
             held = self._poll
@@ -129,7 +127,7 @@ class Store:
             held.connection.close()
 
     def close(self) -> None:
-        """Close every connection, and end what still runs on them; a second call does nothing."""
+        """Close every connection, and interrupt running statements; a second call does nothing."""
         with self._lock:
             idle = {place: held for place, held in self._held.items() if place[0] not in self._threads}
             used = [held for place, held in self._held.items() if place not in idle]
@@ -138,7 +136,7 @@ class Store:
             held.connection.interrupt()  # its own thread closes it: to close it meanwhile would crash the process
         with self._polling:
             self._stop_polling()
-        # Those that may write come last: the last one out folds the log into the file.
+        # Connections that may write come last: the last one folds the write-ahead log into the file.
         for _, held in sorted(idle.items(), key=lambda item: item[0][1] == "rw"):
             held.connection.close()
         self.location.close()
@@ -164,7 +162,7 @@ class Store:
     # Connections
 
     def _begin_reading(self) -> StoreConnection | None:
-        """Begin a snapshot of a store whose schema is ours."""
+        """Begin a snapshot of a store with the right schema."""
         for _ in range(_TRIES):
             connection = self._connection("ro")
             if connection is None:
@@ -173,17 +171,17 @@ class Store:
             connection.execute("BEGIN")
             if self._is_unchanged(connection):
                 return connection
-        raise StoreFault(f"{self.path} is being changed all the time")
+        raise StoreFault(f"{self.path} changes all the time")
 
     def _is_unchanged(self, connection: StoreConnection) -> bool:
-        """Return whether the schema is the one that was checked; else let go of the connection."""
+        """Return whether the schema is still the one that was checked; else drop the connection."""
         if connection.execute("PRAGMA schema_version").fetchone()[0] == connection.checked:
             return True
         self._drop_own()
         return False
 
     def _connection(self, mode: str) -> StoreConnection | None:
-        """Return this thread's connection of a kind, opened anew where the file is another one."""
+        """Return this thread's connection for a mode; open it again if the file was replaced."""
         place = threading.get_ident(), mode
         held = self._held.get(place)
         if held is not None:
@@ -199,7 +197,7 @@ class Store:
         return opened.connection
 
     def _is_current(self, held: HeldConnection) -> bool:
-        """Return whether a connection is to the file that has the name now."""
+        """Return whether a connection belongs to the file that has the name now."""
         if held.found.is_frozen:
             return self.location.look() == held.found
         try:
@@ -209,7 +207,7 @@ class Store:
         return (now.st_dev, now.st_ino) == held.found.identity
 
     def _open(self, mode: str) -> HeldConnection | None:
-        """Open the file as it is, or after its migration; None if nothing was ever written to it."""
+        """Open the file, after a migration if it needs one; None if nothing was ever written to it."""
         found = self.location.look()
         if found is None:
             return None
@@ -229,7 +227,7 @@ class Store:
         return HeldConnection(threading.current_thread(), found, connection)
 
     def _connect(self, found: StoreFile, mode: str) -> StoreConnection:
-        """Connect to the file that was found, which still has its name afterwards."""
+        """Connect to a file, and check that it still has its name afterwards."""
         if mode == "rw" and found.is_frozen:
             raise StoreFault(f"{self.path} cannot be written: its folder is read-only")
         with self._ending_soon():
@@ -241,7 +239,7 @@ class Store:
 
     @contextmanager
     def _ending_soon(self) -> Iterator[None]:
-        """Refuse a store whose schema takes more steps to read than any of ours."""
+        """Refuse a store whose schema takes more steps to read than the right one."""
         try:
             yield
         except sqlite3.OperationalError as error:
@@ -250,7 +248,7 @@ class Store:
             raise StoreFault(f"{self.path} is not a store of scopes: its schema has no end", _NOT_OURS) from None
 
     def _checked_version(self, connection: StoreConnection) -> int:
-        """Return the store's version, 0 for a file without tables; refuse what is no store of ours."""
+        """Return the store's version, 0 for a file without tables; raise `StoreFault` for any other file."""
         connection.allow_steps(sqlite.OPENING_STEPS)
         with self._ending_soon(), _snapshot(connection):
             connection.checked = int(connection.execute("PRAGMA schema_version").fetchone()[0])
@@ -283,14 +281,14 @@ class Store:
         return [(threading.get_ident(), mode) for mode in ("ro", "rw")]
 
     def _tidy(self) -> None:
-        """Close the connections of threads that are gone."""
+        """Close the connections of threads that have ended."""
         for place, held in tuple(self._held.items()):
             if not held.thread.is_alive():
                 self._drop(place)
 
     @contextmanager
     def _translated(self) -> Iterator[None]:
-        """Say in our words what SQLite refused; a connection that broke is not used again."""
+        """Turn SQLite's errors into errors of scopes, and drop the connections of this thread."""
         try:
             yield
         except sqlite3.Error as error:
@@ -301,14 +299,14 @@ class Store:
             if sqlite.is_ended(error):
                 check_cancelled()
                 if _is_main_thread() and own and not any(one.deadline.is_over() for one in own):
-                    raise KeyboardInterrupt from None  # raised while SQLite worked, which does not pass it on
+                    raise KeyboardInterrupt from None  # SQLite swallowed it while it worked
                 raise StoreFault(f"{self.path}: a query took too long; the store may be damaged") from error
             raise StoreFault(f"{self.path}: {error}") from error
 
     # Writing
 
     def _begin_writing(self) -> StoreConnection:
-        """Begin to write to the file that has the name now; it is made if there is none."""
+        """Begin to write to the file that has the name now; create it if there is none."""
         until = monotonic() + self.write_s
         while monotonic() < until:
             connection = self._connection("rw")
@@ -321,10 +319,10 @@ class Store:
                 connection.rollback()
             elif self._is_unchanged(connection):
                 return connection
-        raise StoreFault(f"{self.path} is being changed all the time")
+        raise StoreFault(f"{self.path} changes all the time")
 
     def _take_lock(self, connection: StoreConnection, until: float) -> None:
-        """Take the write lock; while an import has it, wait until then."""
+        """Take the write lock; wait for a running import until the given time."""
         while True:
             try:
                 take_lock(connection)
@@ -336,7 +334,7 @@ class Store:
 
     @contextmanager
     def _announced(self) -> Iterator[None]:
-        """Let other writers know that a long transaction runs: a lock on the folder, which ends with the process."""
+        """Hold a lock on the folder, which tells other writers that a long transaction runs."""
         with self.location.open_folder() as folder, _locked(folder):
             yield
 
@@ -352,7 +350,7 @@ class Store:
         return False
 
     def _create(self) -> None:
-        """Make the store under another name, complete, and give it its own."""
+        """Create a complete store under a temporary name, and rename it."""
         with self.location.make() as folder:
             try:
                 with _locked(folder) as handle:
@@ -365,7 +363,7 @@ class Store:
     def _make(self, folder: Root, handle: int) -> None:
         name = self.location.name
         for left in (f"{name}.new", *(f"{name}{end}{suffix}" for end in ("", ".new") for suffix in BESIDE)):
-            # What a crash left, or what belonged to a store that was removed: it would be taken for the new one's.
+            # Left by a crash, or by a store that was removed: SQLite would take it for part of the new store.
             with suppress(FileNotFoundError):
                 os.unlink(left, dir_fd=folder.fd)
         with closing(_connect_new(folder, f"{name}.new")) as connection:
@@ -378,7 +376,7 @@ class Store:
             return self._checked_version(connection) == 0
 
     def _migrate(self, found: StoreFile) -> None:
-        """Bring the store to our version, in one transaction, after a copy; a second process finds it done."""
+        """Bring the store to the present version in one transaction, after a copy; other processes find it done."""
         with closing(self._connect(found, "rw")) as connection:
             connection.allow_time(self.write_s)
             take_lock(connection)
@@ -415,7 +413,7 @@ def _snapshot(connection: StoreConnection) -> Iterator[None]:
 
 
 def _connect_new(folder: Root, name: str) -> StoreConnection:
-    """Make a file for the user alone and open it; SQLite gives the files beside it the same mode."""
+    """Create a private file and open it; SQLite gives the files beside it the same mode."""
     flags = os.O_RDWR | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC
     handle = os.open(name, flags, FILE_MODE, dir_fd=folder.fd)
     made = os.fstat(handle)
@@ -426,7 +424,7 @@ def _connect_new(folder: Root, name: str) -> StoreConnection:
 def _connect_to(
     identity: Identity, path: str, mode: str, busy_ms: int | None = None, *, is_frozen: bool = False
 ) -> StoreConnection:
-    """Connect to that very file, though SQLite opens it by its path."""
+    """Connect to this file, and make sure that SQLite, which opens a path, opened the same one."""
     connection = connect(path, mode, busy_ms=busy_ms, is_frozen=is_frozen)
     if open_descriptors(identity) == []:
         connection.close()
@@ -436,7 +434,7 @@ def _connect_to(
 
 @contextmanager
 def _locked(folder: Root) -> Iterator[int]:
-    """Hold the lock of a folder."""
+    """Hold the lock of a folder; yield its handle."""
     handle = _listing(folder)
     try:
         fcntl.flock(handle, fcntl.LOCK_EX)
@@ -446,7 +444,7 @@ def _locked(folder: Root) -> Iterator[int]:
 
 
 def _listing(folder: Root) -> int:
-    """Open a folder a second time, for a lock that ends when this handle is closed."""
+    """Open a folder again, for a lock that ends when this handle is closed."""
     return os.open(".", os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC, dir_fd=folder.fd)
 
 
@@ -457,8 +455,7 @@ def _is_main_thread() -> bool:
 def take_lock(connection: sqlite3.Connection) -> None:
     """Begin a transaction that may write.
 
-    SQLite itself would ask again at ever longer intervals, so that under load some wait for
-    seconds while others pass them. Short and uneven ones give everybody their turn.
+    SQLite itself waits at ever longer intervals, so that under load some writers starve. Short random pauses are fair.
     """
     deadline = monotonic() + sqlite.BUSY_MS / 1000
     connection.execute("PRAGMA busy_timeout = 0").close()
@@ -477,7 +474,7 @@ def take_lock(connection: sqlite3.Connection) -> None:
 
 
 def run_script(connection: sqlite3.Connection, script: str) -> None:
-    """Run statements inside the present transaction, which `executescript` would commit."""
+    """Run statements inside the present transaction; `executescript` would commit it."""
     statement = ""
     for line in script.splitlines(keepends=True):
         statement += line
@@ -487,14 +484,14 @@ def run_script(connection: sqlite3.Connection, script: str) -> None:
 
 
 def _climb(connection: sqlite3.Connection, version: int) -> None:
-    """Bring the tables of a version to ours, inside the present transaction."""
+    """Bring the tables of a version to the present version, inside the present transaction."""
     for older in range(version, schema.VERSION):
         run_script(connection, schema.STEPS[older])
     connection.execute(f"PRAGMA user_version = {schema.VERSION}")
 
 
 def _lay_out(connection: sqlite3.Connection) -> None:
-    """Make the tables in a new database."""
+    """Create the tables in a new database."""
     connection.execute("PRAGMA journal_mode = WAL").close()
     take_lock(connection)
     try:
@@ -508,7 +505,7 @@ def _lay_out(connection: sqlite3.Connection) -> None:
 
 @contextmanager
 def blank() -> Iterator[StoreConnection]:
-    """Return an empty store that nobody will see again."""
+    """Yield an empty store in memory."""
     with closing(sqlite3.connect(":memory:", isolation_level=None, factory=StoreConnection)) as connection:
         connection.execute("PRAGMA foreign_keys = ON")
         _lay_out(connection)

@@ -1,7 +1,7 @@
-"""A scope's tree as text: bounded, without recursion, as large as what it shows.
+"""A scope's tree as text, without recursion.
 
-Each level is one query whose rows come straight from an index, at most one more than can
-be shown. Then the levels are walked depth first and written down until the bound.
+Each level is one query whose rows come straight from an index, at most one more than can be shown. Then the levels are
+walked depth first until the bound.
 """
 
 from sqlite3 import Connection
@@ -13,7 +13,7 @@ from carrel.providers.scopes.values import TREE_URI, Scope, hex_sha256, node_lin
 
 
 class Rendered(Value, frozen=True, gc=False):
-    """A tree, and what there is to say about it."""
+    """A tree as text, and its facts."""
 
     text: str
     etag: str
@@ -25,7 +25,7 @@ class Rendered(Value, frozen=True, gc=False):
 
 
 class Node:
-    """A scope on its way into the text."""
+    """A scope with its children."""
 
     __slots__ = ("children", "id", "line", "updated_at")
 
@@ -37,7 +37,7 @@ class Node:
 
 
 def render(connection: Connection, root: Scope, query: TreeQuery, ceiling: int) -> Rendered:
-    """Write down a scope's tree."""
+    """Return a scope's tree."""
     depth = query.depth or 1
     bound = query.max_nodes or min(DEFAULT_NODES, ceiling)
     top = Node(root.id, node_line(root.alias, root.title, root.status), root.updated_at)
@@ -69,7 +69,7 @@ def render(connection: Connection, root: Scope, query: TreeQuery, ceiling: int) 
 
 
 def _gather(connection: Connection, top: Node, query: TreeQuery, depth: int, bound: int) -> None:
-    """Hang the levels beneath the top, each as far as it can appear."""
+    """Attach the levels below the top node, each up to the bound."""
     most = bound + 1
     level = [top]
     for number in range(depth):
@@ -89,8 +89,8 @@ def _gather(connection: Connection, top: Node, query: TreeQuery, depth: int, bou
 
 
 def _walk(top: Node, bound: int) -> tuple[list[str], int, int]:
-    """Return the lines depth first, one more than the bound if there are more; of those within it, how many
-    are direct children, and the greatest time of change.
+    """Return the lines depth first, one more than the bound if there are more; and of the lines within the bound,
+    the number of direct children and the latest time of change.
     """
     lines = [top.line]
     last_modified = top.updated_at

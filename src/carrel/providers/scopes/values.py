@@ -1,7 +1,6 @@
-"""What a scope's values may be, and how they are spelled: aliases, titles, statuses, times, ids.
+"""The values of a scope: aliases, titles, statuses, times and ids.
 
-Every way in (URIs, tools, the command line, imports) goes through these functions, so that
-one text means one value everywhere. Nothing here knows the store.
+URIs, tools, the command line and imports all use these functions, so that one text means one value everywhere.
 """
 
 import re
@@ -32,7 +31,7 @@ _TIME: Final = r"[0-9]{4}-[0-9]{2}-[0-9]{2}T[0-9]{2}:[0-9]{2}:[0-9]{2}(?:\.[0-9]
 _CONTROL: Final = "[\\x00-\\x1f\\x7f-\\x9f]"
 _NOT_IN_TITLE: Final = rf"(?!\t){_CONTROL}|[\u2028\u2029]|[\ud800-\udfff]"
 _NOT_IN_DESCRIPTION: Final = rf"(?![\t\n]){_CONTROL}|[\ud800-\udfff]"
-"""Compiled where they are used: no reader of scopes needs them, and they take long."""
+"""Patterns that are compiled on first use: reading scopes does not need them, and they take long."""
 
 _ASCII_SPACE: Final = " \t\n\r\v\f"
 _LOWER: Final = {upper: upper + 32 for upper in range(ord("A"), ord("Z") + 1)}
@@ -54,13 +53,13 @@ class Scope(Value, frozen=True, gc=False):
 
 
 def node_line(alias: str, title: str, status: str) -> str:
-    """Spell a scope in one line."""
+    """Return a scope as one line."""
     return f"{alias} ({title}) [{status}]"
 
 
 def to_json(value: object) -> str:
-    """Spell a value: compact, non-ASCII as it is."""
-    import json  # where only the list is asked for, it is not needed
+    """Return compact JSON; non-ASCII characters are not escaped."""
+    import json  # not needed to list scopes
 
     return json.dumps(value, ensure_ascii=False, separators=(",", ":"))
 
@@ -74,17 +73,17 @@ def hex_sha256(text: str) -> str:
 
 
 def normalise_alias(text: str) -> str:
-    """Return the one spelling of an alias; whether it can be one is not asked."""
+    """Return the normal form of an alias, valid or not."""
     return text.strip(_ASCII_SPACE).translate(_LOWER)
 
 
 def is_alias(text: str) -> bool:
-    """Return whether a normalised text can be an alias."""
+    """Return whether a normalised text is a valid alias."""
     return 2 <= len(text) <= MAX_ALIAS and _ALIAS.fullmatch(text) is not None
 
 
 def check_alias(text: str) -> str:
-    """Return the alias that a text means, or refuse it."""
+    """Return the normalised alias, or raise `INVALID_ALIAS`."""
     alias = normalise_alias(text)
     if not is_alias(alias):
         raise ScopeError("INVALID_ALIAS", f"Invalid alias: {echo(text)}")
@@ -92,14 +91,14 @@ def check_alias(text: str) -> str:
 
 
 def invent_alias() -> str:
-    """Make up an alias of two words and three characters."""
+    """Return a generated alias: two words and three characters."""
     adjective = ADJECTIVES[_below(len(ADJECTIVES))]
     noun = NOUNS[_below(len(NOUNS))]
     return f"{adjective}-{noun}-" + "".join(_TAIL[_below(len(_TAIL))] for _ in range(3))
 
 
 def _below(limit: int) -> int:
-    """Return a random number from 0 up to a small limit, each as likely, from the system's source."""
+    """Return a random number below a small limit, from the system's cryptographic source."""
     usable = 65_536 - 65_536 % limit
     while True:
         number = int.from_bytes(urandom(2))
@@ -111,7 +110,7 @@ def _below(limit: int) -> int:
 
 
 def check_title(text: str) -> str:
-    """Return the title as it is kept, or refuse it."""
+    """Return the title as it is stored, or raise `INVALID_TITLE`."""
     if re.search(_NOT_IN_TITLE, text):
         raise ScopeError("INVALID_TITLE", "Invalid title: it holds a control character or a line separator")
     title = text.strip()
@@ -121,7 +120,7 @@ def check_title(text: str) -> str:
 
 
 def check_description(text: str | None) -> str | None:
-    """Return the description as it is kept, or refuse it; an empty one is none."""
+    """Return the description as it is stored, or raise `INVALID_DESCRIPTION`; an empty one becomes None."""
     if text is None:
         return None
     text = text.replace("\r\n", "\n").replace("\r", "\n")
@@ -135,13 +134,13 @@ def check_description(text: str | None) -> str | None:
 
 
 def without_controls(text: str, *, is_title: bool) -> str:
-    """Put U+FFFD in the place of what may not stand in a text."""
+    """Return the text with U+FFFD for each character that is not allowed."""
     unfit = _NOT_IN_TITLE if is_title else _NOT_IN_DESCRIPTION
     return re.sub(unfit, "\N{REPLACEMENT CHARACTER}", text)
 
 
 def check_status(text: str) -> str:
-    """Return the status that a text means, in any case and with `-` for `_`."""
+    """Return the status that a text names, in upper or lower case and with `-` for `_`."""
     status = text.upper().replace("-", "_") if text.isascii() else ""
     if status not in STATUSES:
         known = ", ".join(STATUSES)
@@ -153,17 +152,17 @@ def check_status(text: str) -> str:
 
 
 def is_id(text: str) -> bool:
-    """Return whether a text is an id as the store has them."""
+    """Return whether a text is an id."""
     return re.fullmatch(_ID, text) is not None
 
 
 def new_id(now_ms: int) -> str:
-    """Make a UUIDv7."""
+    """Return a new UUIDv7."""
     return make_id(now_ms << 80 | int.from_bytes(urandom(10)))
 
 
 def make_id(bits: int) -> str:
-    """Spell 128 bits as a UUID, with version 7 and variant binary 10 set."""
+    """Return 128 bits as a UUID, with version 7 and variant binary 10 set."""
     bits = bits & ~(0xF << 76) | 0x7 << 76
     bits = bits & ~(0x3 << 62) | 0x2 << 62
     text = f"{bits:032x}"
@@ -171,20 +170,20 @@ def make_id(bits: int) -> str:
 
 
 def now_ms() -> int:
-    """Return the time."""
+    """Return the present time in milliseconds."""
     return time_ns() // 1_000_000
 
 
 def spell_time(ms: int) -> str:
-    """Spell a time: UTC, always with milliseconds."""
+    """Return a time in UTC, with milliseconds."""
     seconds, fraction = divmod(ms, 1000)
     year, month, day, hour, minute, second, *_ = gmtime(seconds)
     return f"{year:04d}-{month:02d}-{day:02d}T{hour:02d}:{minute:02d}:{second:02d}.{fraction:03d}Z"
 
 
 def parse_time(name: str, text: object) -> int:
-    """Read a time as `spell_time` spells it; milliseconds may be left out."""
-    from datetime import UTC, datetime, timedelta  # only where a time is given
+    """Return the time that a text in the form of `spell_time` means; milliseconds may be left out."""
+    from datetime import UTC, datetime, timedelta  # needed only where a time is given
 
     if isinstance(text, str) and re.fullmatch(_TIME, text):
         try:

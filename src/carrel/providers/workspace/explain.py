@@ -4,7 +4,7 @@ from carrel.core.errors import Denied, NotFound
 from carrel.providers.workspace.ignore_rules import EXCLUDE_FILE, Segments
 from carrel.providers.workspace.listing import Listing
 from carrel.providers.workspace.paths import Target
-from carrel.providers.workspace.tree import Found, Tree
+from carrel.providers.workspace.tree import FoundFile, Tree
 
 _ADVICE = {
     "outside": "Only what lies below the root can be named, and no link leads out of it.",
@@ -47,7 +47,7 @@ def _unusable_above(tree: Tree, target: Target) -> list[str]:
     ]
 
 
-def _explain_found(tree: Tree, listing: Listing, found: Found) -> list[str]:
+def _explain_found(tree: Tree, listing: Listing, found: FoundFile) -> list[str]:
     opened = found.opened
     told = [f"Means {'/'.join(found.segments) or 'the root itself'}."]
     if opened.real != found.segments:

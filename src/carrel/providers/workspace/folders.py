@@ -15,7 +15,7 @@ from carrel.files import file_types
 from carrel.files.sandbox import SandboxError
 from carrel.providers.workspace.listing import Child, Entry, Listing
 from carrel.providers.workspace.paths import Target, canonical, prefix_of
-from carrel.providers.workspace.tree import Found, Sniffed, Tree, etag_of
+from carrel.providers.workspace.tree import FoundFile, Sniffed, Tree, etag_of
 
 MAX_CHILDREN: Final = 1_000
 TTL_MS: Final = 1_000
@@ -26,7 +26,7 @@ class Folder(Value, frozen=True):
 
     tree: Tree
     listing: Listing
-    found: Found
+    found: FoundFile
 
     def read(self, target: Target, after: str) -> Reading:
         """Give one item per child after the place `after`; where there is none, the folder gives itself."""

@@ -27,7 +27,7 @@ from carrel.providers.workspace.ignore_rules import SETTLED_NS, Segments
 from carrel.providers.workspace.kept_folders import Below, Kept, KeptFolders
 from carrel.providers.workspace.paths import prefix_of
 from carrel.providers.workspace.policy import Ground, Verdict
-from carrel.providers.workspace.tree import Found, Tree, is_servable
+from carrel.providers.workspace.tree import FoundFile, Tree, is_servable
 
 MAX_OPEN: Final = 64
 """Handles held on the way down; folders above are opened again when their turn comes."""
@@ -459,7 +459,7 @@ class Listing:
             return None
         return Entry(uri, segments, file_types.type_of(segments[-1], is_text=sniffed.is_text), state)
 
-    def _follow(self, step: _Step, name: str, uri: str) -> Found | None:
+    def _follow(self, step: _Step, name: str, uri: str) -> FoundFile | None:
         """Open what a link leads to, if that may be read and the link is to be shown."""
         try:
             found = self._tree.open_path(uri, (*step.ground.segments, name))
@@ -471,7 +471,7 @@ class Listing:
         found.opened.close()
         return None
 
-    def _of_link(self, found: Found, uri: str) -> Entry | None:
+    def _of_link(self, found: FoundFile, uri: str) -> Entry | None:
         """Describe what a link leads to, if that is a file that is not too large."""
         opened = found.opened
         if opened.is_folder or opened.stat.st_size > self._max_listed_bytes:

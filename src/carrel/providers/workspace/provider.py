@@ -35,7 +35,7 @@ from carrel.providers.workspace.listing import Census, Entry, Listing, describe
 from carrel.providers.workspace.paths import Target
 from carrel.providers.workspace.policy import SET_PRESET, Policy, Preset, Treatment
 from carrel.providers.workspace.tracked_files import Tracked
-from carrel.providers.workspace.tree import MAX_KNOWN, Found, Known, Shape, Tree, etag_of, is_servable
+from carrel.providers.workspace.tree import MAX_KNOWN, FoundFile, Known, Shape, Tree, etag_of, is_servable
 
 TTL_MS: Final = 1_000
 _FILE_KEYS: Final = ("start", "length", "lines")
@@ -178,7 +178,7 @@ class Workspace(Provider):
         """Read a URI that is spelled in another way."""
         return self.begin_read(uri)
 
-    def _read_file(self, target: Target, found: Found, tree: Tree) -> Reading:
+    def _read_file(self, target: Target, found: FoundFile, tree: Tree) -> Reading:
         sniffed = tree.sniff(found.opened)
         canonical = paths.canonical(target.root, found.segments)
         name = found.segments[-1]

@@ -28,7 +28,7 @@ _Identity = tuple[int, int]
 _State = tuple[int, int, int]
 
 
-class Found(Value, frozen=True):
+class FoundFile(Value, frozen=True):
     """Something open that may be served: the names that led to it, and what holds for it."""
 
     opened: Opened
@@ -57,7 +57,7 @@ class Tree:
         self._places = sorted(places, key=len, reverse=True)
         self._sniffed: dict[_Identity, tuple[_State, Sniffed]] = {}
 
-    def open(self, target: Target) -> Found:
+    def open(self, target: Target) -> FoundFile:
         """Open what a target means, or raise; an absolute path inside the root is an alias for its rest."""
         try:
             return self.open_path(target.uri, target.segments, is_folder=target.is_folder)
@@ -94,7 +94,7 @@ class Tree:
             names = [segments, *trail.places]
         return list(dict.fromkeys(names))
 
-    def open_path(self, uri: str, segments: Segments, *, is_folder: bool = False) -> Found:
+    def open_path(self, uri: str, segments: Segments, *, is_folder: bool = False) -> FoundFile:
         """Open the names below the root; `is_folder` if they can only mean a folder."""
         judge = self.policy.judge
         as_file = judge(segments, is_folder=False) if segments else judge(segments, is_folder=True)
@@ -152,13 +152,13 @@ class Tree:
                     return verdict
         return None
 
-    def _admit(self, uri: str, segments: Segments, opened: Opened, as_file: Verdict, *, is_folder: bool) -> Found:
+    def _admit(self, uri: str, segments: Segments, opened: Opened, as_file: Verdict, *, is_folder: bool) -> FoundFile:
         """Judge what was really opened: a link leads to another name, and a name may be a folder's."""
         if is_folder and not opened.is_folder:
             raise NotFound(uri)
         verdict = self.policy.judge(segments, is_folder=True) if opened.is_folder else as_file
         if opened.is_folder and opened.real == segments and self.policy.leads_to_allowed(segments, verdict):
-            return Found(opened, segments, OPEN)
+            return FoundFile(opened, segments, OPEN)
         if not verdict.reason and opened.real != segments:
             if not all(map(is_servable, opened.real)):
                 raise NotFound(uri)
@@ -167,7 +167,7 @@ class Tree:
             raise self._refused(uri, verdict)
         if verdict.needs_text and not opened.is_folder and not self.sniff(opened).is_text:
             raise self._refused(uri, TYPE)
-        return Found(opened, segments, verdict)
+        return FoundFile(opened, segments, verdict)
 
     def sniff(self, opened: Opened) -> Sniffed:
         """Find out what a file's bytes are: looked at once per state of the file."""
@@ -238,7 +238,7 @@ class Known:
     def __init__(
         self,
         tree: Tree,
-        found: Found,
+        found: FoundFile,
         canonical: str,
         mime_types: tuple[str, str],
         before: "Known | None" = None,
