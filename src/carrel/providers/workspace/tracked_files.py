@@ -37,7 +37,7 @@ _DOT: Final = ord(".")
 _FOLDER_END: Final = ord("/")
 
 
-class Unreadable(Exception):
+class UnreadableIndex(Exception):
     """The index is none that is understood here."""
 
 
@@ -76,7 +76,7 @@ class Tracked:
         until = monotonic() + FRESH_S
         try:
             self._look_at_index()
-        except (SandboxError, OSError, Unreadable):
+        except (SandboxError, OSError, UnreadableIndex):
             self._known = ((), _NOTHING)
         self._until = until
 
@@ -98,7 +98,7 @@ class Tracked:
 
         found = find(self._root.path, self._home)
         if found is None:
-            raise Unreadable
+            raise UnreadableIndex
         try:
             with found.own.open(INDEX_FILE[1:]) as opened:
                 self._take(opened, found.shared, _CONFIG[1:], found.prefix)
@@ -111,7 +111,7 @@ class Tracked:
         if key == self._known[0]:
             return
         if opened.is_folder or state.st_size > MAX_INDEX_BYTES:
-            raise Unreadable
+            raise UnreadableIndex
         above = "".join(f"{octets(name)}/" for name in prefix)
         hidden = read_hidden(opened.read(0, MAX_INDEX_BYTES), _id_bytes(shared, config), above)
         self._known = (key, hidden)
@@ -134,7 +134,7 @@ def _id_bytes(shared: Root, config: Segments) -> int:
 
 
 def read_hidden(data: bytes, id_bytes: int, above: str = "") -> Hidden:
-    """Return the hidden names in an index that lie below a folder; raise `Unreadable` for what is no whole index."""
+    """Return the hidden names below a folder in an index; raise `UnreadableIndex` if it is not a whole index."""
     files: set[str] = set()
     folders: set[str] = set()
     start = above.encode("latin-1")
@@ -154,9 +154,9 @@ def read_hidden(data: bytes, id_bytes: int, above: str = "") -> Hidden:
                     held += len(above_it)
                     above_it = above_it.rpartition("/")[0]
                 if len(files) > MAX_NAMES or held > MAX_HELD:
-                    raise Unreadable
+                    raise UnreadableIndex
     except (IndexError, ValueError):  # it ends too early
-        raise Unreadable from None
+        raise UnreadableIndex from None
     return Hidden(frozenset(files), frozenset(folders))
 
 
@@ -164,7 +164,7 @@ def _names(data: bytes, id_bytes: int) -> Iterator[bytes]:
     """Yield the names in an index of version 2, 3 or 4."""
     version, count = int.from_bytes(data[4:8], "big"), int.from_bytes(data[8:12], "big")
     if data[:4] != b"DIRC" or version not in (2, 3, 4):
-        raise Unreadable
+        raise UnreadableIndex
     at, name = _HEAD_BYTES, b""
     for _ in range(count):
         start = at
@@ -174,7 +174,7 @@ def _names(data: bytes, id_bytes: int) -> Iterator[bytes]:
         if version == 4:
             dropped, at = _number(data, at)
             if dropped > len(name):
-                raise Unreadable
+                raise UnreadableIndex
             end = data.index(b"\0", at)
             name = name[: len(name) - dropped] + data[at:end]
             at = end + 1
@@ -184,7 +184,7 @@ def _names(data: bytes, id_bytes: int) -> Iterator[bytes]:
             name = data[at:end]
             at = start + ((end - start + 8) & ~7)  # with 1 to 8 zeros behind it
         if not 0 < len(name) <= MAX_NAME_BYTES:
-            raise Unreadable
+            raise UnreadableIndex
         yield name
     _refuse_part(data, at, id_bytes)
 
@@ -198,7 +198,7 @@ def _number(data: bytes, at: int) -> tuple[int, int]:
         byte = data[at]
         value = (value + 1) << 7 | (byte & 0x7F)
         if value > MAX_INDEX_BYTES:
-            raise Unreadable
+            raise UnreadableIndex
     return value, at + 1
 
 
@@ -206,5 +206,5 @@ def _refuse_part(data: bytes, at: int, id_bytes: int) -> None:
     """Raise for an index whose names are partly in another file."""
     while at + 8 <= len(data) - id_bytes:
         if data[at : at + 4] == b"link":
-            raise Unreadable
+            raise UnreadableIndex
         at += 8 + int.from_bytes(data[at + 4 : at + 8], "big")
