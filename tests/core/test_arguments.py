@@ -117,6 +117,13 @@ def test_what_a_caller_wrote_is_repeated_in_a_safe_form() -> None:
     assert "x" * 200 not in problem
 
 
+def test_an_answer_about_very_many_problems_stays_short() -> None:
+    texts = problems(ARGUMENTS, {"parentAlias": "a", **{f"x{number}": 1 for number in range(10_000)}})
+
+    assert len(texts) == 21
+    assert texts[-1] == "9980 more problems"
+
+
 def test_a_tool_without_arguments_takes_none() -> None:
     class Nothing(Value, frozen=True):
         """No arguments."""

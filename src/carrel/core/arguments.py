@@ -16,7 +16,6 @@ A field whose default is None may be left out, and null is not a value for it. A
 "left out" has the default `UNSET`. `examples` appear in the message about an unknown name, not in the schema.
 """
 
-import json
 import re
 from collections.abc import Iterable, Mapping
 from enum import Enum
@@ -49,6 +48,7 @@ __all__ = [
 ]
 
 Schema = dict[str, object]
+Fault = Literal["unknown", "missing", "repeated", "invalid"]
 _Record_co = TypeVar("_Record_co", bound=Value, covariant=True)
 
 _WORDS: Final[Mapping[object, str]] = {
@@ -63,13 +63,15 @@ _WORDS: Final[Mapping[object, str]] = {
 _EXAMPLES: Final[Mapping[str, object]] = {"integer": 1, "number": 0.5, "boolean": True, "array": [], "object": {}}
 _INTEGER: Final = re.compile(r"([+-]?)0*+([0-9]*+)")
 _MAX_DIGITS: Final = 18
+MAX_PROBLEMS: Final = 20
+"""Problems that are named: a request with very many bad arguments does not get a longer answer."""
 
 
 class ArgumentProblem(Value, frozen=True):
     """What is wrong with one argument; `text` is a sentence for the caller."""
 
     name: str
-    fault: Literal["unknown", "missing", "repeated", "invalid"]
+    fault: Fault
     text: str
 
 
@@ -86,7 +88,10 @@ class InvalidArguments(BadArgument):
     """Arguments that do not fit their declaration; there is at least one problem."""
 
     def __init__(self, problems: Iterable[ArgumentProblem], uri: str | None = None) -> None:
-        self.problems = tuple(problems)
+        every = tuple(problems)
+        left = len(every) - MAX_PROBLEMS
+        more = (ArgumentProblem("", "invalid", f"{left} more problems"),) if left > 0 else ()
+        self.problems = every[:MAX_PROBLEMS] + more
         message = "; ".join(problem.text for problem in self.problems)
         super().__init__(message, uri=uri, data={"parameter": self.problems[0].name})
 
@@ -134,10 +139,12 @@ class Arguments(Generic[_Record_co]):
         """Return the values that fit, by attribute of the record, and what is wrong with the others."""
         values: dict[str, object] = {}
         problems: list[ArgumentProblem] = []
+        known = ""
         for name, value in given.items():
             field = self._fields.get(name)
             if field is None:
-                problems.append(ArgumentProblem(name, "unknown", f"Unknown argument: {echo(name)} ({self._known()})"))
+                known = known or self._known()
+                problems.append(ArgumentProblem(name, "unknown", f"Unknown argument: {echo(name)} ({known})"))
                 continue
             try:
                 values[field.attribute] = convert(field.kind, value)
@@ -153,21 +160,25 @@ class Arguments(Generic[_Record_co]):
         """Return the parameters of a query, none of which is required, or raise `InvalidArguments`."""
         values: dict[str, object] = {}
         problems: list[ArgumentProblem] = []
+
+        def refuse(fault: Fault, why: str) -> None:
+            shown = f"Invalid parameter: {echo(name)}={echo(text)} ({why})"
+            problems.append(ArgumentProblem(name, fault, shown))
+
         for name, text in pairs:
             field = self._fields.get(name)
-            shown = f"Invalid parameter: {echo(name)}={echo(text)}"
             if field is None:
-                problems.append(ArgumentProblem(name, "unknown", f"{shown} ({self._known(is_query=True)})"))
+                refuse("unknown", self._known(is_query=True))
                 continue
             if field.attribute in values:
-                problems.append(ArgumentProblem(name, "repeated", f"{shown} (given twice)"))
+                refuse("repeated", "given twice")
                 continue
             number = parse_integer(text) if field.schema.get("type") == "integer" else None
             values[field.attribute] = value = text if number is None else number
             try:
                 values[field.attribute] = convert(field.kind, value)
             except ValueError as error:
-                problems.append(ArgumentProblem(name, "invalid", f"{shown} ({error})"))
+                refuse("invalid", str(error))
         if problems:
             raise InvalidArguments(problems, uri)
         return self._record(**values)
@@ -317,4 +328,6 @@ def _example(field: ArgumentField) -> object:
 
 
 def _spell(value: object) -> str:
+    import json  # needed only for messages
+
     return value if isinstance(value, str) else json.dumps(value, ensure_ascii=False, default=str)

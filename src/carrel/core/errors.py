@@ -5,7 +5,8 @@ CarrelError
 │   ├── NotFound             nothing has that URI
 │   ├── Denied               outside the root, or not on the allowlist
 │   ├── BadArgument          a URI, a template variable or a parameter holds a value it cannot hold
-│   │   └── BadCursor        the cursor is not one this server gave out
+│   │   ├── BadCursor        the cursor is not one this server gave out
+│   │   └── InvalidArguments several of them do not fit their declaration (`core/arguments`)
 │   └── TooLarge             it does not fit in one message; says which range would
 ├── ProtocolError            bytes, or calls, that break the protocol
 ├── ProviderError            a provider broke; the cause stays in our log

@@ -18,7 +18,7 @@ from carrel.core.errors import BadCursor, ConfigError, NotFound, RequestError
 from carrel.core.model import Annotations, Completion, Rank, Resource
 from carrel.core.provider import Project
 from carrel.providers.alc import Alc
-from carrel.providers.alc.reads import FoundFile
+from carrel.providers.alc.reads import FoundResource
 from carrel.providers.alc.uris import AlcTarget
 from tests.providers.alc.homes import Home, read, refusal
 from tests.support.memory_provider import Counted
@@ -518,7 +518,7 @@ def test_a_page_looks_only_at_its_own_files(full: Home, monkeypatch: pytest.Monk
     looked: list[str] = []
     find = provider._reader.find
 
-    def counted(target: AlcTarget) -> FoundFile:
+    def counted(target: AlcTarget) -> FoundResource:
         looked.append(target.uri)
         return find(target)
 

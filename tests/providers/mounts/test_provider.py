@@ -90,9 +90,9 @@ class Below(Mount):
         self.below = below
         self.listens = threading.Event()
 
-    def watched(self) -> tuple[str, ...]:
+    def subscribed(self) -> tuple[str, ...]:
         self.listens.set()
-        return super().watched()
+        return super().subscribed()
 
     def wait_until_it_listens(self) -> None:
         """Wait for the thread that watches below: it is none of those on trial."""

@@ -11,7 +11,7 @@ from carrel.files.sandbox import SandboxError
 from carrel.providers.alc import uris
 from carrel.providers.alc.files import AlcFolder, FileError, etag_of, stamp_of
 from carrel.providers.alc.parse_deadline import Patience
-from carrel.providers.alc.reads import MIME_TYPES, FoundFile, Reader
+from carrel.providers.alc.reads import MIME_TYPES, FoundResource, Reader
 from carrel.providers.alc.uris import PREFIX, RELAX, TYPE_STUBS, AlcTarget, EvalIds, Kind, is_eval_id, is_id
 
 DESCRIPTION_LENGTH: Final = 300
@@ -125,7 +125,7 @@ class AlcListing:
         meta = {"dev.carrel/etag": found.etag}
         return replace(_listed(target, name, title, description), annotations=annotations, size=size, meta=meta)
 
-    def _size(self, target: AlcTarget, found: FoundFile, patience: Patience) -> int | None:
+    def _size(self, target: AlcTarget, found: FoundResource, patience: Patience) -> int | None:
         """Return the size of the file or of what is made of it; None where that cannot be made, or not now."""
         if found.size is not None:
             return found.size

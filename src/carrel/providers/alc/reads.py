@@ -42,7 +42,7 @@ BUILDING_S: Final = 20.0
 SIZE_KEY: Final = "dev.carrel/size"
 
 
-class FoundFile(Value, frozen=True):
+class FoundResource(Value, frozen=True):
     """The file a target comes from, open, with what it gives: `size` is that of the file, if that is told."""
 
     etag: str
@@ -71,7 +71,7 @@ class Reader:
         self._samples = Samples(max_page_bytes, self._max_wire)
         self._max_file_bytes = max_file_bytes
         self._max_page_bytes = max_page_bytes
-        self._finders: dict[Kind, Callable[[AlcTarget], FoundFile]] = {
+        self._finders: dict[Kind, Callable[[AlcTarget], FoundResource]] = {
             "types": self._find_types,
             "init": self._find_init,
             "meta": self._find_meta,
@@ -84,7 +84,7 @@ class Reader:
             "index": lambda _: self.find_index(Patience(BUILDING_S)),
         }
 
-    def find(self, target: AlcTarget) -> FoundFile:
+    def find(self, target: AlcTarget) -> FoundResource:
         """Find what a target means, without reading it."""
         return self._finders[target.kind](target)
 
@@ -98,33 +98,33 @@ class Reader:
 
     # Files as they are
 
-    def _find_types(self, target: AlcTarget) -> FoundFile:
+    def _find_types(self, target: AlcTarget) -> FoundResource:
         with _told(target, target.id, f"failed to read type stub '{echo(target.id)}'"):
             return self._verbatim(target, open_below(self.layout.place("types"), (target.id,)))
 
-    def _find_scenario(self, target: AlcTarget) -> FoundFile:
+    def _find_scenario(self, target: AlcTarget) -> FoundResource:
         name = f"{target.id}.lua"
         told = f"Failed to read scenario '{echo(target.id)}'"
         with _told(target, name, told, f"Scenario '{echo(target.id)}' not found"):
             return self._verbatim(target, open_below(self.layout.place("scenarios"), (name,)), told)
 
-    def _find_eval(self, target: AlcTarget) -> FoundFile:
+    def _find_eval(self, target: AlcTarget) -> FoundResource:
         name = f"{target.id}.json"
         with _told(target, name, "Failed to read eval", f"Eval result not found: {echo(target.id)}"):
             return self._verbatim(target, open_below(self.layout.place("evals"), (name,)), "Failed to read eval")
 
-    def _find_init(self, target: AlcTarget) -> FoundFile:
+    def _find_init(self, target: AlcTarget) -> FoundResource:
         _, held = self._open_package(target, f"pkg not found: {echo(target.id)}")
         return self._verbatim(target, held, f"failed to read package '{echo(target.id)}'")
 
-    def _verbatim(self, target: AlcTarget, held: HeldFile, failed: str = "") -> FoundFile:
+    def _verbatim(self, target: AlcTarget, held: HeldFile, failed: str = "") -> FoundResource:
         failed = failed or f"failed to read type stub '{echo(target.id)}'"
 
         def make() -> bytes:
             with _told(target, "", failed):
                 return held.read_text(self._max_file_bytes)
 
-        return FoundFile(held.etag(), held.modified_ms, make, held, held.size)
+        return FoundResource(held.etag(), held.modified_ms, make, held, held.size)
 
     # What is made of packages
 
@@ -139,7 +139,7 @@ class Reader:
         """Open the source of a package."""
         return open_below(package.folder, (INIT,))
 
-    def _find_meta(self, target: AlcTarget) -> FoundFile:
+    def _find_meta(self, target: AlcTarget) -> FoundResource:
         package, held = self._open_package(target)
 
         def make() -> bytes:
@@ -149,9 +149,9 @@ class Reader:
         def is_ready() -> bool:
             return self.sources.known(package.init, held.stamp) is not None
 
-        return FoundFile(held.etag(package.scope, FORMAT), held.modified_ms, make, held, is_ready=is_ready)
+        return FoundResource(held.etag(package.scope, FORMAT), held.modified_ms, make, held, is_ready=is_ready)
 
-    def _find_narrative(self, target: AlcTarget) -> FoundFile:
+    def _find_narrative(self, target: AlcTarget) -> FoundResource:
         package, held = self._open_package(target)
 
         def make() -> bytes:
@@ -159,12 +159,12 @@ class Reader:
                 source, spec = self.sources.read(package.init, held), self.sources.spec(package.init, held)
                 return narrative(package, source, spec).encode("utf-8", "replace")
 
-        return FoundFile(held.etag(package.scope, FORMAT), held.modified_ms, make, held)
+        return FoundResource(held.etag(package.scope, FORMAT), held.modified_ms, make, held)
 
-    def find_index(self, patience: Patience) -> FoundFile:
+    def find_index(self, patience: Patience) -> FoundResource:
         """Find the index, built as far as patience reaches; raise if that is not far enough."""
         built = self.hub.index(self.layout.variants(), patience)
-        return FoundFile(built.etag, built.modified_ms, built.text.encode)
+        return FoundResource(built.etag, built.modified_ms, built.text.encode)
 
     # Cards and their samples
 
@@ -177,7 +177,7 @@ class Reader:
         with _told(target, name, f"Failed to read card '{echo(target.id)}'", absent):
             return folder, open_below(self.layout.place("cards"), (folder, name))
 
-    def _find_card(self, target: AlcTarget) -> FoundFile:
+    def _find_card(self, target: AlcTarget) -> FoundResource:
         _, held = self._open_card(target)
 
         def make() -> bytes:
@@ -188,7 +188,7 @@ class Reader:
                 reason = str(error)
             raise _broken(f"Failed to parse card '{echo(target.id)}': {reason}", target)
 
-        return FoundFile(
+        return FoundResource(
             held.etag("global", FORMAT),
             held.modified_ms,
             make,
@@ -196,7 +196,7 @@ class Reader:
             is_ready=lambda: self.cards.is_known(held.path, held.stamp),
         )
 
-    def _find_samples(self, target: AlcTarget) -> FoundFile:
+    def _find_samples(self, target: AlcTarget) -> FoundResource:
         folder, card = self._open_card(target)
         name = f"{target.id}.samples.jsonl"
         with card:
@@ -204,13 +204,13 @@ class Reader:
                 with _told(target, name, "Failed to read samples file", is_absence_told=False):
                     held = open_below(self.layout.place("cards"), (folder, name))
             except Absent:
-                return FoundFile(card.etag("samples", *target.values), card.modified_ms, lambda: b"[]", None, 2)
+                return FoundResource(card.etag("samples", *target.values), card.modified_ms, lambda: b"[]", None, 2)
 
         def make() -> bytes:
             with _told(target, "", "Failed to read samples file"):
                 return self._page(target, held).encode()
 
-        return FoundFile(held.etag(FORMAT, *target.values), held.modified_ms, make, held, held.size)
+        return FoundResource(held.etag(FORMAT, *target.values), held.modified_ms, make, held, held.size)
 
     def _page(self, target: AlcTarget, held: HeldFile) -> str:
         offset, limit = target.values
@@ -230,7 +230,7 @@ class Reader:
 
     # Logs
 
-    def _find_log(self, target: AlcTarget) -> FoundFile:
+    def _find_log(self, target: AlcTarget) -> FoundResource:
         absent = f"Log file not found for session '{echo(target.id)}'"
         folder = self.layout.log_dir()
         if folder is None or target.id.endswith(".meta"):
@@ -243,7 +243,7 @@ class Reader:
             with _told(target, "", "Failed to read log"):
                 return self._window(target, held.read_text(self._max_file_bytes)).encode()
 
-        return FoundFile(held.etag(FORMAT, *target.values), held.modified_ms, make, held, held.size)
+        return FoundResource(held.etag(FORMAT, *target.values), held.modified_ms, make, held, held.size)
 
     def _window(self, target: AlcTarget, data: bytes) -> str:
         limit, max_chars = target.values

@@ -48,7 +48,7 @@ class LinkListener(Protocol):
     def relist(self, client: Client) -> None:
         """Take the lists again."""
 
-    def watched(self) -> tuple[str, ...]:
+    def subscribed(self) -> tuple[str, ...]:
         """Return the URIs to subscribe to."""
 
     def updated(self, uri: str) -> None:
@@ -177,7 +177,7 @@ class Link:
                 self.client, self.state, self._down_since = client, "up", None
                 self.settled.set()
                 self._changed.notify_all()
-            for uri in self._listener.watched() if self.restarts else ():
+            for uri in self._listener.subscribed() if self.restarts else ():
                 self._listener.updated(uri)
             self._attend(client)
         finally:
@@ -243,7 +243,7 @@ class Link:
     def _listen(self, client: Client) -> None:
         """Subscribe to the list and to all watched URIs; the new subscription opens before the old one ends."""
         before, self._listening = self._listening, None
-        wanted = self._listener.watched() if _subscribes(client) else ()
+        wanted = self._listener.subscribed() if _subscribes(client) else ()
         try:
             self._listening = client.listen(wanted, list_changes=True)
         except (Disconnected, Unreachable) as error:
@@ -277,7 +277,7 @@ class Link:
     def _unheard(self) -> tuple[str, ...]:
         listening = self._listening
         heard = () if listening is None or listening.is_over else listening.honoured
-        return tuple(uri for uri in self._listener.watched() if uri not in heard)
+        return tuple(uri for uri in self._listener.subscribed() if uri not in heard)
 
     def _fall(self, cause: str) -> None:
         if self._is_closing:

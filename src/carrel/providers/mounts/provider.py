@@ -193,7 +193,7 @@ class Mount(Gateway):
             self._reroute()
             self.list_changed()
 
-    def watched(self) -> tuple[str, ...]:
+    def subscribed(self) -> tuple[str, ...]:
         """Return the subscribed URIs as the server spells them."""
         with self._lock:
             return tuple(self._listed.naming.back(uri) for uri in self._watched)

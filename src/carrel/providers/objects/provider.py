@@ -1,9 +1,8 @@
-"""A Python object as a provider: asked for its lists, read, completed, called; never trusted.
+"""A Python object as a provider.
 
-It loads in the background and joins when it is there. Whatever it does (raises, hangs, gives
-rubbish), the client gets a defined answer with an incident number, under which the log has the
-cause. URIs are looked up as the page of objects says: the whole URI is listed; it is without
-its query; a template matches; else it is not there and the object is not called.
+It loads in the background and joins the catalogue when it is loaded. If the object raises, hangs or returns invalid
+values, the client gets a defined error with an incident number, and the log has the cause under that number. A URI is
+found if it is listed, if it is listed without its query, or if a template matches it; else the object is not called.
 """
 
 import logging
@@ -34,7 +33,7 @@ from carrel.providers.objects.settings import ObjectSettings
 log = logging.getLogger(__name__)
 
 MISS_S: Final = 2.0
-"""How old a list must be to be asked for again because of a URI that is not on it."""
+"""The least age of a list that is asked for again because a URI is not in it."""
 
 CLOSE_S: Final = 2.0
 
@@ -65,7 +64,7 @@ class _Token(Value, frozen=True):
 
 
 class ObjectProvider(Gateway):
-    """One object. `make` builds it; `give_way` gets what turns out to be a provider by itself."""
+    """One object. `make` builds it; `give_way` is called if it builds a `Provider`, which is then mounted instead."""
 
     speed = "blocking"
 
@@ -92,7 +91,7 @@ class ObjectProvider(Gateway):
 
     @property
     def is_starting(self) -> bool:
-        """Whether it may still join."""
+        """Whether it is still loading."""
         return not self._settled.is_set()
 
     def begin(self) -> None:
@@ -100,12 +99,12 @@ class ObjectProvider(Gateway):
         threading.Thread(target=self.load, name=f"carrel-loading-{self.name}", daemon=True).start()
 
     def wait(self, timeout_s: float) -> bool:
-        """Wait until it is loaded, or is known not to be; tell whether that is so."""
+        """Return whether loading succeeded or failed, after at most `timeout_s`."""
         return self._settled.wait(timeout_s)
 
     @property
     def problem(self) -> str:
-        """Why it is not served; empty if it is, or is not known yet."""
+        """Why it is not served; empty if it is served or still loading."""
         return self._problem
 
     def load(self) -> None:
@@ -176,7 +175,7 @@ class ObjectProvider(Gateway):
         self._again()
 
     def narrow(self) -> None:
-        """Offer no tools and no completions where the object has none: for one that is loaded already."""
+        """Declare no tools and no completions if the loaded object has none."""
         self.has_tools = "tools" in self._facets
         self.has_completions = "completions" in self._facets
 
@@ -198,16 +197,16 @@ class ObjectProvider(Gateway):
         ]
 
     def templates(self) -> Sequence[Template]:
-        """Give the templates as the object gave them."""
+        """Return the templates of the object."""
         return self._lists.templates
 
     def claims(self) -> Sequence[Route]:
-        """Give every listed URI, also while the list fails."""
+        """Return a route for each listed URI, also while the list fails."""
         known = self._lists.known_resources
         return [Route(one.uri, self.read, one.name, one.mime_type, whole=True) for one in known]
 
     def on_reroute(self, again: Callable[[], None]) -> None:
-        """Have the catalogue told when lists change."""
+        """Call `again` after the lists changed."""
         self._again = again
 
     def _rerouted(self) -> None:
@@ -215,25 +214,25 @@ class ObjectProvider(Gateway):
         self._again()
 
     def entries(self, after: str = "") -> Iterator[Resource]:
-        """Yield the listed resources in URI order, asked for at most once in `list_ttl_s`."""
+        """Yield the listed resources in URI order; the object is asked at most once in `list_ttl_s`."""
         self._look()
         yield from (entry for entry in self._lists.resources if entry.uri > after)
 
     def list_fingerprint(self) -> str:
-        """Give a token of the list as it is known; it is asked for anew in the background."""
+        """Return the version of the lists as they are known; refresh old ones in the background."""
         if self._is_loaded and self._lists.is_stale() and not self._is_closed:
             self._renewal.begin()
         return str(self._lists.version)
 
     def _look(self) -> None:
-        """Renew lists older than `list_ttl_s`; wait a moment for them, unless the object was late the last time."""
+        """Refresh lists older than `list_ttl_s`; wait a moment for them, unless the object was late the last time."""
         if self._is_loaded and self._lists.is_stale() and not self._is_closed:
             self._renewal.begin()
             if not self._lists.is_late:
                 self._renewal.wait()
 
     def _refresh(self, left: Callable[[], float] | None = None) -> None:
-        """Ask for every list that is offered."""
+        """Ask for the list of every facet."""
         wanted: dict[ListName, tuple[str, Callable[[Any], conversion.Listed]]] = {}
         if "resources" in self._facets:
             wanted["resources"] = "resources", conversion.resources
@@ -264,7 +263,7 @@ class ObjectProvider(Gateway):
     # Reading
 
     def read(self, uri: str) -> Reading:
-        """Read a URI that is listed, or that a template matches; what is neither is looked for once more."""
+        """Read a URI that is listed or that a template matches; for any other, refresh the lists once."""
         way = self._find(uri)
         if way is None and self._is_loaded and self._lists.is_older(MISS_S):
             self._renewal.begin()
@@ -331,7 +330,7 @@ class ObjectProvider(Gateway):
         poll_s, now = self._options.poll_s, monotonic()
         watched = self._ask_fingerprint(uri)
         if poll_s == 0 and watched is None:
-            raise BadArgument("Changes of this resource are not told", uri=uri)
+            raise BadArgument("Changes of this resource are not reported", uri=uri)
         known = self._tokens.get(uri)
         if known is not None and (now - known.at_s < poll_s if watched is None else watched == known.watched):
             token = known.token
@@ -353,7 +352,7 @@ class ObjectProvider(Gateway):
             close_files(reading.items)
 
     def _ask_fingerprint(self, uri: str) -> str | None:
-        """Return what the object says of a URI; None if it says nothing."""
+        """Return the fingerprint that the object gives for a URI; None if it gives none."""
         way = self._find(uri)
         if way is None or not has_method(self._instance.object, "resource_fingerprint"):
             return None
@@ -368,7 +367,7 @@ class ObjectProvider(Gateway):
     # Completions and tools
 
     def refers(self, reference: str) -> str | None:
-        """Know the listed URIs: the object may complete what their queries take."""
+        """Return a listed URI as the object spells it: it may complete parameters of its query."""
         return self._lists.declared(reference)
 
     def complete(self, template: str, variable: str, value: str, context: Mapping[str, str]) -> Completion:
@@ -388,7 +387,7 @@ class ObjectProvider(Gateway):
         return [method.tool for method in self._lists.tools]
 
     def call(self, name: str, arguments: Mapping[str, object], call: Call) -> ToolResult:
-        """Check the arguments, then have `tool_call` answer, or the tool's own method."""
+        """Check the arguments, then call `tool_call`, or else the method of the tool."""
         del call
         method = next(one for one in self._lists.tools if one.tool.name == name)
         values, problem = method.check(arguments)
@@ -414,18 +413,18 @@ class ObjectProvider(Gateway):
     # The rest
 
     def health(self) -> Meta:
-        """Tell whether it is loaded, and what is wrong with its lists."""
+        """Return whether it is loaded, and what is wrong with its lists."""
         late_s = self._renewal.late_s
         is_stale = self._lists.is_late or late_s > 0
         state = "left out" if self._problem else "loading" if not self._is_loaded else "stale" if is_stale else "up"
         problems = [one for one in (self._problem, self._declared.fault) if one] or list(self._lists.faults)
         if late_s and not self._lists.is_late:
-            problems.append(f"its lists have been asked for {late_s:.0f} s ago; the last ones are served")
+            problems.append(f"its lists were asked for {late_s:.0f} s ago; the last ones are served")
         told = {"state": state, "object": self._options.told, "facets": sorted(self._facets), "problems": problems}
         return {**told, "rebuilt": self._instance.rebuilt} if self._instance.rebuilt else told
 
     def close(self) -> None:
-        """Have the object let go of what it holds, once."""
+        """Close the object, once."""
         if self._is_closed:
             return
         self._is_closed = True
@@ -433,12 +432,12 @@ class ObjectProvider(Gateway):
 
 
 def serve_object(made: object, name: str = "object", **settings: Any) -> ObjectProvider:
-    """Make a provider of an object that is there already; raise ConfigError where it cannot be one."""
+    """Return a provider for an object; raise ConfigError if it cannot be served."""
     return serve_built(lambda: made, name, import_=f"{type(made).__name__}:itself", **settings)
 
 
 def serve_built(build: Callable[[], object], name: str = "object", **settings: Any) -> ObjectProvider:
-    """Make a provider of an object that is built on its own thread; raise ConfigError where it cannot be one."""
+    """Return a provider for an object that `build` makes on its thread; raise ConfigError if it cannot be served."""
     provider = ObjectProvider(name, ObjectSettings(**{"import_": f"{name}:itself", **settings}), build)
     provider.load()
     if provider.problem:

@@ -18,6 +18,7 @@ KEY: Final = "idempotencyKey"
 KEY_PATTERN: Final = "^[A-Za-z0-9_-]{8,128}$"
 
 Schema = dict[str, Any]
+Effect = Literal["reads", "adds", "changes"]
 Text = Annotated[str, Argument(min_length=1)]
 Alias = Annotated[Text, Argument(description="The scope's alias, canonical or secondary.", examples=["project-alpha"])]
 Status = Annotated[Text, Argument(description=f"One of {', '.join(STATUSES)}, in upper or lower case.")]
@@ -129,20 +130,6 @@ class SetCanonicalAlias(Repeatable, frozen=True):
     new_canonical_alias: Annotated[Text, Argument(description="One of its aliases.", examples=["alpha"])]
 
 
-ARGUMENTS: Final[Mapping[str, Arguments[Value]]] = {
-    "scopes.get": Arguments(OneScope),
-    "scopes.children": Arguments(ListChildren),
-    "scopes.roots": Arguments(ListRoots),
-    "aliases.resolve": Arguments(OneScope),
-    "scopes.create": Arguments(CreateScope),
-    "scopes.update": Arguments(UpdateScope),
-    "scopes.move": Arguments(MoveScope),
-    "scopes.delete": Arguments(DeleteScope),
-    "aliases.add": Arguments(AddAlias),
-    "aliases.remove": Arguments(RemoveAlias),
-    "aliases.setCanonical": Arguments(SetCanonicalAlias),
-}
-
 # Results
 
 _STRING: Final = {"type": "string"}
@@ -179,75 +166,79 @@ _SCOPE: Final = _result(
 )
 
 
-def _tool(name: str, effect: Literal["reads", "adds", "changes"], description: str, result: Schema) -> Tool:
-    return Tool(
-        name,
-        description,
-        ARGUMENTS[name].schema,
-        output_schema=result,
-        read_only=effect == "reads",
-        destructive=effect == "changes",
-        idempotent=effect != "adds",
-        open_world=False,
-    )
+_ROWS: Final[tuple[tuple[str, Effect, str, type[Value], Schema], ...]] = (
+    ("scopes.get", "reads", "Get everything about one scope.", OneScope, _SCOPE),
+    (
+        "scopes.children",
+        "reads",
+        "List the direct children of a scope, one page at a time.",
+        ListChildren,
+        _result(parent=_STRING, children=_BRIEF, **_COUNTS),
+    ),
+    (
+        "scopes.roots",
+        "reads",
+        "List the scopes that have no parent, one page at a time.",
+        ListRoots,
+        _result(roots=_BRIEF, **_COUNTS),
+    ),
+    (
+        "aliases.resolve",
+        "reads",
+        "Find the scope that an alias belongs to. The alias must match exactly.",
+        OneScope,
+        _result(alias=_STRING, canonicalAlias=_STRING, title=_STRING, status=_STRING),
+    ),
+    ("scopes.create", "adds", "Create a scope: a project, an epic or a task.", CreateScope, _SCOPE),
+    ("scopes.update", "changes", "Change a scope's title, description or status.", UpdateScope, _SCOPE),
+    ("scopes.move", "changes", "Move a scope below another parent, or among its siblings.", MoveScope, _SCOPE),
+    (
+        "scopes.delete",
+        "changes",
+        "Delete a scope.",
+        DeleteScope,
+        _result(alias=_STRING, deleted=_BOOLEAN, count=_INTEGER),
+    ),
+    (
+        "aliases.add",
+        "adds",
+        "Give a scope one more alias.",
+        AddAlias,
+        _result(scope=_STRING, alias=_STRING, canonical=_BOOLEAN, aliases=_NAMES),
+    ),
+    (
+        "aliases.remove",
+        "changes",
+        "Remove a secondary alias of a scope.",
+        RemoveAlias,
+        _result(scope=_STRING, removed=_STRING, aliases=_NAMES),
+    ),
+    (
+        "aliases.setCanonical",
+        "changes",
+        "Make one of a scope's aliases the canonical one.",
+        SetCanonicalAlias,
+        _result(scope=_STRING, aliases=_NAMES),
+    ),
+)
+ARGUMENTS: Final[Mapping[str, Arguments[Value]]] = {name: Arguments(record) for name, _, _, record, _ in _ROWS}
 
 
 @cache
 def tools_of(level: ToolLevel) -> tuple[Tool, ...]:
     """Return the tools that exist at a level."""
-    if level == "off":
-        return ()
-    reading = (
-        _tool("scopes.get", "reads", "Get everything about one scope.", _SCOPE),
-        _tool(
-            "scopes.children",
-            "reads",
-            "List the direct children of a scope, one page at a time.",
-            _result(parent=_STRING, children=_BRIEF, **_COUNTS),
-        ),
-        _tool(
-            "scopes.roots",
-            "reads",
-            "List the scopes that have no parent, one page at a time.",
-            _result(roots=_BRIEF, **_COUNTS),
-        ),
-        _tool(
-            "aliases.resolve",
-            "reads",
-            "Find the scope that an alias belongs to. The alias must match exactly.",
-            _result(alias=_STRING, canonicalAlias=_STRING, title=_STRING, status=_STRING),
-        ),
-    )
-    return reading if level == "read" else (*reading, *_writing_tools())
-
-
-def _writing_tools() -> tuple[Tool, ...]:
-    return (
-        _tool("scopes.create", "adds", "Create a scope: a project, an epic or a task.", _SCOPE),
-        _tool("scopes.update", "changes", "Change a scope's title, description or status.", _SCOPE),
-        _tool("scopes.move", "changes", "Move a scope below another parent, or among its siblings.", _SCOPE),
-        _tool(
-            "scopes.delete",
-            "changes",
-            "Delete a scope.",
-            _result(alias=_STRING, deleted=_BOOLEAN, count=_INTEGER),
-        ),
-        _tool(
-            "aliases.add",
-            "adds",
-            "Give a scope one more alias.",
-            _result(scope=_STRING, alias=_STRING, canonical=_BOOLEAN, aliases=_NAMES),
-        ),
-        _tool(
-            "aliases.remove",
-            "changes",
-            "Remove a secondary alias of a scope.",
-            _result(scope=_STRING, removed=_STRING, aliases=_NAMES),
-        ),
-        _tool(
-            "aliases.setCanonical",
-            "changes",
-            "Make one of a scope's aliases the canonical one.",
-            _result(scope=_STRING, aliases=_NAMES),
-        ),
+    effects = {"off": (), "read": ("reads",), "write": ("reads", "adds", "changes")}[level]
+    return tuple(
+        Tool(
+            name,
+            description,
+            ARGUMENTS[name].schema,
+            output_schema=result,
+            read_only=effect == "reads",
+            destructive=effect == "changes",
+            idempotent=effect != "adds",
+            open_world=False,
+        )
+        for name, effect, description, _, result in _ROWS
+        if effect in effects
     )

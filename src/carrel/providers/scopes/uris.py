@@ -69,8 +69,10 @@ def parse(uri: str, ceiling: int) -> ScopesTarget:
         raise BadUri(uri) from None
     if quick:
         return ScopesTarget("cli-quick-ref")
-    tree = parse_query(pairs, ceiling)
-    return ScopesTarget("tree" if kind == "tree" else "scope", check_alias(text), tree)
+    if kind == "scope":
+        return ScopesTarget("scope", check_alias(text))
+    tree = parse_query(pairs, ceiling)  # first: a bad parameter counts before a bad alias
+    return ScopesTarget("tree", check_alias(text), tree)
 
 
 def parse_query(pairs: Iterable[tuple[str, str]], ceiling: int) -> TreeQuery:
