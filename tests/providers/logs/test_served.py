@@ -91,14 +91,14 @@ def test_commands_count_only_from_a_trusted_file(project: Path, environment: dic
     [
         ("[commands.web]\nargs = ['x']", "[commands] web has no key 'args'; did you mean 'argv'?"),
         ("[commands.web]\ncwd = 'x'", "[commands] web needs the key 'argv'"),
-        ("[commands.web]\nargv = 'x'", "[commands] web argv: expected a list; each item: a string, got 'x'"),
+        ("[commands.web]\nargv = 'x'", "[commands] web argv: expected an array, each a string, got 'x'"),
         (
             "[commands.web]\nargv = ['x']\nkind = 'job'",
-            "[commands] web kind: expected one of 'run', 'build', got 'job'",
+            "[commands] web kind: expected one of run, build, got 'job'",
         ),
-        ("[commands]\nweb = 'x'", "[commands] web: expected a table, got 'x'"),
+        ("[commands]\nweb = 'x'", "[commands] web: expected an object, got 'x'"),
         ("[flutter]\ntool = 'off'", "[flutter] has no key 'tool'; did you mean 'tools'?"),
-        ("[flutter]\nmax_runs = 'x'", "[flutter] max_runs: expected a whole number, got 'x'"),
+        ("[flutter]\nmax_runs = 'x'", "[flutter] max_runs: expected an integer, got 'x'"),
         ("[processes]\ngrace = 1", "[processes] has no key 'grace'; did you mean 'grace_s'?"),
         ("[command.web]\nargv = ['x']", "unknown section [command]; did you mean 'commands'?"),
     ],
