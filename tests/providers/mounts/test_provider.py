@@ -1003,7 +1003,7 @@ def test_a_remembered_list_that_is_broken_is_passed_over(tmp_path: Path, text: s
         ("url = 'http://localhost:none/mcp'", "url: expected https://…"),
         ("url = 'http://[::1/mcp'", "url: expected https://…"),
         ("command = ['x']\nera = 'new'", "era: expected one of auto, modern, legacy"),
-        ("command = ['x']\nprefix = 'no'", "prefix: expected one of 'auto' or true or false"),
+        ("command = ['x']\nprefix = 'no'", "prefix: expected one of auto or true or false"),
         ("command = ['x']\ntimeout_s = 0", "timeout_s: expected a number from 0.1 to 300, got 0"),
         ("comand = ['x']", "has no key 'comand'; did you mean 'command'?"),
     ],
