@@ -210,28 +210,26 @@ class Catalog:
     ) -> Reading:
         """Read what `find` found."""
         wanted = range_of(found, uri, wanted)
-        return self.read_given(found, found.read(condition), uri, wanted, condition, part=part)
+        reading = self.read_once(found, found.read(condition), uri, wanted, condition, part=part)
+        return self.read_again(found, uri, wanted, condition, part=part) if reading is None else reading
 
-    def read_given(
+    def read_again(
         self,
         found: Found,
-        given: Given,
         uri: str,
         wanted: Range | None = None,
         condition: str | None = None,
         *,
         part: Part | None = None,
     ) -> Reading:
-        """Make a reading of what a provider gave; read it again, a few times, if its source moved meanwhile."""
-        reading = self.read_once(found, given, uri, wanted, condition, part=part)
-        tries = 1
-        while reading is None and tries < _TRIES:
-            if tries > 1:  # somebody is writing it
+        """Read a resource whose source moved while it was read, a few times if need be."""
+        reading, tries = None, 1
+        while reading is None:
+            if tries > 1:  # it is being written
                 sleep(_PAUSE_S)
             tries += 1
             given = found.read(condition)
-            reading = self.read_once(found, given, uri, wanted, condition, part=part, is_last=tries == _TRIES)
-        assert reading is not None
+            reading = self.read_once(found, given, uri, wanted, condition, part=part, is_last=tries >= _TRIES)
         return reading
 
     def read_once(

@@ -144,19 +144,19 @@ class Connection:
         if self._is_in_use(call.key):
             return self._refuse_duplicate(call)
         if current_access() is self._access:
-            return self._begin(call, send or self._send, on_loop=on_loop)
+            return self._begin(call, send or self._send, on_loop)
         with ActingAs(self._access):
-            return self._begin(call, send or self._send, on_loop=on_loop)
+            return self._begin(call, send or self._send, on_loop)
 
-    def _begin(self, call: methods.ParsedCall, send: Send, *, on_loop: bool) -> bytes | Work | None:
+    def _begin(self, call: methods.ParsedCall, send: Send, on_loop: bool) -> bytes | Work | None:
         found = None
         answer: bytes | Unfinished | None = _NOT_BEGUN
         self._inline[call.key] = call
         try:
-            if not (self._stuck and _group(call) in self._stuck) and self._finds_here(call, on_loop=on_loop):
+            if not (self._stuck and _group(call) in self._stuck) and not (on_loop and self._must_ask(call)):
                 found = self._find(call)
-                if not self._needs_thread(call.method, found, on_loop=on_loop):
-                    answer = self._run(Job(call, found, send=send, on_loop=on_loop))
+                if not self._needs_thread(call.method, found, on_loop):
+                    answer = self._run(Job(call, found, send, on_loop))
         except (RequestError, ProviderError, ProtocolError) as error:
             answer = self._fail(Job(call), error)
         except Cancelled:
@@ -185,7 +185,7 @@ class Connection:
             unfinished = None
         elif unfinished is not None:
             running.on_cancel(unfinished.close)
-        job = Job(call, found, running, send, unfinished=unfinished)
+        job = Job(call, found, send, running=running, unfinished=unfinished)
         return self._work(job, running, lambda: self._run_aside(job), owner=owner, is_patient=is_patient)
 
     def _work(
@@ -246,9 +246,9 @@ class Connection:
     def _is_in_use(self, key: Key) -> bool:
         return key in self._running or key in self._listens
 
-    def _finds_here(self, call: methods.ParsedCall, *, on_loop: bool) -> bool:
-        """Return whether the route of a call can be looked for here: on an event loop, no provider may be asked."""
-        return not on_loop or call.method != "resources/read" or self._catalog.finds_at_once(call.params.uri)
+    def _must_ask(self, call: methods.ParsedCall) -> bool:
+        """Return whether a provider must be asked to find the route of a read."""
+        return call.method == "resources/read" and not self._catalog.finds_at_once(call.params.uri)
 
     def _find(self, call: methods.ParsedCall) -> Found | None:
         """Return the route to the URI of a read; None for any other call."""
@@ -269,10 +269,10 @@ class Connection:
                 return f"{call.method} {call.params.name}", is_patient
         return _group(call) if found is None else found.mounted.provider.name, is_patient
 
-    def _needs_thread(self, method: str, found: Found | None, *, on_loop: bool) -> bool:
+    def _needs_thread(self, method: str, found: Found | None, on_loop: bool) -> bool:
         """Return whether a call must run on a worker thread."""
         if found is not None:
-            return self._dispatch.needs_thread(found, on_loop=on_loop)
+            return self._dispatch.needs_thread(found, on_loop)
         if method in _ASK_PROVIDERS:
             return self._dispatch.has_blocking or (on_loop and not self._dispatch.is_instant)
         return method == "tools/call" or (method in _OPENING and on_loop)

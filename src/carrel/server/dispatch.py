@@ -65,11 +65,11 @@ class Job(Value, frozen=True, gc=False):
 
     call: methods.ParsedCall
     found: Found | None = None
-    running: Running | None = None
     send: Send = _ignore
-    saw: Callable[[Page], None] = _ignore
     on_loop: bool = False
+    running: Running | None = None
     unfinished: Unfinished | None = None
+    saw: Callable[[Page], None] = _ignore
 
     @property
     def uri(self) -> str | None:
@@ -114,7 +114,7 @@ class Dispatch:
         """Whether any provider may wait for something outside this process."""
         return any(mounted.speed == "blocking" for mounted in self.catalog.mounted)
 
-    def needs_thread(self, found: Found, *, on_loop: bool) -> bool:
+    def needs_thread(self, found: Found, on_loop: bool) -> bool:
         """Return whether a read must run on a worker thread; on an event loop, only quick reads need none."""
         speed = found.mounted.speed
         if speed == "as_others":
@@ -140,9 +140,11 @@ class Dispatch:
             given = given.read()
         if type(given) is Reading and given.shape is not None and not (is_fly or condition or wanted):
             return self._read_shaped(job, found, given)
-        reading = self._finish(job, found, given, wanted, condition)
+        reading = self.catalog.read_once(found, given, params.uri, wanted, condition)
         if reading is None:
-            return Unfinished(Unread(partial(found.read, condition)))
+            if job.on_loop:
+                return Unfinished(Unread(partial(found.read, condition)))
+            reading = self.catalog.read_again(found, params.uri, wanted, condition)
         result = results.read_result(reading, params.uri, job.call.era, is_fly=is_fly)
         encoded = jsonrpc.answer(job.call.id, result)
         if len(reading.items) > 1 and len(encoded) > self.catalog.max_bytes:
@@ -150,13 +152,6 @@ class Dispatch:
             size, limit = len(encoded), self.catalog.max_bytes
             raise TooLarge(f"Too large: the answer has {size} bytes, one message holds {limit}", size=size, limit=limit)
         return encoded
-
-    def _finish(
-        self, job: Job, found: Found, given: Given, wanted: Range | None = None, condition: str | None = None
-    ) -> Reading | None:
-        """Make a reading of what was opened; None on an event loop if it has to be read again."""
-        read = self.catalog.read_once if job.on_loop else self.catalog.read_given
-        return read(found, given, job.call.params.uri, wanted, condition)
 
     def _read_shaped(self, job: Job, found: Found, given: Reading) -> bytes | Unfinished:
         """Answer with the whole of a text whose state was read before: only the text is encoded anew."""
@@ -166,7 +161,7 @@ class Dispatch:
         frame = frames.get((given.shape, uri))
         if frame is None:
             size = item.source.size
-            reading = self._finish(job, found, given)
+            reading = self.catalog.read_once(found, given, uri)
             if reading is not None and reading.etag == given.etag and _is_plain(reading, uri, size):
                 if len(frames) >= MAX_FRAMES:
                     frames.clear()
@@ -175,9 +170,11 @@ class Dispatch:
             text = whole_text(item)
             if text is not None:
                 return frame.fill(call.id, text)
-            reading = None if job.on_loop else self.catalog.read_found(found, uri)
+            reading = None
         if reading is None:
-            return Unfinished(Unread(found.read))
+            if job.on_loop:
+                return Unfinished(Unread(found.read))
+            reading = self.catalog.read_again(found, uri)
         return jsonrpc.answer(call.id, results.read_result(reading, uri, call.era))
 
     def list(self, job: Job) -> bytes:

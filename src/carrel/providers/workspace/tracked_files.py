@@ -134,7 +134,7 @@ def _id_bytes(shared: Root, config: Segments) -> int:
 
 
 def read_hidden(data: bytes, id_bytes: int, above: str = "") -> Hidden:
-    """Return the hidden names in an index that lie below a folder; raise `Unreadable` for what is no whole index."""
+    """Return the hidden names below a folder in an index; raise `UnreadableIndex` if it is not a whole index."""
     files: set[str] = set()
     folders: set[str] = set()
     start = above.encode("latin-1")
