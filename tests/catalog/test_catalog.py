@@ -8,7 +8,7 @@ import pytest
 from carrel.catalog.access import Access, ActingAs
 from carrel.catalog.catalog import Catalog, close_sources
 from carrel.catalog.pages import seal
-from carrel.core.errors import BadArgument, BadCursor, ConfigError, NotFound, ProviderError, RequestError, TooLarge
+from carrel.core.errors import BadArgument, BadCursor, ConfigError, NotFound, ProviderError, RequestError, TooLarge, UnknownScheme
 from carrel.core.model import Blob, Completion, Range, Reading, Resource, Stored, Text
 from carrel.core.provider import Reader, Route
 from tests.support.memory_provider import NOTES, SAMPLE, Kept, Memory, Newest, Shelf
@@ -282,7 +282,7 @@ LOGS = Desk(("desk:///log/{id}{?tail,since}", says("log")), ("desk:///fixed", sa
         ("desk:///fixed?foo=1", BadArgument, "Invalid parameter: foo (unknown)", "foo"),
         ("desk:///log/a?tail=1&tail=2", BadArgument, "Invalid parameter: tail (given twice)", "tail"),
         ("desk:///log/a?tail=1&since=1&since=2", BadArgument, "Invalid parameter: since (given twice)", "since"),
-        ("other:///x", BadArgument, "Unknown scheme: other:///x", None),
+        ("other:///x", UnknownScheme, "Unknown scheme: other:///x", None),
         ("nothing", BadArgument, "The URI does not start with a scheme, such as workspace: or logs:", "uri"),
         (
             "desk:///log/%zz",

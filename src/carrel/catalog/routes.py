@@ -9,7 +9,7 @@ from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from typing import Final
 
-from carrel.core.errors import BadArgument, NotFound, RequestError, echo
+from carrel.core.errors import BadArgument, NotFound, RequestError, UnknownScheme, echo
 from carrel.core.faults import attempt
 from carrel.core.gateway import Gateway
 from carrel.core.limits import MAX_REMEMBERED_LENGTH
@@ -287,8 +287,7 @@ class Routes:
     def _catch(self, scheme: str, uri: str) -> Found:
         mounted, *others = self._owners.get(scheme) or self._adopters(scheme) or (None,)
         if mounted is None:
-            message = f"Unknown scheme: {echo(uri)}"
-            raise BadArgument(message, uri=uri, data={"name": "MCP_NOT_FOUND"})
+            raise UnknownScheme(uri)
         if "read_unmatched" not in mounted.overrides:
             raise self._reason(scheme, uri)
         return Found(mounted, None, uri, {}, others=tuple(others))

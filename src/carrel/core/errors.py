@@ -112,6 +112,13 @@ class BadArgument(RequestError):
     """A URI, a template variable or a parameter holds a value it cannot hold."""
 
 
+class UnknownScheme(BadArgument):
+    """No provider serves the scheme of a URI."""
+
+    def __init__(self, uri: str) -> None:
+        super().__init__(f"Unknown scheme: {echo(uri)}", uri=uri, data={"name": "MCP_NOT_FOUND"})
+
+
 class BadCursor(BadArgument):
     """The cursor is not one this server gave out."""
 

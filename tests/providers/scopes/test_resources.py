@@ -409,6 +409,27 @@ def test_what_is_no_uri_of_ours_is_a_400(client: Conversation, uri: str, version
     assert read(client, uri, version) == bad(f"Invalid URI: {uri}", uri)
 
 
+@pytest.mark.parametrize(
+    ("uri", "message", "data"),
+    [
+        ("carrel://guide", "Unknown scheme: carrel://guide", {"name": "MCP_NOT_FOUND"}),
+        (
+            "README.md",
+            "The URI does not start with a scheme, such as workspace: or logs:",
+            {"name": "MCP_INVALID_PARAMS", "parameter": "uri"},
+        ),
+    ],
+)
+def test_a_uri_of_another_scheme_is_not_called_a_bad_uri_of_ours(
+    client: Conversation, uri: str, message: str, data: dict[str, str]
+) -> None:
+    error = read(client, uri)
+
+    assert (error["code"], error["message"]) == (-32602, message)
+    assert data.items() <= error["data"].items()
+    assert "status" not in error["data"]
+
+
 def bad(text: str, uri: str, status: int = 400, code: int = -32602) -> dict[str, Any]:
     word, name = ("not_found", "MCP_NOT_FOUND") if status == 404 else ("invalid", "MCP_INVALID_PARAMS")
     data = {"error": text, "status": status, "uri": uri, "dev.carrel/error": word, "name": name}

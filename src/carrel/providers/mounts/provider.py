@@ -15,7 +15,7 @@ from typing import Final
 from carrel.client.client import Client
 from carrel.client.rpc import Transport
 from carrel.core.content import etag_of
-from carrel.core.errors import BadArgument, CarrelError, Disconnected, NotFound, Unreachable, echo
+from carrel.core.errors import BadArgument, CarrelError, Disconnected, NotFound, UnknownScheme, Unreachable
 from carrel.core.gateway import Gateway
 from carrel.core.model import Completion, Meta, Reading, Resource, Template
 from carrel.core.provider import Changes, Route
@@ -287,7 +287,7 @@ class Mount(Gateway):
             self.wait(self._patience_s(uri))
         scheme, client = scheme_of(uri), self._link.client
         if self._listed.is_decided and scheme not in self._listed.schemes and not scheme.startswith(f"{self.name}+"):
-            raise BadArgument(f"Unknown scheme: {echo(uri)}", uri=uri, data={"name": "MCP_NOT_FOUND"})
+            raise UnknownScheme(uri)
         if client is None:
             raise unavailable(self.name, self._link.retry_after_ms)
         return client

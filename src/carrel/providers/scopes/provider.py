@@ -10,10 +10,11 @@ import os
 from collections.abc import Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Final, Literal
 
-from carrel.core.errors import BadArgument, ConfigError, NotFound, ProviderError, RequestError, echo
+from carrel.core.errors import BadArgument, ConfigError, NotFound, ProviderError, RequestError, UnknownScheme, echo
 from carrel.core.limits import MAX_COMPLETIONS
 from carrel.core.model import Annotations, Completion, Meta, Rank, Reading, Resource, Text, Tool, ToolResult
 from carrel.core.provider import Call, Ceiling, Place, Project, Provider, Route, ToolLevel
+from carrel.core.uri import scheme_of
 from carrel.providers.scopes import commands, uris
 from carrel.providers.scopes.location import DEFAULT, Location
 from carrel.providers.scopes.scope_errors import INTERNAL_TEXT, ScopeError, StoreFault
@@ -150,7 +151,7 @@ class Scopes(Provider):
     def read(self, uri: str) -> Reading:
         """Read one of the resources. Its URI follows rules that templates do not express."""
         try:
-            target = uris.parse(uri, self._ceiling)
+            target = self._target(uri)
             if target.kind == "cli-quick-ref":
                 return _quick_reference()
             return self._reader().read(target)
@@ -164,12 +165,19 @@ class Scopes(Provider):
     def fingerprint(self, uri: str) -> str | None:
         """Return the ETag; None while no scope has the alias."""
         try:
-            target = uris.parse(uri, self._ceiling)
+            target = self._target(uri)
             if target.kind == "cli-quick-ref":
                 return uris.QUICK_REFERENCE
             return self._reader().fingerprint(uri, target)
         except ScopeError as error:
             raise _refusal(error, uri) from error
+
+    def _target(self, uri: str) -> uris.ScopesTarget:
+        """Return what a URI asks for. Where no other provider serves anything, URIs of other schemes come here too."""
+        if not uri.lower().startswith("scopes:"):
+            scheme_of(uri)
+            raise UnknownScheme(uri)
+        return uris.parse(uri, self._ceiling)
 
     # Completion, tools, state
 
