@@ -203,7 +203,7 @@ def test_flags_beat_the_environment_beats_the_project_beats_the_user(project: Pa
         ),
         (
             "[workspace]\nallow = [1]\n",
-            "[workspace] allow: expected an array, each a string, got [1]",
+            "[workspace] allow: expected an array of strings, got [1]",
         ),
         ("server = 1\n", "server must be a section: [server]"),
     ],

@@ -122,7 +122,7 @@ def test_objects_of_the_command_line_get_names_of_their_own(project: Path) -> No
         ("thing:fails", "thing:fails() raised ZeroDivisionError when it was called"),
         ("thing:wants", "thing:wants needs the parameter beds; give it in args, in a section [objects.NAME]"),
         ("thing:refuses", "thing:refuses() raised TypeError when it was called"),
-        ("thing:NUMBER", "it is neither a Provider nor has it a method capabilities()"),
+        ("thing:NUMBER", "it is not a Provider and has no method capabilities()"),
         ("thing:Lacking", "it declares resources and has no method resources()"),
         ("installed", "no installed package has the entry point installed in the group carrel.providers"),
     ],
@@ -353,7 +353,7 @@ def test_objects_may_share_a_scheme(project: Path) -> None:
             "[objects.workspace]\nimport = 'a:b'\n",
             "[objects.workspace]: the name 'workspace' is already used by Carrel itself",
         ),
-        ("[objects.x]\nimport = 'a:b'\nfacets = ['prompts']\n", "expected an array, each one of"),
+        ("[objects.x]\nimport = 'a:b'\nfacets = ['prompts']\n", "expected an array, each item one of"),
         ("[objects]\nx = 5\n", "objects.x must be a section: [objects.x]"),
     ],
 )

@@ -8,7 +8,16 @@ import pytest
 from carrel.catalog.access import Access, ActingAs
 from carrel.catalog.catalog import Catalog, close_sources
 from carrel.catalog.pages import seal
-from carrel.core.errors import BadArgument, BadCursor, ConfigError, NotFound, ProviderError, RequestError, TooLarge, UnknownScheme
+from carrel.core.errors import (
+    BadArgument,
+    BadCursor,
+    ConfigError,
+    NotFound,
+    ProviderError,
+    RequestError,
+    TooLarge,
+    UnknownScheme,
+)
 from carrel.core.model import Blob, Completion, Range, Reading, Resource, Stored, Text
 from carrel.core.provider import Reader, Route
 from tests.support.memory_provider import NOTES, SAMPLE, Kept, Memory, Newest, Shelf

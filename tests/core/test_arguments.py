@@ -1,6 +1,7 @@
 """Arguments of tools and queries of URIs: one declaration, one checker."""
 
 import enum
+import re
 from collections.abc import Sequence
 from dataclasses import dataclass
 from datetime import date
@@ -89,9 +90,9 @@ def test_every_problem_is_named() -> None:
         f'Unknown argument: x (known: {", ".join(given_names)}; for example {{"parentAlias": "web"}})',
         "Invalid argument: limit=1001 (expected an integer from 1 to 1000)",
         "Invalid argument: order=random (expected one of newest, oldest)",
-        "Invalid argument: movedTo= (expected a string of at least 1 character or null)",
-        "Invalid argument: tags (expected an array, each a string)",
-        "Invalid argument: isDeep=yes (expected true or false)",
+        'Invalid argument: movedTo="" (expected a string of at least 1 character or null)',
+        "Invalid argument: tags (expected an array of strings)",
+        'Invalid argument: isDeep="yes" (expected true or false)',
         "Missing argument: parentAlias",
     ]
 
@@ -107,6 +108,12 @@ def test_nothing_is_converted_silently(value: object) -> None:
 def test_null_does_not_stand_for_an_argument_that_was_left_out() -> None:
     assert problems(ARGUMENTS, {"parentAlias": "a", "order": None}) == [
         "Invalid argument: order=null (expected one of newest, oldest)"
+    ]
+
+
+def test_a_string_is_not_taken_for_the_number_that_was_expected() -> None:
+    assert problems(ARGUMENTS, {"parentAlias": "a", "limit": "1"}) == [
+        'Invalid argument: limit="1" (expected an integer from 1 to 1000)'
     ]
 
 
@@ -227,9 +234,19 @@ class Branch(Value, frozen=True):
         (
             list[int] | None,
             {"type": ["array", "null"], "items": {"type": "integer"}},
-            "an array, each an integer or null",
+            "an array of integers or null",
         ),
         (date, {"type": "string", "format": "date"}, "a string with a date of ISO 8601"),
+        (
+            date | None,
+            {"type": ["string", "null"], "format": "date"},
+            "a string with a date of ISO 8601 or null",
+        ),
+        (
+            list[Literal["a", "b"]],
+            {"type": "array", "items": {"type": "string", "enum": ["a", "b"]}},
+            "an array, each item one of a, b",
+        ),
         (
             Annotated[float, Argument(ge=0, le=1)],
             {"type": "number", "minimum": 0, "maximum": 1},
@@ -262,3 +279,18 @@ def test_values_become_what_the_annotation_says() -> None:
     assert convert(Bed, {"title": "North", "sown": "2026-11-17"}) == Bed("North", date(2026, 11, 17))
     with pytest.raises(ValueError, match=r"expected an object; at .sown: Invalid RFC3339 encoded date"):
         convert(Bed, {"title": "North", "sown": "soon"})
+
+
+@pytest.mark.parametrize(
+    ("kind", "value", "message"),
+    [
+        (Bed, "North", "expected an object"),
+        (Bed, {}, "expected an object; title is missing"),
+        (Bed, {"title": 5}, "expected an object; at .title: expected a string"),
+        (list[Bed], [{"title": "North"}, {}], "expected an array of objects; at [1]: title is missing"),
+        (list[Bed], [{"title": "North", "sown": 5}], "expected an array of objects; at [0].sown: expected "),
+    ],
+)
+def test_the_wrong_part_of_a_record_is_named(kind: object, value: object, message: str) -> None:
+    with pytest.raises(ValueError, match=re.escape(message)):
+        convert(kind, value)

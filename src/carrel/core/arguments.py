@@ -60,6 +60,17 @@ _WORDS: Final[Mapping[object, str]] = {
     "array": "an array",
     "object": "an object",
 }
+_PLURALS: Final[Mapping[object, str]] = {
+    "string": "strings",
+    "integer": "integers",
+    "number": "numbers",
+    "object": "objects",
+}
+_TYPES: Final = {"str": "string", "int": "integer", "float": "number", "bool": "boolean"}
+"""What JSON Schema calls the types that msgspec names in its messages."""
+
+_WRONG_TYPE: Final = re.compile(r"Expected `(.+)`, got `.+`")
+_MISSING_FIELD: Final = re.compile(r"Object missing required field `(.+)`")
 _EXAMPLES: Final[Mapping[str, object]] = {"integer": 1, "number": 0.5, "boolean": True, "array": [], "object": {}}
 _INTEGER: Final = re.compile(r"([+-]?)0*+([0-9]*+)")
 _MAX_DIGITS: Final = 18
@@ -73,6 +84,8 @@ class ArgumentProblem(Value, frozen=True):
     name: str
     fault: Fault
     text: str
+    expected: str = ""
+    """What was expected of an invalid value."""
 
 
 class ArgumentField(Value, frozen=True):
@@ -149,8 +162,8 @@ class Arguments(Generic[_Record_co]):
             try:
                 values[field.attribute] = convert(field.kind, value)
             except ValueError as error:
-                shown = "" if isinstance(value, list | dict) else f"={echo(_spell(value))}"
-                problems.append(ArgumentProblem(name, "invalid", f"Invalid argument: {name}{shown} ({error})"))
+                text = f"Invalid argument: {name}{_shown(field, value)} ({error})"
+                problems.append(ArgumentProblem(name, "invalid", text, str(error).removeprefix("expected ")))
         for name, field in self._fields.items():
             if field.is_required and name not in given:
                 problems.append(ArgumentProblem(name, "missing", f"Missing argument: {name}"))
@@ -261,13 +274,25 @@ def convert(kind: object, value: object) -> object:
     except ValidationError as error:
         if isinstance(value, float) and value.is_integer() and schema_of(kind).get("type") == "integer":
             return convert(kind, int(value))  # to JSON Schema 1.0 is an integer
-        message, _, place = str(error).partition(" - at `$")
         expected = f"expected {describe(schema_of(kind))}"
         # A record is not described in full: say which part of it is wrong.
-        is_record = place and "object" in expected
-        raise ValueError(
-            f"{expected}; at {place.rstrip('`')}: {message.replace('`', '')}" if is_record else expected
-        ) from None
+        part = _wrong_part(str(error)) if "object" in expected else ""
+        raise ValueError(f"{expected}; {part}" if part else expected) from None
+
+
+def _wrong_part(message: str) -> str:
+    """Return which part of a record is wrong, from msgspec's message; "" if the value is not a record."""
+    fault, _, place = message.partition(" - at `$")
+    missing, wrong = _MISSING_FIELD.fullmatch(fault), _WRONG_TYPE.fullmatch(fault)
+    if not place and missing is None:
+        return ""
+    if missing is not None:
+        fault = f"{missing[1]} is missing"
+    elif wrong is not None:
+        types = [_TYPES.get(one, one) for one in wrong[1].split(" | ")]
+        fault = f"expected {' or '.join(_WORDS.get(one, one) for one in types)}"
+    fault = fault.replace("`", "")
+    return f"at {place.rstrip('`')}: {fault}" if place else fault
 
 
 def describe(schema: Schema) -> str:
@@ -278,14 +303,15 @@ def describe(schema: Schema) -> str:
     if isinstance(options, list):
         return " or ".join(describe(one) for one in options)
     if isinstance(kind, list):
-        return " or ".join(describe({**schema, "type": one}) for one in kind)
+        return " or ".join(_WORDS[one] if one == "null" else describe({**schema, "type": one}) for one in kind)
     words = _WORDS.get(kind, "another value")
     low, high = schema.get("minimum"), schema.get("maximum")
     if kind in ("integer", "number") and low is not None:
         return f"{words}, {low} or more" if high is None else f"{words} from {low} to {high}"
     items = schema.get("items")
     if kind == "array" and isinstance(items, dict) and items:
-        return f"{words}, each {describe(items)}"
+        plural = _PLURALS.get(items.get("type")) if describe(items) == _WORDS.get(items.get("type")) else None
+        return f"{words}, each item {describe(items)}" if plural is None else f"{words} of {plural}"
     if kind == "string" and "minLength" in schema:
         return f"{words} of at least {schema['minLength']} character{'' if schema['minLength'] == 1 else 's'}"
     if "format" in schema:
@@ -325,6 +351,15 @@ def _example(field: ArgumentField) -> object:
         named += choices
     kind = field.schema.get("type")
     return named[0] if named else field.schema.get("minimum", _EXAMPLES.get(str(kind), "text"))
+
+
+def _shown(field: ArgumentField, value: object) -> str:
+    """Return a wrong value as it appears in a message; a string that could be taken for another value has quotes."""
+    if isinstance(value, list | dict):
+        return ""
+    if isinstance(value, str) and (not value or "string" not in str(field.schema.get("type"))):
+        return f'="{echo(value)}"'
+    return f"={echo(_spell(value))}"
 
 
 def _spell(value: object) -> str:

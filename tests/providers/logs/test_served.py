@@ -91,7 +91,7 @@ def test_commands_count_only_from_a_trusted_file(project: Path, environment: dic
     [
         ("[commands.web]\nargs = ['x']", "[commands] web has no key 'args'; did you mean 'argv'?"),
         ("[commands.web]\ncwd = 'x'", "[commands] web needs the key 'argv'"),
-        ("[commands.web]\nargv = 'x'", "[commands] web argv: expected an array, each a string, got 'x'"),
+        ("[commands.web]\nargv = 'x'", "[commands] web argv: expected an array of strings, got 'x'"),
         (
             "[commands.web]\nargv = ['x']\nkind = 'job'",
             "[commands] web kind: expected one of run, build, got 'job'",

@@ -760,7 +760,7 @@ def test_a_declared_facet_without_its_method_is_an_error_that_names_it() -> None
 
 
 def test_an_object_without_capabilities_is_none() -> None:
-    with pytest.raises(ConfigError, match="thing is not served: it is neither a Provider nor has it a method"):
+    with pytest.raises(ConfigError, match="thing is not served: it is not a Provider and has no method"):
         serve_object(object(), "thing")
 
 

@@ -247,6 +247,21 @@ BAD: dict[str, tuple[str, dict[str, Any], str]] = {
     ),
     "no thesis": ("sage_save_checkpoint", {"thesis": None}, "Invalid thesis: must not be empty"),
     "blank thesis": ("sage_save_checkpoint", {"thesis": " \n"}, "Invalid thesis: must not be empty"),
+    "a source without a proper id": (
+        "sage_save_checkpoint",
+        {"sources": [{"id": 5}]},
+        "Invalid sources: must be an array of objects; at [0].id: expected a string",
+    ),
+    "a tension of one side": (
+        "sage_save_checkpoint",
+        {"tensions": [{"between": ["a"]}]},
+        "Invalid tensions: must be an array of objects; at [0]: a is missing",
+    ),
+    "keywords that are no strings": (
+        "sage_save_knowledge",
+        {"keywords": [5]},
+        "Invalid keywords: must be an array of strings",
+    ),
     "no keywords": ("sage_save_knowledge", {"keywords": []}, "Invalid keywords: must not be empty"),
     "large content": (
         "sage_save_knowledge",

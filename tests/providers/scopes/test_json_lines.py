@@ -123,7 +123,7 @@ def spoil(**changes: Any) -> Any:
         (spoil(alias="a--b"), 2, "line 3: Invalid alias: a--b"),
         (spoil(alias="other"), 2, "line 3: Invalid field: aliases (other is missing)"),
         (spoil(aliases=[]), 2, "line 3: Invalid field: aliases (feature-x is missing)"),
-        (spoil(aliases="x"), 2, "line 3: Invalid field: aliases=x (expected an array, each an object)"),
+        (spoil(aliases="x"), 2, 'line 3: Invalid field: aliases="x" (expected an array of objects)'),
         (spoil(status="LATER"), 2, None),
         (spoil(id="x"), 2, "line 3: Invalid field: id (expected a UUIDv7 in lower case)"),
         (spoil(id="0193a1b2-c3d4-4e5f-8a6b-7c8d9e0f1a2b"), 2, None),

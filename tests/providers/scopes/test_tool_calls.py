@@ -209,7 +209,7 @@ def test_aliases_are_added_removed_and_made_canonical(call: Caller) -> None:
             {"alias": ""},
             "INVALID_ARGUMENT",
             400,
-            "Invalid argument: alias= (expected a string of at least 1 character)",
+            'Invalid argument: alias="" (expected a string of at least 1 character)',
         ),
         (
             "scopes.get",

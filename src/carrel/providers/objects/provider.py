@@ -127,7 +127,7 @@ class ObjectProvider(Gateway):
             instance.calls.close()
             return
         if not has_method(made, "capabilities"):
-            self._leave_out("it is neither a Provider nor has it a method capabilities()")
+            self._leave_out("it is not a Provider and has no method capabilities()")
             return
         instance.object = made
         self._declared = self._ask_capabilities(left(deadline))

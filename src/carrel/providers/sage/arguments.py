@@ -8,7 +8,7 @@ import re
 from collections.abc import Iterable, Mapping
 from typing import Annotated, Final, TypeVar
 
-from carrel.core.arguments import Argument, ArgumentProblem, Arguments, InvalidArguments, describe
+from carrel.core.arguments import Argument, ArgumentProblem, Arguments, InvalidArguments
 from carrel.core.record import Value
 from carrel.providers.sage.memory import SageError
 from carrel.providers.sage.records import (
@@ -200,7 +200,7 @@ def _refusal(problem: ArgumentProblem, schema: dict[str, object], value: object)
         return invalid(problem.name, "must not be empty")
     if "minimum" in schema:
         return invalid(problem.name, f"must be between {schema['minimum']} and {schema['maximum']}")
-    return invalid(problem.name, f"must be {describe(schema)}")
+    return invalid(problem.name, f"must be {problem.expected}")
 
 
 def invalid(name: str, why: str) -> SageError:
