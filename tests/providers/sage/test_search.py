@@ -88,6 +88,11 @@ def test_the_model_finds_paraphrases_that_words_do_not_find(tmp_path: Path) -> N
     assert number_first(hybrid, PARAPHRASED) >= 11
 
 
+@pytest.mark.parametrize("query", ["zzz", "qqqqq", "asdf"])
+def test_the_model_finds_nothing_for_a_query_without_meaning(tmp_path: Path, query: str) -> None:
+    assert found(memory(tmp_path, "auto"), query, limit=10) == []
+
+
 def number_first(sage: Sage, labelled: dict[str, str]) -> int:
     """Return the number of queries whose answer is the first result."""
     return sum(found(sage, query)[:1] == [name] for query, name in labelled.items())

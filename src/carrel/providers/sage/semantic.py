@@ -16,7 +16,7 @@ from carrel.providers.sage.search_index import Hit, SearchIndex, best_first
 log = logging.getLogger(__name__)
 
 PACKAGE: Final = "wordllama"
-LEAST_COSINE: Final = 0.1
+LEAST_COSINE: Final = 0.15
 """Below this, two texts are unrelated; without it, every item would be found."""
 
 _MAX_CHARACTERS: Final = 4_000
