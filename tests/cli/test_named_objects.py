@@ -10,7 +10,7 @@ from typing import Any, NamedTuple
 import pytest
 
 from carrel.cli import main
-from carrel.cli.named_objects import object_flag, object_flags, positional_flag
+from carrel.cli.named_objects import object_flag, positional_flag, with_flags
 from carrel.cli.serve import parse
 from carrel.core.errors import ConfigError
 
@@ -143,6 +143,9 @@ def test_a_project_file_may_name_a_file_below_it_and_needs_trust(run: Any, proje
     ("words", "told"),
     [
         (("ls", "--with", "none.py"), "none.py: no such file"),
+        (("ls", "--with", "garden"), "--with garden: give a Python file (garden.py) or an object (module:name)"),
+        (("complete", "x://{a}", "a", "--with", "b=1"), "--with b=1: give a Python file (garden.py) or an object"),
+        (("serve", "--with", "garden"), "--with garden: give a Python file (garden.py) or an object (module:name)"),
         (("serve", "none.py"), "none.py: no such file"),
         (("serve", "code"), "code is a folder; to serve a folder: carrel serve --project code"),
         (
@@ -170,7 +173,7 @@ def test_a_file_is_meant_from_the_working_folder_and_names_its_section(project: 
     assert object_flag("installed") == ("objects.installed", "provider", "installed")
     (project / "logs.py").touch()
     (project / "1 & 2.py").touch()
-    assert [flag[0] for flag in object_flags(["logs.py", "1 & 2.py", "code/garden.py", "x:garden"])] == [
+    assert [flag[0] for flag in with_flags(["logs.py", "1 & 2.py", "code/garden.py", "x:garden"])] == [
         "objects.logs-2",
         "objects.object-1-2",
         "objects.garden",

@@ -10,7 +10,7 @@ from typing import Final
 
 from carrel.app.app import Desk, open_desk
 from carrel.app.config import Config, load
-from carrel.cli.named_objects import object_flags
+from carrel.cli.named_objects import with_flags
 from carrel.client.client import Client
 from carrel.core.errors import ConfigError, Unreachable
 
@@ -36,7 +36,7 @@ class CommandOptions:
 
     def config(self) -> Config:
         """Return the configuration of the project."""
-        return load(self.project, os.environ, object_flags(self.objects))
+        return load(self.project, os.environ, with_flags(self.objects))
 
     @contextmanager
     def desk(self) -> Iterator[Desk]:

@@ -39,19 +39,30 @@ def positional_flag(text: str, flags: Iterable[Flag] = ()) -> Flag:
     """Return the setting for a word without an option; raise ConfigError if it names no file and no object."""
     if os.path.isdir(text):
         raise ConfigError(f"{text} is a folder; to serve a folder: carrel serve --project {text}")
-    if not _parts(text)[0] and ":" not in text:
+    if not _is_file_or_object(text):
         raise ConfigError(
             f"unexpected argument {text!r}; serve takes Python files (garden.py) and objects (module:name)"
         )
     return object_flag(text, flags)
 
 
-def object_flags(words: Iterable[str]) -> list[Flag]:
-    """Return the settings for several words."""
+def with_flag(text: str, flags: Iterable[Flag] = ()) -> Flag:
+    """Return the setting for the value of --with; raise ConfigError if it names no file and no object."""
+    if not _is_file_or_object(text):
+        raise ConfigError(f"--with {text}: give a Python file (garden.py) or an object (module:name)")
+    return object_flag(text, flags)
+
+
+def with_flags(words: Iterable[str]) -> list[Flag]:
+    """Return the settings for several values of --with."""
     flags: list[Flag] = []
     for word in words:
-        flags.append(object_flag(word, flags))
+        flags.append(with_flag(word, flags))
     return flags
+
+
+def _is_file_or_object(text: str) -> bool:
+    return bool(_parts(text)[0]) or ":" in text
 
 
 def _parts(text: str) -> tuple[str, str]:

@@ -11,7 +11,7 @@ from typing import Final
 
 from carrel.app.app import Desk, open_desk
 from carrel.app.config import Config, load
-from carrel.cli.named_objects import object_flag, positional_flag
+from carrel.cli.named_objects import object_flag, positional_flag, with_flag
 from carrel.cli.stderr import say, set_up_logging
 from carrel.core.errors import ConfigError, Disconnected
 from carrel.core.record import Value
@@ -104,7 +104,9 @@ def parse(words: Sequence[str]) -> Parsed:
         elif option.flag == "--set":
             parsed.flags.append(_assignment(value))
             parsed.origins.pop(parsed.flags[-1][:2], None)
-        elif option.flag in ("--with", "--object"):
+        elif option.flag == "--with":
+            parsed.flags.append(with_flag(value, parsed.flags))
+        elif option.flag == "--object":
             parsed.flags.append(object_flag(value, parsed.flags))
         else:
             _take(parsed, option.flag, value)
