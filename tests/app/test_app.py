@@ -151,6 +151,7 @@ def test_what_waits_for_trust_stands_in_the_guide_and_the_health(project: Path) 
 def test_the_instructions_point_to_the_guide(project: Path, era: Any) -> None:
     with Client.to(desk_of(project).server, era) as client:
         assert client.instructions == INSTRUCTIONS
+    assert "memory" not in INSTRUCTIONS, "this project has no memory: the text must be true of every project"
     assert len(INSTRUCTIONS) <= 200
 
 

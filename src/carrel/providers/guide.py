@@ -30,7 +30,7 @@ ANSWER_S: Final = 1.0
 """How long the guide waits for a provider; counting stops then too."""
 EXAMPLES: Final = 3
 INSTRUCTIONS: Final = (
-    "This server has the project's files, logs, memory and tasks as read-only resources. "
+    "This server has the project's own knowledge as read-only resources. "
     "Read carrel://guide first: it lists what is here, explains the URIs and how to read parts."
 )
 
