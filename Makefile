@@ -18,9 +18,9 @@ NODE_READY := $(NODE)/.ready-$(subst /,-,$(subst $() ,_,$(NODE_PACKAGES)))
 
 # A longer run: make fuzz LONG=1
 PROFILE := $(if $(LONG),long,ci)
-# The tests of one package each; what starts real servers has folders of its own.
-UNIT := $(addprefix tests/,app architecture catalog cli client core docs files git protocol providers server testing transports)
-FAST := $(UNIT) tests/property
+# Everything but what starts real servers or clients, or takes long by its nature.
+FAST := tests $(addprefix --ignore=tests/,conformance e2e fuzz hostile)
+UNIT := $(FAST) --ignore=tests/property
 CONFORMANCE := $(if $(wildcard tests/conformance/test_*.py),tests/conformance)
 
 .DELETE_ON_ERROR:

@@ -348,7 +348,7 @@ keys = os.open("/dev/tty", os.O_RDWR)
 before = termios.tcgetattr(keys)
 
 def show(*_):
-    tty.setcbreak(keys)
+    tty.setcbreak(keys, termios.TCSANOW)  # keeps what was typed
     os.write(keys, b"KEYS")
 
 signal.signal(signal.SIGCONT, show)

@@ -1,0 +1,92 @@
+"""How large the house is, in numbers that may only get better: lower a bound when the code gets below it."""
+
+import ast
+from collections import Counter
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).parents[2]
+SOURCE = ROOT / "src" / "carrel"
+
+MAX_LINES = 44_800
+"""Lines of source. 32,000 is the aim."""
+MAX_ANY = 4.8
+"""Uses of `Any` in 1,000 lines. 3 is the aim."""
+MIN_TESTS = 1.08
+"""Lines of tests for each line of source. 1.2 is the aim."""
+MAX_LONG_FUNCTION = 15
+"""Lines of a function's body at the 90th percentile."""
+
+
+def texts(folder: Path) -> list[str]:
+    """Return every module below a folder."""
+    return [path.read_text(encoding="utf-8") for path in sorted(folder.rglob("*.py"))]
+
+
+def lines(modules: list[str]) -> int:
+    """Return how many lines modules have."""
+    return sum(len(module.splitlines()) for module in modules)
+
+
+def classes_that_share_a_name(modules: list[str]) -> list[str]:
+    """Return the names of classes that are defined more than once."""
+    names = Counter(
+        node.name for text in modules for node in ast.walk(ast.parse(text)) if isinstance(node, ast.ClassDef)
+    )
+    return sorted(name for name, count in names.items() if count > 1)
+
+
+def body_lengths(modules: list[str]) -> list[int]:
+    """Return the lines of each function's body, without its docstring, in rising order."""
+    lengths = []
+    for text in modules:
+        for node in ast.walk(ast.parse(text)):
+            if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef):
+                body = node.body[1:] if ast.get_docstring(node) is not None else node.body
+                lengths.append((body[-1].end_lineno or 0) - body[0].lineno + 1 if body else 0)
+    return sorted(lengths)
+
+
+@pytest.fixture(scope="module", name="source")
+def all_source() -> list[str]:
+    return texts(SOURCE)
+
+
+def test_the_package_root_holds_three_files() -> None:
+    assert sorted(path.name for path in SOURCE.iterdir() if path.is_file()) == [
+        "__init__.py",
+        "__main__.py",
+        "py.typed",
+    ]
+
+
+def test_no_two_classes_share_a_name(source: list[str]) -> None:
+    assert classes_that_share_a_name(source) == []
+
+
+def test_the_source_does_not_grow(source: list[str]) -> None:
+    assert lines(source) <= MAX_LINES
+
+
+def test_there_is_more_test_than_source(source: list[str]) -> None:
+    assert lines(texts(ROOT / "tests")) >= MIN_TESTS * lines(source)
+
+
+def test_types_are_known(source: list[str]) -> None:
+    uses = sum(isinstance(node, ast.Name) and node.id == "Any" for text in source for node in ast.walk(ast.parse(text)))
+
+    assert uses / lines(source) * 1_000 <= MAX_ANY
+
+
+def test_functions_are_short(source: list[str]) -> None:
+    lengths = body_lengths(source)
+
+    assert lengths[len(lengths) * 9 // 10] <= MAX_LONG_FUNCTION
+
+
+def test_a_name_that_stands_twice_and_a_long_body_are_found() -> None:
+    module = 'class A: ...\nclass B:\n    class A: ...\ndef f():\n    """One.\n\n    Two."""\n    x = 1\n    return x\n'
+
+    assert classes_that_share_a_name([module]) == ["A"]
+    assert body_lengths([module]) == [2]
