@@ -10,6 +10,7 @@ from datetime import datetime
 from pathlib import Path
 from typing import Any
 
+import jsonschema
 import pytest
 import yaml
 
@@ -289,6 +290,14 @@ def test_bad_arguments_write_nothing(sage: Sage, tmp_path: Path, name: str) -> N
 
     assert error_of(sage, tool, **{**GOOD.get(tool, {}), **given}) == (message, "invalid")
     assert list(tmp_path.rglob("*")) == []
+
+
+def test_arguments_that_are_not_declared_are_allowed_and_ignored(sage: Sage) -> None:
+    given = {"knowledge_id": "one", "content": "c", "keywords": ["k"], "mood": "good"}
+    (tool,) = [one for one in sage.tools() if one.name == "sage_save_knowledge"]
+
+    jsonschema.validate(given, tool.input_schema)
+    assert data_of(sage, "sage_save_knowledge", **given)["id"] == "one"
 
 
 def test_a_system_file_is_replaced_unless_that_is_refused(sage: Sage, tmp_path: Path) -> None:

@@ -1,7 +1,7 @@
 """The arguments of the tools: declared as records, checked, and cleaned for files.
 
-Null counts as left out, a single string as a list of one, and an id may have the name of its kind. A wrong argument
-raises `SageError` with its name.
+Null counts as left out, a single string as a list of one, and an id may have the name of its kind. Other arguments are
+ignored: a save is not refused for them. A wrong argument raises `SageError` with its name.
 """
 
 import re
@@ -169,6 +169,8 @@ def check(arguments: Arguments[_Record], given: Given) -> _Record:
             continue
         if name in ID_NAMES and "id" in properties:
             values["id"] = values["id"] or value
+        elif name not in properties:
+            continue
         elif isinstance(value, str) and properties.get(name, {}).get("type") == "array":
             values[name] = [value]
         else:
@@ -191,8 +193,6 @@ def _without_nulls(value: object) -> object:
 
 
 def _refusal(problem: ArgumentProblem, schema: dict[str, object], value: object) -> SageError:
-    if problem.fault == "unknown":
-        return SageError(problem.text, "invalid")
     if problem.name == "confidence":
         shown = "" if value is None else f" {str(value)[:50]}"
         return SageError(f"Invalid confidence{shown}: must be between 0.0 and 1.0", "invalid")

@@ -10,10 +10,12 @@ from carrel.providers.sage import arguments
 
 
 def _tool(name: str, title: str, description: str, declared: Arguments[Value], *, writes: bool = False) -> Tool:
+    # An id may have the name of its kind, and other arguments are ignored: the schema allows them.
+    schema = {key: value for key, value in declared.schema.items() if key != "additionalProperties"}
     return Tool(
         name,
         description,
-        declared.schema,
+        schema,
         title=title,
         read_only=not writes,
         destructive=name == "sage_write_system",
