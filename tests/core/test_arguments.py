@@ -139,6 +139,18 @@ def test_a_tool_without_arguments_takes_none() -> None:
     assert problems(Arguments(Nothing), {"x": 1}) == ["Unknown argument: x (it takes no arguments)"]
 
 
+def test_an_example_that_was_declared_is_shown_before_one_that_is_made_up() -> None:
+    class Optional(Value, frozen=True):
+        """Arguments that may be left out."""
+
+        cursor: str | None = None
+        prefix: Annotated[str, Argument(examples=["src/"])] | None = None
+
+    assert problems(Arguments(Optional), {"x": 1}) == [
+        'Unknown argument: x (known: cursor, prefix; for example {"prefix": "src/"})'
+    ]
+
+
 def test_annotations_can_be_narrowed_at_run_time() -> None:
     narrowed = Arguments(Wanted, limit=Annotated[int, Argument(ge=1, le=3)])
 

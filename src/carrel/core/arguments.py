@@ -197,11 +197,12 @@ class Arguments(Generic[_Record_co]):
         return self._record(**values)
 
     def _known(self, *, is_query: bool = False) -> str:
-        """Return the known names and one example that fits: all required arguments, or else the first."""
+        """Return the known names and one example that fits: all required arguments, or else one that has an example."""
         if not self._fields:
             return "it takes no arguments"
         required = [name for name, field in self._fields.items() if field.is_required]
-        example = {name: _example(self._fields[name]) for name in required or list(self._fields)[:1]}
+        named = [name for name, field in self._fields.items() if _examples(field)]
+        example = {name: _example(self._fields[name]) for name in required or (named or list(self._fields))[:1]}
         spelled = "?" + "&".join(f"{name}={value}" for name, value in example.items()) if is_query else _spell(example)
         return f"known: {', '.join(self._fields)}; for example {spelled}"
 
@@ -344,13 +345,16 @@ def without(kind: object, absent: object) -> object:
 
 def _example(field: ArgumentField) -> object:
     """Return a value that fits: an example of the annotation, its first choice, or a plain value."""
-    rules = get_args(field.kind)[1:] if get_origin(field.kind) is Annotated else ()
-    named = [example for rule in rules if isinstance(rule, Argument) for example in rule.examples or ()]
     choices = field.schema.get("enum")
-    if isinstance(choices, list):
-        named += choices
+    named = [*_examples(field), *(choices if isinstance(choices, list) else ())]
     kind = field.schema.get("type")
     return named[0] if named else field.schema.get("minimum", _EXAMPLES.get(str(kind), "text"))
+
+
+def _examples(field: ArgumentField) -> list[object]:
+    """Return the examples of the annotation."""
+    rules = get_args(field.kind)[1:] if get_origin(field.kind) is Annotated else ()
+    return [example for rule in rules if isinstance(rule, Argument) for example in rule.examples or ()]
 
 
 def _shown(field: ArgumentField, value: object) -> str:

@@ -224,7 +224,8 @@ def test_a_long_doctor_is_cut(project: Path) -> None:
     assert (given["stdout"], given["truncated"]) == ("x" * 8_000, True)
 
 
-UNKNOWN = 'extra (known: debug, profile, release, deviceId, target, dartDefine; for example {"debug": true})'
+KNOWN = "debug, profile, release, deviceId, target, dartDefine"
+UNKNOWN = f'extra (known: {KNOWN}; for example {{"target": "lib/main.dart"}})'
 
 
 @pytest.mark.parametrize("version", [MODERN, LEGACY])
