@@ -24,6 +24,7 @@ settings.register_profile(
 settings.register_profile("long", max_examples=10_000, deadline=None, suppress_health_check=SLOW_MACHINES)
 settings.load_profile("dev")
 
+signal.signal(signal.SIGHUP, signal.SIG_DFL)  # a run under nohup ignores it, and the servers it starts would too
 os.environ.pop("CLAUDE_PROJECT_DIR", None)  # set where the tests are started by a host, it would name their project
 
 

@@ -75,6 +75,12 @@ class Lists:
             return fresh.now()
 
 
+def pass_a_second(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Let folders that were looked at a moment ago be looked at again."""
+    later = time.monotonic() + kept_folders.CHECKED_S
+    monkeypatch.setattr(kept_folders, "monotonic", lambda: later)
+
+
 @pytest.fixture
 def lists(root: Path) -> Iterator[Lists]:
     """A list that was asked for often enough that all its folders are kept."""
@@ -268,6 +274,63 @@ def test_the_size_of_a_file_with_a_second_name_is_that_of_now(root: Path, tmp_pa
         (tmp_path / "second").write_text("changed under its other name")
 
         assert lists.now() == lists.anew()
+
+
+def test_a_file_that_is_too_large_may_become_smaller_under_its_second_name(root: Path, tmp_path: Path) -> None:
+    (root / "lib/large.py").write_text("x" * 100)
+    os.link(root / "lib/large.py", tmp_path / "second")
+    with Lists(root, max_listed_bytes=50) as lists:
+        for _ in range(3):
+            lists.now()
+        (tmp_path / "second").write_text("small")
+
+        assert lists.now() == lists.anew()
+
+
+def test_rules_that_change_under_a_second_name_hold_after_a_second(
+    root: Path, tmp_path: Path, lists: Lists, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    os.link(root / "lib/.gitignore", tmp_path / "second")
+    (tmp_path / "second").write_text("gen/\ndeep/\na.py\n")
+    pass_a_second(monkeypatch)
+
+    assert lists.now() == lists.anew()
+
+
+def test_a_folder_that_changed_unreported_is_never_listed_as_it_was_again(
+    root: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def report_nothing(_: Inotify, __: float) -> list[Event]:
+        return []
+
+    monkeypatch.setattr(Inotify, "read", report_nothing)  # as where something is mounted
+    with Lists(root) as lists:
+        for _ in range(3):
+            lists.now()
+        fill(root, {"docs/new.md": "x"})
+        (root / "docs/link.md").symlink_to("index.md")  # so that it cannot be kept
+        pass_a_second(monkeypatch)
+
+        assert [lists.now() for _ in range(3)] == [lists.anew()] * 3
+
+
+def test_a_folder_that_lies_in_two_places_is_kept_in_one(root: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    really = Inotify.add
+
+    def add(system: Inotify, path: str) -> int | None:
+        """Give `lib` the number of `docs`: only the administrator can mount a folder a second time."""
+        is_second = os.path.realpath(path) == str(root / "lib")
+        return really(system, str(root / "docs") if is_second else path)
+
+    monkeypatch.setattr(Inotify, "add", add)
+    fill(root, {"docs/more.md": "x"})
+    with Lists(root) as lists:
+        for _ in range(3):
+            lists.now()
+        for name in ("docs/more.md", "lib/a.py"):
+            (root / name).write_text("changed to something longer\n")
+
+            assert lists.now() == lists.anew()
 
 
 def test_what_a_link_leads_to_is_that_of_now(root: Path) -> None:

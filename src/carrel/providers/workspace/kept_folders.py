@@ -4,12 +4,13 @@ A kept folder is used again only if all of this holds:
 
 - Linux reported no change in it since before it was looked at: a name, a size, a time, an ignore file. A change of an
   ignore file, or of a folder's name, drops every folder.
-- It is the same folder with the same times when it is opened again: the root each time, others once a second. So what
-  is not reported, such as a mount, shows too.
+- It is the same folder with the same times when it is opened again, and so is its ignore file: the root each time,
+  others once a second. So what is not reported, such as a mount, shows too, and drops every folder.
 - The rules of the root and the hidden files that git tracks are the same.
 
 Changes are only reported in full by file systems of this machine, and only under the name that is watched. So nothing
-is kept on other file systems, of folders with links or with files that have a second name, and elsewhere than on Linux.
+is kept on other file systems, of folders with links, of folders and files that have a second name, and elsewhere than
+on Linux.
 """
 
 import os
@@ -50,6 +51,8 @@ _NOWHERE: Final = ("",)
 _MOUNTS: Final = "/proc/self/mountinfo"
 
 _State = tuple[int, ...]
+Watched = tuple[int, _State]
+"""How many changes were noticed when a folder began to be watched, and the state of its ignore file, if it has one."""
 Below = tuple[Ground, str, str]
 """What holds in a folder, the name of a folder in it, and the URI of that with a closing `/`."""
 
@@ -57,7 +60,7 @@ Below = tuple[Ground, str, str]
 class Kept:
     """One folder: what holds there, its files as they are listed, its names, and the folders to go on with."""
 
-    __slots__ = ("below", "checked", "ground", "names", "resources", "state", "until", "way")
+    __slots__ = ("below", "checked", "ground", "names", "resources", "rules", "state", "until", "way")
 
     def __init__(
         self, ground: Ground, resources: Sequence[Resource], names: list[tuple[str, bool]], below: Sequence[Below]
@@ -69,6 +72,7 @@ class Kept:
         self.way = Way(ground.segments)
         self.checked = self.until = 0.0
         self.state: _State = ()
+        self.rules: _State = ()
 
 
 class KeptFolders:
@@ -111,15 +115,23 @@ class KeptFolders:
             return None
         if folder and now < kept.checked + CHECKED_S:
             return kept
+        if self._is_same(kept, folder):
+            kept.checked = now
+            return kept
+        with self._lock:
+            if self._folders.get(folder) is kept:  # what lies below it, and the rules there, may be others too
+                self._drop_all()
+        return None
+
+    def _is_same(self, kept: Kept, folder: Segments) -> bool:
         try:
             with self._root.reopen(kept.way) as opened:
-                is_same = opened.real == folder and _state_of(opened) == kept.state
+                is_same = opened.real == folder and _state_of(opened.stat) == kept.state
+                return is_same and (not kept.rules or _state_of_rules(opened) == kept.rules)
         except SandboxError:
-            return None
-        kept.checked = now
-        return kept if is_same else None
+            return False
 
-    def watch(self, opened: Opened, folder: Segments, epoch: int) -> int | None:
+    def watch(self, opened: Opened, folder: Segments, epoch: int) -> Watched | None:
         """Have changes in an open folder reported; return what `keep` is to be given, or None if it is not to be kept.
 
         To be called before anything in the folder is looked at, its ignore file included. Its rules are made of those
@@ -138,19 +150,21 @@ class KeptFolders:
                 return None
             if number is None:
                 return None
-            self._numbers[number] = folder
+            if self._numbers.setdefault(number, folder) != folder:  # one folder, mounted in two places
+                return None
             self._watched.add(folder)
-            return self._changes
+            return self._changes, _state_of_rules(opened) if folder else ()  # `compare` looks at the root's
 
-    def keep(self, opened: Opened, kept: Kept, epoch: int, watched: int) -> None:
+    def keep(self, opened: Opened, kept: Kept, epoch: int, watched: Watched) -> None:
         """Keep a folder, unless anything changed since `watch`."""
         size = len(kept.resources) + len(kept.names)
-        kept.state, kept.checked = _state_of(opened), monotonic()
+        changes, kept.rules = watched
+        kept.state, kept.checked = _state_of(opened.stat), monotonic()
         kept.until = kept.checked + KEPT_S
         with self._lock:
             self._take_changes()
             self._drop(kept.ground.segments)
-            is_unchanged = (epoch, watched) == (self._epoch, self._changes)
+            is_unchanged = (epoch, changes) == (self._epoch, self._changes)
             if is_unchanged and self._entries + size <= MAX_ENTRIES:
                 self._folders[kept.ground.segments] = kept
                 self._entries += size
@@ -197,9 +211,16 @@ class KeptFolders:
             system.close()
 
 
-def _state_of(opened: Opened) -> _State:
-    state = opened.stat
+def _state_of(state: os.stat_result) -> _State:
     return (state.st_dev, state.st_ino, state.st_mtime_ns, state.st_ctime_ns)
+
+
+def _state_of_rules(opened: Opened) -> _State:
+    """Return the state of a folder's ignore file; empty if it has none: a new one is reported."""
+    try:
+        return _state_of(opened.stat_child(IGNORE_FILE))
+    except SandboxError:
+        return ()
 
 
 def _file_system_of(path: str) -> str:

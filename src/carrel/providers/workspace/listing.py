@@ -201,11 +201,24 @@ class Listing:
                 return
             entries = list(self._files_of(step, pace))
             resources = list(map(_describe_by_depth, entries))
-            is_own = all(entry.state.st_nlink == 1 for entry in entries)
-            if is_own and all(kind != "link" for _, _, kind in names):
+            if all(kind != "link" for _, _, kind in names) and not self._has_second_names(step, names, entries):
                 named = [(name, kind == "folder") for _, name, kind in names]
                 self._kept.keep(opened, Kept(ground, resources, named, folders), epoch, watched)
         yield from resources
+
+    def _has_second_names(self, step: _Step, names: list[Named], entries: list[Entry]) -> bool:
+        """Return whether a file that is listed, or is not because of its size or content, has a second name."""
+        if any(entry.state.st_nlink != 1 for entry in entries):
+            return True
+        listed, judge = {entry.segments[-1] for entry in entries}, self._tree.policy.judge_child
+        for _, name, kind in names:
+            if kind == "file" and name not in listed and not judge(step.ground, name, is_folder=False).reason:
+                try:
+                    if step.opened.stat_child(name).st_nlink != 1:
+                        return True
+                except SandboxError:
+                    return True
+        return False
 
     def _files_of(self, step: _Step, pace: Pace) -> Iterator[Entry]:
         """Yield the files of one folder."""
