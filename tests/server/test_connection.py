@@ -25,7 +25,7 @@ from carrel.server.requests import Work
 from carrel.server.server import Server
 from carrel.transports import stdio
 from tests.support.http_asking import application, get, legacy, listening, modern, modern_headers, raw
-from tests.support.memory_provider import Memory, Shelf
+from tests.support.memory_provider import Gated, Memory, Shelf
 from tests.support.waiting import until
 from tests.support.workspaces import fill
 
@@ -254,3 +254,39 @@ def test_a_source_that_moves_is_read_again_on_another_thread() -> None:
 def test_memory_is_read_on_the_event_loop() -> None:
     server = Server(Catalog([Memory()]))
     assert isinstance(begin_on_loop(server.connect(lambda _: None), server, "test:///plain"), bytes)
+
+
+class Unhurried(Gated):
+    """One whose reads are answered by the thread that reads."""
+
+    speed = "normal"  # type: ignore[assignment]
+
+
+def test_an_id_that_is_used_again_after_it_was_cancelled_gets_the_answer_to_its_own_request() -> None:
+    providers = Unhurried("first"), Unhurried("second")
+    server = Server(Catalog(providers))
+    connection = server.connect(lambda _: None)
+    answers: dict[str, object] = {}
+
+    def begin(provider: Unhurried) -> threading.Thread:
+        """Begin a read on a thread that another one overtakes."""
+        line = legacy("resources/read", {"uri": f"{provider.name}:///gate/{provider.name}"}, request_id=1)
+        reading = threading.Thread(target=lambda: answers.update({provider.name: connection.accept(line)}))
+        reading.start()
+        provider.arrived.acquire()
+        assert connection.inline is not None
+        connection.overtake(connection.inline, lambda _: None)
+        return reading
+
+    cancelled = begin(providers[0])
+    connection.accept(legacy("notifications/cancelled", {"requestId": 1}, request_id=None))
+    again = begin(providers[1])
+    for provider, reading in zip(providers, (cancelled, again), strict=True):
+        provider.open_gate()
+        reading.join()
+    server.close()
+
+    answer = answers["second"]
+    assert answers["first"] is None
+    assert isinstance(answer, bytes)
+    assert json.loads(answer)["result"]["contents"][0]["text"] == "through gate/second"

@@ -70,8 +70,9 @@ class Connection:
         self._version: str | None = None
         self._client = ""
         self._running: dict[Key, Running] = {}
-        self._inline: dict[Key, methods.ParsedCall] = {}
-        self._overtaken: dict[Key, Running] = {}
+        # By the call itself: a client may use the id of a call again that it cancelled, and that has not ended.
+        self._inline: dict[int, methods.ParsedCall] = {}
+        self._overtaken: dict[int, Running] = {}
         self._overtaking = threading.Lock()
         self._stuck: Counter[str] = Counter()
         self._listens: dict[Key, tuple[bytes, Subscription]] = {}
@@ -151,7 +152,7 @@ class Connection:
     def _begin(self, call: methods.ParsedCall, send: Send, on_loop: bool) -> bytes | Work | None:
         found = None
         answer: bytes | Unfinished | None = _NOT_BEGUN
-        self._inline[call.key] = call
+        self._inline[id(call)] = call
         try:
             if not (self._stuck and _group(call) in self._stuck) and not (on_loop and self._must_ask(call)):
                 found = self._find(call)
@@ -162,7 +163,7 @@ class Connection:
         except Cancelled:
             answer = None
         finally:
-            is_overtaken = self._inline.pop(call.key, None) is None
+            is_overtaken = self._inline.pop(id(call), None) is None
         if is_overtaken and not self._end_overtaken(call):
             return None
         return self._begin_aside(call, found, send, answer) if isinstance(answer, Unfinished) else answer
@@ -225,18 +226,18 @@ class Connection:
         """
         with self._overtaking:
             # Atomic: either the reading thread takes its call out of here, or this thread does.
-            taken = self._inline.pop(call.key, None)
+            taken = self._inline.pop(id(call), None)
             if taken is None:
                 return
             running = Running(lambda: self._running.pop(taken.key, None))
-            self._running[taken.key] = self._overtaken[taken.key] = running
+            self._running[taken.key] = self._overtaken[id(taken)] = running
             self._stuck[_group(taken)] += 1
             hand_over(self._work(Job(taken), running, lambda: None))
 
     def _end_overtaken(self, call: methods.ParsedCall) -> bool:
         """End the state of an overtaken call; return False if it was cancelled or its time was over."""
         with self._overtaking:
-            running = self._overtaken.pop(call.key)
+            running = self._overtaken.pop(id(call))
             group = _group(call)
             self._stuck[group] -= 1
             if not self._stuck[group]:

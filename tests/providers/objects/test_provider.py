@@ -6,6 +6,7 @@ import logging
 import re
 import sqlite3
 import threading
+import weakref
 from collections.abc import Callable, Iterator
 from functools import partial
 from time import monotonic
@@ -434,6 +435,14 @@ def test_who_finds_no_free_slot_in_time_is_told_that_the_object_is_busy() -> Non
     released.set()
     first.join(PATIENCE_S)
     assert calls.call(lambda: 5, PATIENCE_S) == 5
+    calls.close()
+
+
+def test_a_thread_that_waits_for_a_call_keeps_nothing_of_the_one_before() -> None:
+    calls = Calls("shelf", concurrency=1)
+    kept = weakref.ref(calls.call(set, PATIENCE_S))
+
+    until(lambda: kept() is None)
     calls.close()
 
 

@@ -181,6 +181,23 @@ def test_a_changed_ignore_file_counts_in_the_next_list_and_within_a_second_for_r
         assert (listed, served.outcome("workspace:///x.md")) == (["y.md"], "DENIED ignored")
 
 
+def test_a_file_that_is_first_read_by_old_rules_is_not_remembered_beyond_their_second(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    fill(tmp_path, {"x.md": "x", "y.md": "y"})
+    now = [1_000.0]
+    monkeypatch.setattr("carrel.providers.workspace.policy.monotonic", lambda: now[0])
+    monkeypatch.setattr("carrel.providers.workspace.tree.monotonic", lambda: now[0])
+    with Served(tmp_path) as served:
+        served.text("workspace:///y.md")
+        fill(tmp_path, {".gitignore": "x.md\n"})
+        now[0] += 0.9
+        first = served.outcome("workspace:///x.md")
+        now[0] += 0.11
+
+        assert (first, served.outcome("workspace:///x.md")) == ("x", "DENIED ignored")
+
+
 @pytest.mark.parametrize(
     ("pattern", "name"),
     [

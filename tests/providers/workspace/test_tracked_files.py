@@ -94,6 +94,26 @@ def test_a_file_is_served_a_second_after_it_was_added(tmp_path: Path, monkeypatc
     assert removed == sorted([".notes.md", *(one for one in SHOWN if not one.startswith(".github"))])
 
 
+def test_a_file_is_refused_a_second_after_git_stopped_tracking_it(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    root = commit(tmp_path / "root")
+    now = [1_000.0]
+    for module in ("policy", "tree", "tracked_files"):
+        monkeypatch.setattr(f"carrel.providers.workspace.{module}.monotonic", lambda: now[0])
+    with Served(root, preset="code") as served:
+        served.outcome("workspace:///.github/local.yml")
+        now[0] += 0.5
+        served.outcome("workspace:///.github/workflows/ci.yml")
+        git(root, "rm", "-q", "--cached", "-r", ".github")
+        now[0] += 0.4
+        first = served.outcome("workspace:///.github/workflows/ci.yml")
+        now[0] += 0.2
+
+        assert first == "on: push\n"
+        assert served.outcome("workspace:///.github/workflows/ci.yml") == "DENIED hidden"
+
+
 @pytest.mark.parametrize("way", [file_events._follow_folders, file_events._follow_tree])
 def test_hidden_files_that_git_tracks_from_now_on_and_no_longer_are_told(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, way: Callable[..., None]

@@ -212,7 +212,9 @@ class _Worker(threading.Thread):
             with stdout_redirected:
                 task.result, task.error = attempt(task.work)
             self.task = None
-            if not self._calls.finish(self, task):
+            is_needed = self._calls.finish(self, task)
+            del task  # while the thread waits, it must not keep the result, which may hold open files
+            if not is_needed:
                 break
         if self.farewell is not None:
             with stdout_redirected:

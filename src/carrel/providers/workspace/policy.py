@@ -138,11 +138,7 @@ class Policy:
 
     def ground(self, folder: Segments) -> Ground:
         """Give what holds in a folder, at most a second old."""
-        now = monotonic()
-        if now >= self._forget_at:
-            # All at once: folders that nobody asks about again do not stay.
-            self.forget()
-            self._forget_at = now + FRESH_S
+        self.fresh_until()
         grounds = self._grounds  # what is forgotten meanwhile is not remembered by who looked before
         known = grounds.get(folder)
         if known is not None:
@@ -151,6 +147,15 @@ class Policy:
         for depth in range(1, min(len(folder), MAX_REMEMBERED_DEPTH) + 1):
             ground = self._remembered(grounds, folder[:depth], ground)
         return self._deeper(ground, folder[MAX_REMEMBERED_DEPTH:]) if len(folder) > MAX_REMEMBERED_DEPTH else ground
+
+    def fresh_until(self) -> float:
+        """Return until when a verdict that is asked for now may be used, as `monotonic` counts."""
+        now = monotonic()
+        if now >= self._forget_at:
+            # All at once: folders that nobody asks about again do not stay.
+            self.forget()
+            self._forget_at = now + FRESH_S
+        return self._forget_at
 
     def _deeper(self, ground: Ground, names: Segments) -> Ground:
         """Go on from a remembered folder; what does not exist has no rules of its own, however long its name."""
@@ -177,7 +182,9 @@ class Policy:
         return None if self._tracked is None else self._tracked.look()
 
     def forget(self) -> None:
-        """Look anew at what holds where: an ignore file changed."""
+        """Look anew at what holds where, and at what git tracks: an ignore file changed, or it is a second old."""
+        if self._tracked is not None:
+            self._tracked.forget()
         self._grounds = {}
 
     def is_ordinary(self, ground: Ground, name: str) -> bool:

@@ -162,10 +162,11 @@ class Workspace(Provider):
         """Read a file, whole or in parts, or a folder's children."""
         target = paths.parse(uri, self._trees)
         tree = self._trees[target.root]
+        until = tree.policy.fresh_until()
         found = tree.open(target)
         try:
             if not found.opened.is_folder:
-                return self._read_file(target, found, tree)
+                return self._read_file(target, found, tree, until)
             with found.opened:
                 after = _checked_query(target, _FOLDER_KEYS).get("after", "")
                 shown = Folder(tree, self._listings[target.root], found)
@@ -178,7 +179,7 @@ class Workspace(Provider):
         """Read a URI that is spelled in another way."""
         return self.begin_read(uri)
 
-    def _read_file(self, target: Target, found: FoundFile, tree: Tree) -> Reading:
+    def _read_file(self, target: Target, found: FoundFile, tree: Tree, until: float) -> Reading:
         sniffed = tree.sniff(found.opened)
         canonical = paths.canonical(target.root, found.segments)
         name = found.segments[-1]
@@ -192,7 +193,7 @@ class Workspace(Provider):
             if len(self._known) >= MAX_KNOWN:
                 self._known.clear()
             before = self._known.get(target.uri)
-            self._known[target.uri] = Known(tree, found, canonical, mime_types, before, part[0])
+            self._known[target.uri] = Known(tree, found, canonical, mime_types, until, before, part[0])
         return _reading(found.opened, shape, None, part)
 
     def fingerprint(self, uri: str) -> str | None:

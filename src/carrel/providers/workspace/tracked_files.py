@@ -72,6 +72,10 @@ class Tracked:
         self._look()
         return self._known[1]
 
+    def forget(self) -> None:
+        """Look at the index when it is asked for next."""
+        self._until = 0.0
+
     def _look(self) -> None:
         until = monotonic() + FRESH_S
         try:

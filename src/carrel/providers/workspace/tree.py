@@ -18,7 +18,7 @@ from carrel.files.file_types import Kind
 from carrel.files.sandbox import Forbidden, Missing, Opened, Outside, Root, SandboxError, Special, Walk, Way
 from carrel.providers.workspace.ignore_rules import SETTLED_NS, Segments
 from carrel.providers.workspace.paths import OWN_DENY, Target, denied
-from carrel.providers.workspace.policy import FRESH_S, OPEN, TYPE, Policy, Verdict, follow
+from carrel.providers.workspace.policy import OPEN, TYPE, Policy, Verdict, follow
 
 MAX_SNIFFED: Final = 16_384
 MAX_KNOWN: Final = 4_096
@@ -241,10 +241,11 @@ class Known:
         found: FoundFile,
         canonical: str,
         mime_types: tuple[str, str],
+        until: float,
         before: "Known | None" = None,
         part: Range | None = None,
     ) -> None:
-        """Remember it for as long as the rules of a folder; `before` is what was remembered of it, and is too old.
+        """Remember it for as long as the rules by which it was found; `before` was remembered of it, and is too old.
 
         `part` is the range that its URI asks for.
         """
@@ -254,7 +255,7 @@ class Known:
         self._needs_text = found.verdict.needs_text
         self._canonical = canonical
         self._mime_types = mime_types
-        self._until = monotonic() + FRESH_S
+        self._until = until
         # One value, so that no thread finds the state of one moment with the shape of another.
         self._latest: tuple[tuple[int, ...], Shape | None] = ((), None)
         if before is not None and (before._canonical, before._mime_types) == (canonical, mime_types):
