@@ -440,7 +440,7 @@ def test_who_finds_no_free_slot_in_time_is_told_that_the_object_is_busy() -> Non
 
 def test_a_thread_that_waits_for_a_call_keeps_nothing_of_the_one_before() -> None:
     calls = Calls("shelf", concurrency=1)
-    kept = weakref.ref(calls.call(set, PATIENCE_S))
+    kept: weakref.ref[set[object]] = weakref.ref(calls.call(set, PATIENCE_S))
 
     until(lambda: kept() is None)
     calls.close()
