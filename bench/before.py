@@ -5,7 +5,7 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Final
 
-from bench.contenders import CONTENDERS, Contender, Start
+from bench.contenders import CARREL, CONTENDERS, Contender, Start
 from bench.measure import RESIDENT, Results
 from bench.works import ENTRIES
 
@@ -19,8 +19,8 @@ def contender(checkout: Path) -> Contender:
     programs = checkout / ".venv" / "bin"
 
     def command(start: Start) -> tuple[str, ...]:
-        if start.setup == "files":
-            ours = CONTENDERS["carrel"].command(start)
+        ours = CONTENDERS["carrel"].command(start)
+        if ours[0] == CARREL:
             return str(programs / "carrel"), *ours[1:]
         peer = checkout / "bench" / "peers" / "carrel_memory.py"
         return str(programs / "python"), str(peer), str(start.folder), str(ENTRIES[start.setup]), str(start.port)

@@ -1,8 +1,8 @@
 """Answers the methods that depend on the catalogue alone, not on the connection."""
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from functools import partial
-from typing import Final
+from typing import Final, NamedTuple
 
 from carrel.catalog.catalog import Catalog, close_given, range_of
 from carrel.catalog.fly import PAGE_SIZE, Asked
@@ -11,7 +11,7 @@ from carrel.core.cancellation import Cancelled
 from carrel.core.content import takes_long, whole_text
 from carrel.core.errors import BadArgument, BadCursor, TooLarge
 from carrel.core.limits import LIST_TTL_MS, MAX_REMEMBERED_LENGTH
-from carrel.core.model import Page, Range, Reading, Stored, Text, Unread
+from carrel.core.model import Page, Range, Reading, Resource, Stored, Text, Unread
 from carrel.core.provider import Given
 from carrel.core.record import Value
 from carrel.protocol import eras, jsonrpc, methods, results
@@ -76,6 +76,15 @@ class Job(Value, frozen=True, gc=False):
         return getattr(self.call.params, "uri", None)
 
 
+class FirstPage(NamedTuple):
+    """The first page of the list as it was encoded the last time."""
+
+    page: Page
+    with_meta: Sequence[Resource]
+    metas: bytes
+    spelled: jsonrpc.Spelled
+
+
 class Dispatch:
     """What all connections share: the catalogue, what its providers can do, and the answers to most methods."""
 
@@ -84,7 +93,7 @@ class Dispatch:
         self._look()
         self._fly: tuple[tuple[Mounted, ...], bool] = (), False
         self._frames: tuple[_Frames, _Frames] = {}, {}
-        self._first_pages: dict[Era, tuple[Page, bytes, jsonrpc.Spelled]] = {}
+        self._first_pages: dict[Era, FirstPage] = {}
         self.by_method: Mapping[str, Callable[[Job], bytes | Unfinished | None]] = {
             "resources/read": self.read,
             "resources/list": self.list,
@@ -205,12 +214,15 @@ class Dispatch:
         """Spell a page of the list; the first one, while it is as it was the last time, is not spelled again."""
         if call.params.cursor or call.params.meta.prefix is not None:
             return results.list_result(page, call.era, is_brief=call.params.meta.prefix is None)
-        # What a `meta` holds may change without being replaced.
-        metas = jsonrpc.plain([dict(entry.meta) for entry in page.entries if entry.meta])
         known = self._first_pages.get(call.era)
-        is_same = known is not None and known[1] == metas and known[0] == page
-        spelled = known[2] if known and is_same else jsonrpc.spelled(results.list_result(page, call.era))
-        self._first_pages[call.era] = page, metas, spelled  # the very same entries are compared faster the next time
+        is_same = known is not None and known.page == page
+        with_meta = known.with_meta if known and is_same else [one for one in page.entries if one.meta is not None]
+        # What a `meta` holds may change without being replaced.
+        metas = jsonrpc.plain([dict(entry.meta or {}) for entry in with_meta])
+        is_same = known is not None and is_same and known.metas == metas
+        spelled = known.spelled if known and is_same else jsonrpc.spelled(results.list_result(page, call.era))
+        # The very same entries are compared faster the next time.
+        self._first_pages[call.era] = FirstPage(page, with_meta, metas, spelled)
         return spelled
 
     def _browse(self, job: Job) -> bytes:
