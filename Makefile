@@ -78,6 +78,8 @@ bench-providers: $(READY) ## Measure the providers beside what they are made of;
 	$(BIN)/python -m bench.sage --json bench/results/sage.json
 	$(BIN)/python -m bench.mounts
 	$(BIN)/python -m bench.logs --json bench/results/logs.json
+	$(BIN)/python -m bench.search --json bench/results/search.json
+	$(BIN)/python -m bench.tokens --json bench/results/tokens.json
 
 .PHONY: bench-smoke
 bench-smoke: $(READY) ## The same in short; fails where a several-fold margin is gone
@@ -88,6 +90,8 @@ bench-smoke: $(READY) ## The same in short; fails where a several-fold margin is
 	$(BIN)/python -m bench.sage --smoke --check
 	$(BIN)/python -m bench.mounts --smoke --check
 	$(BIN)/python -m bench.logs --smoke --check
+	$(BIN)/python -m bench.search --smoke --check
+	$(BIN)/python -m bench.tokens --smoke --check
 
 .PHONY: test
 test: export CARREL_NO_SKIPS = 1

@@ -22,6 +22,7 @@ from bench.messages import (
     identity_of,
     initialize,
     initialized,
+    is_notification,
 )
 from bench.server import Process, Run
 
@@ -117,9 +118,12 @@ class Peer:
             view = view[os.write(self._write, view) :]
 
     def _next_line(self) -> bytes:
+        """Return what is sent next that is no notification."""
         answer = b""
         while not answer.endswith(b"\n"):
             answer += os.read(self._read, CHUNK) or self.process.gone()
+            if answer.endswith(b"\n"):
+                answer = b"".join(line for line in answer.splitlines(keepends=True) if not is_notification(line))
         return answer
 
     def close(self) -> None:

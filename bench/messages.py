@@ -58,6 +58,11 @@ def identity_of(line: bytes) -> int:
     return int(json.loads(line)["id"])
 
 
+def is_notification(line: bytes) -> bool:
+    """Tell whether a server says this unasked: as that a list changed, to a client that listed before it was opened."""
+    return line.startswith(b'{"method":"notifications/')
+
+
 def check_line(line: bytes, identity: int) -> dict[str, Any]:
     """Check that a line is one message with this id; give it."""
     try:

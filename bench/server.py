@@ -45,7 +45,9 @@ class Process:
     """The child process of one server; `HOME` is the folder it works in."""
 
     def __init__(self, command: Sequence[str], folder: Path, *, has_pipes: bool) -> None:
-        environment = os.environ | {"HOME": str(folder), "PYTHONPATH": str(ROOT)}
+        # Compiled files are kept, as for users: else every start would compile all modules anew.
+        kept = {"PYTHONDONTWRITEBYTECODE": ""}
+        environment = os.environ | {"HOME": str(folder), "PYTHONPATH": str(ROOT)} | kept
         streams = subprocess.PIPE if has_pipes else subprocess.DEVNULL
         self._told = os.memfd_create("stderr")
         self.child = subprocess.Popen(

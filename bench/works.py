@@ -22,6 +22,9 @@ ENTRIES: Final[Mapping[Setup, int]] = {"memory": 1_000, "files": 0, "many": 100_
 LISTED: Final = ("bench://entry/", "workspace:///", "carrel://")
 """How the URIs begin that count as entries of a list. Carrel's own guide takes some places of its thousand."""
 
+OWN_ENTRIES: Final = 3
+"""How many entries of its own an earlier Carrel adds to the list, which had no bound then."""
+
 TREE: Final = "tree"
 FOLDERS: Final = 20
 PART: Final = (50 << 20, 4 << 10)
@@ -176,7 +179,7 @@ class Listing:
             page = subject.result("resources/list", params)
             uris += [entry["uri"] for entry in page["resources"] if entry["uri"].startswith(LISTED)]
             params = {"cursor": page["nextCursor"]} if page.get("nextCursor") is not None else None
-        if len(uris) != wanted or len(set(uris)) != wanted:
+        if not wanted <= len(uris) <= wanted + OWN_ENTRIES or len(set(uris)) != len(uris):
             raise PeerError(f"{len(set(uris))} of {wanted} entries were listed")
         return tuple(request("resources/list", page, subject.era, number) for number, page in enumerate(pages))
 

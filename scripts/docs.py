@@ -14,8 +14,11 @@ from carrel.providers.guide import Guide
 from carrel.providers.logs import tools as processes
 from carrel.providers.logs.settings import CommandSettings
 from carrel.providers.mirror import Mirror
-from carrel.providers.sage import tool_schemas as sage
+from carrel.providers.sage import tools as sage
 from carrel.providers.scopes.tool_schemas import tools_of
+from carrel.providers.search import SearchFace
+from carrel.search.lazy import LazySearch
+from carrel.search.search import Search
 from scripts import promises
 
 DOCS = Path(__file__).resolve().parents[1] / "docs"
@@ -26,12 +29,17 @@ Generated from the tools' own schemas by `make docs`; a test fails when it is ou
 """
 
 
+def _never() -> Search:
+    raise AssertionError("a page about tools searches nothing")
+
+
 def sections() -> dict[str, Iterable[Tool]]:
     """Give every tool Carrel can have, by what brings it."""
     example = {"web": CommandSettings([Program("npm"), Program("start")])}
     return {
+        "Search": SearchFace(LazySearch(_never)).tools(),
         "The mirror: the same resources, for hosts that know only tools": Mirror(Catalog([Guide(Catalog())])).tools(),
-        'Sage: an assistant\'s memory (`tools = "write"` for those that write)': sage.TOOLS.values(),
+        'Sage: an assistant\'s memory (`tools = "write"` for those that write)': [one.tool for one in sage.TOOLS],
         'Scopes; those that write exist with `[scopes] tools = "write"`': tools_of("write"),
         "Logs: Flutter": processes.flutter_tools(),
         "Logs: processes": (processes.start_tool(example), *processes.process_tools()),

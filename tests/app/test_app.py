@@ -1,6 +1,7 @@
 """The desk: which providers are chosen, and what the guide, the catalogue and the mirror say of them."""
 
 import json
+import re
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any
@@ -9,13 +10,16 @@ import pytest
 
 from carrel.app import config
 from carrel.app.app import Choice, Desk, open_desk
+from carrel.catalog.access import Access, ActingAs
 from carrel.catalog.catalog import Catalog
 from carrel.catalog.lazy import LazyProvider
+from carrel.catalog.suggestions import with_advice
 from carrel.cli.serve import announcement
 from carrel.client.client import Client
-from carrel.core.errors import ConfigError, RemoteError
+from carrel.core.errors import ConfigError, NotFound, RemoteError
 from carrel.core.model import Resource, Text
 from carrel.core.provider import Provider, Route
+from carrel.core.tokens import estimate_tokens
 from carrel.providers.guide import INSTRUCTIONS
 from tests.support.schemas import Conversation
 
@@ -63,11 +67,12 @@ def test_a_plain_folder_calls_for_its_files(project: Path) -> None:
 def test_only_serves_what_it_names(project: Path) -> None:
     desk = desk_of(project, ("server", "only", "workspace"))
 
-    assert [entry.uri for entry in desk.catalog.entries()] == ["workspace:///shelf.md"]
+    own = ["carrel://guide", "carrel://catalog", "carrel://health"]
+    assert [entry.uri for entry in desk.catalog.entries()] == [*own, "workspace:///shelf.md"]
 
 
 def test_what_is_served_without_the_guide_does_not_name_it(project: Path) -> None:
-    desk = desk_of(project, ("server", "only", "workspace,logs"))
+    desk = desk_of(project, ("server", "without", "guide,search"))
     client = Conversation(desk.server)
     questions: list[tuple[str, dict[str, object]]] = [
         ("server/discover", {}),
@@ -118,7 +123,7 @@ def test_the_guide_teaches_the_uris_of_the_actual_data(project: Path) -> None:
         guide = text_of(client, "carrel://guide")
 
     assert guide.startswith("# Resources of library\n")
-    assert "- `workspace:///{+path}{?start,length,lines}`: " in guide
+    assert "- `workspace:///{+path}{?start,length,lines,outline}`: " in guide
     assert "- `workspace:///shelf.md`" in guide
     assert "?start=0&length=20000" in guide
 
@@ -130,6 +135,7 @@ def test_the_catalogue_counts(project: Path) -> None:
     assert [(one["name"], one["entries"], one["moreEntries"]) for one in catalogue["providers"]] == [
         ("logs", 0, False),
         ("workspace", 1, False),
+        ("search", 0, False),
     ]
 
 
@@ -150,7 +156,8 @@ def test_what_waits_for_trust_stands_in_the_guide_and_the_health(project: Path) 
 @pytest.mark.parametrize("era", ["modern", "legacy"])
 def test_the_instructions_point_to_the_guide(project: Path, era: Any) -> None:
     with Client.to(desk_of(project).server, era) as client:
-        assert client.instructions == INSTRUCTIONS
+        guide, search = client.instructions.split("\n\n")
+    assert (guide, "`search`" in search) == (INSTRUCTIONS, True)
     assert "memory" not in INSTRUCTIONS, "this project has no memory: the text must be true of every project"
     assert len(INSTRUCTIONS) <= 200
 
@@ -174,8 +181,12 @@ def test_the_mirror_reads_a_long_text_in_parts_and_says_what_is_next(project: Pa
 
     is_error, blocks = call(project, "read_resource", {"uri": uri})
 
-    note = f"[lines 1-1 of 1, bytes 0-19829 of 100000; next: {uri}?start=19829]"
-    assert (is_error, blocks) == (False, [f"{note}\n{'x' * 19_829}\n{note}"])
+    [block] = blocks
+    note, text, last = str(block).split("\n")
+    assert (is_error, last) == (False, note)
+    assert text == "x" * len(text)
+    assert note.startswith(f"[long.txt: lines 1-1 of 1, bytes 0-{len(text)} of 100000, about ")
+    assert note.endswith(f" tokens; next: {uri}?start={len(text)}]")
 
 
 def test_the_mirror_reads_what_does_not_fit_one_message(project: Path) -> None:
@@ -184,7 +195,7 @@ def test_the_mirror_reads_what_does_not_fit_one_message(project: Path) -> None:
     is_error, blocks = call(project, "read_resource", {"uri": "workspace:///huge.txt"})
 
     assert is_error is False
-    assert str(blocks[0]).endswith("next: workspace:///huge.txt?start=19827]")
+    assert re.search(r"next: workspace:///huge.txt\?start=19\d\d\d\]$", str(blocks[0]))
 
 
 @pytest.mark.parametrize(
@@ -263,3 +274,57 @@ def test_it_joins_the_list_when_its_data_appears(tmp_path: Path) -> None:
 
     assert [entry.uri for entry in catalog.entries()] == ["shelf://one"]
     assert [template.uri_template for template in catalog.templates()[0]] == ["shelf://{book}"]
+
+
+def test_what_a_conversation_starts_with_costs_little(project: Path) -> None:
+    desk = desk_of(project)
+    costs = {
+        tool.name: estimate_tokens(json.dumps([tool.name, tool.description, tool.input_schema]))
+        for tool in desk.catalog.tools()
+    }
+
+    assert list(costs) == ["search", "list_resources", "read_resource"]
+    assert max(costs.values()) < 300
+    assert sum(costs.values()) + estimate_tokens(desk.catalog.instructions()) < 1_200
+    desk.close()
+
+
+def test_the_tools_of_every_desk_are_always_loaded(project: Path) -> None:
+    desk = desk_of(project)
+    client = Conversation(desk.server)
+
+    answer = json.loads(client.say(client.request("tools/list", {})) or b"")
+
+    metas = {tool["name"]: tool["_meta"] for tool in answer["result"]["tools"]}
+    assert [meta["anthropic/alwaysLoad"] for meta in metas.values()] == [True, True, True]
+    assert metas["read_resource"]["anthropic/maxResultSizeChars"] >= 50_000
+    assert all(tool["annotations"]["readOnlyHint"] for tool in answer["result"]["tools"])
+    desk.close()
+
+
+@pytest.mark.parametrize("era", ["modern", "legacy"])
+@pytest.mark.parametrize(
+    ("uri", "said"),
+    [
+        (
+            "workspace:///docs/shelf.md",
+            "Resource not found: workspace:///docs/shelf.md; did you mean workspace:///shelf.md?",
+        ),
+        ("logs://run/shelf.md", "; did you mean workspace:///shelf.md?"),
+        ("file:///shelf.md", "Unknown scheme: file:///shelf.md; served here: carrel://, logs://, workspace://"),
+    ],
+)
+def test_an_error_about_a_uri_names_what_may_be_meant(project: Path, era: Any, uri: str, said: str) -> None:
+    with Client.to(desk_of(project).server, era) as client, pytest.raises(RemoteError) as caught:
+        client.read(uri)
+
+    assert said in str(caught.value)
+
+
+def test_advice_names_nothing_that_the_caller_may_not_read(project: Path) -> None:
+    desk = desk_of(project)
+    with ActingAs(Access("guest", frozenset({"logs:read"}))):
+        error = with_advice(desk.catalog, NotFound("logs://run/shelf.md"))
+
+    assert error.message == "Resource not found: logs://run/shelf.md"
+    desk.close()

@@ -23,9 +23,11 @@ PACKAGE = Path(__file__).parents[2] / "src" / "carrel"
 ORDER = (
     "core",
     "files",
+    "outline",
     "git",
     "protocol",
     "catalog",
+    "search",
     "server",
     "client",
     "providers",
@@ -37,8 +39,9 @@ ORDER = (
 """The packages. Each imports only those before it, and itself; inside functions and for types alone too."""
 
 NOT_ALLOWED: Mapping[str, frozenset[str]] = {
-    "protocol": frozenset({"files", "git"}),
-    "client": frozenset({"catalog", "files", "git"}),
+    "protocol": frozenset({"files", "git", "outline"}),
+    "search": frozenset({"git", "protocol"}),
+    "client": frozenset({"catalog", "files", "git", "outline", "search"}),
     "providers": frozenset({"server", "transports"}),
     "transports": frozenset({"client", "git", "providers"}),
     "testing": frozenset({"app", "cli"}),
@@ -62,9 +65,10 @@ HOMES: Mapping[str, tuple[str, ...]] = {
     "msgspec": ("protocol", "app.config", "core.arguments", "core.record"),
     "numpy": ("providers.sage.semantic",),
     "pytest": ("testing",),
+    "re2": ("search.expressions",),
     "rich": ("cli",),
     "tomlkit": ("cli",),
-    "tree_sitter": ("providers.alc",),
+    "tree_sitter": ("outline", "providers.alc"),
     "tree_sitter_lua": ("providers.alc",),
     "uvicorn": HTTP,
     "uvloop": HTTP,

@@ -186,10 +186,11 @@ def test_where_nothing_is_yet_an_empty_list_is_no_failure(run: Any, prefix: str)
 
 
 def test_templates_and_completion(run: Any) -> None:
-    template = "workspace:///{+path}{?start,length,lines}"
+    template = "workspace:///{+path}{?start,length,lines,outline}"
 
     logs = [f"logs://{kind}/{{id}}{{?start,length,tail,since,stream,format}}" for kind in ("run", "build")]
-    assert run("templates") == Ran(0, "\n".join((*logs, template, "")), "")
+    search = "carrel://search{?q,in,limit,budget,after}"
+    assert run("templates") == Ran(0, "\n".join((*logs, template, search, "")), "")
     assert run("complete", template, "path", "n") == Ran(0, "notes/\n", "")
 
 
@@ -242,7 +243,7 @@ def test_the_overview_in_json(run: Any, project: Path) -> None:
     }
 
 
-@pytest.mark.parametrize("words", [(), ("doctor",), ("cat", "carrel://guide")])
+@pytest.mark.parametrize("words", [(), pytest.param(("doctor",), marks=pytest.mark.slow), ("cat", "carrel://guide")])
 def test_that_flutter_is_missing_is_said_where_people_look(
     run: Any, project: Path, monkeypatch: pytest.MonkeyPatch, words: tuple[str, ...]
 ) -> None:
@@ -344,6 +345,8 @@ def test_doctor_finds_everything_in_order(run: Any) -> None:
         ("configuration", "ok"),
         ("project", "ok"),
         *((name, "ok") for name in registration.names()),
+        ("search", "ok"),
+        ("start of a conversation", "ok"),
         ("handshake, modern", "ok"),
         ("handshake, legacy", "ok"),
     ]
@@ -510,7 +513,7 @@ class Shelf:
         (["--max-message-mb", "x"], "--max-message-mb: expected a number, got 'x'"),
         (["--set", "page_size=3"], "--set page_size=3: write it as --set section.key=value"),
         (["--project", "/no/such/folder"], "--project /no/such/folder: no such folder"),
-        (["--only", "nobody"], f"unknown provider 'nobody'; known: guide, {', '.join(registration.names())}"),
+        (["--only", "nobody"], f"unknown provider 'nobody'; known: guide, search, {', '.join(registration.names())}"),
         (["--only", "nope"], "unknown provider 'nope'; known: guide, "),
         (["--only", "scope"], "unknown provider 'scope'; did you mean 'scopes'? known: guide, "),
     ],
@@ -522,13 +525,19 @@ def test_serve_says_which_flag_is_wrong(run: Any, words: list[str], said: str) -
     assert ran.err.startswith(f"carrel: {said}")
 
 
-def test_serve_imports_no_cli_package_and_nothing_for_http() -> None:
+NOT_FOR_THE_FIRST_ANSWER = (
+    *("asyncio", "click", "ctypes", "json", "pathspec", "rich", "starlette", "uvicorn", "watchfiles"),
+    *("carrel.core.tokens", "carrel.core.toml", "carrel.search.search"),
+    *("carrel.providers.guide.project", "carrel.providers.workspace.file_events", "carrel.providers.workspace.inotify"),
+)
+
+
+def test_serve_imports_nothing_that_the_first_answer_does_not_need() -> None:
     program = (
         "import sys, os\n"
         "from carrel.cli import main\n"
-        "code = main(['serve', '--quiet'])\n"
-        "heavy = {'click', 'rich', 'starlette', 'uvicorn', 'asyncio', 'pathspec', 'watchfiles'} & set(sys.modules)\n"
-        "print(code, sorted(heavy))\n"
+        "code = main(['serve', '--quiet', '--only', 'workspace'])\n"
+        f"print(code, sorted(set({NOT_FOR_THE_FIRST_ANSWER}) & set(sys.modules)))\n"
     )
     discover = (
         '{"jsonrpc":"2.0","id":1,"method":"server/discover","params":{"_meta":'

@@ -1,10 +1,10 @@
 """What is kept within a bound, and what goes first."""
 
-from carrel.core.cache import Remembered
+from carrel.core.cache import BoundedCache
 
 
 def test_what_was_put_is_given_until_the_bound_is_passed() -> None:
-    kept: Remembered[str, int] = Remembered(10)
+    kept: BoundedCache[str, int] = BoundedCache(10)
     kept.put("a", 1, 4)
     kept.put("b", 2, 4)
     assert (kept.get("a"), kept.get("b")) == (1, 2)
@@ -15,7 +15,7 @@ def test_what_was_put_is_given_until_the_bound_is_passed() -> None:
 
 
 def test_a_key_has_what_was_put_last_and_its_weight() -> None:
-    kept: Remembered[str, int] = Remembered(10)
+    kept: BoundedCache[str, int] = BoundedCache(10)
     kept.put("a", 1, 9)
     kept.put("a", 2, 1)
     kept.put("b", 3, 9)
@@ -24,7 +24,7 @@ def test_a_key_has_what_was_put_last_and_its_weight() -> None:
 
 
 def test_what_alone_passes_the_bound_is_not_kept_and_takes_nothing_else_away() -> None:
-    kept: Remembered[str, int] = Remembered(10)
+    kept: BoundedCache[str, int] = BoundedCache(10)
     kept.put("a", 1, 5)
     kept.put("b", 2, 5)
     kept.put("b", 3, 11)
@@ -33,7 +33,7 @@ def test_what_alone_passes_the_bound_is_not_kept_and_takes_nothing_else_away() -
 
 
 def test_what_is_dropped_is_gone_and_weighs_nothing() -> None:
-    kept: Remembered[str, int] = Remembered(10)
+    kept: BoundedCache[str, int] = BoundedCache(10)
     kept.put("a", 1, 6)
     kept.drop("a")
     kept.drop("never there")

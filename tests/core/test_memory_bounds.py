@@ -21,6 +21,8 @@ from carrel.transports.http.asgi import Request
 from carrel.transports.http.mcp import _headers_of, problem_with
 from tests.support.workspaces import Served, fill, handles
 
+pytestmark = pytest.mark.slow  # each test asks hundreds of times under tracemalloc
+
 LONG = 6_000
 """Characters: near the bound of a URI."""
 WARM_UP = 400
@@ -146,7 +148,7 @@ def test_a_sage_list_forgets_the_files_that_are_gone(tmp_path: Path) -> None:
     try:
         for number in range(TIMES):
             replace_the_item(number)
-        assert len(sage.listing._contents) < 100
+        assert len(sage.memory.knowledge._states) < 100
     finally:
         sage.close()
 

@@ -197,7 +197,7 @@ def test_every_test_that_proves_a_promise_exists_and_runs(section: str) -> None:
         "tests/hostile/test_hostile.py::test_a_hostile_repository_gets_nothing[not_there]",
         "tests/docs/test_promises.py::test_an_example_that_is_expected_to_fail",
         "tests/docs/test_promises.py::test_an_example_that_may_be_skipped",
-        "tests/providers/alc/test_contract.py::TestAlc::test_law_99_there_is_no_such_law",
+        "tests/providers/alc/test_provider.py::TestAlc::test_law_99_there_is_no_such_law",
     ],
 )
 def test_a_test_that_proves_nothing_is_noticed(test: str) -> None:

@@ -22,7 +22,7 @@ from tests.e2e.http_desk import HttpDesk, serving
 
 NODE_BIN = Path(__file__).resolve().parents[2] / ".node/node_modules/.bin"
 MAIN = "workspace:///lib/main.dart"
-TEMPLATE = "workspace:///{+path}{?start,length,lines}"
+TEMPLATE = "workspace:///{+path}{?start,length,lines,outline}"
 MODES = ("auto", "legacy")
 
 

@@ -60,7 +60,7 @@ def test_the_inspector_reads_a_part(carrel: str, project: Path, era: str) -> Non
 def test_the_inspector_lists_templates(carrel: str, project: Path, era: str) -> None:
     listed = answer(carrel, project, era, "--method", "resources/templates/list")
 
-    assert {"scopes://scope/{alias}", "workspace:///{+path}{?start,length,lines}"} <= {
+    assert {"scopes://scope/{alias}", "workspace:///{+path}{?start,length,lines,outline}"} <= {
         one["uriTemplate"] for one in listed["resourceTemplates"]
     }
 

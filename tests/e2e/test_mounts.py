@@ -185,7 +185,7 @@ def test_another_carrel_is_mounted_and_prefixed(carrel: str, tmp_path: Path, pro
         uri = "weather+workspace:///lib/main.dart"
         assert uri in listed
         assert text_of(client, uri) == (project / "lib/main.dart").read_text(encoding="utf-8")
-        template = "weather+workspace:///{+path}{?start,length,lines}"
+        template = "weather+workspace:///{+path}{?start,length,lines,outline}"
         assert client.complete(template, "path", "lib/f").values == ("lib/forecast.dart",)
         with client.listen([uri]) as listening:
             assert listening.honoured == (uri,)

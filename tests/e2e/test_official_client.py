@@ -10,7 +10,7 @@ from mcp import Client, MCPError, StdioServerParameters
 from mcp.client.subscriptions import ResourceUpdated
 from mcp.types import ResourceTemplateReference
 
-TEMPLATE = "workspace:///{+path}{?start,length,lines}"
+TEMPLATE = "workspace:///{+path}{?start,length,lines,outline}"
 MODES = ("auto", "legacy")
 
 
@@ -102,7 +102,7 @@ def test_what_is_missing_has_the_code_of_its_era(carrel: str, project: Path, mod
         with pytest.raises(MCPError) as caught:
             await client.read_resource("workspace:///lib/missing.dart")
         assert caught.value.error.code == code
-        assert caught.value.error.message == "Resource not found: workspace:///lib/missing.dart"
+        assert caught.value.error.message.startswith("Resource not found: workspace:///lib/missing.dart; did you mean ")
 
     ask(carrel, project, mode, talk)
 

@@ -93,7 +93,7 @@ def one(client: Asking, project: Path, chance: random.Random) -> None:
                 "resources/read", {"uri": chance.choice(("carrel://guide", "carrel://health", "carrel://catalog"))}
             )
         case 3:
-            reference = {"type": "ref/resource", "uri": "workspace:///{+path}{?start,length,lines}"}
+            reference = {"type": "ref/resource", "uri": "workspace:///{+path}{?start,length,lines,outline}"}
             client.ask("completion/complete", {"ref": reference, "argument": {"name": "path", "value": "d"}})
         case 4:
             # Each is another URI, and every fourth a long one: what is remembered of them must have a bound.

@@ -14,7 +14,18 @@ from pathlib import Path
 import pytest
 
 from carrel.files import sandbox, syscalls
-from carrel.files.sandbox import Forbidden, Missing, Opened, Outside, Root, Special, Unreadable, Walk, Way, is_inside
+from carrel.files.sandbox import (
+    CheckedPath,
+    Forbidden,
+    Missing,
+    Opened,
+    Outside,
+    Root,
+    Special,
+    Unreadable,
+    Walk,
+    is_inside,
+)
 from tests.support.workspaces import handles
 
 SOURCES = Path(sandbox.__file__).parents[2]
@@ -764,7 +775,7 @@ def test_what_was_opened_is_opened_again_by_the_same_names(root: Root, folder: P
     segments = tuple(filter(None, path.split("/")))
     root.open(("lib", "main.dart")).close()  # whether names fold is known by now
 
-    with root.open(segments) as first, root.reopen(Way(segments)) as again:
+    with root.open(segments) as first, root.reopen(CheckedPath(segments)) as again:
         assert (again.real, again.is_folder, again.stat.st_ino) == (first.real, first.is_folder, first.stat.st_ino)
 
 
@@ -772,7 +783,7 @@ def test_what_was_opened_is_opened_again_by_the_same_names(root: Root, folder: P
 def test_what_is_something_else_by_now_is_refused_or_followed_as_a_first_open_does(
     root: Root, folder: Path, tmp_path: Path, name: str
 ) -> None:
-    way, place = Way(tuple(name.split("/"))), folder / name
+    way, place = CheckedPath(tuple(name.split("/"))), folder / name
     (tmp_path / "outside.txt").write_bytes(b"outside")
     place.write_bytes(b"before")
     found = [content(root.reopen(way))]
@@ -798,11 +809,11 @@ def test_what_is_something_else_by_now_is_refused_or_followed_as_a_first_open_do
 @pytest.mark.parametrize("segments", [("..",), ("a", "..", "b"), ("a/b",), ("a\\b",)])
 def test_names_that_lead_elsewhere_make_no_way(segments: tuple[str, ...]) -> None:
     with pytest.raises(Outside):
-        Way(segments)
+        CheckedPath(segments)
 
 
 def test_a_root_that_refuses_names_judges_what_is_opened_again(folder: Path) -> None:
     with Root(folder, use_openat2=True, guard=lambda names, _: names[-1] == "main.dart") as root:
         root.open(("lib", "deep")).close()
         with pytest.raises(Forbidden):
-            root.reopen(Way(("lib", "main.dart")))
+            root.reopen(CheckedPath(("lib", "main.dart")))

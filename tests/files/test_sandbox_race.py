@@ -11,7 +11,7 @@ from pathlib import Path
 
 import pytest
 
-from carrel.files.sandbox import Root, SandboxError, Way
+from carrel.files.sandbox import CheckedPath, Root, SandboxError
 
 READS = 10_000  # at least, for each way and each style of swapping: 20,000 a way
 MANY_READS = 40 * READS  # before a swap that never shows fails the test
@@ -92,7 +92,7 @@ def outcome(root: Root, segments: tuple[str, ...]) -> str:
         return type(failure).__name__
 
 
-def outcome_again(root: Root, way: Way) -> str:
+def outcome_again(root: Root, way: CheckedPath) -> str:
     try:
         with root.reopen(way) as opened:
             return opened.read(0, 99).decode()
@@ -114,7 +114,7 @@ def outcomes(root: Root) -> Counter[tuple[str, str]]:
 def test_what_is_opened_again_while_it_is_swapped_for_a_link_is_never_read_from_there(place: Path, fast: bool) -> None:
     with Root(place / "root", use_openat2=fast) as root:
         counts: Counter[tuple[str, str]] = Counter()
-        ways = {what: Way(segments) for what, segments in ASKED.items()}
+        ways = {what: CheckedPath(segments) for what, segments in ASKED.items()}
         for _ in range(READS):
             counts.update((what, outcome_again(root, way)) for what, way in ways.items())
 

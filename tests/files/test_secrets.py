@@ -2,7 +2,7 @@
 
 import pytest
 
-from carrel.files.secrets import GROUPS, Denial
+from carrel.files.secrets import GROUPS, DenyList
 
 DENIED = """
 .env .env.local .env.production .env.staging .env.test .env.backup .env-prod .env_production prod.env local.env
@@ -49,13 +49,13 @@ readme~ data.1 backup.sh copy.py #notes# package.json.orig Makefile.save
 
 @pytest.mark.parametrize("name", [*DENIED, "Copy of id_rsa", ".env copy", "server.pem copy"])
 def test_the_name_of_a_secret_or_of_a_copy_is_denied(name: str) -> None:
-    assert Denial().covers_path((name,), False)
-    assert Denial().covers_path(("some", "folder", name), False)
+    assert DenyList().covers_path((name,), False)
+    assert DenyList().covers_path(("some", "folder", name), False)
 
 
 @pytest.mark.parametrize("name", READABLE)
 def test_a_name_that_only_looks_like_a_secret_is_readable(name: str) -> None:
-    assert not Denial().covers_path(("some", name), False)
+    assert not DenyList().covers_path(("some", name), False)
 
 
 @pytest.mark.parametrize(
@@ -76,17 +76,17 @@ def test_a_name_that_only_looks_like_a_secret_is_readable(name: str) -> None:
     ],
 )
 def test_an_ordinary_name_is_denied_where_it_holds_a_login(path: str) -> None:
-    assert Denial().covers_path(path.split("/"), False)
+    assert DenyList().covers_path(path.split("/"), False)
 
 
 @pytest.mark.parametrize("path", [".docker/nginx/default.conf", "gh/readme.md", "composer/auth.php", "m2/settings.xml"])
 def test_other_names_in_such_a_folder_are_readable(path: str) -> None:
-    assert not Denial().covers_path(path.split("/"), False)
+    assert not DenyList().covers_path(path.split("/"), False)
 
 
 @pytest.mark.parametrize("name", DENIED)
 def test_a_folder_may_have_the_name_of_a_secret(name: str) -> None:
-    assert not Denial().covers_path((name,), True)
+    assert not DenyList().covers_path((name,), True)
 
 
 def test_every_pattern_of_the_list_is_in_effect_and_every_group_says_where_it_comes_from() -> None:
@@ -95,4 +95,4 @@ def test_every_pattern_of_the_list_is_in_effect_and_every_group_says_where_it_co
         for pattern in group.names.split():
             assert pattern == pattern.lower()
             for filled in (pattern.replace("*", ""), pattern.replace("*", "x")):
-                assert Denial().covers_path((filled,), False) or filled in ("", "."), pattern
+                assert DenyList().covers_path((filled,), False) or filled in ("", "."), pattern

@@ -95,3 +95,20 @@ OTHER: Final = (
     "\x1b[2J",
     "",
 )
+
+SEARCHES: Final = (
+    "first",
+    "stranger token",
+    "c4n4ry",
+    '"token = c4n4ry"',
+    "/c4n4ry-[0-9a-f]+/",
+    "/./ path:.env",
+    "path:deploy",
+    "path:link",
+    "nobody:x scheme:nobody",
+    "/(/",
+    "\x1b[2J",
+    "path:a " * 1_000,
+    "/a " * 1_000,
+)
+"""What an attacker searches for. No query holds the whole canary: answers may repeat a query."""

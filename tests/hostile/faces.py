@@ -15,8 +15,9 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from time import monotonic
 from typing import Final
+from urllib.parse import quote
 
-from tests.hostile.attacks import ATTACKS, OTHER
+from tests.hostile.attacks import ATTACKS, OTHER, SEARCHES
 from tests.hostile.place import CARREL, Place
 from tests.hostile.talking import LEGACY, MODERN, Conversation, Http, Late, Stdio, patience_s
 from tests.hostile.tracing import NOTHING_SEEN, Seen, Trace
@@ -62,6 +63,9 @@ def survey(talk: Conversation, read: Callable[[str], object]) -> None:
         talk.ask("tools/call", {"name": "read_resource", "arguments": arguments})
     for query in ("first", "stranger"):
         talk.ask("tools/call", {"name": "sage_search", "arguments": {"query": query}})
+    for query in SEARCHES:
+        talk.ask("tools/call", {"name": "search", "arguments": {"query": query}})
+        read(f"carrel://search?q={quote(query, safe='')}")
 
 
 def _templates(talk: Conversation) -> list[str]:
@@ -165,6 +169,8 @@ def http(place: Place) -> Evidence:
             for path in ("/-/health", "/-/providers", "/-/limits", "/x%0d%0a/y", "/"):
                 talk.get(path)
             survey(talk, read)
+            for query in SEARCHES:
+                talk.get(f"/-/search?q={quote(query, safe='')}")
         except (Late, OSError) as error:
             evidence.late.append(str(error))
         evidence.answers = talk.answers
@@ -204,7 +210,7 @@ COMMANDS: Final[tuple[list[str], ...]] = (
     ["cat", "--json", "scopes://scope/first"],
     ["ls", "--json"],
     ["ls", "workspace:///nothing\x1b[2J"],
-    ["complete", "workspace:///{+path}{?start,length,lines}", "path"],
+    ["complete", "workspace:///{+path}{?start,length,lines,outline}", "path"],
     ["complete", "alc://packages/{name}/init.lua", "name"],
     ["complete", "sage://system/{+filename}", "filename"],
     ["explain", "workspace:///link/notes.md"],
@@ -213,6 +219,9 @@ COMMANDS: Final[tuple[list[str], ...]] = (
     ["scopes", "list"],
     ["scopes", "tree", "first"],
     ["sage", "search", "first"],
+    *(["search", query] for query in SEARCHES),
+    ["search", "first", "--json", "--explain"],
+    ["search", "--index", "--json"],
     ["trust"],
     ["trust", "--list"],
     ["trust", "--revoke"],

@@ -14,6 +14,7 @@ from carrel.catalog.pages import seal, unseal
 from carrel.core.errors import BadCursor, ProtocolError
 from carrel.protocol import jsonrpc, methods
 from carrel.protocol.framing import Lines, OverLong
+from carrel.protocol.headers import Headers
 from carrel.protocol.jsonrpc import Message
 from carrel.server.server import Server
 from tests.support.memory_provider import Memory
@@ -142,6 +143,31 @@ def test_a_read_that_is_parsed_in_one_step_is_what_two_steps_make_of_it(line: by
         message = jsonrpc.decode(line)
         assert isinstance(message, Message)
         assert methods.parse(message, SERVER.dispatch.served) == call
+
+
+@given(
+    meta=METAS,
+    beside=st.builds(
+        Headers,
+        st.sampled_from([None, "2025-11-25", "2026-07-28", "2099-01-01"]),
+        st.sampled_from([None, "resources/read", "tools/call"]),
+        st.sampled_from([None, "x", "y", "=?base64?eA==?=", "=?base64?!?="]),
+        st.sampled_from(["", "mcp-name"]),
+    ),
+)
+@example(meta_of(MODERN), Headers("2026-07-28", "resources/read", "x"))
+@example(meta_of(MODERN), Headers("2026-07-28", "resources/read", "y"))
+@example({}, Headers("2025-11-25", None, None))
+def test_headers_count_for_a_read_that_is_parsed_in_one_step_as_in_two(meta: object, beside: Headers) -> None:
+    request = {"jsonrpc": "2.0", "id": 1, "method": "resources/read", "params": {"uri": "x", "_meta": meta}}
+    line = json.dumps(request).encode()
+
+    call = methods.parse_read(line, beside)
+
+    if call is not None:
+        message = jsonrpc.decode(line)
+        assert isinstance(message, Message)
+        assert methods.parse(message, SERVER.dispatch.served, beside) == call
 
 
 @given(request_id=IDS, params=VALUES, cut=st.integers(0, 300), first=st.booleans())

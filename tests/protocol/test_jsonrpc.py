@@ -5,7 +5,7 @@ from msgspec import Raw
 
 from carrel.core.errors import ProtocolError
 from carrel.protocol import jsonrpc
-from carrel.protocol.jsonrpc import ABSENT, Message, Response
+from carrel.protocol.jsonrpc import ABSENT, Message
 
 NOT_JSON = (-32700, "Parse error: not valid JSON", None)
 NOT_UTF_8 = (-32700, "Parse error: not UTF-8", None)
@@ -49,16 +49,16 @@ def test_unknown_members_of_a_message_are_ignored() -> None:
 
 
 @pytest.mark.parametrize(
-    ("text", "response"),
+    "text",
     [
-        (b'{"jsonrpc":"2.0","id":1,"result":{"a":1}}', Response(1, Raw(b'{"a":1}'), None)),
-        (b'{"jsonrpc":"2.0","id":"a","error":{"code":1}}', Response("a", None, {"code": 1})),
-        (b'{"jsonrpc":"2.0","error":{"code":1}}', Response(None, None, {"code": 1})),
-        (b'{"jsonrpc":"2.0","id":null,"error":{"code":1}}', Response(None, None, {"code": 1})),
+        b'{"jsonrpc":"2.0","id":1,"result":{"a":1}}',
+        b'{"jsonrpc":"2.0","id":"a","error":{"code":1}}',
+        b'{"jsonrpc":"2.0","error":{"code":1}}',
+        b'{"jsonrpc":"2.0","id":null,"error":{"code":1}}',
     ],
 )
-def test_an_answer_is_told_from_a_request(text: bytes, response: Response) -> None:
-    assert jsonrpc.decode(text) == response
+def test_an_answer_is_told_from_a_request(text: bytes) -> None:
+    assert jsonrpc.decode(text) is None
 
 
 @pytest.mark.parametrize(
@@ -235,4 +235,4 @@ def test_a_notification_and_a_request_are_spelled() -> None:
 
 def test_what_is_encoded_is_decoded_again() -> None:
     assert jsonrpc.decode(jsonrpc.request(5, "x", {"é": "\n"})) == Message(b"5", 5, "x", Raw('{"é":"\\n"}'.encode()))
-    assert jsonrpc.decode(jsonrpc.answer(b'"a"', [])) == Response("a", Raw(b"[]"), None)
+    assert jsonrpc.decode(jsonrpc.answer(b'"a"', [])) is None

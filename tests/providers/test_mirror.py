@@ -1,6 +1,8 @@
 """The mirror: what one answer holds, in bytes, and how it says what comes next."""
 
 import json
+import random
+import re
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
@@ -8,11 +10,15 @@ from typing import Any
 import pytest
 
 from carrel.catalog.catalog import Catalog, Part
+from carrel.core.hosts import ANSWER_LENGTH, HOSTS, Host, answer_length
 from carrel.core.model import Blob, Item, Range, Reading, ResourceLink, Text
 from carrel.core.provider import Project, Provider, Route
-from carrel.providers.mirror import ANSWER_LENGTH, ANSWER_LENGTHS, Mirror
+from carrel.core.tokens import estimate_tokens
+from carrel.providers.mirror import Mirror
 from carrel.providers.workspace.provider import Workspace
 from carrel.server.requests import Running
+
+LINES = "line\n" * 100
 
 
 class Shelf(Provider):
@@ -29,6 +35,17 @@ class Shelf(Provider):
             Route("shelf://all", lambda: Reading(self._items), name="all", mime_type="text/plain"),
             Route("shelf://end{?tail}", lambda **_: Reading(self._items, range=Range()), name="end"),
         )
+
+
+class Texts(Provider):
+    """A provider with one text, which a test replaces."""
+
+    name = "texts"
+    schemes = ("texts",)
+    text = ""
+
+    def routes(self) -> Sequence[Route]:
+        return (Route("texts://one", lambda: Text(self.text), name="one", mime_type="text/plain"),)
 
 
 def read(
@@ -48,7 +65,14 @@ def shown(blocks: Sequence[str | ResourceLink]) -> tuple[str, str]:
     [block] = blocks
     note, _, rest = str(block).partition("\n")
     assert rest.endswith(note), "the first line is not the last one"
-    return note, rest.removesuffix(note)
+    return without_cost(note), rest.removesuffix(note)
+
+
+def without_cost(text: object) -> str:
+    """Return a text whose notes name neither what it is a part of nor tokens."""
+    return re.sub(
+        r"\[[^\[\]: ]+: (?=lines|bytes)|, about [\d,]+ of [\d,]+ tokens", lambda it: "[" * (it[0][0] == "["), str(text)
+    )
 
 
 @pytest.mark.parametrize(
@@ -62,13 +86,13 @@ def shown(blocks: Sequence[str | ResourceLink]) -> tuple[str, str]:
         ("utf-8", "a line\n" * 60_000),
     ],
 )
-@pytest.mark.parametrize("client", ["", *ANSWER_LENGTHS])
+@pytest.mark.parametrize("client", ["", *(host.client for host in HOSTS)])
 def test_an_answer_is_never_longer_than_the_host_takes(tmp_path: Path, encoding: str, text: str, client: str) -> None:
     (tmp_path / "long.txt").write_bytes(text.encode(encoding))
 
     is_error, blocks = read(workspace(tmp_path), "workspace:///long.txt", client)
 
-    length = ANSWER_LENGTHS.get(client, ANSWER_LENGTH)
+    length = answer_length(client)
     [block] = blocks
     sent = len(json.dumps(block, ensure_ascii=False).encode())
     assert (is_error, length * 0.8 < sent <= length) == (False, True)
@@ -112,21 +136,11 @@ def test_parts_read_one_after_another_are_the_whole(tmp_path: Path, encoding: st
 @pytest.mark.parametrize(
     ("query", "part", "note"),
     [
-        ("", {"start": 5}, "[lines 2-3304 of 50000, bytes 5-16520 of 250000; next: workspace:///a.txt?start=16520]"),
-        (
-            "",
-            {"length": 99_999},
-            "[lines 1-3303 of 50000, bytes 0-16515 of 250000; next: workspace:///a.txt?start=16515]",
-        ),
-        (
-            "?start=0&length=99999",
-            {},
-            "[lines 1-3303 of 50000, bytes 0-16515 of 250000; next: workspace:///a.txt?start=16515]",
-        ),
+        ("", {"start": 5}, "[lines 2-3292 of 50000, bytes 5-16460 of 250000; next: workspace:///a.txt?start=16460]"),
         (
             "?lines=2-30000",
             {},
-            "[lines 2-3304 of 50000, bytes 5-16520 of 250000; next: workspace:///a.txt?start=16520]",
+            "[lines 2-3292 of 50000, bytes 5-16460 of 250000; next: workspace:///a.txt?start=16460]",
         ),
         ("?lines=2-3", {}, "[lines 2-3 of 50000, bytes 5-15 of 250000; next: workspace:///a.txt?lines=4-5]"),
         ("", {"lines": "2-3"}, "[lines 2-3 of 50000, bytes 5-15 of 250000; next: workspace:///a.txt?lines=4-5]"),
@@ -146,12 +160,36 @@ def test_no_way_of_asking_gives_more_than_a_part(tmp_path: Path, query: str, par
     assert len(str(blocks[0])) <= ANSWER_LENGTH
 
 
+@pytest.mark.parametrize(("query", "part"), [("", {"length": 99_999}), ("?start=0&length=99999", {})])
+def test_a_length_that_was_asked_for_wins_over_what_the_host_takes(
+    tmp_path: Path, query: str, part: dict[str, Any]
+) -> None:
+    (tmp_path / "a.txt").write_text("line\n" * 50_000, encoding="utf-8")
+
+    _, blocks = read(workspace(tmp_path), f"workspace:///a.txt{query}", "@cline/core", **part)
+
+    note, text = shown(blocks)
+    assert note == "[lines 1-20000 of 50000, bytes 0-99999 of 250000; next: workspace:///a.txt?start=99999]"
+    assert len(text.rstrip("\n")) == 99_999
+
+
+def test_a_part_says_what_it_is_a_part_of_and_what_both_cost(tmp_path: Path) -> None:
+    (tmp_path / "a.txt").write_text("line\n" * 50_000, encoding="utf-8")
+
+    _, [block] = read(workspace(tmp_path), "a.txt", lines="1-100")
+
+    assert str(block).startswith(
+        f"[a.txt: lines 1-100 of 50000, bytes 0-500 of 250000, about {estimate_tokens(LINES):,} of "
+        f"{estimate_tokens(LINES) * 500:,} tokens; next: workspace:///a.txt?lines=101-200]"
+    )
+
+
 def test_the_last_part_says_that_it_is_the_end(tmp_path: Path) -> None:
     (tmp_path / "a.txt").write_text("line\n" * 5, encoding="utf-8")
 
     _, [block] = read(workspace(tmp_path), "a.txt", lines="4-")
 
-    assert block == "[lines 4-5 of 5, bytes 15-25 of 25; the end]\nline\nline\n"
+    assert without_cost(block) == "[lines 4-5 of 5, bytes 15-25 of 25; the end]\nline\nline\n"
 
 
 @pytest.mark.parametrize("encoding", ["utf-8", "utf-16"])
@@ -211,7 +249,9 @@ def test_what_a_part_calls_the_next_can_be_read_and_is_next(tmp_path: Path, line
     ],
 )
 def test_lines_can_be_asked_for_where_the_provider_knows_none(lines: str, answer: str) -> None:
-    assert read(Shelf(Text("one\ntwo\n3\nend")), "shelf://all", lines=lines) == (False, (answer,))
+    is_error, [block] = read(Shelf(Text("one\ntwo\n3\nend")), "shelf://all", lines=lines)
+
+    assert (is_error, without_cost(block)) == (False, answer)
 
 
 @pytest.mark.parametrize("lines", ["0", "5-4", "x", "-3"])
@@ -339,6 +379,37 @@ def test_the_end_of_a_long_text_says_how_to_ask_for_less() -> None:
 
     advice = "ask for less, or for the whole in parts: shelf://end?start=0"
     note = str(block).partition("\n")[0]
-    assert note.startswith("[lines 1-1 of 1, bytes 0-19")
-    assert note.endswith(f" of 70000; {advice}]")
+    assert without_cost(note).startswith("[lines 1-1 of 1, bytes 0-19")
+    assert without_cost(note).endswith(f" of 70000; {advice}]")
     assert str(block).endswith(f"x\n{note}")
+
+
+def as_a_host_shows(text: str, host: Host) -> str:
+    """Return what is left of an answer in a host that cuts it."""
+    if len(text) <= host.limit or host.cut == "never":
+        return text
+    if host.cut == "end":
+        return text[: host.limit]
+    kept = (host.limit if host.cut == "middle" else 2_000) // 2
+    return f"{text[:kept]}[…]{text[-kept:] if host.cut == 'middle' else ''}"
+
+
+@pytest.mark.slow
+def test_no_host_cuts_a_part_and_every_part_names_the_next() -> None:
+    chance = random.Random(18)
+    alphabets = ["abc def\n", 'x"\\\n\t', "né ü\n", "漢字かな\n", "🦀\n", "x"]
+    catalog = Catalog([shelf := Texts()])
+    mirror, unknown = Mirror(catalog), Host("", "", ANSWER_LENGTH, "middle", ANSWER_LENGTH)
+    for _ in range(10_000):
+        host = chance.choice([*HOSTS, unknown])
+        shelf.text = "".join(chance.choices(chance.choice(alphabets), k=40)) * chance.randrange(1, 1_500)
+        asked = {"uri": "texts://one"} | ({"start": chance.randrange(9_000)} if chance.random() < 0.3 else {})
+        [block] = mirror.call("read_resource", asked, Running(lambda: None, client=host.client)).blocks
+        seen = as_a_host_shows(str(block), host)
+        lines = seen.split("\n")
+
+        assert seen == block
+        if "; next: " in lines[0]:
+            assert lines[0] == lines[-1]
+        else:
+            assert seen.endswith(shelf.text[-40:]) or "; the end]" in lines[0]

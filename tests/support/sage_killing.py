@@ -19,7 +19,7 @@ from time import monotonic
 from typing import Any
 
 from carrel.providers.sage import Sage
-from carrel.providers.sage.file_format import read_mapping
+from carrel.providers.sage.record_files import read_mapping
 from tests.support.sage_folder import open_sage
 
 STEPS = ("open", "close", "mkdir", "fsync", "fchmod", "rename", "link", "unlink")

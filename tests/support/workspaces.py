@@ -27,7 +27,7 @@ NOON_NS = 1_784_030_400_000_000_000
 SECRET = "SECRET-6f1e"
 """Written to whatever must never be read."""
 
-FULL_TEMPLATE = "workspace:///{+path}{?start,length,lines}"
+FULL_TEMPLATE = "workspace:///{+path}{?start,length,lines,outline}"
 
 
 def fill(folder: Path, files: Mapping[str, str | bytes]) -> Path:

@@ -481,7 +481,7 @@ WRONG: dict[type[Shelf], tuple[str, str]] = {
     OtherVariable: ("test_law_10_templates_match", "shelf:///by/x is answered with -32603"),
     CompletesTheUnreadable: ("test_law_10_completions", "dodo.* cannot be read"),
     CompletesWithSlash: ("test_law_10_completions", "a/b.* cannot be read"),
-    NoticesNothing: ("test_law_11_", "changed, and nothing is told"),
+    NoticesNothing: ("test_law_11_", "changed, and no notification came"),
     TellsOfEverything: ("test_law_11_", "told: "),
     RefusesToListen: ("test_law_11_", "not honoured"),
     SchemaOfNoObject: ("test_law_12_", "is not that of an object"),

@@ -324,8 +324,9 @@ def test_many_large_answers_to_one_small_chunk_are_not_held_in_memory(child: Chi
     child.write(child.read("before", "levers:///memory"))
     before = int(child.text()[1])
     child.write(b"".join(child.read(number, "test:///big/1000000") for number in range(count)))
-    for number in range(count):
-        assert child.skip().startswith(f'{{"id":{number},"result":'.encode())
+    # In any order: on a busy machine another thread may read on.
+    answered = {child.skip().partition(b":{")[0] for _ in range(count)}
+    assert answered == {f'{{"id":{number},"result"'.encode() for number in range(count)}
     child.write(child.read("after", "levers:///memory"))
 
     assert int(child.text()[1]) - before < 60_000

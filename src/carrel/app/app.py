@@ -7,11 +7,11 @@ One path for all of them: registrations (`registration`, `gateways`), a choice f
 import os
 from collections.abc import Mapping, Sequence
 from functools import partial
-from typing import Final, Literal
+from typing import TYPE_CHECKING, Final, Literal
 
 from carrel.app import gateways, schema
-from carrel.app.config import Config, ServerSettings
-from carrel.app.registration import BUILT_IN, Registration
+from carrel.app.config import SEARCH, Config, ServerSettings
+from carrel.app.registration import BUILT_IN, Registration, load
 from carrel.app.trust import TrustStore
 from carrel.catalog.catalog import Catalog
 from carrel.catalog.lazy import LazyProvider
@@ -21,10 +21,15 @@ from carrel.core.provider import Project, Provider
 from carrel.core.record import Value, replace
 from carrel.providers.guide import Guide
 from carrel.providers.mirror import Mirror
+from carrel.providers.search import SearchFace
+from carrel.search.lazy import LazySearch
 from carrel.server.server import Server
 
+if TYPE_CHECKING:
+    from carrel.search.search import Search
+
 FIRST_ANSWER_S: Final = 0.3
-"""How long the first answer waits for objects: a host gives up half a second after it started us."""
+"""How long the first answer waits for objects: some hosts wait only half a second after the start."""
 
 
 class Choice(Value, frozen=True):
@@ -70,7 +75,7 @@ def _open(config: Config, patience_s: float, *, waits_for_all: bool) -> Desk:
     _check_names(chosen, every)
     catalog = Catalog(page_size=chosen.page_size, max_bytes=chosen.max_bytes, max_listed=chosen.max_listed)
     providers: list[Provider] = []
-    if _is_wanted("guide", chosen):
+    if "guide" not in chosen.without:  # also beside --only: it explains the others
         title = os.path.basename(config.root) or "/"
         providers.append(Guide(catalog, title, config.notes, config.elsewhere, config.root))
     choices: list[Choice] = []
@@ -84,12 +89,32 @@ def _open(config: Config, patience_s: float, *, waits_for_all: bool) -> Desk:
                 begun[one.name] = provider
         if choice.state != "disabled" or not one.table:
             choices.append(choice)
+    search = _search(config, catalog) if "search" not in chosen.without else None
+    if search is not None:
+        providers.append(SearchFace(search, has_tool=chosen.mirror, part_chars=chosen.part_chars))
     if chosen.mirror:
-        providers.append(Mirror(catalog))
+        providers.append(Mirror(catalog, chosen.part_chars))
     catalog.mount(*providers)
     awaited = [begun[one.name] for one in every if one.name in begun and (waits_for_all or one.table == "objects")]
     gateways.begin(tuple(begun.values()), awaited, catalog, patience_s)
-    return Desk(config, Server(catalog), tuple(_with_problem(choice, begun) for choice in choices), config.notes)
+    served = tuple(_with_problem(choice, begun) for choice in choices)
+    return Desk(config, Server(catalog, search=search), served, config.notes)
+
+
+def _search(config: Config, catalog: Catalog) -> LazySearch | None:
+    """Return the search of a project, which opens its index when it is first used; None if it is turned off."""
+    values = config.values("search")
+    if values.get("enabled") is False:
+        return None
+    settings = schema.build(load(SEARCH), "search", values) if values else None
+
+    def open_() -> "Search":
+        from carrel.search.location import index_folder  # not before the first search
+        from carrel.search.search import Search
+
+        return Search(catalog, index_folder(config.environment, config.root), settings)
+
+    return LazySearch(open_)
 
 
 def _with_problem(choice: Choice, begun: Mapping[str, Gateway]) -> Choice:
@@ -99,7 +124,7 @@ def _with_problem(choice: Choice, begun: Mapping[str, Gateway]) -> Choice:
 
 
 def _choose(one: Registration, config: Config, chosen: ServerSettings) -> Choice:
-    if not _is_wanted(one.name, chosen):
+    if one.name in chosen.without or (chosen.only is not None and one.name not in chosen.only):
         return Choice(one.name, "disabled", "by --only, --without, or [server] only or without")
     if config.values(one.section).get("enabled") is False:
         return Choice(one.name, "disabled", f"by [{one.section}] enabled = false")
@@ -117,13 +142,9 @@ def _is_named(one: Registration, config: Config, chosen: ServerSettings) -> bool
     return one.name in (chosen.only or ()) or any(name in config.sections for name in (one.name, *one.sections))
 
 
-def _is_wanted(name: str, chosen: ServerSettings) -> bool:
-    return (chosen.only is None or name in chosen.only) and name not in chosen.without
-
-
 def _check_names(chosen: ServerSettings, every: Sequence[Registration]) -> None:
     in_order = sorted(every, key=lambda one: bool(one.table))
-    known = ("guide", *(one.name for one in in_order))
+    known = ("guide", "search", *(one.name for one in in_order))
     for name in (*(chosen.only or ()), *chosen.without):
         if name not in known:
             close = schema.closest(name, known)

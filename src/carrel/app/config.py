@@ -31,6 +31,9 @@ NAMED: Final = {
 }
 """The settings class of each kind of named section, such as `[objects.NAME]`. In a project file they need trust."""
 
+SEARCH: Final = "carrel.search.settings:SearchSettings"
+"""The settings class of `[search]`: search is imported only when it is used."""
+
 _TOO_MUCH: Final = (
     "no files are served: this is a home folder or the root of the file system; "
     "start Carrel in a project, or give the folder with --project"
@@ -45,10 +48,12 @@ class ServerSettings:
 
     def __init__(
         self,
+        *,
         max_message_mb: FractionalCeiling = _MESSAGE_MB,
         page_size: int = PAGE_SIZE,
         max_listed: int = MAX_LISTED,
         mirror: bool = True,
+        part_chars: int = 0,
         only: list[str] | None = None,
         without: list[str] | None = None,
     ) -> None:
@@ -58,10 +63,13 @@ class ServerSettings:
             raise ConfigError(f"[server] page_size: expected a whole number from 1 to 100000, got {page_size}")
         if not 0 <= max_listed <= 1_000_000:
             raise ConfigError(f"[server] max_listed: expected a whole number from 0 to 1000000, got {max_listed}")
+        if part_chars and not 1_000 <= part_chars <= 1_000_000:
+            raise ConfigError(f"[server] part_chars: expected 0, or 1000 to 1000000 characters, got {part_chars}")
         self.max_bytes = int(max_message_mb * MEGABYTE)
         self.max_listed = max_listed
         self.page_size = page_size
         self.mirror = mirror
+        self.part_chars = part_chars
         self.only = None if only is None else tuple(only)
         self.without = tuple(without or ())
 
@@ -175,7 +183,12 @@ class Config:
 
 def section_names() -> tuple[str, ...]:
     """Return the names of the sections with fixed names."""
-    return ("server", "http", *(name for known in registration.BUILT_IN for name in (known.name, *known.sections)))
+    return (
+        "server",
+        "http",
+        "search",
+        *(name for known in registration.BUILT_IN for name in (known.name, *known.sections)),
+    )
 
 
 def sections_in_use(config: Config) -> tuple[str, ...]:
@@ -189,6 +202,8 @@ def section_schema(section: str, where: str) -> Schema:
         return schema.schema_of(ServerSettings)
     if section == "http":
         return schema.schema_of(HttpSettings)
+    if section == "search":
+        return schema.schema_of(registration.load(SEARCH))
     for known in registration.BUILT_IN:
         if known.name == section:
             keys = schema.schema_of(known.load())

@@ -61,7 +61,7 @@ def _register(table: Table, name: str, config: Config) -> Registration:
     options = schema.build(registration.load(NAMED[table]), section, config.values(section))
     setting = next(iter(config.sections[section].values()))
     origin = "the command line" if setting.layer == "flag" else setting.origin
-    why = f"{table.removesuffix('s')} {options.told}, from {origin}"
+    why = f"{table.removesuffix('s')} {options.source}, from {origin}"
     return Registration(name, (), _TARGETS[table], lambda _: why, table)
 
 

@@ -68,7 +68,8 @@ def find(named: str | None, environment: Mapping[str, str]) -> Place:
     passed_over: list[tuple[str, str]] = []
     for folder in folders:
         file = _project_file(folder, passed_over)
-        if file is not None or (not _is_all(folder, home) and _bears_mark(folder)):
+        is_marked = _is_own(folder) and any(_is_own_at(folder, mark) for mark in MARKS)
+        if file is not None or (is_marked and not _is_all(folder, home)):
             return Place(folder, file, _relative(passed_over, folder), is_too_much=False)
     root = folders[0]
     return Place(root, None, _relative(passed_over, root), is_too_much=named is None and _is_all(root, home))
@@ -115,10 +116,6 @@ def _candidates(named: str | None, environment: Mapping[str, str]) -> tuple[str,
         raise ConfigError(
             "the working folder no longer exists; change to another folder, or give one with --project"
         ) from None
-
-
-def _bears_mark(folder: str) -> bool:
-    return _is_own(folder) and any(_is_own_at(folder, mark) for mark in MARKS)
 
 
 def _is_own_at(folder: str, name: str) -> bool:

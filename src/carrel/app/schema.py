@@ -10,7 +10,7 @@ from contextlib import suppress
 from inspect import Parameter, signature
 from keyword import iskeyword
 from types import NoneType, UnionType
-from typing import Any, Literal, Union, get_args, get_origin, get_type_hints
+from typing import Any, Literal, TypeGuard, Union, get_args, get_origin, get_type_hints
 
 from carrel.core.arguments import convert, without
 from carrel.core.errors import ConfigError
@@ -35,7 +35,7 @@ class Key(Value, frozen=True):
     """One key of a section."""
 
     name: str
-    kind: Any
+    kind: object
     default: object
     is_required: bool = False
 
@@ -55,7 +55,7 @@ def schema_of(built: type) -> Schema:
     return keys
 
 
-def build(built: type, section: str, values: Mapping[str, Any]) -> Any:
+def build(built: type, section: str, values: Mapping[str, object]) -> Any:
     """Build the settings of a section; a key that is a Python keyword is a parameter with a trailing underscore."""
     try:
         return built(**{f"{name}_" if iskeyword(name) else name: value for name, value in values.items()})
@@ -77,13 +77,13 @@ class AnyName(dict[str, Key]):
         return Key(name, self._kind, None)
 
 
-def section_schema(kind: Any) -> Schema:
+def section_schema(kind: object) -> Schema:
     """Return the keys of a section that is one parameter of its provider."""
     inner, is_many = _section_in(kind)
     return AnyName(inner) if is_many else schema_of(inner)
 
 
-def build_section(kind: Any, section: str, values: Mapping[str, Any]) -> object:
+def build_section(kind: object, section: str, values: Mapping[str, Mapping[str, object]]) -> object:
     """Build the provider's argument from a section's checked values."""
     inner, is_many = _section_in(kind)
     if not is_many:
@@ -91,7 +91,7 @@ def build_section(kind: Any, section: str, values: Mapping[str, Any]) -> object:
     return {name: build(inner, f"{section}.{name}", given) for name, given in values.items()}
 
 
-def _section_in(kind: Any) -> tuple[type[Section], bool]:
+def _section_in(kind: object) -> tuple[type[Section], bool]:
     """Return the class of a section, and whether it is a table of named ones."""
     for part in get_args(kind) if get_origin(kind) in (Union, UnionType) else (kind,):
         if isinstance(part, type) and issubclass(part, Section):
@@ -125,7 +125,7 @@ def closest(name: str, known: Iterable[str]) -> str | None:
     return next(iter(get_close_matches(name, list(known), n=1, cutoff=_CLOSE)), None)
 
 
-def check(kind: Any, value: object, where: str) -> object:
+def check(kind: object, value: object, where: str) -> object:
     """Return the value if it has the right type; raise ConfigError if not."""
     if _is_section(kind) and isinstance(value, dict):
         return _check_table(schema_of(kind), value, where)
@@ -135,7 +135,7 @@ def check(kind: Any, value: object, where: str) -> object:
         raise ConfigError(f"{where}: {error}, got {value!r}") from None
 
 
-def _is_section(kind: Any) -> bool:
+def _is_section(kind: object) -> TypeGuard[type[Section]]:
     return isinstance(kind, type) and issubclass(kind, Section)
 
 
@@ -150,7 +150,7 @@ def _check_table(known: Schema, table: Mapping[str, object], where: str) -> dict
     return {name: check(known[name].kind, value, f"{where} {name}") for name, value in table.items()}
 
 
-def from_text(kind: Any, text: str, where: str) -> object:
+def from_text(kind: object, text: str, where: str) -> object:
     """Return the value of an environment variable or a flag."""
     for candidate in _candidates(text):
         with suppress(ConfigError):
@@ -175,7 +175,7 @@ def _candidates(text: str) -> list[object]:
     return found
 
 
-def raises_bound(kind: Any, value: object, standing: object) -> str:
+def raises_bound(kind: object, value: object, standing: object) -> str:
     """Return why a project file's value needs trust if it raises a limit; else an empty text."""
     is_bound = kind in (Ceiling, FractionalCeiling)
     if is_bound and isinstance(value, int | float) and isinstance(standing, int | float) and value > standing:
@@ -187,7 +187,7 @@ def raises_bound(kind: Any, value: object, standing: object) -> str:
 _INJECTIONS: tuple[object, ...] = (False, "trusted", True)
 
 
-_SWITCHES: Mapping[Any, tuple[object, str]] = {
+_SWITCHES: Mapping[object, tuple[object, str]] = {
     Program: (None, "it names a program"),
     Protection: (True, "it turns a protection off"),
     Exposure: (False, "it lets other machines do more"),
@@ -195,7 +195,7 @@ _SWITCHES: Mapping[Any, tuple[object, str]] = {
 """Types of settings that need trust, each with the one value that never does."""
 
 
-def needs_trust(kind: Any, value: object, is_outside: Callable[[str], bool]) -> str:
+def needs_trust(kind: object, value: object, is_outside: Callable[[str], bool]) -> str:
     """Return why a project file's value needs trust; an empty text if it does not."""
     if kind in _SWITCHES:
         harmless, reason = _SWITCHES[kind]

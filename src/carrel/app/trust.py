@@ -5,7 +5,6 @@ tools that write and HTTP permissions take effect only after the user has truste
 stored per user; a changed file must be trusted again.
 """
 
-import json
 import os
 from collections.abc import Callable, Mapping
 
@@ -51,6 +50,8 @@ class TrustStore:
         return [Trusted(path, digest) for path, digest in sorted(self._load().items())]
 
     def _load(self) -> dict[str, str]:
+        import json  # most projects have no settings that need trust
+
         try:
             with open(self._path, encoding="utf-8") as stored:
                 known = json.load(stored)
@@ -64,7 +65,9 @@ class TrustStore:
 
     def _change(self, change: Callable[[dict[str, str]], dict[str, str]]) -> dict[str, str]:
         """Change the stored files; return those before the change."""
-        from carrel.files.atomic import locked, replace_private  # `serve` only reads
+        import json  # `serve` changes nothing
+
+        from carrel.files.atomic import locked, replace_private
 
         with locked(self._path):
             before = self._load()

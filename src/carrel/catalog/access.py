@@ -22,6 +22,9 @@ RIGHTS: Final = ("read", "tools", "write")
 SCOPE_REASON: Final = "scope"
 """The `reason` of a refusal that another token could avoid."""
 
+SEARCH: Final = "carrel://search"
+"""A URI that needs no permission: it shows only what the catalogue lets the caller read."""
+
 
 class Access(Value, frozen=True):
     """Who asks, and for what they may ask. Without `scopes`: for everything."""
@@ -29,14 +32,14 @@ class Access(Value, frozen=True):
     name: str
     scopes: frozenset[str] | None = None
     expires_at: float | None = None
-    """Seconds since 1970; None where it does not end by itself."""
+    """Seconds since 1970; None if it does not expire."""
 
     def allows(self, scheme: str, right: str) -> bool:
         """Return whether a right is given for a scheme."""
         return self.scopes is None or f"{scheme}:{right}" in self.scopes or f"*:{right}" in self.scopes
 
     def is_like(self, other: "Access") -> bool:
-        """Return whether it is the same one's, with the same rights; it may end at another time."""
+        """Return whether both have the same name and rights; they may expire at different times."""
         return (self.name, self.scopes) == (other.name, other.scopes)
 
     def concerns(self, schemes: Iterable[str]) -> bool:
@@ -51,7 +54,7 @@ _current: ContextVar[Access] = ContextVar("access", default=EVERYTHING)
 
 
 class ActingAs:
-    """For the time of a `with`, the caller the catalogue is this one."""
+    """Sets the caller of the catalogue for the time of a `with` block."""
 
     __slots__ = ("_access", "_before")
 
@@ -60,17 +63,17 @@ class ActingAs:
         self._before: Token[Access] | None = None
 
     def __enter__(self) -> None:
-        """Begin."""
+        """Set the caller."""
         self._before = _current.set(self._access)
 
     def __exit__(self, *_: object) -> None:
-        """End."""
+        """Set the caller that was before."""
         if self._before is not None:
             _current.reset(self._before)
 
 
 def current_access() -> Access:
-    """Return the access of the caller, for what is done later."""
+    """Return the access of the caller, for work that is done after the request."""
     return _current.get()
 
 
@@ -82,13 +85,12 @@ def is_unlimited() -> bool:
 def may_read(uri: str) -> bool:
     """Return whether the caller may list, read and watch this URI, or one of this template."""
     access = _current.get()
-    return access.scopes is None or access.allows(_scheme(uri), "read")
+    return access.scopes is None or access.allows(_scheme(uri), "read") or _is_search(uri)
 
 
 def check_read(uri: str) -> None:
-    """Refuse a URI, or a template, that the caller may not read, whether it exists or not."""
-    access = _current.get()
-    if access.scopes is not None and not access.allows(_scheme(uri), "read"):
+    """Raise `Denied` for a URI, or a template, that the caller may not read, whether it exists or not."""
+    if not may_read(uri):
         scope = f"{_scheme(uri)}:read"
         message = f"Access denied: {echo(uri)} (needs the scope {echo(scope)})"
         raise Denied(message, reason=SCOPE_REASON, uri=uri, data={"scope": scope})
@@ -115,6 +117,10 @@ def parse_scopes(words: Iterable[str]) -> frozenset[str]:
         if not scheme or right not in RIGHTS:
             raise ConfigError(f"{scope!r} is no scope: write it as workspace:read; the rights are {', '.join(RIGHTS)}")
     return scopes
+
+
+def _is_search(uri: str) -> bool:
+    return uri.startswith(SEARCH) and uri[len(SEARCH) :][:1] in ("", "?", "{")
 
 
 def _scheme(uri: str) -> str:

@@ -312,15 +312,12 @@ class Catalog:
                 item, wanted = content.shorten(reading.items[0], wanted, part.most)
                 reading = replace(reading, items=(item,))
             finished = self._finish(reading, uri, wanted, condition, found)
-            has_moved = False
-            for source in sources:
-                has_moved = has_moved or source.has_moved()
-            return finished, has_moved
+            return finished, any(source.has_moved() for source in sources)
         finally:
             close_sources(reading.items)
 
     def _read_whole(self, found: Found, given: Reading, item: Stored, uri: str) -> tuple[Reading, bool]:
-        """The same for the whole of one source, as most reads of files are, in fewer steps."""
+        """Do the same for the whole of one source, in fewer steps: most reads of files are of this kind."""
         source = item.source
         try:
             items = (content.whole(item, uri, self.max_bytes),)
@@ -432,7 +429,7 @@ def close_sources(items: Iterable[Item]) -> None:
 
 
 def close_given(given: Given | Unread) -> None:
-    """Close the sources of what a provider gave and nobody reads."""
+    """Close the sources of what a provider gave, if it is not read."""
     if not isinstance(given, Unread):
         close_sources(given.items if isinstance(given, Reading) else (given,))
 
@@ -444,7 +441,7 @@ def _mime_type(found: Found) -> str:
 def _one_of(asked: Range | None, other: Range | None, uri: str) -> Range | None:
     """Return the range that was requested; raise if there are two."""
     if asked is not None and other is not None:
-        raise content.cut_twice(uri)
+        raise content.two_ranges(uri)
     return other if asked is None else asked
 
 
@@ -453,7 +450,7 @@ def range_of(found: Found, uri: str, wanted: Range | None) -> Range | None:
     if found.query_range:
         return _one_of(wanted, _query_range(found), uri)
     if wanted is not None and not RANGE_NAMES.isdisjoint(found.variables):
-        raise content.cut_twice(uri)
+        raise content.two_ranges(uri)
     return wanted
 
 

@@ -10,7 +10,7 @@ from threading import Lock
 
 from carrel.catalog.catalog import Catalog
 from carrel.core.model import Resource
-from carrel.core.provider import Given, Provider, Route
+from carrel.core.provider import DocumentChanges, Given, Provider, Route
 
 log = logging.getLogger(__name__)
 
@@ -46,6 +46,14 @@ class LazyProvider(Provider):
             [real] = self._awake().mounted
             self._catalog.swap(self, real.provider)
             yield from real.provider.entries(after)
+
+    def document_changes(self, since: object) -> DocumentChanges:
+        """Return nothing until the data exists; then the real provider takes over."""
+        if not self._is_called_for():
+            return DocumentChanges(())
+        [real] = self._awake().mounted
+        self._catalog.swap(self, real.provider)
+        return real.provider.document_changes(since)
 
     def list_fingerprint(self) -> str:
         """Return a token that changes when the data appears."""

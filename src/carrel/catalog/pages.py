@@ -7,16 +7,15 @@ remembers nothing. Hosts are sent a shorter list: `shortlist`.
 
 import logging
 from binascii import Error, a2b_base64, b2a_base64
-from collections.abc import Callable, Iterable, Iterator
-from contextlib import contextmanager
-from functools import partial
+from collections.abc import Iterable, Iterator
 from itertools import chain, dropwhile, islice
+from operator import attrgetter
 from typing import Final
 
 from carrel.catalog import access
 from carrel.catalog.routes import Mounted, Routes
-from carrel.core.errors import BadCursor, ProviderError
-from carrel.core.faults import Contained
+from carrel.core.errors import BadCursor, ProtocolError, ProviderError, RequestError
+from carrel.core.faults import internal
 from carrel.core.gateway import Gateway
 from carrel.core.hashing import blake2b
 from carrel.core.limits import LIST_TTL_MS
@@ -54,13 +53,16 @@ class FullList:
         entries: list[Resource] = []
         last = None
         for section in self._sections(kind, name, key, prefix):
-            entries += islice(section.entries, wanted + 1 - len(entries))
+            with _CutShort(section.mounted):
+                # Straight from the provider: a generator around its entries would take longer than many of them.
+                entries += islice(section.entries, wanted + 1 - len(entries))
             last = section if last is None and len(entries) >= wanted else last
             if len(entries) > wanted:
                 break
         if last is None or len(entries) <= wanted:
             return Page(tuple(entries), ttl_ms=self.ttl_ms())
-        shown = tuple(entries[:wanted])
+        entries.pop()
+        shown = tuple(entries)
         place = (last.kind, last.mounted.provider.name, key_of(shown[-1]))
         return Page(shown, seal(*place, *([prefix] if prefix else [])), ttl_ms=self.ttl_ms())
 
@@ -75,31 +77,33 @@ class FullList:
         """Yield the groups of every provider the caller may see, in the order of the providers."""
         for mounted in self.visible():
             groups: list[Iterable[Resource]] = []
-            with self._contained(mounted):
+            with _CutShort(mounted):
                 groups = groups_of(mounted)
-            yield from ((mounted, _permitted(self._own(mounted, partial(iter, group)))) for group in groups)
+            yield from ((mounted, _until_fault(mounted, self._permitted(mounted, group))) for group in groups)
 
     def entries(self, scheme: str | None = None) -> Iterator[Resource]:
         """Yield the whole list, or the entries of the providers with a scheme."""
         if scheme is None:
             for section in self._sections(*_START, ""):
-                yield from section.entries
+                yield from _until_fault(section.mounted, section.entries)
         else:
             for mounted in self.visible():
                 if scheme in mounted.provider.schemes:
-                    yield from self._permitted(mounted, "", "")
+                    yield from _until_fault(mounted, self._listed(mounted, "", ""))
 
     def templates(self, parts: tuple[str, ...], wanted: int) -> tuple[tuple[Template, ...], str | None]:
         """Return one page of the templates and the cursor of the next."""
         start = _number_of(parts)
-        every = [
-            template
-            for mounted in self.visible()
-            for template in mounted.templates()
-            if access.may_read(template.uri_template) and not self._routes.has_lost(mounted, template.uri_template)
-        ]
+        every = [template for mounted in self.visible() for template in self._templates_of(mounted)]
         end = start + wanted
         return tuple(every[start:end]), seal(_TEMPLATES, str(end)) if end < len(every) else None
+
+    def _templates_of(self, mounted: Mounted) -> Iterable[Template]:
+        """Return the templates of a provider, without those that another one keeps or the caller may not read."""
+        templates: Iterable[Template] = mounted.templates()
+        if self._routes.has_clashes:
+            templates = [one for one in templates if not self._routes.has_lost(mounted, one.uri_template)]
+        return templates if access.is_unlimited() else [one for one in templates if access.may_read(one.uri_template)]
 
     def visible(self) -> tuple[Mounted, ...]:
         """Return the providers of which the caller may read anything."""
@@ -129,12 +133,14 @@ class FullList:
         begun: dict[str, Iterator[Resource]] = {}
         if kind == _FRONT:
             for mounted, after in self._from(name, key):
-                pinned, begun[mounted.provider.name] = split_pinned(self._permitted(mounted, after, prefix))
+                pinned, begun[mounted.provider.name] = split_pinned(mounted, self._listed(mounted, after, prefix))
                 yield ListSection(_FRONT, mounted, iter(pinned))
             name, key = "", ""
         for mounted, after in self._from(name, key):
-            rest = begun.get(mounted.provider.name) or self._permitted(mounted, after, prefix)
-            yield ListSection(_MAIN, mounted, dropwhile(_is_pinned, rest))
+            rest = begun.get(mounted.provider.name)
+            if rest is None:
+                rest = dropwhile(attrgetter("pinned"), self._listed(mounted, after, prefix))
+            yield ListSection(_MAIN, mounted, rest)
 
     def _from(self, name: str, key: str) -> Iterator[tuple[Mounted, str]]:
         """Return the providers from the named one on, with the key each is to start after."""
@@ -146,27 +152,42 @@ class FullList:
             if reached and mounted in visible:
                 yield mounted, key if is_first else ""
 
-    def _permitted(self, mounted: Mounted, after: str, prefix: str) -> Iterator[Resource]:
-        return _permitted(self._own(mounted, partial(_entries, mounted, after, prefix)))
+    def _listed(self, mounted: Mounted, after: str, prefix: str) -> Iterator[Resource]:
+        """Return the entries of a provider from a key on; a fault may end them."""
+        with _CutShort(mounted):
+            return iter(self._permitted(mounted, _entries(mounted, after, prefix)))
+        return iter(())
 
-    def _own(self, mounted: Mounted, entries: Callable[[], Iterator[Resource]]) -> Iterator[Resource]:
-        """Yield a provider's entries, except those that another one keeps; a fault ends them."""
-        with self._contained(mounted):
-            if self._routes.has_clashes:
-                for entry in entries():
-                    if not self._routes.has_lost(mounted, entry.uri):
-                        yield entry
-            else:
-                yield from entries()
+    def _permitted(self, mounted: Mounted, entries: Iterable[Resource]) -> Iterable[Resource]:
+        """Leave out what another provider keeps, and what the caller may not read."""
+        if self._routes.has_clashes:
+            entries = (entry for entry in entries if not self._routes.has_lost(mounted, entry.uri))
+        return entries if access.is_unlimited() else (entry for entry in entries if access.may_read(entry.uri))
 
-    @contextmanager
-    def _contained(self, mounted: Mounted) -> Iterator[None]:
-        """Log the fault that a provider's list ends with."""
-        try:
-            with Contained(f"the list of {mounted.provider.name}"):
-                yield
-        except ProviderError as error:
-            log.warning("the list of %s is cut short: %s", mounted.provider.name, error.message)
+
+class _CutShort:
+    """Around code that takes a provider's entries: ends it at a fault of the provider, and logs that."""
+
+    __slots__ = ("_name",)
+
+    def __init__(self, mounted: Mounted) -> None:
+        self._name = mounted.provider.name
+
+    def __enter__(self) -> None:
+        pass
+
+    def __exit__(self, _kind: object, error: BaseException | None, _trace: object) -> bool:
+        if not isinstance(error, Exception | SystemExit) or isinstance(error, RequestError | ProtocolError):
+            return False
+        fault = error if isinstance(error, ProviderError) else internal(f"the list of {self._name}", error)
+        log.warning("the list of %s is cut short: %s", self._name, fault.message)
+        return True
+
+
+def _until_fault(mounted: Mounted, entries: Iterable[Resource]) -> Iterator[Resource]:
+    """Yield a provider's entries; a fault ends them."""
+    with _CutShort(mounted):
+        yield from entries
 
 
 def key_of(entry: Resource) -> str:
@@ -174,13 +195,14 @@ def key_of(entry: Resource) -> str:
     return entry.sort_key or entry.uri
 
 
-def split_pinned(entries: Iterator[Resource]) -> tuple[list[Resource], Iterator[Resource]]:
-    """Return the pinned entries, which come first, and the others."""
+def split_pinned(mounted: Mounted, entries: Iterator[Resource]) -> tuple[list[Resource], Iterator[Resource]]:
+    """Return the pinned entries of a provider, which come first, and the others; a fault ends them."""
     pinned: list[Resource] = []
-    for entry in entries:
-        if not entry.pinned:
-            return pinned, chain((entry,), entries)
-        pinned.append(entry)
+    with _CutShort(mounted):
+        for entry in entries:
+            if not entry.pinned:
+                return pinned, chain((entry,), entries)
+            pinned.append(entry)
     return pinned, iter(())
 
 
@@ -188,7 +210,7 @@ def groups_of(mounted: Mounted) -> list[Iterable[Resource]]:
     """Return the groups of a provider's entries, for a list with a bound."""
     if "shortlist" in mounted.overrides:
         return list(mounted.provider.shortlist())
-    pinned, others = split_pinned(mounted.provider.entries())
+    pinned, others = split_pinned(mounted, iter(mounted.provider.entries()))
     return [pinned, others] if pinned else [others]
 
 
@@ -196,24 +218,10 @@ def _entries(mounted: Mounted, after: str, prefix: str) -> Iterator[Resource]:
     """Return the entries whose URI begins with a prefix; a provider with `browse` looks there directly."""
     if not prefix:
         return mounted.provider.entries(after)
-    if "browse" not in mounted.overrides or any(_may_hold(scheme, prefix) for scheme in mounted.provider.schemes):
+    starts = [f"{scheme}:" for scheme in mounted.provider.schemes]
+    if "browse" not in mounted.overrides or any(prefix.startswith(one) or one.startswith(prefix) for one in starts):
         return mounted.provider.browse(None, prefix, after)
     return iter(())
-
-
-def _may_hold(scheme: str, prefix: str) -> bool:
-    return prefix.startswith(f"{scheme}:") or f"{scheme}:".startswith(prefix)
-
-
-def _is_pinned(entry: Resource) -> bool:
-    return entry.pinned
-
-
-def _permitted(entries: Iterator[Resource]) -> Iterator[Resource]:
-    """Leave out what the caller may not read."""
-    if access.is_unlimited():
-        return entries
-    return (entry for entry in entries if access.may_read(entry.uri))
 
 
 def _number_of(parts: tuple[str, ...]) -> int:

@@ -7,7 +7,8 @@ A URI that no route matches goes, as sent, to `read_unmatched` of the provider t
 
 from collections.abc import Mapping, Sequence
 from contextlib import suppress
-from typing import Final
+from functools import partial
+from typing import TYPE_CHECKING, Final
 
 from carrel.core.errors import BadArgument, NotFound, RequestError, UnknownScheme, echo
 from carrel.core.faults import attempt
@@ -15,11 +16,17 @@ from carrel.core.gateway import Gateway
 from carrel.core.limits import MAX_REMEMBERED_LENGTH
 from carrel.core.model import Template, Unread
 from carrel.core.provider import METHODS, Given, Provider, Route, overrides
-from carrel.core.record import Value
+from carrel.core.record import Value, replace
 from carrel.core.template import UriTemplate
 from carrel.core.uri import decode, normalise, pairs, scheme_of, split_query, without
 
+if TYPE_CHECKING:
+    from carrel.outline.views import View
+
+VIEW_NAMES: Final = frozenset({"outline", "lines"})
 RANGE_NAMES: Final = frozenset({"start", "length"})
+OWN_SCHEME: Final = "carrel"
+"""The scheme of what Carrel says about itself: no provider of a project."""
 MAX_RECENT: Final = 1_024
 """Number of URIs whose route is cached: clients read the same few again and again."""
 
@@ -71,6 +78,8 @@ class Found(Value, frozen=True):
     variables: Mapping[str, str]
     query_range: tuple[tuple[str, str], ...] = ()
     others: tuple[Mounted, ...] = ()
+    view: "View | None" = None
+    """What is shown of it in place of the whole."""
 
     def read(self, condition: str | None = None) -> Given:
         """Return what the provider gives, however long that takes."""
@@ -79,6 +88,12 @@ class Found(Value, frozen=True):
 
     def open(self, condition: str | None = None) -> Given | Unread:
         """Return what the provider's reader returns; it gets the condition if it has a use for one."""
+        if self.view is not None:
+            from carrel.outline.views import Viewed, show
+
+            mime_type = "" if self.route is None else self.route.mime_type
+            viewed = Viewed(replace(self, view=None).read, mime_type, self.mounted.provider)
+            return Unread(partial(show, self.view, viewed))
         if condition is not None and self.mounted.gateway is not None:
             given = self.mounted.gateway.read_if(self.uri, condition)
             if given is not None:
@@ -132,7 +147,7 @@ class Routes:
         for table in self._templates.values():
             table.sort(key=lambda row: -len(row[0].literal_start))
         self._literal = {scheme: owners[0] for scheme, owners in self._owners.items() if owners[0].provider.parses_uris}
-        owners = {id(owner) for every in self._owners.values() for owner in every}
+        owners = {id(owner) for scheme, every in self._owners.items() if scheme != OWN_SCHEME for owner in every}
         self._sole = next(iter(self._literal.values()), None) if len(owners) == 1 else None
 
     def _take_routes(self, mounted: Mounted) -> None:
@@ -194,7 +209,10 @@ class Routes:
         found = self._fixed.get(uri) or self._recent.get(uri)
         if found is not None:
             return found
-        taker = self._literal.get(uri.partition(":")[0].lower(), self._sole)
+        view = self._view(uri) if "?" in uri else None
+        if view is not None:
+            return replace(self.find(view.uri), view=view)
+        taker = self._taker_of(uri)
         if taker is not None:
             bare, taken = _without_range(uri)
             return Found(taker, None, bare, {}, taken)
@@ -211,6 +229,20 @@ class Routes:
                 self._recent.clear()
             self._recent[uri] = found
         return found
+
+    def _view(self, uri: str) -> "View | None":
+        """Return the view that a query asks for, unless the provider reads its names itself."""
+        if not any(name in uri for name in VIEW_NAMES) or normalise(uri) in self._claims:
+            return None
+        from carrel.outline.views import find_view
+
+        return find_view(uri, VIEW_NAMES, self._templates.get(uri.partition(":")[0].lower(), ()))
+
+    def _taker_of(self, uri: str) -> Mounted | None:
+        """Return the provider that gets a URI as it is, without a route: the owner of its scheme, or the only one."""
+        scheme = uri.partition(":")[0].lower()
+        taker = self._literal.get(scheme)
+        return self._sole if taker is None and scheme not in self._owners else taker
 
     def finds_at_once(self, uri: str) -> bool:
         """Return whether `find` asks no provider: gateways are asked for the owner of an unknown scheme."""

@@ -1,13 +1,15 @@
 """What a caller may have meant: the URI of a path, and the URIs nearest to one that does not exist."""
 
 import re
-from collections.abc import Iterable
-from itertools import islice
+from collections.abc import Iterable, Sequence
+from contextlib import suppress
+from itertools import chain, islice
 from posixpath import normpath
 from typing import Final
 
-from carrel.core.errors import BadArgument
-from carrel.core.uri import PATH_SAFE, decode_loosely, pairs, quote, scheme_of, split_query
+from carrel.catalog.catalog import Catalog
+from carrel.core.errors import BadArgument, CarrelError, NotFound, RequestError, UnknownScheme, echo
+from carrel.core.uri import PATH_SAFE, decode_loosely, pairs, quote, split_query
 
 FILES: Final = "workspace"
 """The scheme under which a path is looked for."""
@@ -15,11 +17,14 @@ MOST_NAMED: Final = 3
 MOST_COMPARED: Final = 5_000
 """URIs that one is compared with, so that a mistake costs no more than a long page of the list."""
 
+_OTHERS_COMPARED: Final = 1_000
+"""How many of them may belong to other schemes."""
+
 MOST_CHARACTERS: Final = 48
 """Characters of a name that are compared: the price grows with their square, and the names may be a stranger's."""
 
 _SCHEME: Final = re.compile(r"[A-Za-z][A-Za-z0-9+.-]*+:")
-_QUERY_NAMES: Final = frozenset({"start", "length", "lines", "after"})
+_QUERY_NAMES: Final = frozenset({"start", "length", "lines", "outline", "after"})
 _CLOSE: Final = 0.65
 _MOST_ORDERED: Final = 300
 """Characters of a URI that decide which of those with like names comes first."""
@@ -57,35 +62,64 @@ def near(uri: str, known: Iterable[str]) -> list[str]:
     """Return the known URIs, or folders of them, that are nearest to one that does not exist: at most three."""
     from difflib import SequenceMatcher, get_close_matches  # only for mistakes
 
-    try:
-        scheme = scheme_of(uri)
-    except BadArgument:
-        return []
     named: dict[str, list[str]] = {}
-    for one in _with_folders(islice(known, MOST_COMPARED), scheme):
-        named.setdefault(_name(one), []).append(one)
-    wanted = _name(uri)
+    asked = split_query(uri)[0]
+    for one in _with_folders(islice(known, MOST_COMPARED)):
+        if one != asked:  # a list may name what can no longer be read
+            named.setdefault(_name(one), []).append(one)
+    wanted, scheme = _name(uri), f"{uri.partition(':')[0].lower()}:"
     names = [wanted] if wanted in named else get_close_matches(wanted, named, MOST_NAMED, _CLOSE)
-    found = dict.fromkeys(one for name in names for one in named[name])
+    found = dict.fromkeys(one for name in names for one in named[name] if one != uri)  # listed, but not readable
     likeness = SequenceMatcher(b=split_query(uri)[0][:_MOST_ORDERED])
 
-    def order(one: str) -> tuple[int, float]:
+    def order(one: str) -> tuple[bool, int, float]:
         likeness.set_seq1(one[:_MOST_ORDERED])
-        return names.index(_name(one)), -likeness.ratio()
+        return not one.startswith(scheme), names.index(_name(one)), -likeness.ratio()
 
     return sorted(islice(found, 20 * MOST_NAMED), key=order)[:MOST_NAMED]
 
 
-def _with_folders(uris: Iterable[str], scheme: str) -> Iterable[str]:
-    """Yield the URIs of a scheme, each folder before what it holds."""
+def question(found: Sequence[str]) -> str:
+    """Return a question that names URIs which may have been meant."""
+    return f"did you mean {' or '.join(found)}?" if found else ""
+
+
+def nearest(catalog: Catalog, uri: str) -> list[str]:
+    """Return URIs that the caller may read and that are spelled much like one that does not exist."""
+    scheme = uri.partition(":")[0].lower()
+    same = (entry.uri for entry in catalog.entries(scheme))
+    others = (entry.uri for entry in catalog.entries() if not entry.uri.startswith(f"{scheme}:"))
+    with suppress(CarrelError):
+        return near(uri, chain(islice(same, MOST_COMPARED - _OTHERS_COMPARED), islice(others, _OTHERS_COMPARED)))
+    return []
+
+
+def with_advice(catalog: Catalog, error: RequestError) -> RequestError:
+    """Return an error about a URI with what may have been meant: similar URIs, or the schemes that are served.
+
+    A system whose document fixes the text of an error keeps it.
+    """
+    if isinstance(error, UnknownScheme):
+        served = [one for one in catalog.visible() if one.routes or one.claims]
+        schemes = sorted({f"{scheme}://" for one in served for scheme in one.provider.schemes})
+        return UnknownScheme(error.uri or "", f"served here: {', '.join(schemes)}") if schemes else error
+    if isinstance(error, NotFound) and error.message == f"Resource not found: {echo(error.uri or '')}":
+        found = nearest(catalog, error.uri or "")
+        if found:
+            message = f"{error.message}; {question(found)}"
+            return NotFound(error.uri or "", message, data={**error.data, "nearest": found}, code=error.code)
+    return error
+
+
+def _with_folders(uris: Iterable[str]) -> Iterable[str]:
+    """Yield URIs, each folder before what it holds."""
     seen: set[str] = set()
     for uri in uris:
-        if uri.startswith(f"{scheme}:"):
-            folder = uri.rpartition("/")[0] + "/"
-            if folder not in seen and not folder.endswith("//"):
-                seen.add(folder)
-                yield folder
-            yield uri
+        folder = uri.rpartition("/")[0] + "/"
+        if folder not in seen and not folder.endswith("//"):
+            seen.add(folder)
+            yield folder
+        yield uri
 
 
 def _name(uri: str) -> str:

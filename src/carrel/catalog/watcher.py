@@ -188,10 +188,10 @@ class Watcher:
             self.remove(subscription)
         with self._changed:
             if self._thread is not threading.current_thread():
-                self._changed.wait_for(self._is_idle, SHUTDOWN_GRACE_S)
-
-    def _is_idle(self) -> bool:
-        return self._thread is None and not any(one.is_asked for one in self._attended.values())
+                attended = self._attended.values()
+                self._changed.wait_for(
+                    lambda: self._thread is None and not any(one.is_asked for one in attended), SHUTDOWN_GRACE_S
+                )
 
     def updated(self, uri: str, fingerprint: str = UNSEEN) -> None:
         """Notify of every subscribed spelling and variant of a URI."""
@@ -447,12 +447,9 @@ class Watcher:
 
     def _pause(self, next_poll: float) -> float | None:
         waiting = [due for (subscription, _), due in self._due.items() if subscription.started]
-        if self._polls():
+        if self._uris.has_polled or self._lists:
             waiting.append(next_poll)
         return max(0.0, min(waiting) - monotonic()) if waiting else None
-
-    def _polls(self) -> bool:
-        return self._uris.has_polled or bool(self._lists)
 
     def _interval(self, mounted: Mounted) -> float:
         """Return the polling interval of a provider: its own, within limits, or the usual one."""

@@ -1,5 +1,6 @@
 """The command line. `serve` skips click and rich, so that a host gets its first answer sooner."""
 
+import gc
 import os
 import sys
 from collections.abc import Sequence
@@ -38,9 +39,14 @@ def main(arguments: Sequence[str] | None = None) -> int:
 def _run(words: list[str]) -> int:
     _refuse_other_encodings(words)
     if words[:1] == ["serve"] and "--help" not in words and "-h" not in words:
-        from carrel.cli.serve import run  # without click
+        # Nothing is garbage yet: to look for it while modules are loaded takes as long as loading ten of them.
+        gc.disable()
+        try:
+            from carrel.cli.serve import run  # without click
 
-        return run(words[1:])
+            return run(words[1:])
+        finally:
+            gc.enable()
     from carrel.cli.app import run_app  # click and rich, which serve must not wait for
 
     return run_app(words)

@@ -1,40 +1,55 @@
-"""`config show`, `config validate`, `trust`."""
+"""`config show`, `config validate` and `trust`; `config_edit` has the commands that change a setting."""
 
 import json
 import os
 import re
+
+import click
 
 from carrel.app import config as configuration
 from carrel.app.project import ProjectFile
 from carrel.app.trust import TrustStore
 from carrel.cli import output
 from carrel.cli.context import CommandOptions
+from carrel.cli.options import LazyGroup, with_command_options
 from carrel.core.errors import ConfigError
 from carrel.core.provider import PlacesFile
 
 
-def show_config(options: CommandOptions, *, with_origin: bool) -> None:
-    """Print every key of every section with its value and its origin."""
-    config = options.config()
+@click.group(cls=LazyGroup)
+def config() -> None:
+    """Show, check and change the configuration."""
+
+
+config.lazy = {name: f"carrel.cli.config_edit:{name}_" for name in ("get", "set", "unset")}
+
+
+@config.command()
+@click.option("--origin", is_flag=True, help="Show where each value comes from.")
+@with_command_options
+@click.pass_obj
+def show(options: CommandOptions, origin: bool) -> None:
+    """Print all settings in effect."""
+    loaded = options.config()
     rows = []
-    for section in configuration.sections_in_use(config):
-        given = config.sections.get(section, {})
+    for section in configuration.sections_in_use(loaded):
+        given = loaded.sections.get(section, {})
         known = configuration.section_schema(section, "")
         for name in (*known, *(one for one in given if one not in tuple(known))):
             setting = given.get(name)
             value = known[name].default if setting is None else setting.value
-            origin = "default" if setting is None else f"{setting.layer}: {setting.origin}"
-            rows.append((section, name, value, origin))
+            source = "default" if setting is None else f"{setting.layer}: {setting.origin}"
+            rows.append((section, name, value, source))
     if options.is_json:
         settings = [{"section": row[0], "key": row[1], "value": row[2], "origin": row[3]} for row in rows]
-        output.print_json({"root": config.root, "settings": settings, "notes": list(config.notes)})
+        output.print_json({"root": loaded.root, "settings": settings, "notes": list(loaded.notes)})
         return
-    table = [(f"{section}.{name}", _as_text(value), origin) for section, name, value, origin in rows]
-    if with_origin:
+    table = [(f"{section}.{name}", _as_text(value), source) for section, name, value, source in rows]
+    if origin:
         output.print_table(("setting", "value", "from"), table, plain_columns=3)
     else:
         output.print_table(("setting", "value"), [row[:2] for row in table], plain_columns=2)
-    for note in config.notes:
+    for note in loaded.notes:
         output.print_lines(f"[yellow]![/] {output.escape(note)}")
 
 
@@ -42,20 +57,28 @@ def _as_text(value: object) -> str:
     return "" if value is None else str(value).lower() if isinstance(value, bool) else str(value)
 
 
-def validate_config(options: CommandOptions) -> None:
-    """Load the configuration and build every provider, which raises ConfigError for a mistake."""
-    with options.desk() as desk:
-        config = desk.config
+@config.command()
+@with_command_options
+@click.pass_obj
+def validate(options: CommandOptions) -> None:
+    """Check the configuration. Settings that are not in effect are shown with the reason."""
+    with options.desk() as desk:  # every provider is built, which raises ConfigError for a mistake
+        loaded = desk.config
     if options.is_json:
-        output.print_json({"files": config.files, "notes": list(config.notes)})
+        output.print_json({"files": loaded.files, "notes": list(loaded.notes)})
         return
-    output.print_lines(f"{len(config.files)} file(s) read, no errors found.")
-    output.print_lines(*(f"  {output.escape(file)}" for file in config.files))
-    output.print_lines(*(f"[yellow]![/] {output.escape(note)}" for note in config.notes))
+    output.print_lines(f"{len(loaded.files)} file(s) read, no errors found.")
+    output.print_lines(*(f"  {output.escape(file)}" for file in loaded.files))
+    output.print_lines(*(f"[yellow]![/] {output.escape(note)}" for note in loaded.notes))
 
 
-def change_trust(options: CommandOptions, *, is_list: bool, is_revoked: bool) -> None:
-    """Trust the project's files with their present content, revoke that, or list the trusted files."""
+@click.command()
+@click.option("--list", "is_list", is_flag=True, help="List the files you trust.")
+@click.option("--revoke", "is_revoked", is_flag=True, help="Stop trusting this project's files.")
+@with_command_options
+@click.pass_obj
+def trust(options: CommandOptions, is_list: bool, is_revoked: bool) -> None:
+    """Trust this project's configuration. It may then start programs and name places outside the project."""
     store = TrustStore(os.environ)
     if is_list:
         trusted = store.all()
@@ -66,18 +89,18 @@ def change_trust(options: CommandOptions, *, is_list: bool, is_revoked: bool) ->
             empty = "No file is trusted yet. To trust a project's configuration, run carrel trust in the project."
             output.print_table(("trusted file", "sha256"), rows, empty=empty)
         return
-    config = options.config()
-    own = config.place.file
-    files: list[ProjectFile | PlacesFile] = [*([] if own is None else [own]), *config.places_files]
+    loaded = options.config()
+    own = loaded.place.file
+    files: list[ProjectFile | PlacesFile] = [*([] if own is None else [own]), *loaded.places_files]
     if not files:
         missing = "there is no carrel.toml and no pyproject.toml with [tool.carrel] in this folder or above it"
-        raise ConfigError("; ".join((missing, *config.place.passed_over)))
+        raise ConfigError("; ".join((missing, *loaded.place.passed_over)))
     lines: list[str] = []
     for file in files:
         if is_revoked:
             done = "No longer trusted" if store.revoke(file.path) else "Was not trusted"
         else:
-            lines += _allowed_lines(config, file.path)
+            lines += _allowed_lines(loaded, file.path)
             store.add(file.path, file.digest)
             done = "Trusted, with its present content"
         lines.append(f"{done}: {output.escape(file.path)}")

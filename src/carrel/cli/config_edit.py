@@ -6,6 +6,7 @@ import tomllib
 from collections.abc import Callable
 from typing import Any, Final
 
+import click
 import tomlkit
 from tomlkit.exceptions import TOMLKitError
 from tomlkit.items import Table
@@ -16,6 +17,7 @@ from carrel.app import schema
 from carrel.app.project import FILE_NAME, MAX_FILE_BYTES
 from carrel.cli import output
 from carrel.cli.context import CommandOptions
+from carrel.cli.options import with_command_options
 from carrel.core.errors import ConfigError
 from carrel.files.atomic import new_private
 from carrel.files.userdirs import config_folder
@@ -27,21 +29,35 @@ Tables = Any
 """A tomlkit document or a table in it. tomlkit's types are too narrow to use for both."""
 
 
-def set_value(options: CommandOptions, name: str, text: str, *, is_users: bool) -> None:
-    """Check a value and write it to the project's file or the user's."""
+@click.command()
+@click.argument("name", metavar="SECTION.KEY")
+@click.argument("value")
+@click.option("--user", "is_users", is_flag=True, help="Write to your user file instead of the project's file.")
+@with_command_options
+@click.pass_obj
+def set_(options: CommandOptions, name: str, value: str, is_users: bool) -> None:
+    """Write one setting to the project's file. Comments and order are kept.
+
+    VALUE is checked first. Separate the items of a list with commas: carrel config set workspace.allow '*.sql,docs/'
+    """
     section, key, kind = _known(name)
-    value = schema.from_text(kind, text, name)
-    _check_range(section, key, value)
+    checked = schema.from_text(kind, value, name)
+    _check_range(section, key, checked)
 
     def change(table: Tables) -> None:
-        table[key] = value
+        table[key] = checked
 
     path = _change(options, section, change, is_users=is_users)
-    _report(options, section, key, f"Set {name} = {_as_toml(value)} in {path}", path)
+    _report(options, section, key, f"Set {name} = {_as_toml(checked)} in {path}", path)
 
 
-def unset_value(options: CommandOptions, name: str, *, is_users: bool) -> None:
-    """Remove one setting from the project's file, or the user's."""
+@click.command()
+@click.argument("name", metavar="SECTION.KEY")
+@click.option("--user", "is_users", is_flag=True, help="Change your user file instead of the project's file.")
+@with_command_options
+@click.pass_obj
+def unset_(options: CommandOptions, name: str, is_users: bool) -> None:
+    """Remove one setting from the project's file."""
     section, key, _ = _known(name)
     is_found = False
 
@@ -55,7 +71,11 @@ def unset_value(options: CommandOptions, name: str, *, is_users: bool) -> None:
     _report(options, section, key, f"{'Removed' if is_found else 'There was no'} {name} in {path}", path)
 
 
-def get_value(options: CommandOptions, name: str) -> None:
+@click.command()
+@click.argument("name", metavar="SECTION.KEY")
+@with_command_options
+@click.pass_obj
+def get_(options: CommandOptions, name: str) -> None:
     """Print the value of one setting."""
     section, key, _ = _known(name)
     config = options.config()
@@ -68,7 +88,7 @@ def get_value(options: CommandOptions, name: str) -> None:
         output.print_lines(output.escape(_as_toml(value) if not isinstance(value, str) else value))
 
 
-def _known(name: str) -> tuple[str, str, Any]:
+def _known(name: str) -> tuple[str, str, object]:
     """Return the section, key and type of a setting; raise ConfigError with the nearest name if it is unknown."""
     section, _, key = name.rpartition(".")
     if not section or not key:

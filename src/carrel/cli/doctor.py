@@ -3,15 +3,19 @@
 import platform
 import sys
 from collections.abc import Iterator
-from time import perf_counter
+from time import gmtime, perf_counter, strftime
 from typing import Literal
+
+import click
 
 from carrel.app.app import Desk
 from carrel.cli import exit_codes, output
 from carrel.cli.context import CommandOptions
+from carrel.cli.options import with_command_options, with_objects
 from carrel.client.client import Client
 from carrel.core.errors import CarrelError
-from carrel.core.record import Value
+from carrel.core.record import Value, to_json
+from carrel.core.tokens import estimate_tokens
 
 
 class Finding(Value, frozen=True):
@@ -22,8 +26,12 @@ class Finding(Value, frozen=True):
     message: str
 
 
-def examine(options: CommandOptions) -> int:
-    """Run all checks, print the findings and return the exit code."""
+@click.command()
+@with_command_options
+@with_objects
+@click.pass_obj
+def doctor(options: CommandOptions) -> int:
+    """Check that everything works here. Problems are shown with their solution."""
     findings = list(_findings(options))
     if options.is_json:
         output.print_json([{"check": one.check, "state": one.state, "message": one.message} for one in findings])
@@ -50,6 +58,8 @@ def _findings(options: CommandOptions) -> Iterator[Finding]:
     try:
         with options.desk() as desk:
             yield from _provider_findings(desk)
+            yield from _search_findings(desk)
+            yield _conversation_cost(desk)
     except CarrelError as error:
         yield Finding("providers", "problem", str(error))
         return
@@ -76,17 +86,49 @@ def _provider_findings(desk: Desk) -> Iterator[Finding]:
             yield Finding(choice.name, "problem", str(error))
             continue
         health = mounted.provider.health()
-        problems = health.get("problems")
-        noted = [str(one) for one in problems] if isinstance(problems, list | tuple) else []
-        noted = [one for one in noted if one not in desk.notes]  # already among the findings on the configuration
+        # Those of the configuration are among the findings already.
+        noted = [one for one in _texts(health.get("problems")) if one not in desk.notes]
         if health.get("state") == "down":
             yield Finding(choice.name, "problem", "; ".join((choice.why, *noted)))
             continue
         listed = "no entries yet" if first is None else f"first entry {first.uri}"
         yield Finding(choice.name, "ok", f"{choice.why}; {listed}")
-        left_out = health.get("left_out")
-        for note in (*noted, *(map(str, left_out) if isinstance(left_out, list | tuple) else ())):
+        for note in (*noted, *_texts(health.get("left_out"))):
             yield Finding(choice.name, "note", note)
+
+
+def _texts(value: object) -> list[str]:
+    return [str(one) for one in value] if isinstance(value, list | tuple) else []
+
+
+def _search_findings(desk: Desk) -> Iterator[Finding]:
+    """Yield findings on the size, age and coverage of the search index."""
+    if desk.server.search is None:
+        yield Finding("search", "note", "turned off by [search] enabled = false, or by --without search")
+        return
+    facts = desk.server.search.opened().facts(looks=True)
+    for problem in _texts(facts.get("problems")):
+        yield Finding("search", "note", problem)
+    documents, indexed, size, written_ms = (facts.get(key) for key in ("documents", "indexed", "bytes", "written"))
+    if not isinstance(size, int) or not isinstance(written_ms, int):
+        yield Finding("search", "ok", f"no index yet for {documents} documents: the first search makes one")
+        return
+    age = f"last written {strftime('%Y-%m-%d %H:%M', gmtime(written_ms / 1_000))} UTC"
+    yield Finding("search", "ok", f"{indexed} of {documents} documents indexed, {output.human_size(size)}, {age}")
+
+
+def _conversation_cost(desk: Desk) -> Finding:
+    """Return the finding on the tokens that every conversation starts with: instructions and tools."""
+    instructions = estimate_tokens(desk.catalog.instructions())
+    tools = [
+        {"name": tool.name, "description": tool.description, "input_schema": dict(tool.input_schema)}
+        for tool in desk.catalog.tools()
+    ]
+    cost = estimate_tokens(to_json(tools).decode()) if tools else 0
+    message = (
+        f"about {instructions + cost:,} tokens: {cost:,} for {len(tools)} tools, {instructions:,} for instructions"
+    )
+    return Finding("start of a conversation", "ok", message)
 
 
 def _handshake(era: Literal["modern", "legacy"], words: list[str]) -> Finding:

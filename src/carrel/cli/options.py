@@ -1,15 +1,16 @@
-"""Options that may stand before or after a command, with the same effect."""
+"""Options that may stand before or after a command, with the same effect, and groups of lazily imported commands."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
+from importlib import import_module
 from typing import Any
 
 import click
 
 from carrel.cli.context import CommandOptions
 
-Command = Callable[..., Any]
+Command = Callable[..., object]
 
-WITH_OBJECTS = ("cat", "complete", "doctor", "explain", "ls", "serve", "templates")
+WITH_OBJECTS = ("cat", "complete", "doctor", "explain", "ls", "search", "serve", "templates")
 """The commands that take --with."""
 
 WITH_SERVER = ("cat", "complete", "ls", "tail", "templates")
@@ -18,48 +19,71 @@ WITH_SERVER = ("cat", "complete", "ls", "tail", "templates")
 WITHOUT_JSON = ("run", "serve", "tail")
 
 
+class LazyGroup(click.Group):
+    """A group whose commands in `lazy` are imported when they are used: by name, as `module:attribute`."""
+
+    lazy: Mapping[str, str] = {}
+
+    def list_commands(self, ctx: click.Context) -> list[str]:
+        """Return the names of all commands, also of those that are not imported yet."""
+        return sorted((*super().list_commands(ctx), *self.lazy))
+
+    def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:
+        """Return a command; import it if it is lazy."""
+        if cmd_name not in self.lazy:
+            return super().get_command(ctx, cmd_name)
+        module, _, attribute = self.lazy[cmd_name].partition(":")
+        command = getattr(import_module(module), attribute)
+        assert isinstance(command, click.Command)
+        return command
+
+
+def _shared(name: str, flag: str, **settings: Any) -> Callable[[Command], Command]:
+    """Return a decorator that adds an option; its value is kept in the field `name` of `CommandOptions`."""
+
+    def keep(context: click.Context, _parameter: click.Parameter, value: object) -> None:
+        options = context.ensure_object(CommandOptions)
+        if isinstance(value, tuple):
+            options.objects.extend(value)
+        elif value not in (None, False):
+            setattr(options, name, value)
+
+    return click.option(flag, expose_value=False, callback=keep, **settings)
+
+
+_with_debug = _shared("is_debug", "--debug", is_flag=True, help="Print tracebacks of failures.")
+_with_folder = _shared(
+    "project",
+    "--project",
+    metavar="DIR",
+    type=click.Path(exists=True, file_okay=False),
+    help="Use the folder DIR instead of the project that contains the working folder.",
+)
+_with_json = _shared("is_json", "--json", is_flag=True, help="Print JSON.")
+
+with_server = _shared("server", "--server", metavar="COMMAND|URL", help="Ask another MCP server.")
+with_objects = _shared(
+    "objects",
+    "--with",
+    metavar="FILE.py|MODULE:NAME",
+    multiple=True,
+    help="Also serve a Python file or object. May be repeated.",
+)
+
+
 def with_project(command: Command) -> Command:
     """Add --project and --debug to a command."""
-    command = click.option(
-        "--debug", is_flag=True, expose_value=False, callback=_keep_debug, help="Print tracebacks of failures."
-    )(command)
-    return click.option(
-        "--project",
-        metavar="DIR",
-        type=click.Path(exists=True, file_okay=False),
-        expose_value=False,
-        callback=_keep_project,
-        help="Use the folder DIR instead of the project that contains the working folder.",
-    )(command)
-
-
-def with_server(command: Command) -> Command:
-    """Add --server to a command."""
-    return click.option(
-        "--server", metavar="COMMAND|URL", expose_value=False, callback=_keep_server, help="Ask another MCP server."
-    )(command)
-
-
-def with_objects(command: Command) -> Command:
-    """Add --with to a command."""
-    return click.option(
-        "--with",
-        metavar="FILE.py|MODULE:NAME",
-        multiple=True,
-        expose_value=False,
-        callback=_keep_objects,
-        help="Also serve a Python file or object. May be repeated.",
-    )(command)
-
-
-def with_json(command: Command) -> Command:
-    """Add --json to a command."""
-    return click.option("--json", is_flag=True, expose_value=False, callback=_keep_json, help="Print JSON.")(command)
+    return _with_folder(_with_debug(command))
 
 
 def with_command_options(command: Command) -> Command:
     """Add --project, --debug and --json to a command."""
-    return with_project(with_json(command))
+    return with_project(_with_json(command))
+
+
+def with_source(command: Command) -> Command:
+    """Add the options of a command that reads what is served: those of all commands, --with and --server."""
+    return with_command_options(with_objects(with_server(command)))
 
 
 def refuse_unused(options: CommandOptions, command: str | None) -> None:
@@ -71,27 +95,3 @@ def refuse_unused(options: CommandOptions, command: str | None) -> None:
         raise click.UsageError(f"{command} does not take --with; these commands do: {', '.join(WITH_OBJECTS)}")
     if options.is_json and command in WITHOUT_JSON:
         raise click.UsageError(f"{command} does not take --json")
-
-
-def _keep_project(context: click.Context, _parameter: click.Parameter, value: str | None) -> None:
-    if value is not None:
-        context.ensure_object(CommandOptions).project = value
-
-
-def _keep_server(context: click.Context, _parameter: click.Parameter, value: str | None) -> None:
-    if value is not None:
-        context.ensure_object(CommandOptions).server = value
-
-
-def _keep_objects(context: click.Context, _parameter: click.Parameter, value: tuple[str, ...]) -> None:
-    context.ensure_object(CommandOptions).objects.extend(value)
-
-
-def _keep_json(context: click.Context, _parameter: click.Parameter, value: bool) -> None:
-    if value:
-        context.ensure_object(CommandOptions).is_json = True
-
-
-def _keep_debug(context: click.Context, _parameter: click.Parameter, value: bool) -> None:
-    if value:
-        context.ensure_object(CommandOptions).is_debug = True

@@ -29,9 +29,10 @@ def show(options: CommandOptions) -> None:
             output.print_lines(f"[yellow]![/] {output.escape(note)}")
         program = _program()
         carrel = output.escape(shlex.join(program))
-        has_guide = any("carrel" in mounted.provider.schemes for mounted in desk.catalog.mounted)
+        has_guide = any(mounted.provider.name == "guide" for mounted in desk.catalog.mounted)
         guide = [f"  {carrel} cat carrel://guide"] if has_guide else []
-        output.print_lines("", "[bold]Read it yourself[/]", f"  {carrel} ls", *guide, "")
+        search = [] if desk.server.search is None else [f"  {carrel} search WORDS"]
+        output.print_lines("", "[bold]Read it yourself[/]", *search, f"  {carrel} ls", *guide, "")
         output.print_lines("[bold]Connect an assistant[/]")
         for host, line in connect_lines(program, options.objects).items():
             output.print_lines(f"  {host + ':':<13}{output.escape(line)}")

@@ -2,12 +2,15 @@
 
 import base64
 import sys
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from itertools import chain, islice
+
+import click
 
 from carrel.catalog.catalog import Catalog
 from carrel.cli import output, suggestions
 from carrel.cli.context import CommandOptions
+from carrel.cli.options import with_command_options, with_objects, with_source
 from carrel.client.client import Client
 from carrel.core.errors import BadArgument, CarrelError
 from carrel.core.model import Blob, Range, Reading, Resource, Text
@@ -15,8 +18,13 @@ from carrel.core.uri import split_query
 from carrel.providers.workspace import Workspace
 
 
-def list_resources(options: CommandOptions, prefix: str, limit: int | None) -> None:
-    """Print the entries whose URI begins with a prefix, or that lie in a folder given by its path."""
+@click.command()
+@click.argument("prefix", default="")
+@click.option("--limit", type=click.IntRange(min=1), help="Maximum number of results.")
+@with_source
+@click.pass_obj
+def ls(options: CommandOptions, prefix: str, limit: int | None) -> None:
+    """List resources. With PREFIX, list only URIs that begin with it."""
     with options.client() as client:
         uris = suggestions.meant(options, client, prefix) if prefix else []
         uri, entries = _first_listed(client, uris or [prefix])
@@ -41,8 +49,14 @@ def _first_listed(client: Client, prefixes: Sequence[str]) -> tuple[str, Iterato
     return prefixes[-1], client.resources(prefixes[-1])
 
 
-def read_resource(options: CommandOptions, uri: str, start: int | None, length: int | None) -> None:
-    """Print the content of a resource: its text, or its bytes."""
+@click.command()
+@click.argument("uri")
+@click.option("--start", type=click.IntRange(min=0), help="First byte to print, counted from 0.")
+@click.option("--length", type=click.IntRange(min=0), help="Number of bytes to print.")
+@with_source
+@click.pass_obj
+def cat(options: CommandOptions, uri: str, start: int | None, length: int | None) -> None:
+    """Print the content of a resource."""
     wanted = None if start is None and length is None else Range(start or 0, length)
     with options.client() as client:
         uri, reading = suggestions.read(options, client, uri, wanted)
@@ -72,28 +86,39 @@ def _write_bytes(item: Blob, uri: str) -> None:
         sys.stdout.buffer.write(item.data)
 
 
-def list_templates(options: CommandOptions) -> None:
-    """Print the URI templates."""
+@click.command()
+@with_source
+@click.pass_obj
+def templates(options: CommandOptions) -> None:
+    """Show the URI templates."""
     with options.client() as client:
-        templates = client.templates()
+        shown = client.templates()
     if options.is_json:
         rows_json = [
             {"uriTemplate": one.uri_template, "name": one.name, "title": one.title, "description": one.description}
-            for one in templates
+            for one in shown
         ]
         output.print_json(rows_json)
     else:
-        rows = [(one.uri_template, one.mime_type, one.description or one.title or one.name) for one in templates]
+        rows = [(one.uri_template, one.mime_type, one.description or one.title or one.name) for one in shown]
         headings = ("template", "type", "description")
         output.print_table(headings, rows, spare=("type", "description"), empty="No templates.")
 
 
-def complete_variable(
-    options: CommandOptions, template: str, variable: str, value: str, context: Mapping[str, str]
-) -> None:
-    """Print values for a variable, one per line."""
+@click.command()
+@click.argument("template")
+@click.argument("variable")
+@click.argument("value", default="")
+@click.option(
+    "--given", "context", metavar="NAME=VALUE", multiple=True, help="Value of another variable of the template."
+)
+@with_source
+@click.pass_obj
+def complete(options: CommandOptions, template: str, variable: str, value: str, context: tuple[str, ...]) -> None:
+    """Print values for a template's VARIABLE that begin with VALUE."""
+    given = dict(_pair(one) for one in context)
     with options.client() as client:
-        completion = client.complete(template, variable, value, context)
+        completion = client.complete(template, variable, value, given)
     if options.is_json:
         values = list(completion.values)
         output.print_json({"values": values, "total": completion.total, "hasMore": completion.has_more})
@@ -102,8 +127,20 @@ def complete_variable(
             output.print_text(one)
 
 
-def explain_uri(options: CommandOptions, uri: str) -> None:
-    """Print why a URI is served or refused."""
+def _pair(text: str) -> tuple[str, str]:
+    name, is_assigned, value = text.partition("=")
+    if not is_assigned:
+        raise click.BadParameter(f"{text}: write it as NAME=VALUE")
+    return name, value
+
+
+@click.command()
+@click.argument("uri")
+@with_command_options
+@with_objects
+@click.pass_obj
+def explain(options: CommandOptions, uri: str) -> None:
+    """Explain why a URI is served or refused."""
     with options.desk() as desk, Client.to(desk.server) as client:
         uri = next(iter(suggestions.meant(options, client, uri)), uri)
         try:

@@ -5,7 +5,6 @@ import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
-from typing import Any
 
 import click
 
@@ -17,11 +16,10 @@ from carrel.cli.stderr import say
 from carrel.core.errors import ConfigError, echo
 from carrel.core.model import Resource, ToolResult
 from carrel.core.provider import Project
-from carrel.providers.sage.arguments import needed
+from carrel.providers.sage.arguments import SaveCheckpoint, needed
 from carrel.providers.sage.memory import SageError
 from carrel.providers.sage.names import KINDS, split_uri
 from carrel.providers.sage.provider import Sage
-from carrel.providers.sage.tool_schemas import TOOLS
 
 _SEARCHED = ("checkpoint", "knowledge", "failure")
 _FOLDERS = (("system", "pinned"), ("checkpoints",), ("knowledge", "global"), ("knowledge", "skills"), ("failures",))
@@ -46,7 +44,7 @@ def opened(options: CommandOptions) -> Iterator[Sage]:
 class SageCommands(click.Group):
     """Commands that print errors to stderr and exit with 2 for wrong input, or else with 1."""
 
-    def invoke(self, ctx: click.Context) -> Any:
+    def invoke(self, ctx: click.Context) -> object:
         """Run a command."""
         try:
             return super().invoke(ctx)
@@ -81,14 +79,12 @@ def list_items(options: CommandOptions, kind: str | None, check: bool) -> int:
 
 
 def _check(options: CommandOptions, memory: Sage, kind: str | None) -> int:
-    folders = {"checkpoint": "checkpoints/", "failure": "failures/", "knowledge": "knowledge/", "system": "system/"}
-    begins = "" if kind is None else folders[kind]
-    found = [one for one in memory.listing.unlisted() if one.path.startswith(begins)]
+    # The name of each folder begins with its kind.
+    found = [(path, reason) for path, reason in memory.listing.unlisted() if path.startswith(kind or "")]
     if options.is_json:
-        output.print_json([{"path": one.path, "reason": one.reason} for one in found])
+        output.print_json([{"path": path, "reason": reason} for path, reason in found])
     else:
-        rows = [(one.path, one.reason) for one in found]
-        output.print_table(("not listed", "reason"), rows, plain_columns=2, empty="Everything is listed.")
+        output.print_table(("not listed", "reason"), found, plain_columns=2, empty="Everything is listed.")
     return exit_codes.FAILED if found else exit_codes.DONE
 
 
@@ -171,14 +167,10 @@ def save_checkpoint(
 ) -> None:
     """Save a checkpoint and print its URI."""
     given = {} if source is None else _parameters(source)
-    if question is not None:
-        given["core_question"] = question
-    if thesis is not None:
-        given["thesis"] = thesis
-    if confidence is not None:
-        given["confidence"] = _number(confidence)
+    options_given = {"core_question": question, "thesis": thesis, "confidence": confidence and _number(confidence)}
+    given |= {name: value for name, value in options_given.items() if value is not None}
     with opened(options) as memory:
-        _print_saved(options, memory.toolset.save_checkpoint(given))
+        _print_saved(options, memory.toolset.run("sage_save_checkpoint", given))
 
 
 @sage.command("save-knowledge")
@@ -205,8 +197,8 @@ def save_knowledge(
         content = _text("-" if stdin else source) if stdin or source else ""
     named = {"source": given["origin"], "skill": given["skill"], "type": given["kind"]}
     with opened(options) as memory:
-        saved = memory.toolset.save_knowledge({"id": name, "content": content, "keywords": list(keywords), **named})
-        _print_saved(options, saved)
+        values = {"id": name, "content": content, "keywords": list(keywords), **named}
+        _print_saved(options, memory.toolset.run("sage_save_knowledge", values))
 
 
 @sage.command("record-failure")
@@ -220,7 +212,8 @@ def save_knowledge(
 def record_failure(options: CommandOptions, /, name: str, keywords: tuple[str, ...], **given: str | None) -> None:
     """Record a failure and print its URI."""
     with opened(options) as memory:
-        _print_saved(options, memory.toolset.record_failure({"id": name, "keywords": list(keywords), **given}))
+        values = {"id": name, "keywords": list(keywords), **given}
+        _print_saved(options, memory.toolset.run("sage_record_failure", values))
 
 
 @sage.command()
@@ -260,7 +253,7 @@ def _text(source: str | None) -> str:
         raise ConfigError(f"{source} cannot be read: {reason}") from None
 
 
-def _parameters(source: str) -> dict[str, Any]:
+def _parameters(source: str) -> dict[str, object]:
     """Return the parameters in a JSON file; raise `ConfigError` for unknown ones, which would be lost."""
     try:
         given = json.loads(_text(source))
@@ -268,8 +261,7 @@ def _parameters(source: str) -> dict[str, Any]:
         raise ConfigError(f"{source} is not JSON: {error}") from None
     if not isinstance(given, dict):
         raise ConfigError(f"{source} is not a JSON object")
-    known = TOOLS["sage_save_checkpoint"].input_schema["properties"]
-    assert isinstance(known, dict)
+    known = SaveCheckpoint.__struct_fields__
     odd = [echo(name) for name in given if name not in known]
     if odd:
         raise ConfigError(f"{source} has unknown keys: {', '.join(odd)}; known keys: {', '.join(known)}")

@@ -6,7 +6,7 @@ Errors are printed as `Error: …`, or as JSON with --json, and each kind has it
 import json
 import os
 import sys
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from typing import Any, Final
 
 import click
@@ -14,8 +14,7 @@ import click
 from carrel.app.config import Config
 from carrel.cli import exit_codes
 from carrel.cli.context import CommandOptions
-from carrel.cli.scopes_session import Session
-from carrel.cli.scopes_work import WORK
+from carrel.cli.scopes_work import WORK, Session
 from carrel.cli.stderr import say
 from carrel.core.errors import ConfigError
 from carrel.core.limits import STORE_COMMAND_S, STORE_IMPORT_S
@@ -38,7 +37,7 @@ class ScopesGroup(click.Group):
     """The group of commands; turns errors into lines on stderr and exit codes."""
 
     def make_context(
-        self, info_name: str | None, args: list[str], parent: click.Context | None = None, **extra: Any
+        self, info_name: str | None, args: list[str], parent: click.Context | None = None, **extra: object
     ) -> click.Context:
         words = tuple(args)
         try:
@@ -48,7 +47,7 @@ class ScopesGroup(click.Group):
         context.meta[_WORDS] = words
         return context
 
-    def invoke(self, ctx: click.Context) -> Any:
+    def invoke(self, ctx: click.Context) -> object:
         """Run the command; return its exit code if it fails."""
         is_json = _wants_json(ctx.meta[_WORDS], ctx.parent)
         try:
@@ -85,7 +84,7 @@ def _report(text: str, code: str, status: int, exit_code: int, *, is_json: bool)
     return exit_code
 
 
-def _run(command: commands.ScopesCommand) -> Any:
+def _run(command: commands.ScopesCommand) -> Callable[..., None]:
     """Return the function that click calls for a command."""
 
     @click.pass_context

@@ -1,17 +1,29 @@
 """The commands of `carrel scopes`. Each prints its result after the transaction has committed."""
 
-from collections.abc import Callable
+import os
+import sys
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
+from dataclasses import dataclass
+from functools import partial
 from sqlite3 import Connection
 from typing import Any, Final
 
 import click
 
 from carrel.cli import output
-from carrel.cli.scopes_session import Given, Session, find
-from carrel.cli.scopes_transfer import export, import_
+from carrel.cli.stderr import say
 from carrel.core.arguments import parse_integer
-from carrel.providers.scopes import changes, queries, tree
+from carrel.core.isotime import iso_ms
+from carrel.files.atomic import new_private
+from carrel.providers.scopes import changes, importer, json_lines, queries, tree
 from carrel.providers.scopes.changes import Change, Move
+from carrel.providers.scopes.importer import OnConflict, Outcome
+from carrel.providers.scopes.json_lines import Record
+from carrel.providers.scopes.original_database import Original
+from carrel.providers.scopes.scope_errors import invalid, not_found
+from carrel.providers.scopes.sqlite import StoreConnection
+from carrel.providers.scopes.store import Store, blank
 from carrel.providers.scopes.uris import parse_query
 from carrel.providers.scopes.values import (
     TREE_URI,
@@ -20,10 +32,12 @@ from carrel.providers.scopes.values import (
     check_description,
     check_status,
     check_title,
+    is_alias,
+    is_id,
     node_line,
+    normalise_alias,
     now_ms,
     parse_time,
-    spell_time,
 )
 
 _COLOURS: Final = {
@@ -34,6 +48,56 @@ _COLOURS: Final = {
     "DONE": "green",
     "ARCHIVED": "bright_black",
 }
+
+Given = Mapping[str, Any]
+"""The values of a command's arguments and options, by name."""
+
+
+@dataclass(frozen=True, slots=True)
+class Session:
+    """The store that a command works on, and its output format."""
+
+    store: Store
+    is_json: bool
+    ceiling: int
+    max_children: int
+
+    @contextmanager
+    def reading(self) -> Iterator[StoreConnection]:
+        """Open a snapshot of the store; an empty one if there is no store."""
+        with self.store.reading() as connection:
+            if connection is not None:
+                yield connection
+                return
+        with blank() as connection:
+            yield connection
+
+    @contextmanager
+    def writing(self, scope: str, *, is_rehearsal: bool = False) -> Iterator[StoreConnection]:
+        """Open a transaction to change a scope; raise "not found" instead of creating a store for it."""
+        if self.store.identity() is None:
+            with blank() as connection:
+                find(connection, scope)
+        with self.store.writing(is_rehearsal=is_rehearsal) as connection:
+            yield connection
+
+    def report(self, value: Mapping[str, object], *lines: str) -> None:
+        """Print lines; with --json, the value."""
+        if self.is_json:
+            output.print_json(value)
+        else:
+            output.print_text("\n".join(lines))
+
+
+def find(connection: StoreConnection, text: str) -> Scope:
+    """Return the scope with an alias or an id."""
+    alias, scope_id = normalise_alias(text), text.strip().lower()
+    found = queries.find(connection, alias) if is_alias(alias) else None
+    if found is None and is_id(scope_id):
+        found = queries.by_id(connection, scope_id)
+    if found is None:
+        raise not_found(scope_id if is_id(scope_id) else check_alias(text))
+    return found
 
 
 # Scopes
@@ -82,11 +146,9 @@ def update(session: Session, given: Given) -> None:
         description=None if description is None else check_description(description) or "",
         expected_updated_at=None if expected is None else parse_time("--if-updated-at", expected),
     )
-    _change(session, given["scope"], change, lambda old, new: f"{_verb(old, new)}{new.alias}")
-
-
-def _verb(old: Scope, new: Scope) -> str:
-    return "Updated " if new != old else "No change: "
+    _change(
+        session, given["scope"], change, lambda old, new: f"{'Updated' if new != old else 'No change:'} {new.alias}"
+    )
 
 
 def status(session: Session, given: Given) -> None:
@@ -177,7 +239,7 @@ def show_tree(session: Session, given: Given) -> None:
         return
     output.print_json(
         {
-            "uri": f"{TREE_URI}{scope.alias}{query.spelled()}",
+            "uri": f"{TREE_URI}{scope.alias}{query.text()}",
             "text": rendered.text,
             "etag": rendered.etag,
             "nodes": rendered.nodes,
@@ -206,20 +268,12 @@ def _print_nodes(lines: list[str]) -> None:
 
 
 def add_alias(session: Session, given: Given) -> None:
-    name = check_alias(given["name"])
-    with session.writing(given["scope"]) as connection:
-        before = find(connection, given["scope"])
-        scope = changes.add_alias(connection, now_ms(), before, name, is_canonical=bool(given["canonical"]))
-        shown = _aliases(connection, scope)
-    session.report(shown, f"Added {name} to {before.alias}")
+    add = partial(changes.add_alias, is_canonical=bool(given["canonical"]))
+    _change_aliases(session, given, add, lambda scope, name: f"Added {name} to {scope.alias}")
 
 
 def remove_alias(session: Session, given: Given) -> None:
-    name = check_alias(given["name"])
-    with session.writing(given["scope"]) as connection:
-        scope = changes.remove_alias(connection, now_ms(), find(connection, given["scope"]), name)
-        shown = _aliases(connection, scope)
-    session.report(shown, f"Removed {name} from {scope.alias}")
+    _change_aliases(session, given, changes.remove_alias, lambda scope, name: f"Removed {name} from {scope.alias}")
 
 
 def rename_alias(session: Session, given: Given) -> None:
@@ -231,11 +285,18 @@ def rename_alias(session: Session, given: Given) -> None:
 
 
 def set_canonical(session: Session, given: Given) -> None:
+    _change_aliases(session, given, changes.set_canonical, lambda _, name: f"Canonical alias: {name}")
+
+
+def _change_aliases(
+    session: Session, given: Given, change: Callable[..., Scope], line: Callable[[Scope, str], str]
+) -> None:
+    """Change an alias and print `line`, made from the scope before the change and the alias."""
     name = check_alias(given["name"])
     with session.writing(given["scope"]) as connection:
-        scope = changes.set_canonical(connection, now_ms(), find(connection, given["scope"]), name)
-        shown = _aliases(connection, scope)
-    session.report(shown, f"Canonical alias: {name}")
+        before = find(connection, given["scope"])
+        shown = _aliases(connection, change(connection, now_ms(), before, name))
+    session.report(shown, line(before, name))
 
 
 def list_aliases(session: Session, given: Given) -> None:
@@ -248,10 +309,76 @@ def list_aliases(session: Session, given: Given) -> None:
 
 def _aliases(connection: Connection, scope: Scope) -> dict[str, Any]:
     rows = [
-        {"name": name, "canonical": name == scope.alias, "createdAt": spell_time(created_at)}
+        {"name": name, "canonical": name == scope.alias, "createdAt": iso_ms(created_at)}
         for name, created_at in queries.aliases_of(connection, scope)
     ]
     return {"scope": scope.alias, "aliases": rows}
+
+
+# Export and import
+
+
+def export(session: Session, given: Given) -> None:
+    with session.reading() as connection:
+        top = None if given["scope"] is None else find(connection, given["scope"])
+        lines = json_lines.export(connection, top)
+        if given["out"] is None:
+            for line in lines:
+                output.print_text(line)
+            return
+        try:
+            with new_private(given["out"]) as file:
+                file.writelines(f"{line}\n" for line in lines)
+        except OSError as error:
+            raise invalid(f"cannot write {given['out']}: {error.strerror}") from None
+
+
+def import_(session: Session, given: Given) -> None:
+    source, original = given["file"], given["from_scopes_db"]
+    if (source is None) == (original is None):
+        raise click.UsageError("Give either FILE or --from-scopes-db.")
+    database = None if original is None else _original(original)
+    # Read everything before locking the store: input may be slow or never end.
+    records = _read(source) if database is None else database.records()
+    is_rehearsal = bool(given["dry_run"])
+    with session.store.writing(is_rehearsal=is_rehearsal, is_long=True) as connection:
+        on_conflict: OnConflict = "exact" if given["exact"] else given["on_conflict"]
+        outcome = importer.take_in(connection, now_ms(), records, on_conflict)
+    warnings = [] if database is None else database.warnings(outcome.taken)
+    counts = {"imported": outcome.imported, "skipped": outcome.skipped, "replaced": outcome.replaced}
+    if given["exact"]:
+        counts["removed"] = outcome.removed
+    session.report({**counts, "warnings": warnings}, _line(outcome, is_rehearsal=is_rehearsal))
+    for warning in [] if session.is_json else warnings:
+        say(f"Warning: {warning}")
+
+
+def _line(outcome: Outcome, *, is_rehearsal: bool) -> str:
+    words = (
+        ("Would import", "skip", "replace", "remove")
+        if is_rehearsal
+        else ("Imported", "skipped", "replaced", "removed")
+    )
+    line = f"{words[0]} {outcome.imported}, {words[1]} {outcome.skipped}"
+    line += f", {words[2]} {outcome.replaced}" if outcome.replaced else ""
+    return line + (f", {words[3]} {outcome.removed}" if outcome.removed else "")
+
+
+def _original(path: str) -> Original:
+    if not os.path.isfile(path):
+        raise invalid(f"cannot read {path}: no such file")
+    return Original(path)
+
+
+def _read(source: str) -> list[Record]:
+    """Return the records of an exported file."""
+    if source == "-":
+        return list(json_lines.parse(sys.stdin.buffer))
+    try:
+        with open(source, "rb") as file:
+            return list(json_lines.parse(file))
+    except OSError as error:
+        raise invalid(f"cannot read {source}: {error.strerror}") from None
 
 
 WORK: Final[dict[str, Callable[[Session, Given], None]]] = {

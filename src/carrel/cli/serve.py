@@ -4,6 +4,7 @@ The options are parsed by hand, from the table that `carrel serve --help` prints
 of the time that a host waits for the first answer.
 """
 
+import gc
 import os
 import sys
 from collections.abc import Sequence
@@ -11,7 +12,6 @@ from typing import Final
 
 from carrel.app.app import Desk, open_desk
 from carrel.app.config import Config, load
-from carrel.cli.named_objects import object_flag, positional_flag, with_flag
 from carrel.cli.stderr import say, set_up_logging
 from carrel.core.errors import ConfigError, Disconnected
 from carrel.core.record import Value
@@ -76,6 +76,7 @@ def run(words: Sequence[str]) -> int:
         desk = open_desk(load(parsed.project, os.environ, parsed.flags, parsed.origins))
         if not parsed.is_quiet:
             say("\n".join(announcement(desk, is_terminal=is_terminal)))
+        _collect_from_now_on()
         stdio.serve(desk.server, streams)
     return 0
 
@@ -86,7 +87,15 @@ def _serve_http(config: Config, address: str, parsed: Parsed) -> int:
     refuse_own_address(config, address)
     desk = open_desk(config)
     lines = None if parsed.is_quiet else announcement(desk)
+    _collect_from_now_on()
     return run_http(desk, address, lines, has_token=parsed.has_token)
+
+
+def _collect_from_now_on() -> None:
+    """Collect garbage again, which `main` turned off for the start, but never look at what is loaded by now."""
+    if not gc.isenabled():
+        gc.freeze()
+        gc.enable()
 
 
 def parse(words: Sequence[str]) -> Parsed:
@@ -95,6 +104,8 @@ def parse(words: Sequence[str]) -> Parsed:
     rest = list(words)
     while rest:
         if not rest[0].startswith("-"):
+            from carrel.cli.named_objects import positional_flag  # most servers are started without objects
+
             parsed.flags.append(positional_flag(rest.pop(0), parsed.flags))
             continue
         option, value = _next_option(rest)
@@ -104,10 +115,11 @@ def parse(words: Sequence[str]) -> Parsed:
         elif option.flag == "--set":
             parsed.flags.append(_assignment(value))
             parsed.origins.pop(parsed.flags[-1][:2], None)
-        elif option.flag == "--with":
-            parsed.flags.append(with_flag(value, parsed.flags))
-        elif option.flag == "--object":
-            parsed.flags.append(object_flag(value, parsed.flags))
+        elif option.flag in ("--with", "--object"):
+            from carrel.cli.named_objects import object_flag, with_flag  # as above
+
+            named = with_flag if option.flag == "--with" else object_flag
+            parsed.flags.append(named(value, parsed.flags))
         else:
             _take(parsed, option.flag, value)
     if not parsed.has_token and parsed.http is None:
@@ -157,7 +169,7 @@ def _assignment(text: str) -> tuple[str, str, str]:
 def announcement(desk: Desk, *, is_terminal: bool = False) -> list[str]:
     """Return the lines that say on stderr what is served and why."""
     served = [f"{choice.name} ({choice.why})" for choice in desk.choices if choice.state == "served"]
-    has_guide = any("carrel" in mounted.provider.schemes for mounted in desk.catalog.mounted)
+    has_guide = any(mounted.provider.name == "guide" for mounted in desk.catalog.mounted)
     nothing = "only the guide" if has_guide else "nothing"
     lines = [f"carrel: serving {', '.join(served) or nothing} from {desk.config.root}"]
     lines += [f"carrel: {note}" for note in desk.notes]

@@ -54,8 +54,10 @@ def mentioned(text: str) -> str:
 def refusal(client: Client, uri: str, error: RemoteError | BadArgument) -> CarrelError:
     """Return an error with a suggestion: the nearest URI that exists, or the schemes that are served."""
     if error.word == "invalid" and error.data.get("name") == "MCP_NOT_FOUND":
-        return BadArgument(f"{error.message}; {_served_schemes(client)}")
-    if isinstance(error, RemoteError) and error.word == "not_found" and (advice := _nearest(client, uri)):
+        has_advice = "; served here: " in error.message
+        return BadArgument(error.message if has_advice else f"{error.message}; {_served_schemes(client)}")
+    is_unknown = isinstance(error, RemoteError) and error.word == "not_found" and "; did you mean " not in error.message
+    if isinstance(error, RemoteError) and is_unknown and (advice := _nearest(client, uri)):
         return RemoteError(error.code, f"{error.message}; {advice}", error.data)
     return error
 
@@ -112,4 +114,4 @@ def _nearest(client: Client, uri: str) -> str:
     """Return a question that names URIs which exist and are spelled much like this one."""
     scheme = _scheme(uri)
     found = suggestions.near(uri, (entry.uri for entry in client.resources(f"{scheme}:")))
-    return f"did you mean {' or '.join(found)}?" if found else ""
+    return suggestions.question(found)

@@ -1,7 +1,7 @@
-"""A child process's standard streams, as a client's transport: one message a line.
+"""A transport over the standard streams of a child process: one message per line.
 
-The child has a process group of its own and a UTF-8 locale. Closing ends its input,
-then asks it and everything in its group to stop, then makes them.
+The child has its own process group and a UTF-8 locale. Closing ends its input, then terminates the group, then kills
+it.
 """
 
 import contextlib
@@ -28,7 +28,7 @@ OnLine = Callable[[str], None]
 
 
 class ChildServer:
-    """A program that was started to be talked to."""
+    """A server that runs as a child process."""
 
     def __init__(
         self,
@@ -39,7 +39,7 @@ class ChildServer:
         stderr: OnLine | None = None,
         max_message_bytes: int,
     ) -> None:
-        """Start it. Without `stderr`, what it writes there goes where ours goes."""
+        """Start it. `stderr` gets the lines that it writes there; by default they go to our stderr."""
         try:
             self._process = subprocess.Popen(
                 list(command),
@@ -67,7 +67,7 @@ class ChildServer:
             self._logger.start()
 
     def send(self, message: bytes) -> None:
-        """Write one line; raises OSError once the child takes no more."""
+        """Write one line; raise OSError if the child has closed its input."""
         rest = memoryview(message + b"\n")
         try:
             while rest:
@@ -76,7 +76,7 @@ class ChildServer:
             raise BrokenPipeError("the input is closed") from error
 
     def receive(self) -> bytes | OverLong | None:
-        """Wait for a line; None when the child has closed its output."""
+        """Wait for a line and return it; None if the child has closed its output."""
         while not self._ready:
             chunk = _read(self._stdout)
             self._ready.extend(self._lines.feed(chunk) if chunk else self._lines.end())
@@ -98,7 +98,7 @@ class ChildServer:
                     self._signal(number)
             with contextlib.suppress(subprocess.TimeoutExpired):
                 self._process.wait(GRACE_S)
-            # What the child started and left behind would hold its streams open.
+            # Processes that the child left behind would keep its streams open.
             self._signal(signal.SIGKILL)
             if self._logger is not None:
                 self._logger.join(GRACE_S)
@@ -106,7 +106,7 @@ class ChildServer:
 
     @property
     def ending(self) -> str:
-        """Say which program it was and, if it ended by itself, with which exit code."""
+        """The program and, if it ended by itself, its exit code."""
         code = self._process.returncode
         return self._program if code is None or code < 0 else f"{self._program} ended with exit code {code}"
 
@@ -138,6 +138,6 @@ def _follow(stream: IO[bytes], take: OnLine) -> None:
 
 
 def _with_utf8(env: Mapping[str, str]) -> Mapping[str, str]:
-    """Return the child a UTF-8 locale, whatever ours is: some servers write in their locale's encoding."""
+    """Return an environment with a UTF-8 locale: some servers write in the encoding of their locale."""
     locale = env.get("LC_ALL") or env.get("LC_CTYPE") or env.get("LANG") or ""
     return env if "utf" in locale.lower() else {**env, "LC_ALL": "C.UTF-8"}

@@ -1,8 +1,8 @@
-"""Asks a server: list, read, templates, complete, call, listen. Speaks both eras.
+"""A client for MCP servers of both eras: list, read, templates, complete, call, listen.
 
-Synchronous, and safe to use from several threads at once. A server's error is raised as
-`RemoteError`, a request past its time as `ProviderError` with the word `timeout`, an
-answer that cannot be used as one with `bad_result`, a dead server as `Disconnected`.
+Synchronous, and safe to use from several threads at once. It raises `RemoteError` for an error of the server,
+`ProviderError` with the word `timeout` for a request without an answer and with `bad_result` for an answer that cannot
+be used, and `Disconnected` for a server that is gone.
 """
 
 import contextlib
@@ -25,13 +25,13 @@ if TYPE_CHECKING:
     from carrel.server.server import Server
 
 MAX_MESSAGE_BYTES: Final = 32 * 1024 * 1024
-"""One message of another server, which knows nothing of our own, smaller bound."""
+"""Maximum size of one message. Foreign servers do not know our smaller limit."""
 
 MAX_PAGES: Final = 10_000
-"""Of one list: a server whose cursors never end must not exhaust us."""
+"""Maximum number of pages of one list, for servers whose cursors never end."""
 
 PROBE_S: Final = 2.0
-"""How long a server may be silent about `server/discover` before it counts as a legacy one."""
+"""Time that a server has to answer `server/discover` before it counts as a legacy one."""
 
 EraName = Literal["modern", "legacy"]
 EraChoice = Literal["auto", "modern", "legacy"]
@@ -39,15 +39,22 @@ _Entry = TypeVar("_Entry")
 
 
 class Client:
-    """A conversation with one server, made by `start`, `at`, `over` or `to`. Use it in a `with`.
+    """A connection to one server, made by `start`, `at`, `to`, or for any transport. Use it in a `with`.
 
-    What the server said of itself: `version`, `server_info`, `capabilities`, `instructions`.
+    `version`, `server_info`, `capabilities` and `instructions` are what the server declared.
     """
 
-    def __init__(self, transport: Transport, era: EraChoice, timeout_s: float, max_message_bytes: int) -> None:
+    def __init__(
+        self,
+        transport: Transport,
+        era: EraChoice = "auto",
+        timeout_s: float = REQUEST_DEADLINE_S,
+        max_message_bytes: int = MAX_MESSAGE_BYTES,
+    ) -> None:
+        """Connect over a transport, which is closed with the client."""
         self.timeout_s = timeout_s
         self.on_end: Callable[[], None] = lambda: None
-        """Called, on the reader's thread, when the other end is gone."""
+        """Called on the reader's thread when the server is gone."""
         self._lock = threading.Lock()
         self._listenings: dict[Listening, int | None] = {}
         self._subscribed: Counter[str] = Counter()
@@ -72,20 +79,19 @@ class Client:
         era: EraChoice = "auto",
         timeout_s: float = REQUEST_DEADLINE_S,
         stderr: "OnLine | None" = None,
-        max_message_bytes: int = MAX_MESSAGE_BYTES,
     ) -> "Client":
-        """Start a program and talk to it on its standard streams.
+        """Start a program and connect to it on its standard streams.
 
-        `stderr` gets the lines it writes there; without it they go where ours go.
+        `stderr` gets the lines that it writes there; by default they go to our stderr.
         """
         from carrel.client.child import ChildServer
 
         def started() -> ChildServer:
-            return ChildServer(command, cwd=cwd, env=env, stderr=stderr, max_message_bytes=max_message_bytes)
+            return ChildServer(command, cwd=cwd, env=env, stderr=stderr, max_message_bytes=MAX_MESSAGE_BYTES)
 
         def begin(child: ChildServer, era: EraChoice) -> Client:
             try:
-                return cls(child, era, timeout_s, max_message_bytes)
+                return cls(child, era, timeout_s)
             except Disconnected as error:
                 raise Disconnected(f"{error}: {child.ending}") from None
 
@@ -95,7 +101,7 @@ class Client:
         except Disconnected:
             if era != "auto":
                 raise
-        # It died on the probe: some legacy servers do, of a method they do not know.
+        # Some legacy servers die of the probe, because they do not know its method.
         return begin(started(), "legacy")
 
     @classmethod
@@ -106,48 +112,31 @@ class Client:
         headers: Mapping[str, str] | None = None,
         era: EraChoice = "auto",
         timeout_s: float = REQUEST_DEADLINE_S,
-        max_message_bytes: int = MAX_MESSAGE_BYTES,
-        insecure: bool = False,
     ) -> "Client":
-        """Talk to a server over HTTP. A token goes in `headers`: `{"Authorization": "Bearer …"}`.
+        """Connect to a server over HTTP. A token goes in `headers`: `{"Authorization": "Bearer …"}`.
 
-        Plain http is refused for other machines, unless `insecure`.
+        Plain http is refused for other machines.
         """
         from carrel.client.http import Http
 
-        transport = Http(url, headers, max_message_bytes=max_message_bytes, insecure=insecure)
-        return cls(transport, era, timeout_s, max_message_bytes)
-
-    @classmethod
-    def over(
-        cls,
-        transport: Transport,
-        *,
-        era: EraChoice = "auto",
-        timeout_s: float = REQUEST_DEADLINE_S,
-        max_message_bytes: int = MAX_MESSAGE_BYTES,
-    ) -> "Client":
-        """Talk over any transport; it is closed with the client."""
-        return cls(transport, era, timeout_s, max_message_bytes)
+        return cls(Http(url, headers, max_message_bytes=MAX_MESSAGE_BYTES), era, timeout_s)
 
     @classmethod
     def to(cls, server: "Server", era: EraChoice = "auto", *, timeout_s: float = REQUEST_DEADLINE_S) -> "Client":
-        """Talk to a server in this process. Its providers are not closed with the client."""
+        """Connect to a server in this process. Its providers are not closed with the client."""
         from carrel.client.memory import Memory
 
-        return cls(Memory(server), era, timeout_s, MAX_MESSAGE_BYTES)
+        return cls(Memory(server), era, timeout_s)
 
     @property
     def is_gone(self) -> bool:
-        """Whether nothing can be asked any more."""
+        """Whether the connection has ended."""
         return self._peer.is_gone
 
     def __enter__(self) -> "Client":
-        """Return itself."""
         return self
 
     def __exit__(self, *_: object) -> None:
-        """Close."""
         self.close()
 
     def close(self) -> None:
@@ -166,9 +155,9 @@ class Client:
         return client_results.page(self._ask("resources/list", client_requests.listing(cursor)))
 
     def resources(self, prefix: str | None = None) -> Iterator[Resource]:
-        """Yield the list, page after page; a cursor seen twice ends it.
+        """Yield the entries of all pages; a repeated cursor ends the list.
 
-        A Carrel lists the most useful entries. With a prefix, and be it empty, everything that begins with it.
+        A Carrel lists the most useful entries. With a prefix, even an empty one, it lists all URIs that begin with it.
         """
 
         def decode(result: client_results.Result) -> tuple[tuple[Resource, ...], str | None]:
@@ -187,7 +176,7 @@ class Client:
         return list(self._pages("resources/templates/list", client_results.templates))
 
     def read(self, uri: str, *, wanted: Range | None = None, if_none_match: str | None = None) -> Reading:
-        """Read a URI: whole, or the range; `unchanged` if the ETag given is still right."""
+        """Read a URI or a range of it; the reading is `unchanged` if it still has the ETag `if_none_match`."""
         return client_results.reading(self._ask("resources/read", client_requests.read(uri, wanted, if_none_match)))
 
     def complete(
@@ -198,7 +187,7 @@ class Client:
         return client_results.completion(self._ask("completion/complete", params))
 
     def listen(self, uris: Iterable[str] = (), list_changes: bool = False) -> Listening:
-        """Hear of changes of these URIs and, if wanted, of the list."""
+        """Subscribe to changes of these URIs and, with `list_changes`, of the list."""
         listening = Listening(tuple(uris), self._leave, list_changes=list_changes)
         with contextlib.ExitStack() as unless_open:
             unless_open.callback(listening.close)
@@ -218,16 +207,16 @@ class Client:
     def call(
         self, name: str, arguments: Mapping[str, object] | None = None, on_progress: OnProgress | None = None
     ) -> ToolResult:
-        """Call a tool. `on_progress` gets value, total and message, on this thread."""
+        """Call a tool. `on_progress` is called with value, total and message, on this thread."""
         params = client_requests.call(name, arguments or {})
         return client_results.tool_result(self._ask("tools/call", params, on_progress=on_progress))
 
     def ping(self) -> None:
-        """Ask for a sign of life. Legacy only."""
+        """Check that the server answers. Legacy only."""
         self._ask("ping", {})
 
     def request(self, method: str, params: Params | None = None) -> Any:
-        """Send any request and give its result as JSON has it; a modern one is completed by what it must say."""
+        """Send any request and return its result as plain JSON values; the `_meta` of a modern one is added."""
         return client_results.plain(self._ask(method, params or {}))
 
     # Opening
@@ -239,14 +228,14 @@ class Client:
         try:
             return self._initialize()
         except RemoteError:
-            # A modern server that starts slowly answers the probe late, and then takes no handshake.
+            # A modern server that started slowly answered the probe too late, and refuses the handshake.
             opening = None if era == "legacy" else self._discover("modern")
             if opening is None:
                 raise
             return opening
 
     def _discover(self, era: EraChoice) -> client_results.Opening | None:
-        """Ask a server what it is; None if it must be a legacy one."""
+        """Return what a modern server declares; None for a legacy one."""
         is_probe = era == "auto"
         timeout_s = min(PROBE_S, self.timeout_s) if is_probe else self.timeout_s
         try:
@@ -299,11 +288,11 @@ class Client:
             raise ProviderError("Request timed out: subscriptions/listen", word="timeout")
 
     def _subscribe(self, listening: Listening) -> None:
-        """Subscribe the legacy way: URI by URI; those the server refuses are not honoured."""
+        """Subscribe the legacy way: URI by URI; those that the server refuses are not honoured."""
         with self._lock:
             self._listenings[listening] = None
         for uri in listening.uris:
-            # Counted before it is asked for, so that nobody who leaves meanwhile unsubscribes it.
+            # Counted before the request, so that another subscription that ends meanwhile does not unsubscribe it.
             with self._lock:
                 self._subscribed[uri] += 1
             try:
@@ -314,7 +303,7 @@ class Client:
                     self._subscribed[uri] -= 1
 
     def _leave(self, listening: Listening) -> None:
-        """End a subscription; what others still listen to stays subscribed."""
+        """End a subscription; URIs of other subscriptions stay subscribed."""
         with self._lock, contextlib.suppress(CarrelError):
             if listening not in self._listenings:
                 return
@@ -328,11 +317,11 @@ class Client:
                 if self._subscribed[uri] == 0:
                     self._peer.begin("resources/unsubscribe", {"uri": uri}, lambda _: None, timeout_s=0.0)
 
-    def _hear(self, told: Notice | CarrelError) -> None:
-        """Take what belongs to no request: a legacy server's news, or that there will be none."""
-        if isinstance(told, CarrelError):
+    def _hear(self, notice: Notice | CarrelError) -> None:
+        """Pass on a notification that belongs to no request, or the end of the connection."""
+        if isinstance(notice, CarrelError):
             self.on_end()
         with self._lock:
             listenings = [listening for listening, number in self._listenings.items() if number is None]
         for listening in listenings:
-            listening.hear(told)
+            listening.hear(notice)

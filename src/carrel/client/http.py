@@ -1,9 +1,8 @@
-"""Streamable HTTP as a client's transport, both eras: each message is its own POST.
+"""A transport over Streamable HTTP, for both eras: each message is a POST.
 
-A request waits for its answer on a thread of its own. A legacy session is kept, listened to
-on its GET stream, and ended when this is closed; a modern request that is cancelled has its
-connection closed. A session the server no longer knows ends the conversation: whoever wants
-to go on opens another. What HTTP itself refuses is told in place of the answer.
+Each request waits for its answer on its own thread. A legacy session is kept, with its GET stream, and ended on close.
+To cancel a modern request, its connection is closed. If the server no longer knows the session, the transport ends. An
+error of HTTP itself is reported as the answer.
 """
 
 import contextlib
@@ -43,12 +42,9 @@ _WORDS: Final = {
     503: "unavailable",
     504: "timeout",
 }
-"""What a status means that does not come with the answer to the request: it is HTTP's own."""
+"""The error word of each status that comes without an answer to the request."""
 
-_TOLD: Final = {
-    401: "it wants another token",
-    403: "it refuses us",
-}
+_EXPLANATIONS: Final = {401: "it wants another token", 403: "it refuses us"}
 _MOVED: Final = (307, 308)
 _MAX_MOVES: Final = 3
 
@@ -66,12 +62,12 @@ _Asked = tuple[http.client.HTTPResponse, http.client.HTTPConnection]
 
 
 class Http:
-    """A conversation with the server at an address."""
+    """A connection to the server at a URL."""
 
     def __init__(
         self, url: str, given: Mapping[str, str] | None = None, *, max_message_bytes: int, insecure: bool = False
     ) -> None:
-        """Take an address; nothing is sent yet. A token goes in `given`, as Authorization."""
+        """Check a URL; nothing is sent yet. `given` are extra headers, such as Authorization with a token."""
         parts = urlsplit(url)
         if parts.scheme not in ("http", "https") or not parts.hostname:
             raise ConfigError(f"{url}: write the address as https://host/mcp")
@@ -94,9 +90,9 @@ class Http:
     # What a peer uses
 
     def send(self, message: bytes) -> None:
-        """Return one message to the server; a request's answer is waited for elsewhere."""
+        """Send one message to the server; a new thread waits for the answer to a request."""
         if self._closed.is_set():
-            raise BrokenPipeError("the conversation is over")
+            raise BrokenPipeError("the connection is closed")
         outline = client_requests.outline(message)
         if outline.method == client_requests.CANCELLED and self._abandon(outline.cancels):
             return
@@ -113,7 +109,7 @@ class Http:
         return self._inbox.get()
 
     def close(self) -> None:
-        """End the session, and every request that still waits; a second call does nothing."""
+        """End the session and every waiting request; a second call does nothing."""
         with self._lock:
             if self._closed.is_set():
                 return
@@ -123,7 +119,7 @@ class Http:
             _cut(held)
         if self._session is not None:
             with contextlib.suppress(*_Failed):
-                self._tell("DELETE", None, self._headers(None), NOTICE_S / 5)
+                self._send_notice("DELETE", None, self._headers(None), NOTICE_S / 5)
         with self._lock:
             for connection in self._idle:
                 connection.close()
@@ -133,12 +129,12 @@ class Http:
     # One message
 
     def _exchange(self, message: bytes, outline: Outline) -> None:
-        """Post a request and pass on all that comes back."""
+        """Post a request and pass on all messages that come back."""
         assert outline.key is not None
         try:
             response, connection = self._follow_moves(lambda path: self._post(path, message, outline))
         except _Failed as error:
-            self._let_go(outline.key)
+            self._release(outline.key)
             self._fail(outline.key, f"Cannot reach {self._address}: {_in_words(error)}", "unavailable")
             return
         try:
@@ -149,7 +145,7 @@ class Http:
             if not self._closed.is_set():
                 self._break_off(outline.key, "The connection broke off before the answer")
         finally:
-            self._let_go(outline.key)
+            self._release(outline.key)
         if not is_reusable:
             response.close()
         self._put_back(connection, is_reusable=is_reusable)
@@ -178,7 +174,7 @@ class Http:
         made: dict[str, str],
         key: object = None,
     ) -> _Asked:
-        """Send a request and wait for its status. With a key, closing cuts the connection; one that fails is closed."""
+        """Send a request and wait for its status. With a key, `close` cuts the connection. On failure, it is closed."""
         try:
             if key is not None:
                 self._hold(key, connection.sock)
@@ -189,18 +185,18 @@ class Http:
             raise
 
     def _hold(self, key: object, connection: socket.socket) -> None:
-        """Keep a connection where `close` finds it; what was opened while all was closed is not used."""
+        """Keep a connection for `close` to cut; raise if everything is closed already."""
         with self._lock:
             if self._closed.is_set():
-                raise BrokenPipeError("the conversation is over")
+                raise BrokenPipeError("the connection is closed")
             self._open[key] = connection
 
-    def _let_go(self, key: object) -> None:
+    def _release(self, key: object) -> None:
         with self._lock:
             self._open.pop(key, None)
 
     def _follow_moves(self, ask: Callable[[str], _Asked]) -> _Asked:
-        """Ask where redirects say; the next request begins there too only if they are said to last."""
+        """Follow redirects; after permanent ones, later requests start at the new path."""
         path, is_lasting = self._path, True
         for _ in range(_MAX_MOVES):
             response, connection = ask(path)
@@ -215,7 +211,7 @@ class Http:
         return ask(path)
 
     def _moved(self, response: http.client.HTTPResponse, asked: str) -> str | None:
-        """Return where a redirect says, on the same server; another one would be shown our headers."""
+        """Return the path of a redirect to the same server; None for another server, which must not see our headers."""
         place = response.getheader("Location") if response.status in _MOVED else None
         if place is None:
             return None
@@ -235,7 +231,7 @@ class Http:
             self._session = response.getheader(_SESSION)
         if response.status == 200 and kind == "text/event-stream":
             self._follow(response, outline)
-            # Counts only where the stream ended without the answer: a second one is nobody's.
+            # Has an effect only if the stream ended without the answer: a second answer is dropped.
             self._break_off(outline.key, "The stream ended before the answer")
             return
         body = response.read(self._max_bytes + 1)
@@ -250,12 +246,13 @@ class Http:
             self._pass_on(answer, outline)
         else:
             word = _WORDS.get(response.status, "unavailable")
-            told = self._why_moved(response) if response.status in _MOVED else _TOLD.get(response.status, "")
+            is_moved = response.status in _MOVED
+            why = self._why_moved(response) if is_moved else _EXPLANATIONS.get(response.status, "")
             problem = f"The server answered {response.status}"
-            self._fail(outline.key, f"{problem}: {told}" if told else problem, word)
+            self._fail(outline.key, f"{problem}: {why}" if why else problem, word)
 
     def _why_moved(self, response: http.client.HTTPResponse) -> str:
-        """Say why a redirect was not followed."""
+        """Return why a redirect was not followed."""
         is_here = self._moved(response, self._path) is not None
         return "it redirects again and again" if is_here else "it redirects to another server"
 
@@ -272,26 +269,26 @@ class Http:
         self._inbox.put(message)
 
     def _is_forgotten(self, status: int, *, is_answer: bool) -> bool:
-        """Return whether a status means that our session is not known any more.
+        """Return whether a status means that the server no longer knows our session.
 
-        That is 404; many servers say 400 instead, which answers no request.
+        That is 404; many servers send 400 instead, without an answer to a request.
         """
         return self._session is not None and (status == 404 or (status == 400 and not is_answer))
 
     def _lose_session(self) -> None:
-        """Come to the end of the conversation, without a session to be ended."""
+        """End the transport without ending the session, which is gone."""
         self._session = None
         self._inbox.put(None)
 
     def _notify(self, message: bytes, outline: Outline) -> None:
-        """Post what has no answer, before anything that is sent later."""
+        """Post a notification, before anything that is sent later."""
         with contextlib.suppress(*_Failed):
-            self._tell("POST", message, self._headers(outline), NOTICE_S)
+            self._send_notice("POST", message, self._headers(outline), NOTICE_S)
         if outline.method == "notifications/initialized" and self._session is not None:
             threading.Thread(target=self._listen, name="carrel-http-listen", daemon=True).start()
 
-    def _tell(self, method: str, message: bytes | None, made: dict[str, str], timeout_s: float) -> None:
-        """Send what is only acknowledged."""
+    def _send_notice(self, method: str, message: bytes | None, made: dict[str, str], timeout_s: float) -> None:
+        """Send a request without an answer in its body."""
         response, connection = self._follow_moves(
             lambda path: self._ask(self._connect(timeout_s), method, path, message, made)
         )
@@ -299,7 +296,7 @@ class Http:
             response.read(_CHUNK)
 
     def _abandon(self, key: Key | None) -> bool:
-        """Close the connection of a modern request; in the legacy era cancelling is a message."""
+        """Cancel a modern request by closing its connection; return False for a legacy one, which needs a message."""
         with self._lock:
             held = None if key is None or self._session or self._version else self._open.get(key)
         if held is None:
@@ -314,14 +311,14 @@ class Http:
             failures = self._follow_session(failures)
 
     def _follow_session(self, failures: int) -> int:
-        """Read a session's stream until it ends; return how often it failed in a row, -1 if the server has none."""
+        """Read a session's stream until it ends; return the number of failures in a row, or -1 to stop."""
         made = {**self._headers(None), "Accept": "text/event-stream"}
         try:
             response, connection = self._follow_moves(
                 lambda path: self._ask(self._connect(), "GET", path, None, made, _SESSION)
             )
             with contextlib.closing(connection), response:
-                # Who never had a stream may say so with any status.
+                # A server without such streams may answer with any status.
                 if self._has_stream and self._is_forgotten(response.status, is_answer=False):
                     self._lose_session()
                 if response.status != 200:
@@ -331,7 +328,7 @@ class Http:
         except _Failed:
             pass
         finally:
-            self._let_go(_SESSION)
+            self._release(_SESSION)
         return failures + 1
 
     # Pieces
@@ -342,11 +339,8 @@ class Http:
         return f"{host}:{self._port or (443 if self._is_secure else 80)}"
 
     def _headers(self, outline: Outline | None) -> dict[str, str]:
-        made = {
-            "Content-Type": "application/json",
-            "Accept": "application/json, text/event-stream",
-            **self._given,
-        }
+        accepted = "application/json, text/event-stream"
+        made = {"Content-Type": "application/json", "Accept": accepted, **self._given}
         if outline is not None and outline.version is not None:
             made["MCP-Protocol-Version"] = outline.version
             made["Mcp-Method"] = outline.method
@@ -384,11 +378,11 @@ class Http:
 
 
 def _in_words(error: Exception) -> str:
-    """Say plainly why a server was not reached."""
-    return next((told for kind, told in _WHY.items() if isinstance(error, kind)), type(error).__name__)
+    """Return in plain words why a server was not reached."""
+    return next((why for kind, why in _WHY.items() if isinstance(error, kind)), type(error).__name__)
 
 
 def _cut(connection: socket.socket) -> None:
-    """End a connection that another thread reads from; also one that its answer has taken over."""
+    """Shut down a connection that another thread reads from."""
     with contextlib.suppress(OSError):
         connection.shutdown(socket.SHUT_RDWR)

@@ -1,8 +1,7 @@
-"""Two ends in one process: a client's transport whose other end is a real connection of a server.
+"""A transport to a server in the same process, over a real connection of that server.
 
-Messages pass as bytes, bounded as on every transport. What may wait runs on worker
-threads; everything else is answered by the thread that sends. The server's providers are
-left open: one server may have many of these.
+Messages are bytes with the usual size limit. Calls that may block run on worker threads; all others are answered on
+the sender's thread. Closing leaves the server's providers open, because a server may have many connections.
 """
 
 import queue
@@ -16,7 +15,7 @@ from carrel.server.workers import Workers
 
 
 class Memory:
-    """The client's end."""
+    """The client's end of a connection in memory."""
 
     def __init__(self, server: Server, deadline_s: float = REQUEST_DEADLINE_S) -> None:
         self._inbox: queue.SimpleQueue[bytes | None] = queue.SimpleQueue()
@@ -27,7 +26,7 @@ class Memory:
         self._is_open = True
 
     def send(self, message: bytes) -> None:
-        """Give the server a message; its answer can be received then or later."""
+        """Pass a message to the server; its answer can be received later."""
         if not self._is_open:
             raise BrokenPipeError("the server's end is closed")
         fits = len(message) <= self._max_bytes
@@ -38,11 +37,11 @@ class Memory:
             self._inbox.put(given)
 
     def receive(self) -> bytes | None:
-        """Wait for a message; None at the end."""
+        """Wait for a message and return it; None at the end."""
         return self._inbox.get()
 
     def close(self) -> None:
-        """End as at the end of input: running work may finish, subscriptions end."""
+        """Close as at the end of input: running work may finish, subscriptions end."""
         with self._closing:
             if not self._is_open:
                 return

@@ -1,8 +1,7 @@
-"""The other end of a connection: requests go to it from any thread, and each gets its own answer.
+"""Send requests over a transport from any thread, and match the answers.
 
-One thread reads and one writes, so that neither a peer that stopped reading nor one that
-stopped answering can hold a caller past its time. What the messages mean is left to
-`client`; nobody's code but ours runs on the two threads.
+One thread reads and one writes, so that a peer that stops reading or answering cannot block a caller past its time
+limit. `client` interprets the messages. No foreign code runs on the two threads.
 """
 
 import itertools
@@ -24,21 +23,21 @@ log = logging.getLogger(__name__)
 
 _GONE: Final = "The other end is gone"
 MAX_NOISE: Final = 100
-"""Lines that are no messages: a banner is borne, a program that speaks something else is not."""
+"""Maximum number of lines that are not messages: enough for a banner, not for a program without MCP."""
 
 GRACE_S: Final = 0.5
-"""What was given to the writer before the end gets this long to leave."""
+"""Time to send what is waiting when the connection is closed."""
 
 Outcome = Answer | Notice | CarrelError
 Take = Callable[[Outcome], None]
-"""Gets what belongs to one request, on the reader's thread: it must not wait."""
+"""Called on the reader's thread with what belongs to one request; must not block."""
 
 Hear = Callable[[Notice | CarrelError], None]
 OnProgress = Callable[[float, float | None, str | None], None]
 
 
 class Unanswered(Value, frozen=True):
-    """What a transport says of a request that gets no answer."""
+    """The error of a request to which the transport got no answer."""
 
     key: jsonrpc.Key
     error: CarrelError
@@ -58,7 +57,7 @@ class Transport(Protocol):
 
 
 class Peer:
-    """Matches answers with requests. `hear` gets what belongs to none: notifications, and that the peer is gone."""
+    """Matches answers with requests. `hear` gets notifications without a request, and the end of the connection."""
 
     def __init__(self, transport: Transport, hear: Hear, max_message_bytes: int) -> None:
         self._transport = transport
@@ -86,7 +85,7 @@ class Peer:
         on_progress: OnProgress | None = None,
         cancels: bool = True,
     ) -> client_results.Result:
-        """Ask, and wait for the result. An unanswered request is cancelled, unless it must not be."""
+        """Send a request and return its result. With `cancels`, a request that is not answered in time is cancelled."""
         deadline = monotonic() + timeout_s
         outcomes: queue.SimpleQueue[Outcome] = queue.SimpleQueue()
         number = self.begin(method, params, outcomes.put, timeout_s, has_progress=on_progress is not None)
@@ -106,7 +105,7 @@ class Peer:
                 self.cancel(number)
 
     def begin(self, method: str, params: Params, take: Take, timeout_s: float, *, has_progress: bool = False) -> int:
-        """Send a request whose answer, and what comes before it, goes to `take`; give its number."""
+        """Send a request and return its number; its notifications and its answer go to `take`."""
         number = next(self._numbers)
         encoded = jsonrpc.request(
             number, method, client_requests.with_progress(params, number) if has_progress else params
@@ -123,16 +122,16 @@ class Peer:
         return number
 
     def forget(self, number: int) -> bool:
-        """Drop the wait for an answer; return whether there was one."""
+        """Stop waiting for an answer; return whether one was awaited."""
         with self._lock:
             return self._waiting.pop(number, None) is not None
 
     def cancel(self, number: int) -> None:
-        """Tell the other end that a request is no longer wanted."""
+        """Send the notification that cancels a request."""
         self.notify(client_requests.CANCELLED, client_requests.cancelled(number))
 
     def notify(self, method: str, params: Params) -> None:
-        """Send a notification, unless the other end is gone or takes nothing."""
+        """Send a notification, unless the other end is gone or does not read."""
         self._offer(jsonrpc.notification(method, params))
 
     @property
@@ -154,7 +153,7 @@ class Peer:
         try:
             self._outbox.put_nowait(encoded)
         except queue.Full:
-            log.debug("not sent: the other end takes nothing")
+            log.debug("not sent: the other end does not read")
 
     # The two threads
 
@@ -163,7 +162,7 @@ class Peer:
             try:
                 self._transport.send(message)
             except OSError:
-                # Answers may still be on their way: those who wait are told when the reader comes to the end.
+                # Answers may still arrive: waiting callers get their error when the reader reaches the end.
                 with self._lock:
                     self._gone = self._gone or _GONE
                 return
@@ -205,7 +204,7 @@ class Peer:
         return message is not None
 
     def _answer(self, question: Question) -> None:
-        """Answer a server's own question: we are alive, and can do nothing else for it."""
+        """Answer a request of the server: only `ping` is supported."""
         if question.method == "ping":
             self._offer(jsonrpc.answer(question.id, {}))
         else:
@@ -213,7 +212,7 @@ class Peer:
             self._offer(jsonrpc.failure(question.id, jsonrpc.METHOD_NOT_FOUND, message))
 
     def _settle(self, key: jsonrpc.Key | None, outcome: Answer | CarrelError) -> None:
-        """Return a request its end; late and unknown answers are dropped."""
+        """Pass the outcome to the waiting request; late and unknown answers are dropped."""
         with self._lock:
             take = None if key is None else self._waiting.pop(key, None)
         if take is not None:
@@ -228,7 +227,7 @@ class Peer:
             self._hear(notice)
 
     def _take_over_long(self, head: bytes) -> None:
-        """Fail the request whose answer is too long to keep; where that cannot be told, its time runs out."""
+        """Fail the request whose answer is too long; if its id cannot be found, the request times out."""
         key = client_requests.answered_key(head)
         if key is None:
             with self._lock:

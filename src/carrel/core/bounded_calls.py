@@ -1,4 +1,4 @@
-"""Calls that may hang: each runs on a thread of its own, and the caller waits a bounded time for all of them."""
+"""Calls that may hang: each runs on its own thread, and the caller waits a limited time for all of them."""
 
 import threading
 from collections import Counter
@@ -16,7 +16,7 @@ _Given = TypeVar("_Given")
 
 
 class _Call(Generic[_Given]):
-    """One call, and what became of it."""
+    """One call and its outcome."""
 
     def __init__(self, work: Callable[[], _Given]) -> None:
         self._work = work
@@ -26,7 +26,7 @@ class _Call(Generic[_Given]):
         self.is_late = False
 
     def run(self) -> None:
-        """Make the call; its long walks end once it is late."""
+        """Run the call; it is cancelled when it is late."""
         try:
             with Cancellable(lambda: self.is_late):
                 self._answer.append(self._work())
@@ -42,24 +42,23 @@ class _Call(Generic[_Given]):
         return self._ended.wait(max(0.0, within_s))
 
     def answers(self) -> list[_Given]:
-        """Return its answer, or nothing if it was cancelled; raise what it raised."""
+        """Return a list with its result, empty if it was cancelled; raise its exception if it failed."""
         if self._error is not None:
             raise self._error
         return self._answer
 
 
 class BoundedCalls:
-    """Asks several owners at once. An owner whose call was late is not asked again until that call has ended."""
+    """Calls several owners at once. An owner with a late call is not called again until that call has ended."""
 
     def __init__(self, what: str, within_s: float) -> None:
-        """Make it; `what` is for our log."""
         self._what = what
         self._within_s = within_s
         self._late: Counter[str] = Counter()
         self._lock = threading.Lock()
 
     def ask(self, calls: Mapping[str, Callable[[], _Given]]) -> dict[str, _Given]:
-        """Return the answers that came in time, by owner; raise what a call raised."""
+        """Return the results that came in time, by owner; raise the exception of a call that failed."""
         begun = {owner: self._begin(owner, work) for owner, work in calls.items() if not self._late[owner]}
         ends_at = monotonic() + self._within_s
         answers: dict[str, _Given] = {}

@@ -1,4 +1,4 @@
-"""What was made before and may be given again, within a bound on how much is kept."""
+"""A cache with a bound on the total weight of its values."""
 
 import threading
 from typing import Generic, TypeVar
@@ -7,8 +7,8 @@ _Key = TypeVar("_Key")
 _Made = TypeVar("_Made")
 
 
-class Remembered(Generic[_Key, _Made]):
-    """Keeps what was made, by key. When the bound on all weights is passed, what was put longest ago goes."""
+class BoundedCache(Generic[_Key, _Made]):
+    """Keeps values by key. When the total weight passes the capacity, the oldest values are dropped."""
 
     def __init__(self, capacity: int) -> None:
         self._capacity = capacity
@@ -17,20 +17,19 @@ class Remembered(Generic[_Key, _Made]):
         self._lock = threading.Lock()
 
     def get(self, key: _Key) -> _Made | None:
-        """Give what is kept under a key."""
+        """Return the value of a key, or None."""
         found = self._kept.get(key)
         return None if found is None else found[0]
 
     def drop(self, key: _Key) -> None:
-        """Remove what is kept under a key."""
+        """Remove a key."""
         with self._lock:
             self._weight -= self._kept.pop(key, (None, 0))[1]
 
     def put(self, key: _Key, made: _Made, weight: int) -> None:
-        """Keep something in place of what the key had; nothing that alone would pass the bound."""
+        """Set the value of a key. A value that is heavier than the capacity is not kept."""
         with self._lock:
-            before = self._kept.pop(key, None)
-            self._weight -= 0 if before is None else before[1]
+            self._weight -= self._kept.pop(key, (None, 0))[1]
             if weight > self._capacity:
                 return
             self._kept[key] = made, weight

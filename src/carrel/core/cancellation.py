@@ -1,7 +1,7 @@
-"""Stops long work whose caller gave up.
+"""Stop long work that no caller waits for any more.
 
-A call that runs on a worker thread enters `Cancellable`. Code that may take long calls `check_cancelled`
-now and then; after the caller gave up, or the call's time was over, that raises `Cancelled`.
+A call on a worker thread runs inside `Cancellable`. Code that may take long calls `check_cancelled` now and then, which
+raises `Cancelled` after the caller has gone or the time limit has passed.
 """
 
 from collections.abc import Callable
@@ -9,7 +9,7 @@ from contextvars import ContextVar, Token
 
 
 class Cancelled(BaseException):
-    """The call was given up. This is a `BaseException`, so that code which handles errors does not catch it."""
+    """The call was cancelled. A `BaseException`, so that error handling does not catch it."""
 
 
 def _never() -> bool:
@@ -20,7 +20,7 @@ _is_cancelled: ContextVar[Callable[[], bool]] = ContextVar("is_cancelled", defau
 
 
 class Cancellable:
-    """While it is entered, `check_cancelled` asks `is_cancelled`."""
+    """A context in which `check_cancelled` uses `is_cancelled`."""
 
     __slots__ = ("_before", "_is_cancelled")
 
@@ -28,15 +28,13 @@ class Cancellable:
         self._is_cancelled = is_cancelled
 
     def __enter__(self) -> None:
-        """Begin."""
         self._before: Token[Callable[[], bool]] = _is_cancelled.set(self._is_cancelled)
 
     def __exit__(self, *_: object) -> None:
-        """End."""
         _is_cancelled.reset(self._before)
 
 
 def check_cancelled() -> None:
-    """Raise `Cancelled` if the call that this code works for was given up."""
+    """Raise `Cancelled` if the call that runs this code was cancelled."""
     if _is_cancelled.get()():
         raise Cancelled

@@ -1,8 +1,7 @@
-"""What was read, made into what is sent: cut to a byte range, bounded, with an ETag.
+"""Prepare content for sending: cut it to a byte range, limit its size, make an ETag.
 
-A character belongs to the range that holds its first byte, so parts read one after
-another join to exactly the whole, whatever the step. The catalogue applies this once
-for every provider.
+A character belongs to the range that holds its first byte, so that parts read one after another join to exactly the
+whole, whatever their length. The catalogue does this once for all providers.
 """
 
 from collections.abc import Callable, Sequence
@@ -10,7 +9,7 @@ from sys import getsizeof
 from typing import Final
 
 from carrel.core import line_ranges
-from carrel.core.cache import Remembered
+from carrel.core.cache import BoundedCache
 from carrel.core.errors import BadArgument, TooLarge, echo
 from carrel.core.hashing import blake2b
 from carrel.core.limits import MAX_KEPT_TEXT_BYTES
@@ -19,29 +18,32 @@ from carrel.core.record import replace
 from carrel.core.uri import pairs, split_query, with_query, without
 
 _ETAG_BYTES: Final = 8
-LONG_READ_BYTES: Final = 262_144
-"""More bytes of a source than this are read on a worker thread: they take a millisecond to read, decode and encode."""
+LONG_READ_BYTES: Final = 1 << 20
+"""Longer reads run on a worker thread. This many bytes take a millisecond to decode and encode, with Python's lock
+held: on another thread the event loop would wait as long, and the read would take a third longer."""
 _BYTE_ORDER_MARK: Final = "\ufeff"
 _CHUNK: Final = 1 << 20
 _LEAST_WEIGHT: Final = 1_024
 _SUGGESTED_SHARE: Final = 16
-"""A part this much smaller than the limit fits whatever the escaping."""
+"""A part of this fraction of the limit fits, whatever must be escaped."""
 OTHER_PARTS: Final = frozenset({"lines", "tail", "since"})
-"""Ways to ask for a part that do not go together with a byte range."""
+"""Query parameters for a part that cannot be combined with a byte range."""
 OPEN_ENDED: Final = frozenset({"tail", "since"})
-"""Parts that have no places of their own: what follows in them cannot be asked for."""
+"""Query parameters for a part without a fixed place: there is no URI for the part after it."""
 _NEXT: Final = "dev.carrel/next"
 _CHILD_BYTES: Final = 640
 _RESULT_BYTES: Final = 4_096
-"""What a child of a folder, and the result around all of them, take on the wire beside names, with room to spare."""
+"""Upper bounds of what a child of a folder, without its name, and the result around the children take on the wire."""
 
 
 def etag_of(items: Sequence[Item]) -> str:
-    """Make an ETag of the content itself, for readings that bring none."""
-    if len(items) == 1 and type(items[0]) is Text and items[0].uri is None:
-        return _etag_of_text(items[0].text)
-    if len(items) == 1 and type(items[0]) is Blob and type(items[0].data) is bytes and items[0].uri is None:
-        return _etag_of_bytes(items[0].data)
+    """Return an ETag made from the content, for readings without one."""
+    if len(items) == 1 and items[0].uri is None:
+        only = items[0]
+        if type(only) is Text:
+            return _etag_of_object(only.text)
+        if type(only) is Blob and type(only.data) is bytes:
+            return _etag_of_object(only.data)
     state = blake2b(digest_size=_ETAG_BYTES)
     for item in items:
         if isinstance(item, Text):
@@ -56,22 +58,12 @@ def etag_of(items: Sequence[Item]) -> str:
     return state.hexdigest()
 
 
-def _etag_of_text(text: str) -> str:
-    known = _etags.get(id(text))
-    if known is not None and known[0] is text:
+def _etag_of_object(content: str | bytes) -> str:
+    """Return the ETag of a content; remember it when the same object is given for the second time."""
+    known = _etags.get(id(content))
+    if known is not None and known[0] is content:
         return known[1]
-    return _keep(text, text.encode("utf-8", "surrogatepass"))
-
-
-def _etag_of_bytes(data: bytes) -> str:
-    known = _etags.get(id(data))
-    if known is not None and known[0] is data:
-        return known[1]
-    return _keep(data, data)
-
-
-def _keep(content: str | bytes, data: bytes) -> str:
-    """Return the ETag of a content; remember it from the second time on that the very same object is given."""
+    data = content.encode("utf-8", "surrogatepass") if isinstance(content, str) else content
     etag = blake2b(data, digest_size=_ETAG_BYTES).hexdigest()
     weight = _LEAST_WEIGHT + getsizeof(content)
     if _given_once.get(id(content)) is content:
@@ -81,18 +73,18 @@ def _keep(content: str | bytes, data: bytes) -> str:
     return etag
 
 
-_etags: Final[Remembered[int, tuple[str | bytes, str]]] = Remembered(MAX_KEPT_TEXT_BYTES)
-"""By the very object: a provider that keeps its content in memory gives the same one each time."""
+_etags: Final[BoundedCache[int, tuple[str | bytes, str]]] = BoundedCache(MAX_KEPT_TEXT_BYTES)
+"""By the identity of the object: a provider that keeps its content in memory gives the same object each time."""
 
 _ONCE_BYTES: Final = MAX_KEPT_TEXT_BYTES // 2
 _ONCE_COUNT: Final = 32
-_given_once: Final[Remembered[int, str | bytes]] = Remembered(_ONCE_BYTES)
-"""The latest few contents that were given once. Most are made for one answer and never given again; to keep them all
-would fill the memory above with what nobody asks for."""
+_given_once: Final[BoundedCache[int, str | bytes]] = BoundedCache(_ONCE_BYTES)
+"""The latest contents that were given once. Most are made for one answer and never given again, so their ETags are not
+worth keeping."""
 
 
 def matches(condition: str, etag: str) -> bool:
-    """Tell whether an if-none-match condition names this ETag: bare, quoted, weak, listed, or `*`."""
+    """Return whether an if-none-match condition names this ETag: bare, quoted, weak, in a list, or as `*`."""
     if condition == etag:
         return True
     named = (part.strip().removeprefix("W/").strip('"') for part in condition.split(","))
@@ -108,14 +100,14 @@ def takes_long(given: Item | Reading | Unread, wanted: Range | None) -> bool:
     for item in items:
         if type(item) is Stored:
             size += item.source.size
-    if isinstance(given, Reading) and given.etag:  # else all bytes are read to make one
+    if isinstance(given, Reading) and given.etag:  # without one, all bytes are read to make it
         part = wanted or given.range
         size = size if part is None or part.length is None else min(size, part.length)
     return size > LONG_READ_BYTES
 
 
 def whole(item: Item, uri: str, limit: int) -> Text | Blob:
-    """Give all of an item, or raise TooLarge before it is read."""
+    """Return all of an item, or raise TooLarge before it is read."""
     if isinstance(item, Stored):
         total = item.source.size
         if total > limit:
@@ -129,7 +121,7 @@ def whole(item: Item, uri: str, limit: int) -> Text | Blob:
 
 
 def whole_text(item: Stored) -> str | None:
-    """Return the text of a whole source, which is closed then; None if it moved, or is not all of it text."""
+    """Return the text of a whole source and close it; None if it changed meanwhile or is not valid text."""
     source = item.source
     try:
         size = source.size
@@ -145,7 +137,7 @@ def whole_text(item: Stored) -> str | None:
 
 
 def cut(item: Item, wanted: Range, uri: str, limit: int) -> Text | Blob:
-    """Give the part of an item that lies in the range, and in its `meta` where that is."""
+    """Return the part of an item that lies in the range; its `meta` names the place."""
     source, encoding = _source_of(item)
     total = source.size
     start = _boundary(source, encoding, wanted.start)
@@ -155,15 +147,15 @@ def cut(item: Item, wanted: Range, uri: str, limit: int) -> Text | Blob:
         raise too_large(uri, total, limit, wanted.start)
     data = source.read(start, length) if length else b""
     following = _following(uri, end, wanted.length) if wanted.length and end < total else None
-    if len(data) < length:  # it became shorter, and ends where its bytes did
+    if len(data) < length:  # it became shorter while it was read
         total, following = start + len(data), None
     return _part(item, encoding, data, start, total, following)
 
 
 def shorten(item: Item, wanted: Range | None, most: int) -> tuple[Item, Range]:
-    """Shorten what is asked for to `most` bytes, at the end of a line if there is one, and tell which lines it holds.
+    """Return the item with the lines of the part in `meta`, and a range of at most `most` bytes that ends with a line.
 
-    What the item calls the next part is not next if anything is left out.
+    If the part is shortened, the item's own URI of the next part no longer holds and is removed.
     """
     source, encoding = _source_of(item)
     asked = wanted or Range()
@@ -177,13 +169,13 @@ def shorten(item: Item, wanted: Range | None, most: int) -> tuple[Item, Range]:
         of_all = meta.pop(line_ranges.LINES, None)
         if isinstance(of_all, str):
             part = source.read(begin, max(0, asked.start + length - begin))
-            meta.update(line_ranges.told_from(of_all, part, encoding))
-    meta.update(line_ranges.told(source, encoding, begin, asked.start + length))
+            meta[line_ranges.LINES] = line_ranges.name_part(line_ranges.parse(of_all)[0], part, encoding)
+    meta.update(line_ranges.name_lines(source, encoding, begin, asked.start + length))
     return replace(item, meta=meta), Range(asked.start, length)
 
 
 def _whole_lines(source: Source, encoding: Encoding, start: int, most: int) -> int:
-    """Return how many of the bytes from `start` on are whole lines; all of them where no line ends."""
+    """Return how many of the `most` bytes from `start` are whole lines; all of them if no line ends there."""
     if encoding == "binary":
         return most
     begin = _boundary(source, encoding, start)
@@ -192,7 +184,7 @@ def _whole_lines(source: Source, encoding: Encoding, start: int, most: int) -> i
 
 
 def _following(uri: str, start: int, length: int) -> str | None:
-    """Name the bytes that follow a part, if they can be asked for."""
+    """Return the URI of the bytes after a part, or None if there is no such URI."""
     names = {name for name, _ in pairs(split_query(uri)[1] or "")}
     return None if names & OPEN_ENDED else with_query(without(uri, OTHER_PARTS), start=start, length=length)
 
@@ -216,7 +208,7 @@ def _part(
 
 
 def fitting(items: tuple[Text | Blob, ...], more: Callable[[int], str | None], limit: int) -> tuple[Text | Blob, ...]:
-    """Give as many children of a folder as fit one message; the last one says where the next are."""
+    """Return as many children of a folder as fit in one message; the last one names the URI of the next."""
     left = limit - _RESULT_BYTES
     count = 0
     for item in items:
@@ -232,13 +224,13 @@ def fitting(items: tuple[Text | Blob, ...], more: Callable[[int], str | None], l
 
 
 def stored(item: Item) -> Stored:
-    """Give an item as bytes behind a source, whatever it was."""
+    """Return any item as one that is read from a source."""
     source, encoding = _source_of(item)
     return item if isinstance(item, Stored) else Stored(source, encoding, item.mime_type, item.uri, item.meta)
 
 
 def part(item: Item, wanted: Range) -> Stored:
-    """Give the range of an item as bytes behind a source: nothing of it is read yet."""
+    """Return a range of an item as one that is read from a source; nothing is read yet."""
     source, encoding = _source_of(item)
     start = _boundary(source, encoding, wanted.start)
     end = source.size if wanted.length is None else _boundary(source, encoding, wanted.start + wanted.length)
@@ -246,7 +238,7 @@ def part(item: Item, wanted: Range) -> Stored:
 
 
 def decode(data: bytes, encoding: Encoding) -> tuple[str, int]:
-    """Decode whole characters; say how many malformed parts became U+FFFD."""
+    """Return the text of whole characters, and how many malformed parts became U+FFFD."""
     try:
         return data.decode(encoding), 0
     except UnicodeDecodeError:
@@ -255,8 +247,8 @@ def decode(data: bytes, encoding: Encoding) -> tuple[str, int]:
         return text, text.count("\N{REPLACEMENT CHARACTER}") - genuine
 
 
-def cut_twice(uri: str) -> BadArgument:
-    """Say that what is asked for beside a URI would cut what its query cuts already."""
+def two_ranges(uri: str) -> BadArgument:
+    """Return the error for a range beside a URI whose query already asks for a part."""
     query = split_query(uri)[1]
     way = next((name for name, _ in pairs(query) if name in OTHER_PARTS), None) if query else None
     why = f"{way} gives a part, which is not cut again" if way else "given both in the query and beside the URI"
@@ -264,9 +256,9 @@ def cut_twice(uri: str) -> BadArgument:
 
 
 def too_large(uri: str, size: int, limit: int, start: int = 0, *, is_answer: bool = False) -> TooLarge:
-    """Say that a URI does not fit one message, and which part of it does: from `start`, or from where it asks.
+    """Return the error for a URI that does not fit in one message, with the URI of a part that does.
 
-    `is_answer` where the size is that of the answer, in which characters may be escaped.
+    The part begins at `start`, or where the URI's query begins. With `is_answer`, `size` is that of the encoded answer.
     """
     query = split_query(uri)[1]
     asked = dict(pairs(query)).get("start", "") if query else ""
@@ -274,11 +266,13 @@ def too_large(uri: str, size: int, limit: int, start: int = 0, *, is_answer: boo
     suggested = with_query(without(uri, OTHER_PARTS), start=begin, length=limit // _SUGGESTED_SHARE)
     what = f"the answer for {echo(uri)}" if is_answer else echo(uri)
     message = f"Too large: {what} has {size} bytes, one message holds {limit}; read {echo(suggested)}"
+    if not query and not is_answer:
+        message += f", or its outline: {echo(f'{uri}?outline')}"
     return TooLarge(message, size=size, limit=limit, suggested=suggested, uri=uri)
 
 
 def parse_number(name: str, value: str) -> int:
-    """Read a byte offset or length out of a query."""
+    """Return a byte offset or length from a query."""
     if value.isascii() and value.isdigit() and len(value) <= 15:
         return int(value)
     message = f"Invalid parameter: {name}={echo(value)} (expected a whole number, 0 or more)"
@@ -286,7 +280,7 @@ def parse_number(name: str, value: str) -> int:
 
 
 def range_of_lines(item: Item, text: str, uri: str, limit: int) -> Range:
-    """Return the bytes of some lines of an item, such as `10-50`, for providers that know no lines."""
+    """Return the byte range of lines such as `10-50`, for providers without lines of their own."""
     source, encoding = _source_of(item)
     if encoding == "binary":
         raise BadArgument("Invalid parameter: lines (only text has lines)", uri=uri, data={"parameter": "lines"})
@@ -347,7 +341,7 @@ def _source_of(item: Item) -> tuple[Source, Encoding]:
 
 
 def _boundary(source: Source, encoding: Encoding, offset: int) -> int:
-    """Give the smallest character boundary at or after the offset, at most the end."""
+    """Return the smallest character boundary at or after the offset, at most the end."""
     if offset >= source.size:
         return source.size
     if offset == 0 or encoding in ("binary", "iso-8859-1"):
@@ -373,7 +367,7 @@ def _is_continuation(byte: int) -> bool:
 
 
 def _first_length(window: bytes) -> int:
-    """Give the length of the first character, or malformed part, of UTF-8."""
+    """Return the length of the first character, or malformed part, of UTF-8."""
     try:
         first = window.decode()[0]
     except UnicodeDecodeError as error:

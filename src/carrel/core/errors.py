@@ -4,21 +4,21 @@ CarrelError
 ├── RequestError             the client asked for something we will not serve
 │   ├── NotFound             nothing has that URI
 │   ├── Denied               outside the root, or not on the allowlist
-│   ├── BadArgument          a URI, a template variable or a parameter holds a value it cannot hold
-│   │   ├── BadCursor        the cursor is not one this server gave out
-│   │   └── InvalidArguments several of them do not fit their declaration (`core/arguments`)
-│   └── TooLarge             it does not fit in one message; says which range would
-├── ProtocolError            bytes, or calls, that break the protocol
-├── ProviderError            a provider broke; the cause stays in our log
-├── TemplateError            a provider's URI template cannot be matched; says where
-├── ConfigError              the operator's file is wrong; says where
+│   ├── BadArgument          a URI, a template variable or a parameter has an invalid value
+│   │   ├── UnknownScheme    no provider serves the scheme of the URI
+│   │   ├── BadCursor        this server did not create the cursor
+│   │   └── InvalidArguments arguments do not fit their declaration (`core/arguments`)
+│   └── TooLarge             it does not fit in one message; names a range that does
+├── ProtocolError            bytes or calls that break the protocol
+├── ProviderError            a provider failed; the cause stays in the log
+├── TemplateError            a provider's URI template is not usable; says where
+├── ConfigError              the operator's file, environment or command line is wrong; says where
 ├── RemoteError              another server answered with an error
-│   └── Unreachable          or cannot be asked: nobody is there, or HTTP itself refuses us
+│   └── Unreachable          another server does not answer, or HTTP refuses the request
 └── Disconnected             the other end of a connection is gone
 
-The message of a RequestError or a ProviderError reaches the client as it is: one
-sentence, no server path, no other error's text. Which wire error each becomes is
-decided in `protocol/failures.py`, nowhere else.
+The message of a RequestError or a ProviderError is sent to the client unchanged: one sentence, no server path, no
+text of another error. Only `protocol/wire_errors.py` decides which wire error each becomes.
 """
 
 from collections.abc import Mapping
@@ -28,7 +28,7 @@ ECHO_LENGTH: Final = 200
 
 
 def echo(text: str) -> str:
-    """Make a client's own text safe to repeat in a message: bounded, on one line, encodable."""
+    """Return a client's text in a form that is safe to repeat in a message: short, on one line, encodable."""
     cut = text if len(text) <= ECHO_LENGTH else text[:ECHO_LENGTH] + "…"
     if cut.isprintable():
         return cut
@@ -43,14 +43,20 @@ def echo(text: str) -> str:
 
 
 class CarrelError(Exception):
-    """Anything Carrel raises on purpose."""
+    """An error that Carrel raises on purpose. `data` is for the client, beside the message."""
+
+    def __init__(self, message: str, *, uri: str | None = None, data: Mapping[str, object] | None = None) -> None:
+        super().__init__(message)
+        self.message = message
+        self.uri = uri
+        self.data = dict(data or {})
 
 
 class RequestError(CarrelError):
     """The client asked for something we will not serve.
 
-    `word` names the kind for programs. `data` goes beside it to the client. `code`
-    is set only where a system's own page fixes another wire code than the default.
+    `word` names the kind for programs. `code` is set only where a system's documents require a wire code other than
+    the default.
     """
 
     word = "invalid"
@@ -63,10 +69,7 @@ class RequestError(CarrelError):
         data: Mapping[str, object] | None = None,
         code: int | None = None,
     ) -> None:
-        super().__init__(message)
-        self.message = message
-        self.uri = uri
-        self.data = dict(data or {})
+        super().__init__(message, uri=uri, data=data)
         self.code = code
 
 
@@ -89,7 +92,7 @@ class NotFound(RequestError):
 class Denied(RequestError):
     """Outside the root, or refused by policy: the same whether or not the thing exists.
 
-    `reason` is a word for programs, `told` says it to people.
+    `reason` is a word for programs, `explanation` is the reason for people.
     """
 
     word = "denied"
@@ -99,31 +102,32 @@ class Denied(RequestError):
         message: str,
         *,
         reason: str,
-        told: str = "",
+        explanation: str = "",
         uri: str | None = None,
         data: Mapping[str, object] | None = None,
     ) -> None:
         super().__init__(message, uri=uri, data={"reason": reason, **(data or {})})
         self.reason = reason
-        self.told = told or reason
+        self.explanation = explanation or reason
 
 
 class BadArgument(RequestError):
-    """A URI, a template variable or a parameter holds a value it cannot hold."""
+    """A URI, a template variable or a parameter has an invalid value."""
 
 
 class UnknownScheme(BadArgument):
     """No provider serves the scheme of a URI."""
 
-    def __init__(self, uri: str) -> None:
-        super().__init__(f"Unknown scheme: {echo(uri)}", uri=uri, data={"name": "MCP_NOT_FOUND"})
+    def __init__(self, uri: str, advice: str = "") -> None:
+        message = f"Unknown scheme: {echo(uri)}{f'; {advice}' if advice else ''}"
+        super().__init__(message, uri=uri, data={"name": "MCP_NOT_FOUND"})
 
 
 class BadCursor(BadArgument):
-    """The cursor is not one this server gave out."""
+    """This server did not create the cursor."""
 
-    def __init__(self, message: str = "invalid cursor") -> None:
-        super().__init__(message, data={"parameter": "cursor"})
+    def __init__(self) -> None:
+        super().__init__("invalid cursor", data={"parameter": "cursor"})
 
 
 class TooLarge(RequestError):
@@ -150,9 +154,9 @@ class TooLarge(RequestError):
 
 
 class ProtocolError(CarrelError):
-    """Bytes, or calls, that break the protocol. `code` is the JSON-RPC code.
+    """Bytes or calls that break the protocol. `code` is the JSON-RPC code.
 
-    `request_id` is the id to repeat, as it was spelled; None when it could not be read.
+    `request_id` is the id to repeat, as it was spelled; None if it could not be read.
     """
 
     def __init__(
@@ -163,18 +167,16 @@ class ProtocolError(CarrelError):
         data: Mapping[str, object] | None = None,
         request_id: bytes | None = None,
     ) -> None:
-        super().__init__(message)
+        super().__init__(message, data=data)
         self.code = code
-        self.message = message
-        self.data = dict(data or {})
         self.request_id = request_id
 
 
 class ProviderError(CarrelError):
-    """A provider broke. The message is for the client; the cause stays in our log.
+    """A provider failed. The message is for the client; the cause stays in the log.
 
-    `word` is one of `failed`, `unreadable`, `bad_result`, `timeout`, `busy`, `unavailable`, and
-    `internal` for a fault nobody planned.
+    `word` is one of `failed`, `unreadable`, `bad_result`, `timeout`, `busy`, `unavailable`, or `internal` for an
+    unexpected exception.
     """
 
     def __init__(
@@ -185,15 +187,12 @@ class ProviderError(CarrelError):
         uri: str | None = None,
         data: Mapping[str, object] | None = None,
     ) -> None:
-        super().__init__(message)
-        self.message = message
+        super().__init__(message, uri=uri, data=data)
         self.word = word
-        self.uri = uri
-        self.data = dict(data or {})
 
 
 class TemplateError(CarrelError):
-    """A provider's URI template cannot be matched; the message points into it."""
+    """A provider's URI template is not usable; the message points at the place in it."""
 
 
 class ConfigError(CarrelError):
@@ -204,16 +203,14 @@ class RemoteError(CarrelError):
     """Another server answered with an error; `word` is its `dev.carrel/error`, if it has one."""
 
     def __init__(self, code: int, message: str, data: Mapping[str, object] | None = None) -> None:
-        super().__init__(message)
+        super().__init__(message, data=data)
         self.code = code
-        self.message = message
-        self.data = dict(data or {})
         word = self.data.get("dev.carrel/error")
         self.word = word if isinstance(word, str) else None
 
 
 class Unreachable(RemoteError):
-    """Another server cannot be asked: nobody is there, or HTTP refuses us before the server itself is asked."""
+    """Another server does not answer, or HTTP refuses the request before the server sees it."""
 
 
 class Disconnected(CarrelError):

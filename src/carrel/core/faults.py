@@ -1,6 +1,6 @@
-"""The last boundary: where a fault nobody planned becomes an error that says nothing of its cause.
+"""Turn unexpected exceptions of providers into "Internal error", with the traceback in the log.
 
-Every face has providers' code called through here: a fault stays in its request.
+All calls of provider code go through here, so that an exception ends one request and not the server.
 """
 
 import logging
@@ -16,30 +16,16 @@ _Made = TypeVar("_Made")
 
 
 def attempt(what: str, action: Callable[_Given, _Made], *given: _Given.args, **named: _Given.kwargs) -> _Made:
-    """Do it; what is raised is an error that a client may be told. `what` is for our log."""
+    """Call `action`; log an unexpected exception with `what` and raise "Internal error" instead."""
     try:
         return action(*given, **named)
     except (RequestError, ProviderError, ProtocolError):
         raise
-    except (Exception, SystemExit) as error:  # who calls `sys.exit` in a request ends that, and not the server
-        raise _internal(what, error) from None
+    except (Exception, SystemExit) as error:  # `sys.exit` in a provider ends the request, not the server
+        raise internal(what, error) from None
 
 
-class Contained:
-    """Around code that cannot be passed to `attempt`, such as the body of a generator: does the same."""
-
-    def __init__(self, what: str) -> None:
-        self._what = what
-
-    def __enter__(self) -> None:
-        pass
-
-    def __exit__(self, _kind: object, error: BaseException | None, _trace: object) -> None:
-        is_planned = isinstance(error, RequestError | ProviderError | ProtocolError)
-        if isinstance(error, Exception | SystemExit) and not is_planned:
-            raise _internal(self._what, error) from None
-
-
-def _internal(what: str, error: BaseException) -> ProviderError:
+def internal(what: str, error: BaseException) -> ProviderError:
+    """Log an unexpected exception; return the error that clients get in its place."""
     log.error("unexpected fault in %s", what, exc_info=error)
     return ProviderError("Internal error", word="internal")

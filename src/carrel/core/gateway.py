@@ -1,7 +1,6 @@
-"""A provider that passes on what others have: another server, or a foreign object.
+"""The class of providers that pass on the resources of another server or a foreign object.
 
-Beside what every provider has, it may learn of its URIs while it runs. Authors of a provider with data of its own
-need none of this.
+Such a provider may learn its URIs while it runs. Providers with their own data do not need this class.
 """
 
 from collections.abc import Callable, Sequence
@@ -25,7 +24,7 @@ class Gateway(Provider):
         """Connect or load in the background."""
 
     def wait(self, timeout_s: float) -> bool:
-        """Wait until it is ready or has failed, at most `timeout_s`; return whether that is so."""
+        """Wait at most `timeout_s` until it is ready or has failed; return whether it is or has."""
         del timeout_s
         return True
 
@@ -35,9 +34,9 @@ class Gateway(Provider):
         return ""
 
     def claims(self) -> Sequence[Route] | None:
-        """Return a `whole` route for each URI that goes before every template, with any query.
+        """Return a `whole` route for each URI that has precedence over every template, with any query.
 
-        None if it claims no URIs: then its schemes and templates rank with those of other providers.
+        Return None to claim no URIs: then its schemes and templates rank with those of other providers.
         """
         return None
 
@@ -50,12 +49,12 @@ class Gateway(Provider):
         return False
 
     def refers(self, reference: str) -> str | None:
-        """Return the reference to pass to `complete` if it is none of the routes' templates but known; else None."""
+        """Return the reference to pass to `complete` for one that is known but not a template of a route; else None."""
         del reference
         return None
 
     def templates(self) -> Sequence[Template] | None:
-        """Return the templates to list, also those that no route can match; None for those of the routes."""
+        """Return the templates to list, if they are not those of the routes; else None."""
         return None
 
     def read_if(self, uri: str, condition: str) -> Given | None:

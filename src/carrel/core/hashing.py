@@ -1,8 +1,4 @@
-"""Checksums, in one place.
-
-They are taken from their own modules where Python has them: `hashlib` would load
-OpenSSL, which costs start-up time and memory and is not needed.
-"""
+"""Checksums without `hashlib`, which loads OpenSSL and so costs start-up time and memory."""
 
 try:
     from _blake2 import blake2b

@@ -1,4 +1,4 @@
-"""Times as text: ISO 8601, UTC, as every page of Carrel spells them."""
+"""Times as text: ISO 8601 in UTC."""
 
 from functools import lru_cache
 from time import gmtime
@@ -6,18 +6,24 @@ from typing import Final
 
 _FIRST_MS: Final = -62_135_596_800_000
 _LAST_MS: Final = 253_402_300_799_999
-"""From the year 1 to the year 9999. Some file systems keep times of any year."""
+"""From the year 1 to the year 9999. File systems may keep times outside of that."""
 
 
-def sayable(ms: int) -> int:
-    """Give a time, or the nearest one that has a year of four digits."""
+def clamp(ms: int) -> int:
+    """Return a time in milliseconds, or the nearest one with a year from 1 to 9999."""
     return min(max(ms, _FIRST_MS), _LAST_MS)
 
 
 @lru_cache(maxsize=1_024)
 def iso(ms: int) -> str:
-    """Spell milliseconds since 1970: UTC, with milliseconds only where there are any."""
-    seconds, fraction = divmod(sayable(ms), 1000)
+    """Return milliseconds since 1970 as text, with a fraction only if it is not zero."""
+    seconds, fraction = divmod(clamp(ms), 1000)
     year, month, day, hour, minute, second, *_ = gmtime(seconds)
     tail = f".{fraction:03d}Z" if fraction else "Z"
     return f"{year:04d}-{month:02d}-{day:02d}T{hour:02d}:{minute:02d}:{second:02d}{tail}"
+
+
+def iso_ms(ms: int) -> str:
+    """Return milliseconds since 1970 in UTC, always with milliseconds."""
+    text = iso(ms)
+    return text if ms % 1000 else f"{text[:-1]}.000Z"

@@ -1,17 +1,17 @@
-"""Which addresses are this machine's own, where nobody on the way can read along."""
+"""Addresses of this machine, where no network can read what is sent."""
 
 from typing import Final
 from urllib.parse import SplitResult
 
 LOOPBACK: Final = frozenset({"localhost", "127.0.0.1", "::1"})
-"""How people write them; there are more."""
+"""The usual spellings; there are more."""
 
 
 def is_loopback(host: str) -> bool:
-    """Tell whether a name, or an address without brackets, is this machine's own."""
+    """Return whether a host name, or an address without brackets, is this machine."""
     if host in LOOPBACK:
         return True
-    from ipaddress import ip_address  # takes milliseconds; only for what is written less often
+    from ipaddress import ip_address  # takes milliseconds to import; only for rare spellings
 
     try:
         return ip_address(host).is_loopback
@@ -20,5 +20,5 @@ def is_loopback(host: str) -> bool:
 
 
 def is_in_clear(url: SplitResult) -> bool:
-    """Tell whether others on the way could read and change what is sent."""
+    """Return whether the network could read and change what is sent to a URL."""
     return url.scheme == "http" and not is_loopback(url.hostname or "")

@@ -1,8 +1,7 @@
-"""The values that travel between providers, the catalogue and the protocol.
+"""The values that providers, the catalogue and the protocol exchange.
 
-Frozen and without behaviour. They promise nothing about the wire: its spelling
-(`mimeType`, base64) exists only in `protocol/`. Times are whole milliseconds since
-1970, UTC; sizes and offsets are bytes.
+Frozen and without behaviour. The spelling on the wire (`mimeType`, base64) exists only in `protocol/`. Times are whole
+milliseconds since 1970, UTC; sizes and offsets are bytes.
 """
 
 from collections.abc import Callable, Mapping
@@ -25,7 +24,7 @@ class Annotations(Value, frozen=True, gc=False):
 
 
 class _ListedUri(Value, frozen=True, gc=False):
-    """What may be given by position for a `Resource`, in this order."""
+    """The positional arguments of a `Resource`."""
 
     uri: str
     name: str
@@ -34,7 +33,7 @@ class _ListedUri(Value, frozen=True, gc=False):
 
 
 class Rank(IntEnum):
-    """The order of entries in a list that cannot hold all of them: first what a host cannot get by itself."""
+    """The order of entries in a list with a bound: first what a host cannot get by itself."""
 
     FRONT = 0
     DOCUMENTS = 1
@@ -65,7 +64,7 @@ class Resource(_ListedUri, frozen=True, gc=False, kw_only=True):
 
 
 class _ListedTemplate(Value, frozen=True, gc=False):
-    """What may be given by position for a `Template`, in this order."""
+    """The positional arguments of a `Template`."""
 
     uri_template: str
     name: str
@@ -74,7 +73,7 @@ class _ListedTemplate(Value, frozen=True, gc=False):
 
 
 class Template(_ListedTemplate, frozen=True, gc=False, kw_only=True):
-    """What clients are told of a route: how its URIs look and what they give."""
+    """A route as clients see it: the form of its URIs and what they return."""
 
     title: str = ""
     annotations: Annotations | None = None
@@ -84,24 +83,24 @@ FOLDER_TYPE: Final = "inode/directory"
 
 
 class Source(Protocol):
-    """Bytes that stay where they are and are read in parts."""
+    """Bytes that are read in parts, as from an open file."""
 
     @property
     def size(self) -> int:
         """Length of the whole, in bytes."""
 
     def read(self, start: int, length: int) -> bytes:
-        """Give the bytes from `start`, at most `length`; fewer only at the end."""
+        """Return the bytes from `start`, at most `length`; fewer only at the end."""
 
     def has_moved(self) -> bool:
-        """Tell whether the whole changed since it was opened, so that parts may not belong together."""
+        """Return whether it changed since it was opened, so that parts may not belong together."""
 
     def close(self) -> None:
-        """Let go of what is held; the catalogue calls it once."""
+        """Release everything; the catalogue calls it once."""
 
 
 class Text(Value, frozen=True, gc=False):
-    """A text in memory. Without `uri` it is the requested one."""
+    """A text in memory. Without `uri`, it has the requested URI."""
 
     text: str
     mime_type: str = ""
@@ -110,7 +109,7 @@ class Text(Value, frozen=True, gc=False):
 
 
 class Blob(Value, frozen=True, gc=False):
-    """Bytes in memory that are no text."""
+    """Bytes in memory that are not text."""
 
     data: bytes
     mime_type: str = ""
@@ -119,9 +118,9 @@ class Blob(Value, frozen=True, gc=False):
 
 
 class Stored(Value, frozen=True, gc=False):
-    """Bytes in a `Source`: text in `encoding`, or `binary`. Only what is asked for is read.
+    """Bytes in a `Source`: text in `encoding`, or `binary`. Only the requested part is read.
 
-    A byte order mark at the start of a text is taken off, unless it is `exact`.
+    A byte order mark at the start of a text is removed, unless it is `exact`.
     """
 
     source: Source
@@ -136,14 +135,14 @@ Item = Text | Blob | Stored
 
 
 class Range(Value, frozen=True, gc=False):
-    """Bytes asked for: from `start`, `length` of them, or to the end."""
+    """The requested bytes: `length` bytes from `start`, or all to the end."""
 
     start: int = 0
     length: int | None = None
 
 
 class Unread(Value, frozen=True):
-    """A resource that takes milliseconds or more to read; `read` does that, on a thread that may wait.
+    """A resource that takes milliseconds or more to read; `read` is called on a worker thread.
 
     A provider whose speed is `mixed` returns it in place of a reading.
     """
@@ -152,16 +151,14 @@ class Unread(Value, frozen=True):
 
 
 class Reading(Value, frozen=True, gc=False):
-    """What a read gave.
+    """The result of a read.
 
-    Its `mime_type` is that of items that name none. Without `etag` the catalogue makes one
-    from the content. `range` asks the catalogue
-    to cut the one item to it, for readers whose template names `start` and `length`.
-    `error` is set where a system answers an error as content: one of the error words.
-    `more` is set where the items are the children of a folder: it gives the URI of what comes
-    after so many of them, or None if nothing does. Such a reading has no byte ranges.
-    `shape` is set where a provider reads one state of one resource again and again: readings of a URI with
-    the very same shape differ in nothing but the bytes of their one `Stored` item.
+    `mime_type` is the type of items without one. Without `etag`, the catalogue makes one from the content. With
+    `range`, the catalogue cuts the one item to it, for readers whose template has `start` and `length`. `error` is one
+    of the error words, where a system sends errors as content. `more` is set if the items are the children of a
+    folder: it takes a number of children and returns the URI of those after them, or None. Such a reading has no byte
+    ranges. `shape` is any object: readings of a URI with the identical shape differ only in the bytes of their one
+    `Stored` item.
     """
 
     items: tuple[Item, ...]
@@ -179,7 +176,7 @@ class Reading(Value, frozen=True, gc=False):
 
     @property
     def is_folder(self) -> bool:
-        """Whether the items are children, and not content."""
+        """Whether the items are the children of a folder."""
         return self.more is not None
 
 
@@ -193,7 +190,7 @@ class Page(Value, frozen=True, gc=False):
 
 
 class Completion(Value, frozen=True, gc=False):
-    """Values for a template variable, best first. `None` where it is not known."""
+    """Values for a template variable, best first. None means not known."""
 
     values: tuple[str, ...]
     total: int | None = None
@@ -203,8 +200,8 @@ class Completion(Value, frozen=True, gc=False):
 class Tool(Value, frozen=True, gc=False):
     """A tool as clients see it. Schemas are JSON Schema objects (2020-12).
 
-    The fields after `open_world` are never sent. A tool that is `local` is not for callers who come over a network
-    address. One that is `public` needs no permission: it shows only what the catalogue lets the caller read.
+    `local` and `public` are never sent. A `local` tool is not for callers from the network. A `public` tool needs no
+    permission, because it shows only what the caller may read.
     """
 
     name: str
@@ -218,6 +215,7 @@ class Tool(Value, frozen=True, gc=False):
     open_world: bool = True
     local: bool = False
     public: bool = False
+    meta: Meta | None = None
 
 
 class ResourceLink(Value, frozen=True, gc=False):
@@ -230,7 +228,7 @@ class ResourceLink(Value, frozen=True, gc=False):
 
 
 class ToolResult(Value, frozen=True, gc=False):
-    """What a tool gave. A `str` block is text."""
+    """The result of a tool call. A `str` block is text."""
 
     blocks: tuple[str | ResourceLink, ...]
     structured: object = None

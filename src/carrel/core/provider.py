@@ -13,6 +13,9 @@ methods are overridden; a method of any other name means nothing to it.
     fingerprint       a cheap token per URI, to notice changes by polling
     list_fingerprint  a cheap token of the list, to notice changes by polling
     watch             report changes instead of being polled
+    documents         what search finds, where that is more than the entries
+    document_changes  what changed among them, where that is known without looking at all
+    search            answer a search itself
     tools, call       tools, and a call of one
     instructions      text for the start of a conversation
     health            facts for `carrel://health`
@@ -36,7 +39,7 @@ Given = Reading | Text | Blob | Stored
 """A whole reading, or its one item."""
 
 Reader = Callable[..., Given | Unread]
-"""Gives what one URI holds: called with the template's variables as keywords."""
+"""Returns the content of one URI; called with the template's variables as keywords."""
 
 Place = NewType("Place", str)
 """A setting that names a file or folder; one outside the project needs trust."""
@@ -147,6 +150,45 @@ class Route(Value, frozen=True):
     open_query: bool = False
 
 
+class Document(Value, frozen=True, gc=False):
+    """A resource that search finds.
+
+    `fingerprint` is what `Provider.fingerprint` returns for the URI; if it is empty, that is called. `size` is in
+    bytes. With `text`, nothing has to be read. A document that is not `settled` may change once more without another
+    fingerprint, as a file that was written a moment ago: it is read again for each search.
+    """
+
+    uri: str
+    fingerprint: str = ""
+    title: str = ""
+    mime_type: str = ""
+    size: int | None = None
+    modified_ms: int | None = None
+    text: str | None = None
+    settled: bool = True
+
+
+class DocumentChanges(Value, frozen=True):
+    """What became of a provider's documents since an earlier time, or all of them with `is_whole`.
+
+    `documents` are new or changed, `gone` are the URIs of those that are no more. `token` stands for now; None if
+    nothing is remembered.
+    """
+
+    documents: Sequence[Document]
+    gone: Sequence[str] = ()
+    token: object = None
+    is_whole: bool = True
+
+
+class Match(Value, frozen=True):
+    """What a provider that answers a search itself found: a URI, and a number that is greater for a better match."""
+
+    uri: str
+    score: float
+    title: str = ""
+
+
 class Changes(Protocol):
     """Where a provider reports changes; its methods may be called from any thread."""
 
@@ -163,7 +205,7 @@ class Changes(Protocol):
         """Report that the set of listed entries, or the routes, changed."""
 
     def ask_aliases(self, aliases: Callable[[str], Sequence[str]]) -> None:
-        """Have `aliases` asked for the other URIs under which changes of a URI are reported, as where a link leads."""
+        """Have `aliases` called for the other URIs that change with a URI, such as the target of a link."""
 
 
 class Call(Protocol):
@@ -275,6 +317,28 @@ class Provider:
         """Report to `changes` until the returned function is called. By default, fingerprints are polled."""
         del changes
         return lambda: None
+
+    def documents(self) -> Iterator[Document]:
+        """Yield everything that search finds, listed or not, in any order; cheaply, since it reads no content.
+
+        By default, the entries.
+        """
+        for entry in self.entries():
+            modified_ms = None if entry.annotations is None else entry.annotations.last_modified_ms
+            yield Document(entry.uri, "", entry.title or entry.name, entry.mime_type, entry.size, modified_ms)
+
+    def document_changes(self, since: object) -> DocumentChanges:
+        """Return what changed among the documents since the token of an earlier call; for None, all of them.
+
+        Every change that was made before the call must be among them. By default, all of them each time.
+        """
+        del since
+        return DocumentChanges(tuple(self.documents()))
+
+    def search(self, query: str, limit: int) -> Sequence[Match] | None:
+        """Return what it finds for the words of a query, best first; None if its documents are to be indexed."""
+        del query, limit
+        return None
 
     def tools(self) -> Sequence[Tool]:
         """Return the tools that can be called now, in a stable order."""

@@ -1,8 +1,7 @@
-"""Immutable records, cheap to define and cheap to make.
+"""Immutable records that are cheap to define and to create.
 
-A frozen dataclass costs most of a millisecond when it is defined, and eight times as much as
-a struct when one is made: a good part of a start and of a read. The measurement is in
-`docs/decisions/0001-values.md`.
+To define a frozen dataclass takes most of a millisecond, and to create one takes eight times as long as a struct. The
+measurement is in `docs/decisions/0001-values.md`.
 """
 
 from typing import TypeVar
@@ -16,7 +15,7 @@ _Kind = TypeVar("_Kind")
 
 
 class Value(Struct, frozen=True):
-    """A record with equality, a repr and no behaviour of its own."""
+    """An immutable record with equality and a repr."""
 
 
 def to_json(value: object) -> bytes:
@@ -25,7 +24,7 @@ def to_json(value: object) -> bytes:
 
 
 def from_json(text: bytes, kind: type[_Kind]) -> _Kind:
-    """Return the record that `to_json` wrote; raise ValueError where the text is none."""
+    """Return the record that `to_json` wrote; raise ValueError for any other text."""
     try:
         return json.decode(text, type=kind)
     except (DecodeError, UnicodeDecodeError, RecursionError) as error:

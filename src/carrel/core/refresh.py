@@ -1,4 +1,4 @@
-"""A list that is renewed behind the answers, so that nobody waits long for a slow source."""
+"""Refresh a list in the background, so that callers do not wait long for a slow source."""
 
 import threading
 from collections.abc import Callable
@@ -6,11 +6,11 @@ from time import monotonic
 from typing import Final
 
 PATIENCE_S: Final = 0.25
-"""How long a list waits for a newer one before it is answered from the last one."""
+"""How long a caller waits for the refreshed list before it gets the last one."""
 
 
-class Renewal:
-    """Runs `work` on a thread of its own, one run at a time. Safe from any thread."""
+class Refresh:
+    """Runs `work` on a background thread, one run at a time. Safe from any thread."""
 
     def __init__(self, name: str, work: Callable[[], None]) -> None:
         self._name = name
@@ -30,13 +30,13 @@ class Renewal:
         threading.Thread(target=self._run, args=(is_over,), name=self._name, daemon=True).start()
 
     def wait(self, age_s: float | None = None) -> bool:
-        """Wait until the run is over, or this old (`PATIENCE_S` if not given); return whether it is over."""
+        """Wait until the run is over, or has this age (by default `PATIENCE_S`); return whether it is over."""
         until = self._begun_at + (PATIENCE_S if age_s is None else age_s)
         return self._is_over.wait(max(0.0, until - monotonic()))
 
     @property
     def late_s(self) -> float:
-        """Return the age of a run that takes longer than anybody waits for it, else 0."""
+        """The age of a run that takes longer than `PATIENCE_S`, else 0."""
         age_s = monotonic() - self._begun_at
         return age_s if age_s > PATIENCE_S and not self._is_over.is_set() else 0.0
 

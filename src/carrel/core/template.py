@@ -1,11 +1,11 @@
-"""URI templates: the part of RFC 6570 that can be matched as well as expanded.
+"""URI templates: the part of RFC 6570 that can be matched and expanded.
 
-{x}      one path segment, or what varies in one; never empty, never with a `/`
+{x}      one path segment or a part of one; never empty, never with a `/`
 {+x}     any number of segments, also none; at most once in a template
-{?a,b}   query parameters, each optional, in any order; only at the very end
+{?a,b}   query parameters, each optional, in any order; only at the end
 
-Two variables always have a `/` between them, so a URI matches in one way at most, and in
-time proportional to its length. Which of two matching templates wins is left to others.
+Two variables always have a `/` between them, so a URI matches in at most one way, in time proportional to its length.
+The catalogue decides which of two matching templates wins.
 """
 
 import re
@@ -16,7 +16,7 @@ from carrel.core.errors import BadArgument, TemplateError
 from carrel.core.uri import PATH_SAFE, QUERY_SAFE, decode, find_unsound, is_text, pairs, quote
 
 REST_SAFE: Final = PATH_SAFE + "[]"
-"""What `{+x}` leaves alone: the reserved characters but `?` and `#`."""
+"""What `{+x}` does not escape: the reserved characters except `?` and `#`."""
 
 _SCHEME: Final = re.compile(r"[A-Za-z][A-Za-z0-9+.-]*+:")
 _TOKEN: Final = re.compile(r"\{[^{}]*+\}|[^{}?#]++|[{}?#]")
@@ -28,7 +28,7 @@ _STRAY: Final = {
     "#": 'Literal "#" (no resource has a fragment)',
 }
 _OPERATORS: Final = frozenset("#./;&=,!@|")
-"""Those of RFC 6570 that cannot be matched, and those it keeps for later."""
+"""Operators of RFC 6570 that cannot be matched, and those that it reserves."""
 
 _Variable = tuple[str, str, bool]
 """A path variable: the literal text before it, its name, whether it is `{+x}`."""
@@ -37,9 +37,9 @@ _Parts = tuple[list[_Variable], str, tuple[str, ...]]
 
 
 class UriTemplate:
-    """A parsed template. Immutable; equal when the text is. Parsing raises `TemplateError`.
+    """A parsed template. Immutable; equal if the text is equal. Parsing raises `TemplateError`.
 
-    `variables` has the path's, then the query's; `literal_start` is the text up to the first.
+    `variables` has those of the path, then those of the query; `literal_start` is the text before the first one.
     """
 
     __slots__ = ("_fullmatch", "_parts", "is_fixed", "literal_start", "query_variables", "text", "variables")
@@ -48,7 +48,7 @@ class UriTemplate:
     variables: tuple[str, ...]
     query_variables: frozenset[str]
     literal_start: str
-    is_fixed: bool  # no variables: one URI matches
+    is_fixed: bool  # no variables: only one URI matches
     _parts: _Parts
     _fullmatch: Callable[[str], re.Match[str] | None]
 
@@ -82,9 +82,9 @@ class UriTemplate:
         return f"UriTemplate({self.text!r})"
 
     def match(self, uri: str) -> dict[str, str] | None:
-        """Give the variables' values, decoded once, or None when `uri` is not of this template.
+        """Return the values of the variables, decoded once, or None if `uri` does not match.
 
-        Only the scheme compares without case. Query variables that `uri` leaves out are absent.
+        Only the scheme ignores case. Query variables that `uri` does not have are absent.
         """
         found = self._fullmatch(uri)
         if found is None:
@@ -93,10 +93,10 @@ class UriTemplate:
         return found.groupdict() if is_plain else self._decoded(found.groupdict(), uri)
 
     def expand(self, values: Mapping[str, str]) -> str:
-        """Give the URI that matches with these values: `match(expand(values)) == values`.
+        """Return the URI that matches with these values: `match(expand(values)) == values`.
 
-        For that to hold, `{+x}` always encodes `%`, `?` and `#`, where RFC 6570 lets them through.
-        Query variables not in `values` are left out; names not in the template are ignored.
+        Therefore `{+x}` always encodes `%`, `?` and `#`, unlike in RFC 6570. Query variables that are not in `values`
+        are left out; names that are not in the template are ignored.
         """
         path, tail, query = self._parts
         spelt = "".join(before + _spell(name, values.get(name), is_rest=is_rest) for before, name, is_rest in path)
@@ -117,16 +117,16 @@ class UriTemplate:
 
 
 def _compile(parts: _Parts) -> re.Pattern[str]:
-    """Make one pattern without nested repeats.
+    """Return one pattern without nested repeats.
 
-    `{x}` gives characters back only to literal text in its own segment, which fits at that
-    segment's end or nowhere. `{+x}` gives back to the left, and what follows it is tried once
-    per segment, over as many segments as the template has after it: in all, linear in the URI.
+    `{x}` backtracks only for literal text in its own segment, which matches at the end of the segment or not at all.
+    `{+x}` backtracks to the left, and the rest is tried once per segment, over as many segments as the template has
+    after it. So matching is linear in the length of the URI.
     """
     path, tail, query = parts
     literals = [*(before for before, _, _ in path), tail]
     scheme, _, start = literals[0].partition(":")
-    # `a`, or the `k` of a scheme would also be the Kelvin sign.
+    # With the flag `a`, since otherwise a `k` in a scheme would match the Kelvin sign.
     pieces = [f"(?ai:{re.escape(scheme)}):{re.escape(start)}"]
     for (_, name, is_rest), after in zip(path, literals[1:], strict=True):
         repeat = "*" if is_rest else "+"

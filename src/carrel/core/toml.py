@@ -1,22 +1,22 @@
-"""Read TOML that strangers wrote: as `tomllib` does, but never for long.
+"""Parse TOML from untrusted files in bounded time.
 
-`tomllib` takes time and memory with the square of a key's length, so keys with many dots are refused before it
-sees them. Every failure is a `TomlError` whose text may be shown to a client.
+`tomllib` takes time and memory that grow with the square of the dots in a key, so keys with many dots are refused
+first. Every failure is a `TomlError` whose text may be shown to a client.
 """
 
 import re
 from typing import Final
 
 MAX_DOTS: Final = 64
-"""Dots in one key. Honest files have three or four."""
+"""Maximum number of dots in one key. Real files have three or four."""
 _FEW_DOTS: Final = 8
-"""A file with no more dots than this is cheap whatever it holds."""
+"""A file with at most this many dots is always cheap to parse."""
 MAX_STEPS: Final = 10_000_000
-"""Tables that `tomllib` passes on its way to all keys, headers included: it does that within a second."""
+"""Maximum number of tables that `tomllib` visits for all keys and headers: it takes less than a second for them."""
 MAX_DEPTH: Final = 100
-"""Of tables and arrays in one another, whichever way they are written."""
+"""Maximum nesting of tables and arrays, in any notation."""
 MAX_WORD: Final = 4_000
-"""Characters of a number or bare key. Python itself spells no number of more than 4,300 digits."""
+"""Maximum characters of a number or bare key. Python does not convert numbers of more than 4,300 digits."""
 
 TOO_DEEP: Final = f"nested more than {MAX_DEPTH} deep"
 
@@ -34,12 +34,12 @@ _QUOTED: Final = re.compile(f"{_BASIC}|{_LITERAL}", re.DOTALL)
 
 
 class TomlError(ValueError):
-    """The text is not TOML, or asks for too much work; the message says what is wrong, and where if that is known."""
+    """The text is not TOML, or would take too long to parse; the message says what is wrong and, if known, where."""
 
 
 def loads(text: str) -> dict[str, object]:
-    """Return the table that a TOML document describes; raise `TomlError` for one that cannot be read."""
-    import tomllib  # only where there is something to read
+    """Return the table of a TOML document; raise `TomlError` if it cannot be parsed."""
+    import tomllib  # imported only if there is something to parse
 
     if text.count(".") > _FEW_DOTS or _LONG_WORD.search(text):
         _check_keys(text)
@@ -49,7 +49,7 @@ def loads(text: str) -> dict[str, object]:
         reason = str(error)
     except RecursionError:
         reason = TOO_DEEP
-    except ValueError:  # a date or a number that Python cannot hold; its message is advice for programmers
+    except ValueError:  # a date or a number out of Python's range; its message is for programmers
         reason = "it holds a value that cannot be represented"
     else:
         reason = "" if _is_shallow(table) else TOO_DEEP
@@ -59,7 +59,7 @@ def loads(text: str) -> dict[str, object]:
 
 
 def _is_shallow(table: dict[str, object]) -> bool:
-    """Return whether tables and arrays lie within `MAX_DEPTH`: dotted keys in nested tables add up."""
+    """Return whether tables and arrays are nested at most `MAX_DEPTH` deep; dotted keys count too."""
     level: list[object] = [table]
     for _ in range(MAX_DEPTH):
         level = [inner for outer in level for inner in _inside(outer)]
@@ -75,7 +75,7 @@ def _inside(value: object) -> list[object]:
 
 
 def _check_keys(text: str) -> None:
-    """Raise if keys take too many steps, or a key or number is too long. Numbers are taken for keys with one dot."""
+    """Raise if keys take too many steps, or a key or number is too long. Numbers count as keys with one dot."""
     steps = deepest = 0
     for found in _TOKEN.finditer(text):
         if not found["key"]:
@@ -86,7 +86,7 @@ def _check_keys(text: str) -> None:
             raise TomlError(f"a key has more than {MAX_DOTS} dots {_place(text, found)}")
         if _LONG_WORD.search(bare):
             raise TomlError(f"a key or number is longer than {MAX_WORD} characters {_place(text, found)}")
-        if text[found.start() - 1] == "[":  # perhaps a header, below which the keys after it lie
+        if text[found.start() - 1] == "[":  # perhaps a table header, to which the following keys belong
             deepest = max(deepest, dots)
         steps += (dots + 1) * (dots + deepest)
         if steps > MAX_STEPS:

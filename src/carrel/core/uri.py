@@ -1,9 +1,8 @@
 """Split, quote, normalise and compare resource URIs.
 
-The only place that percent-decodes, and it decodes exactly once. Whatever the text,
-nothing here raises anything but `BadArgument`. A URI is kept and passed on as it was
-sent; `normalise` is for comparing only. Which URIs exist, and whether `..` may stand
-in one, is left to the providers and to `sandbox`.
+This is the only module that percent-decodes, and it decodes exactly once. For any text, its functions raise nothing
+but `BadArgument`. A URI is kept and passed on as sent; `normalise` is only for comparing. Providers and `sandbox`
+decide which URIs exist and whether `..` is allowed.
 """
 
 import re
@@ -17,9 +16,9 @@ UNRESERVED: Final = "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456
 SEGMENT_SAFE: Final = "!$&'()*+,;=:@"
 PATH_SAFE: Final = SEGMENT_SAFE + "/"
 QUERY_SAFE: Final = ""
-"""What `quote` leaves alone beside the unreserved: in one segment, in a path, in a query's name or value."""
+"""What `quote` does not escape besides the unreserved: in a segment, in a path, in a query's name or value."""
 
-# No class here holds the surrogates: a set that large takes longer to compile than all the others.
+# No character class contains the surrogates: so large a set takes longer to compile than all the others.
 _SOUND: Final = re.compile(r"([A-Za-z][A-Za-z0-9+.-]*+):[ -~]*+[^\x00-\x1f\x7f]*+")
 _HEAD: Final = re.compile(r"[A-Za-z][A-Za-z0-9+.-]*+:(?://[^/?#]*+)?")
 _ESCAPES: Final = re.compile(r"(?:%[0-9A-Fa-f]{2})+")
@@ -28,7 +27,7 @@ _RESPELT: Final = re.compile(r'%([0-9A-Fa-f]{2})|[^!-~]+|[%"<>\\^`{|}]')
 
 
 def scheme_of(text: str) -> str:
-    """Give the lower-cased scheme of a URI that is sound enough to be looked up."""
+    """Return the lower-case scheme of a URI; raise BadArgument for a text that cannot be a URI."""
     if len(text) > MAX_URI_LENGTH:
         _refuse(f"The URI is longer than {MAX_URI_LENGTH} characters", text)
     sound = _SOUND.fullmatch(text)
@@ -40,7 +39,7 @@ def scheme_of(text: str) -> str:
 
 
 def is_text(text: str) -> bool:
-    """Tell whether a URI can hold this, escaped or not: there is no NUL and no lone surrogate."""
+    """Return whether a URI can contain a text, escaped or not: it has no NUL and no lone surrogate."""
     try:
         return b"\0" not in text.encode()
     except UnicodeEncodeError:
@@ -48,23 +47,23 @@ def is_text(text: str) -> bool:
 
 
 def find_unsound(text: str) -> int:
-    """Give the place of the first character no URI holds unescaped, a control or a lone surrogate, or -1."""
+    """Return the index of the first control character or lone surrogate, or -1."""
     return next((at for at, c in enumerate(text) if c < " " or c == "\x7f" or "\ud800" <= c <= "\udfff"), -1)
 
 
 def split_query(text: str) -> tuple[str, str | None]:
-    """Cut at the first `?`. An empty query counts as none."""
+    """Return the parts before and after the first `?`; None for an empty query."""
     head, _, query = text.partition("?")
     return head, query or None
 
 
 def decode(text: str) -> str:
-    """Percent-decode once and strictly. A `+` is a plus; what is not escaped stays as it is."""
+    """Percent-decode once and strictly. A `+` stays a plus."""
     if "%" in text:
         if _BAD_ESCAPE.search(text):
             _refuse("A percent sign in the URI is not followed by two hexadecimal digits")
         try:
-            text = _ESCAPES.sub(_octets, text)
+            text = _unescape(text, "strict")
         except UnicodeDecodeError:
             _refuse("The percent escapes in the URI are not UTF-8")
     elif text.isascii() and "\0" not in text:
@@ -75,8 +74,8 @@ def decode(text: str) -> str:
 
 
 def decode_loosely(text: str) -> str:
-    """Percent-decode once whatever stands there: a malformed escape stays, bad UTF-8 becomes U+FFFD."""
-    return _ESCAPES.sub(lambda escapes: bytes.fromhex(escapes[0].replace("%", "")).decode(errors="replace"), text)
+    """Percent-decode once without errors: malformed escapes stay, bad UTF-8 becomes U+FFFD."""
+    return _unescape(text, "replace")
 
 
 def quote(text: str, safe: str = SEGMENT_SAFE) -> str:
@@ -90,7 +89,7 @@ def quote(text: str, safe: str = SEGMENT_SAFE) -> str:
 
 
 def pairs(query: str) -> list[tuple[str, str]]:
-    """Give a query's names and values, decoded, in order, repeats kept."""
+    """Return a query's names and values, decoded, in order, with repeats."""
     pieces = [piece for piece in query.split("&") if piece]
     if len(pieces) > MAX_QUERY_PAIRS:
         _refuse(f"The URI's query has more than {MAX_QUERY_PAIRS} parameters")
@@ -98,24 +97,24 @@ def pairs(query: str) -> list[tuple[str, str]]:
 
 
 def without(text: str, names: frozenset[str]) -> str:
-    """Remove these parameters from a URI's query. The others stay as they are spelled."""
+    """Return a URI without these query parameters. The others keep their spelling."""
     head, query = split_query(text)
     pieces = [piece for piece in (query or "").split("&") if piece]
     return _join(head, [piece for piece in pieces if decode(piece.partition("=")[0]) not in names])
 
 
 def with_query(text: str, /, **values: str | int) -> str:
-    """Set these parameters of a URI's query: what had their names goes, they stand last."""
+    """Return a URI with these query parameters at the end, in place of those with the same names."""
     head, query = split_query(without(text, frozenset(values)))
     added = [f"{quote(name, QUERY_SAFE)}={quote(str(value), QUERY_SAFE)}" for name, value in values.items()]
     return _join(head, [*([query] if query else []), *added])
 
 
 def normalise(text: str) -> str:
-    """Give the one spelling that all equal URIs share; for comparing, never for reading.
+    """Return the spelling that all equal URIs share; only for comparing.
 
-    Dot segments stay: `a/../b` is not `b` to every provider. Malformed escapes stay too,
-    their `%` spelt `%25`. Idempotent.
+    Dot segments stay, because `a/../b` is not `b` for every provider. The `%` of a malformed escape becomes `%25`.
+    Idempotent.
     """
     spelt = _RESPELT.sub(_respell, text)
     head = _HEAD.match(spelt)
@@ -126,12 +125,12 @@ def normalise(text: str) -> str:
 
 
 def same(a: str, b: str) -> bool:
-    """Tell whether two URIs differ in spelling only."""
+    """Return whether two URIs differ only in spelling."""
     return a == b or normalise(a) == normalise(b)
 
 
 def is_within(uri: str, outer: str) -> bool:
-    """Tell whether a URI is another one, however spelled, or lies beneath it."""
+    """Return whether a URI equals another one, in any spelling, or lies below it."""
     return same(uri, outer) or uri.startswith(split_query(outer)[0].rstrip("/") + "/")
 
 
@@ -139,8 +138,8 @@ def _join(head: str, pieces: list[str]) -> str:
     return f"{head}?{'&'.join(pieces)}" if pieces else head
 
 
-def _octets(escapes: re.Match[str]) -> str:
-    return bytes.fromhex(escapes[0].replace("%", "")).decode()
+def _unescape(text: str, errors: str) -> str:
+    return _ESCAPES.sub(lambda escapes: bytes.fromhex(escapes[0].replace("%", "")).decode(errors=errors), text)
 
 
 def _respell(found: re.Match[str]) -> str:

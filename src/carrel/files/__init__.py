@@ -1,4 +1,1 @@
-"""Open what may be opened, and nothing else.
-
-Every file of a project is opened beneath a folder handle, past the list of secret names.
-"""
+"""Open files that may be opened, and no others: beneath a folder handle, without secret names."""

@@ -1,7 +1,6 @@
-"""What a file is: text or binary by its content, its MIME type by its name.
+"""What a file is: text or binary by its first bytes, its MIME type by its name.
 
-The table is Carrel's own, not the machine's, so the same file has the same type
-everywhere. Text or binary is decided by the first bytes alone, never by the name.
+The table does not depend on the machine, so the same file has the same type everywhere.
 """
 
 from typing import Final
@@ -10,27 +9,34 @@ from carrel.core.model import Encoding
 from carrel.core.record import Value
 
 WINDOW: Final = 65_536
+"""First bytes of a file that are looked at."""
 UNKNOWN_TEXT: Final = "text/plain"
 UNKNOWN_BINARY: Final = "application/octet-stream"
 
+_NAMED_LIKE_THEIR_SUFFIX: Final = {
+    ("text/x-", True): "cmake dart java lua nix php sql swift zig",
+    ("text/", True): "csv",
+    ("application/", True): "toml",
+    ("application/", False): "pdf wasm zip",
+    ("audio/", False): "flac ogg wav",
+    ("font/", False): "otf ttf woff woff2",
+    ("image/", False): "avif bmp gif png webp",
+    ("video/", False): "mp4 webm",
+}
+"""The beginnings of MIME types, with whether they are text, and the suffixes that end them."""
 _TEXT_TYPES: Final = {
-    "text/x-dart": "dart",
     "text/markdown": "md markdown mdx",
     "text/yaml": "yaml yml",
     "application/json": "json jsonc json5 webmanifest ipynb arb",
     "application/x-ndjson": "jsonl ndjson",
-    "application/toml": "toml",
     "text/plain": "txt text log cfg conf ini properties env gitignore gitattributes editorconfig lock rst adoc tex po",
     "text/html": "html htm xhtml",
     "text/css": "css scss sass less",
-    "text/csv": "csv",
     "text/tab-separated-values": "tsv",
     "text/javascript": "js mjs cjs jsx",
     "text/x-typescript": "ts mts cts tsx",
     "text/x-python": "py pyi pyw",
     "text/x-kotlin": "kt kts",
-    "text/x-swift": "swift",
-    "text/x-java": "java",
     "text/x-groovy": "gradle groovy",
     "text/x-objective-c": "m mm",
     "text/x-c": "c h",
@@ -39,8 +45,6 @@ _TEXT_TYPES: Final = {
     "text/x-go": "go mod sum",
     "text/x-rust": "rs",
     "text/x-ruby": "rb rake gemspec podspec",
-    "text/x-php": "php",
-    "text/x-lua": "lua",
     "text/x-perl": "pl pm",
     "text/x-scala": "scala sbt",
     "text/x-clojure": "clj cljs edn",
@@ -49,7 +53,6 @@ _TEXT_TYPES: Final = {
     "text/x-haskell": "hs",
     "text/x-julia": "jl",
     "text/x-r": "r rmd",
-    "text/x-sql": "sql",
     "text/x-shellscript": "sh bash zsh fish",
     "text/x-powershell": "ps1 psm1",
     "text/x-diff": "diff patch",
@@ -57,36 +60,17 @@ _TEXT_TYPES: Final = {
     "text/x-graphql": "graphql gql",
     "text/x-logtalk": "lgt logtalk",
     "text/x-prolog": "pro prolog",
-    "text/x-nix": "nix",
-    "text/x-zig": "zig",
     "text/x-vue": "vue svelte",
     "text/x-terraform": "tf hcl",
-    "text/x-cmake": "cmake",
     "application/xml": "xml plist xsd xsl xslt storyboard xib pom csproj",
     "image/svg+xml": "svg",
 }
 _BINARY_TYPES: Final = {
-    "image/png": "png",
     "image/jpeg": "jpg jpeg",
-    "image/gif": "gif",
-    "image/webp": "webp",
-    "image/avif": "avif",
-    "image/bmp": "bmp",
     "image/tiff": "tif tiff",
     "image/x-icon": "ico",
     "audio/mpeg": "mp3",
-    "audio/wav": "wav",
-    "audio/ogg": "ogg",
-    "audio/flac": "flac",
-    "video/mp4": "mp4",
-    "video/webm": "webm",
     "video/quicktime": "mov",
-    "font/ttf": "ttf",
-    "font/otf": "otf",
-    "font/woff": "woff",
-    "font/woff2": "woff2",
-    "application/pdf": "pdf",
-    "application/zip": "zip",
     "application/gzip": "gz tgz",
     "application/x-bzip2": "bz2",
     "application/x-xz": "xz",
@@ -94,49 +78,52 @@ _BINARY_TYPES: Final = {
     "application/x-tar": "tar",
     "application/x-7z-compressed": "7z",
     "application/java-archive": "jar aar",
-    "application/wasm": "wasm",
     "application/vnd.sqlite3": "db sqlite sqlite3",
     "application/vnd.android.package-archive": "apk",
     "application/octet-stream": "bin exe dll so dylib o a class pyc pyd dill",
 }
 _NAMES: Final = {
-    "Makefile": "text/x-makefile",
-    "GNUmakefile": "text/x-makefile",
-    "Dockerfile": "text/x-dockerfile",
-    "Containerfile": "text/x-dockerfile",
-    "CMakeLists.txt": "text/x-cmake",
-    "Podfile": "text/x-ruby",
-    "Gemfile": "text/x-ruby",
-    "Rakefile": "text/x-ruby",
-    "LICENSE": "text/plain",
-    "README": "text/plain",
-    "go.sum": "text/plain",
+    "text/x-makefile": "Makefile GNUmakefile",
+    "text/x-dockerfile": "Dockerfile Containerfile",
+    "text/x-cmake": "CMakeLists.txt",
+    "text/x-ruby": "Podfile Gemfile Rakefile",
+    "text/plain": "LICENSE README go.sum",
 }
+
+
+def _by_word(types: dict[str, str], *, is_text: bool) -> dict[str, tuple[str, bool]]:
+    """Return the MIME type of each word, and whether it is text."""
+    return {word: (kind, is_text) for kind, words in types.items() for word in words.split()}
+
+
 _BY_SUFFIX: Final = {
-    suffix: (kind, is_text)
-    for table, is_text in ((_BINARY_TYPES, False), (_TEXT_TYPES, True))
-    for kind, suffixes in table.items()
-    for suffix in suffixes.split()
+    **{
+        s: (start + s, is_text)
+        for (start, is_text), suffixes in _NAMED_LIKE_THEIR_SUFFIX.items()
+        for s in suffixes.split()
+    },
+    **_by_word(_BINARY_TYPES, is_text=False),
+    **_by_word(_TEXT_TYPES, is_text=True),
 }
-_BY_NAME: Final = {name: (kind, True) for name, kind in _NAMES.items()}
+_BY_NAME: Final = _by_word(_NAMES, is_text=True)
 
 _CONTROL: Final = bytes([*range(0x07), *range(0x0E, 0x1B), *range(0x1C, 0x20), 0x7F])
 
 
 class Kind(Value, frozen=True):
-    """What a file's bytes are."""
+    """The encoding of a file; `is_fallback` if it is only assumed."""
 
     encoding: Encoding
     is_fallback: bool = False
 
     @property
     def is_text(self) -> bool:
-        """Whether it is served as text."""
+        """Whether the file is served as text."""
         return self.encoding != "binary"
 
 
 def sniff(head: bytes, *, is_whole: bool) -> Kind:
-    """Decide by the first bytes; `is_whole` when there are no more."""
+    """Return the kind of a file by its first bytes; `is_whole` if there are no more."""
     if head.startswith((b"\xff\xfe", b"\xfe\xff")) and not head.startswith(b"\xff\xfe\x00\x00"):
         return Kind("utf-16le" if head.startswith(b"\xff\xfe") else "utf-16be")
     if head.startswith(b"\xef\xbb\xbf"):
@@ -154,13 +141,13 @@ def _is_utf8(head: bytes, *, is_whole: bool) -> bool:
     try:
         head.decode()
     except UnicodeDecodeError as error:
-        # Where the window ends, its last character may be cut.
+        # The last character may be cut at the end of the window.
         return not is_whole and error.reason == "unexpected end of data" and error.end == len(head)
     return True
 
 
 def type_of(name: str, *, is_text: bool) -> str:
-    """Give the MIME type: by the name, but a text type on binary content becomes plain bytes."""
+    """Return the MIME type of a file by its name; binary content never gets a text type."""
     known = known_type(name)
     if known is None:
         return UNKNOWN_TEXT if is_text else UNKNOWN_BINARY
@@ -168,6 +155,6 @@ def type_of(name: str, *, is_text: bool) -> str:
 
 
 def known_type(name: str) -> tuple[str, bool] | None:
-    """Give the MIME type and whether it is text, where the name alone tells."""
-    # What stands after the last dot counts; for a name like `.gitignore`, its rest.
+    """Return the MIME type that belongs to a name, and whether it is text; None for an unknown name."""
+    # The suffix of `.gitignore` is `gitignore`.
     return _BY_NAME.get(name) or (_BY_SUFFIX.get(name.rpartition(".")[2].lower()) if "." in name else None)

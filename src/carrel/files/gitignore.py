@@ -1,8 +1,8 @@
-"""Git's ignore patterns: a line to what it matches, with the meaning git's own matcher gives it.
+"""Git's ignore patterns, with the meaning that git itself gives them.
 
-Git compares bytes, so names and patterns are taken as octets: UTF-8 read as Latin-1. A pattern
-becomes one regular expression that never tries the same place twice, whatever its stars: the
-files that hold patterns come from the same hands as the files they are about.
+Git compares bytes, so names and patterns are octets here: UTF-8 decoded as Latin-1. A pattern becomes one regular
+expression that never tries the same position twice, however many stars it has: a hostile repository brings its own
+patterns.
 """
 
 import re
@@ -13,11 +13,12 @@ from typing import Final, Self
 from carrel.core.record import Value
 
 MAX_PATTERNS: Final = 100_000
-"""Patterns of one file. Those without wildcards are looked up, so their number costs memory only."""
+"""Maximum number of patterns in one file. Those without wildcards are looked up, so they cost only memory."""
 
 MAX_WILD_PATTERNS: Final = 1_000
 MAX_WILD_CHARACTERS: Final = 32_768
-"""Patterns with wildcards of one file: each name is compared with each, and compiling takes 10 µs a character."""
+"""Limits for patterns with wildcards in one file: each name is compared with each of them, and compiling takes 10 µs
+a character."""
 
 _FEW_SUFFIXES: Final = 64
 _SPECIAL: Final = re.compile(r"[*?\[\\]")
@@ -43,14 +44,14 @@ _STAR: Final = "*"
 _REST: Final = "**"
 _ANY_FOLDERS: Final = "**/"
 _SOME_FOLDERS: Final = "**\\/"
-"""Pieces of a translated pattern that are no single character; all others are regular expressions of one."""
+"""Pieces of a translated pattern that match any number of characters; all others match one."""
 
 
 class Pattern(Value, frozen=True):
-    """One line: what it matches, and whether that is ignored or, with `!`, kept.
+    """One line; `is_kept` if it begins with `!` and keeps what it matches.
 
-    `text` is the pattern without its marks. An anchored one is compared with the way from the
-    folder of its file, any other with the last name alone.
+    `text` is the pattern without its marks. An anchored pattern is compared with the path from the folder of its file,
+    any other with the last name alone.
     """
 
     text: str
@@ -60,44 +61,46 @@ class Pattern(Value, frozen=True):
 
     @property
     def plain_suffix(self) -> str | None:
-        """Give the end of the names it matches, if it is a star and that end."""
+        """The suffix of the names it matches, if it is a star and a suffix."""
         is_suffix = self.text[:1] == "*" and not self.is_anchored and not _SPECIAL.search(self.text, 1)
         return self.text[1:] if is_suffix else None
 
     @property
     def regex(self) -> str:
-        """Give what the whole name, or way, must match."""
+        """The regular expression for the whole name or path."""
         pieces = _pieces(self.text, is_path=self.is_anchored)
         return _NEVER if pieces is None else _joined(pieces)
 
     @property
     def top(self) -> str:
-        """Give the folder, with a closing `/`, below which all that it matches lies; empty if that is anywhere."""
+        """The folder, with a closing `/`, below which all matches lie; empty if they may lie anywhere."""
         if not self.is_anchored:
             return ""
         special = _SPECIAL.search(self.text)
         literal = self.text if special is None else self.text[: special.start()]
         return literal[: literal.rfind("/") + 1]
 
-    def leads_through(self, way: str) -> bool:
-        """Tell whether a folder, with a closing `/`, is on the way it spells out to what it matches."""
+    def leads_through(self, folder: str) -> bool:
+        """Return whether a folder, with a closing `/`, lies on the path that the pattern spells out."""
         if not self.top or self.is_kept:
             return False
-        return self.top.startswith(way) or (
-            way.startswith(self.top) and ("**" in self.text or way.count("/") <= self.text.count("/"))
+        return self.top.startswith(folder) or (
+            folder.startswith(self.top) and ("**" in self.text or folder.count("/") <= self.text.count("/"))
         )
 
 
 def octets(name: str) -> str:
-    """Give a name as git compares it: its bytes, one character each."""
+    """Return a name as git compares it: its bytes, one character each."""
     return name if name.isascii() else name.encode("utf-8", "surrogateescape").decode("latin-1")
 
 
 def parse(line: str) -> Pattern | None:
-    """Read one line, as octets and without its line end; None for a comment, or what never matches."""
+    """Parse one line, given as octets without its line end; None if it is a comment or empty."""
     if line.startswith("#"):
         return None
-    text = _without_trailing_spaces(line.partition("\0")[0])
+    text = line.partition("\0")[0]
+    untrimmed = _UNTRIMMED.match(text)
+    text = untrimmed[0] if untrimmed else text
     is_kept = text.startswith("!")
     text = text[is_kept:]
     only_folders = text.endswith("/")
@@ -107,15 +110,10 @@ def parse(line: str) -> Pattern | None:
     return Pattern(text, is_kept, only_folders, is_anchored) if text else None
 
 
-def _without_trailing_spaces(line: str) -> str:
-    found = _UNTRIMMED.match(line)
-    return found[0] if found else line
-
-
 def _pieces(text: str, *, is_path: bool) -> list[str] | None:
-    """Translate a pattern piece by piece; None if it is malformed, and so never matches."""
+    """Translate a pattern piece by piece; None if it is malformed and therefore never matches."""
     pieces: list[str] = []
-    # Git compares what stands before the first special character by itself: stars there begin a pattern.
+    # Git compares the text before the first special character separately: stars after it begin a pattern.
     special = _SPECIAL.search(text)
     start = special.start() if special else len(text)
     at = 0
@@ -156,7 +154,7 @@ def _stars(text: str, at: int, start: int, *, is_path: bool) -> tuple[int, str]:
 
 
 def _bracket(text: str, at: int) -> tuple[int, frozenset[str]] | None:
-    """Read a set from behind its `[`: where it ends, and what it holds. None if it is malformed."""
+    """Parse a set from behind its `[`; return its end and its characters. None if it is malformed."""
     is_negated = text[at : at + 1] in ("!", "^")
     at += is_negated
     held: set[str] = set()
@@ -179,7 +177,7 @@ def _bracket(text: str, at: int) -> tuple[int, frozenset[str]] | None:
 
 
 def _member(text: str, at: int, before: str, held: set[str]) -> tuple[int, str]:
-    """Read one character of a set, or a range that began with the one before it."""
+    """Parse one character of a set, or a range that began with the character before it."""
     if text[at : at + 1] == "-" and before and text[at + 1 : at + 2] not in ("", "]"):
         at += 2 if text[at + 1] == "\\" else 1
         held.update(map(chr, range(ord(before), ord(text[at : at + 1] or "\0") + 1)))
@@ -190,7 +188,7 @@ def _member(text: str, at: int, before: str, held: set[str]) -> tuple[int, str]:
 
 
 def _named_set(text: str, at: int) -> tuple[int, set[str] | None] | None:
-    """Read a set like `[:alpha:]` from behind its `[:`; None if it is none, without a set if nobody knows the name."""
+    """Parse a class like `[:alpha:]` from behind its `[:`; None if it is no class, no characters if it is unknown."""
     end = text.find("]", at)
     if end < 0:
         return len(text), None
@@ -201,7 +199,7 @@ def _named_set(text: str, at: int) -> tuple[int, set[str] | None] | None:
 
 
 def _class(held: frozenset[str]) -> str:
-    """Spell a set of characters as a regular expression, neighbours as ranges: that is quick to compile."""
+    """Return a regular expression for a set of characters, with ranges, which compile quickly."""
     if not held:
         return _NEVER
     spelled = ""
@@ -216,10 +214,10 @@ def _class(held: frozenset[str]) -> str:
 
 
 def _joined(pieces: list[str]) -> str:
-    """Join pieces so that each star is tried once: the first place where the next fixed part fits is as good as any.
+    """Join pieces so that each star is tried once: the first position where the next fixed part fits is enough.
 
-    That holds for a single star, which never crosses a `/`, up to the next star; and for `**/`,
-    which goes on by whole names, up to the next one.
+    That holds for a single star, which never crosses a `/`, up to the next star; and for `**/`, which takes whole
+    names, up to the next `**/`.
     """
     joined, mark = "", ""
     part: list[str] = []
@@ -255,27 +253,27 @@ def _by_stars(pieces: list[str]) -> str:
 
 _Match = Callable[[str], re.Match[str] | None]
 _Ranks = tuple[int, int]
-"""The last line that names a file so, and the last that names a folder so, counted from 1; 0 for none."""
+"""The last line that matches files, and the last that matches folders, counted from 1; 0 for none."""
 
 
 class TooManyPatterns(ValueError):
-    """There are more patterns than are honoured; the text says which bound was passed."""
+    """There are too many patterns; the message names the limit."""
 
 
 def _note(known: dict[str, _Ranks], text: str, rank: int, pattern: "Pattern") -> None:
-    """Note that a line without wildcards matches a text; lines come in order."""
+    """Record that a line without wildcards matches a text; lines come in order."""
     for_files, _ = known.get(text, (0, 0))
     known[text] = (for_files if pattern.only_folders else rank, rank)
 
 
 class _Wild:
-    """Patterns with wildcards. They are compiled when first needed: together, and one by one where they match."""
+    """Patterns with wildcards, compiled when needed: all together at first, one by one only after a match."""
 
     def __init__(self, ranked: list[tuple[int, Pattern]]) -> None:
         self._ranked = ranked
         self._each: dict[int, _Match] = {}
         self.match: _Match = self._compile_and_match
-        """Match a text with all of them, to learn whether one matches."""
+        """Matches a text if any of the patterns does."""
 
     def rank(self, text: str, *, is_folder: bool) -> int:
         """Return the rank of the last line that matches, or 0."""
@@ -299,50 +297,47 @@ class _Wild:
 class Rules:
     """Patterns in git-ignore syntax, relative to one folder.
 
-    A pattern's rank is its place among them, from 1: of those that match a name, the last decides. Patterns without
-    wildcards are looked up by what they match, so that it takes the same time however many there are.
+    The rank of a pattern is its position, from 1: the last pattern that matches a name decides. Patterns without
+    wildcards are found by lookup, so their number does not matter.
     """
 
     def __init__(self, patterns: Iterable[Pattern] = ()) -> None:
-        """Take the patterns in order; raise `TooManyPatterns` past a bound."""
+        """Use the patterns in this order; raise `TooManyPatterns` past a limit."""
         self._patterns = tuple(islice(patterns, MAX_PATTERNS + 1))
         if len(self._patterns) > MAX_PATTERNS:
             raise TooManyPatterns(f"more than {MAX_PATTERNS} patterns")
         self._names: dict[str, _Ranks] = {}
-        self._ways: dict[str, _Ranks] = {}
+        self._paths: dict[str, _Ranks] = {}
         self._suffixes: dict[str, _Ranks] = {}
         wild_names: list[tuple[int, Pattern]] = []
-        wild_ways: list[tuple[int, Pattern]] = []
+        wild_paths: list[tuple[int, Pattern]] = []
         for rank, pattern in enumerate(self._patterns, 1):
             suffix = pattern.plain_suffix
             if not _SPECIAL.search(pattern.text):
-                _note(self._ways if pattern.is_anchored else self._names, pattern.text, rank, pattern)
+                _note(self._paths if pattern.is_anchored else self._names, pattern.text, rank, pattern)
             elif suffix is not None:
                 _note(self._suffixes, suffix, rank, pattern)
             else:
-                (wild_ways if pattern.is_anchored else wild_names).append((rank, pattern))
-        self.wild_count = len(wild_names) + len(wild_ways)
-        self.wild_characters = sum(len(one.text) for _, one in (*wild_names, *wild_ways))
+                (wild_paths if pattern.is_anchored else wild_names).append((rank, pattern))
+        self.wild_count = len(wild_names) + len(wild_paths)
+        self.wild_characters = sum(len(one.text) for _, one in (*wild_names, *wild_paths))
         if self.wild_count > MAX_WILD_PATTERNS:
             raise TooManyPatterns(f"more than {MAX_WILD_PATTERNS} patterns with wildcards")
         if self.wild_characters > MAX_WILD_CHARACTERS:
             raise TooManyPatterns(f"more than {MAX_WILD_CHARACTERS} characters of patterns with wildcards")
         self._wild_names = _Wild(wild_names) if wild_names else None
-        self._wild_ways = _Wild(wild_ways) if wild_ways else None
+        self._wild_paths = _Wild(wild_paths) if wild_paths else None
         self._suffix_lengths = tuple(sorted({len(suffix) for suffix in self._suffixes}))
-        # Comparing a few endings in one call is quicker than looking up each length; of many it is not.
+        # One call that compares a few endings is quicker than a lookup for each length.
         self._few_suffixes = tuple(self._suffixes) if len(self._suffixes) <= _FEW_SUFFIXES else ("",)
-        self._has_ways = bool(self._ways or wild_ways)
+        self._has_paths = bool(self._paths or wild_paths)
         self._tops = tuple({one.top for one in self._patterns if not one.is_kept})
 
     @classmethod
     def of(cls, lines: Iterable[str]) -> Self:
-        """Return the rules of these lines, given as octets; raise `TooManyPatterns` past a bound."""
+        """Return the rules of these lines, given as octets; raise `TooManyPatterns` past a limit."""
         parsed = (parse(line) for line in lines if line)
         return cls(one for one in parsed if one is not None)
-
-    def __bool__(self) -> bool:
-        return bool(self._patterns)
 
     def __len__(self) -> int:
         return len(self._patterns)
@@ -353,11 +348,11 @@ class Rules:
     def __hash__(self) -> int:
         return hash(self._patterns)
 
-    def decide(self, way: str, name: str, *, is_folder: bool) -> bool | None:
-        """Tell what the last pattern that matches says: True to ignore, False to keep, None if none does.
+    def decide(self, prefix: str, name: str, *, is_folder: bool) -> bool | None:
+        """Return what the last pattern that matches decides: True to ignore, False to keep; None if none matches.
 
-        `way` leads from the folder of these rules to that of the name, with a closing `/`; both are
-        octets. What holds for a folder above is not asked again.
+        `prefix` is the path from the folder of these rules to that of the name, with a closing `/`; both are octets.
+        Folders above the name are not compared again.
         """
         ranks = self._names.get(name)
         rank = 0 if ranks is None else ranks[is_folder]
@@ -366,37 +361,37 @@ class Rules:
         wild = self._wild_names
         if wild is not None and wild.match(name):
             rank = max(rank, wild.rank(name, is_folder=is_folder))
-        if self._has_ways:
-            way += name
-            ranks = self._ways.get(way)
+        if self._has_paths:
+            path = prefix + name
+            ranks = self._paths.get(path)
             rank = rank if ranks is None else max(rank, ranks[is_folder])
-            wild = self._wild_ways
-            if wild is not None and wild.match(way):
-                rank = max(rank, wild.rank(way, is_folder=is_folder))
+            wild = self._wild_paths
+            if wild is not None and wild.match(path):
+                rank = max(rank, wild.rank(path, is_folder=is_folder))
         return not self._patterns[rank - 1].is_kept if rank else None
 
     def _suffix_rank(self, name: str, *, is_folder: bool) -> int:
         ends = (name[len(name) - length :] for length in self._suffix_lengths if length <= len(name))
         return max((self._suffixes[end][is_folder] for end in ends if end in self._suffixes), default=0)
 
-    def may_match_below(self, way: str) -> bool:
-        """Tell whether something below a folder may be matched; True where that is not known."""
-        return any(way.startswith(top) or top.startswith(way) for top in self._tops)
+    def may_match_below(self, folder: str) -> bool:
+        """Return whether a pattern may match something below a folder."""
+        return any(folder.startswith(top) or top.startswith(folder) for top in self._tops)
 
-    def leads_through(self, way: str) -> bool:
-        """Tell whether a pattern spells out a way that leads through a folder."""
-        return any(one.leads_through(way) for one in self._patterns)
+    def leads_through(self, folder: str) -> bool:
+        """Return whether a pattern spells out a path through a folder."""
+        return any(one.leads_through(folder) for one in self._patterns)
 
 
 Chain = tuple[tuple[Rules, str], ...]
-"""The rules that hold in a folder, outermost first, each with the way from its own folder to this one."""
+"""The rules that apply in a folder, outermost first, each with the path from its own folder to this one."""
 
 
 def ignores(chain: Chain, name: str, *, is_folder: bool) -> bool:
-    """Return whether the rules of a folder ignore a name in it; the innermost that say anything decide."""
+    """Return whether the rules of a folder ignore a name in it; the innermost rules that match decide."""
     spelled = octets(name)
-    for rules, way in reversed(chain):
-        decided = rules.decide(way, spelled, is_folder=is_folder)
+    for rules, prefix in reversed(chain):
+        decided = rules.decide(prefix, spelled, is_folder=is_folder)
         if decided is not None:
             return decided
     return False

@@ -1,6 +1,6 @@
-"""Files that mark a folder as a project's, looked for upwards from where Carrel works.
+"""Files that mark a folder as a project, searched upwards from the working folder.
 
-What belongs to another user is not used: into many a folder above, anybody may put a file.
+Files of other users are not used: in many folders above a project, every user can create files.
 """
 
 import os
@@ -12,20 +12,17 @@ from carrel.files.sandbox import belongs_here, is_inside
 
 
 class Mark(Value, frozen=True):
-    """The nearest folder with a mark, if there is one, and a sentence about each mark that was passed over."""
+    """The nearest folder with a mark, if there is one, and a message about each mark that is not used."""
 
     folder: str | None
     passed_over: tuple[str, ...]
 
 
 def working_folder(root: str) -> str:
-    """Return the folder that this process works in if it lies in the project, else the project's root.
-
-    The working folder may have been deleted, as by a checkout of another branch; then the root serves.
-    """
+    """Return the working folder of this process if it lies in the project, else the project's root."""
     try:
         here = os.getcwd()
-    except OSError:
+    except OSError:  # it was deleted, as by the checkout of another branch
         return os.path.realpath(root)
     return os.path.realpath(here if is_inside(here, root) else root)
 
@@ -33,7 +30,7 @@ def working_folder(root: str) -> str:
 def find_mark(start: str, name: str, root: str) -> Mark:
     """Find the nearest folder, from `start` upwards, with a regular file of that name that belongs to this user.
 
-    In the project, whose root is given, it may belong to the project's owner too.
+    In the project, the file may also belong to the owner of the project's `root`.
     """
     passed_over: list[str] = []
     for folder in upwards(start):
@@ -55,7 +52,7 @@ def find_mark(start: str, name: str, root: str) -> Mark:
 
 
 def upwards(folder: str) -> Iterator[str]:
-    """Yield the folder and those above it."""
+    """Yield a folder and all folders above it."""
     while True:
         yield folder
         parent = os.path.dirname(folder)

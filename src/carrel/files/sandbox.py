@@ -1,23 +1,23 @@
-"""Open what lies beneath a folder handle, and nothing else, ever.
+"""Open files and folders beneath a folder handle, and nothing outside it.
 
-A `Root` holds one open folder. `Root.open(segments)` gives an `Opened`: a regular file or a folder,
-already open, so what was checked is what is read. Links are followed as long as every step stays
-inside. Nothing is opened by a path string, and no path is resolved first and compared then; `is_inside`,
-which does compare, opens nothing.
+A `Root` holds one open folder. `Root.open(segments)` returns an `Opened`, a regular file or a folder that is already
+open: the file that was checked is the file that is read. Links are followed while every step stays inside. Nothing is
+opened by a path string, and no path is resolved first and compared later; `is_inside` compares paths, and opens
+nothing.
 
-SandboxError             carries no path and no system text
-├── Missing              nothing there; also a dangling link, a file used as a folder
-│   └── Looping          links that lead round and round
+SandboxError             has no path and no text of the system
+├── Missing              nothing there; also a dangling link, or a file used as a folder
+│   └── Looping          a cycle of links
 ├── Outside              a step above the root, or an absolute link, whether or not its target exists
-├── Forbidden            a name on the way is one that the guard refuses, whether or not anything is there
+├── Forbidden            the guard refuses a name in the path, whether or not anything is there
 ├── Foreign              a folder of another user
-├── Special              a FIFO, a socket, a device: nothing was read
+├── Special              a FIFO, socket or device; nothing was read
 └── Unreadable           the system refused; `errno` says why
 
-A `Root` may have a guard, which refuses names: those asked for, and those that links lead to. Everything
-else about who may read what, and which error a client sees, is left to the providers. Many threads may
-use one Root, and close it when none does; an Opened belongs to one thread. On a file system that ignores
-case a name not spelled as on disk is missing; a mount inside the root is taken to be like the root.
+A `Root` may have a guard, which refuses names: requested ones, and those that links lead to. All other rules, and the
+errors that clients see, belong to the providers. Threads may share a `Root`; an `Opened` belongs to one thread. On a
+file system that ignores case, a name in another spelling than on disk is missing. A mount inside the root is treated
+like the root.
 """
 
 import errno
@@ -27,41 +27,61 @@ import os
 import stat
 import sys
 from collections.abc import Callable, Sequence
+from time import time_ns
 from typing import Final, Literal, Self
 
 from carrel.core.limits import MAX_REMEMBERED_LENGTH
 from carrel.files import syscalls
 
 MAX_LINKS: Final = 40  # as the Linux kernel
-WALKS_FIRST: Final = 300  # loading openat2 takes 2 to 3 ms and saves 3 to 17 µs an open
-KIND_BITS: Final = 0o170000  # of a mode, as `stat.S_IFMT` takes them
+WALKS_FIRST: Final = 300  # loading openat2 takes 2 to 3 ms and saves 3 to 17 µs for each open
+KIND_BITS: Final = 0o170000  # the part of a mode that `stat.S_IFMT` returns
 FOLDER_BITS: Final = stat.S_IFDIR
 KINDS_SERVED: Final = frozenset({stat.S_IFREG, FOLDER_BITS})
-SPARE: Final = 65_536  # bytes that a read asks for where the file had none when it was opened
+SPARE: Final = 65_536  # bytes that a read requests even if the file was shorter when it was opened
 GONE: Final = frozenset({errno.ENOENT, errno.ENOTDIR, errno.ENAMETOOLONG, errno.ELOOP})
 ENCODING: Final = (sys.getfilesystemencoding(), sys.getfilesystemencodeerrors())
 
-Kind = Literal["file", "folder", "link", "special"]  # a link is a link, wherever it leads
+SETTLED_NS: Final = 100_000_000
+"""Age of a change after which every further change shows in the times of a file.
+
+The times change before the bytes do, and on many systems only every few milliseconds.
+"""
+
+Kind = Literal["file", "folder", "link", "special"]  # links are not followed
 
 Guard = Callable[[tuple[str, ...], bool], bool]
-"""Return whether a path below the root is refused by one of its names; the flag says that the last is a folder's."""
+"""Returns whether one of the names of a path below the root is refused; the flag says that the path is a folder."""
 
 Refused = frozenset[Kind]
 NEITHER: Final[Refused] = frozenset()
 BOTH: Final[Refused] = frozenset({"file", "folder"})
 
+FileState = tuple[int, ...]
+"""What distinguishes two states of a file, for comparison."""
+
+
+def state_of(found: os.stat_result) -> FileState:
+    """Return the state of a file: its identity, size and times."""
+    return (found.st_dev, found.st_ino, found.st_size, found.st_mtime_ns, found.st_ctime_ns)
+
+
+def is_settled(found: os.stat_result) -> bool:
+    """Return whether the last change is old enough that the next one will show in the times."""
+    return time_ns() - found.st_ctime_ns > SETTLED_NS
+
 
 def is_inside(place: str, folder: str) -> bool:
-    """Tell whether a place is a folder or lies beneath it, with all links followed; names are whole, as on disk.
+    """Return whether a path is a folder or lies beneath it, after all links are resolved.
 
-    For choosing places: they may change afterwards, so what is read is opened through a `Root`.
+    Use it only to choose places. They may change afterwards, so files are opened through a `Root`.
     """
     real = os.path.realpath(folder)
     return os.path.commonpath((real, os.path.realpath(place))) == real
 
 
 class SandboxError(Exception):
-    """What was asked for was not opened."""
+    """The path was not opened."""
 
 
 class Missing(SandboxError):
@@ -69,15 +89,15 @@ class Missing(SandboxError):
 
 
 class Looping(Missing):
-    """More links were met than any honest way has."""
+    """The path leads through too many links."""
 
 
 class Outside(SandboxError):
-    """It would leave the root."""
+    """The path leaves the root."""
 
 
 class Forbidden(SandboxError):
-    """The guard refuses one of its names."""
+    """The guard refuses one of the names."""
 
 
 class Foreign(SandboxError):
@@ -97,12 +117,12 @@ class Unreadable(SandboxError):
 
 
 class Handle:
-    """Something open, closed on every way out."""
+    """A file descriptor that a `with` block closes."""
 
     fd: int = -1
 
     def close(self) -> None:
-        """Give the handle back; a second time does nothing."""
+        """Close the descriptor; a second call does nothing."""
         fd, self.fd = self.fd, -1
         if fd >= 0:
             os.close(fd)
@@ -115,13 +135,13 @@ class Handle:
 
 
 class Opened(Handle):
-    """A regular file or a folder, open. `real` is where it lies below the root, links followed.
+    """An open regular file or folder. `real` is its path below the root after links were followed.
 
     It is a source of bytes: `size`, `read`, `has_moved`, `close`.
     """
 
     def __init__(self, fd: int, real: tuple[str, ...]) -> None:
-        """Take the handle over: it is closed at once if it is nothing we serve."""
+        """Take over the descriptor; close it and raise `Special` if it is neither a file nor a folder."""
         self.fd = fd
         self.real = real
         try:
@@ -148,7 +168,7 @@ class Opened(Handle):
                 length -= start
             left = min(length, sys.maxsize - start)
             while left > 0:
-                # A length is a wish: memory is taken for what the file can have, not for what was asked.
+                # `pread` allocates what is requested, so request no more than the file can have.
                 asked = left if left <= SPARE else min(left, max(self.stat.st_size - start, SPARE))
                 part = os.pread(self.fd, asked, start)
                 if len(part) == left and not parts:
@@ -173,7 +193,7 @@ class Opened(Handle):
         )
 
     def scan(self) -> list[tuple[str, Kind]]:
-        """List this folder, unsorted; kinds come with the names, so nothing more is asked."""
+        """Return the names in this folder with their kinds, unsorted."""
         try:
             with os.scandir(self.fd) as entries:
                 return [(entry.name, _kind(entry)) for entry in entries]
@@ -182,7 +202,7 @@ class Opened(Handle):
         raise failure
 
     def stat_child(self, name: str) -> os.stat_result:
-        """Describe one name in this folder; of a link, the link itself."""
+        """Return the state of a name in this folder; for a link, that of the link itself."""
         _checked((name,))
         try:
             return os.stat(name, dir_fd=self.fd, follow_symlinks=False)
@@ -191,8 +211,8 @@ class Opened(Handle):
         raise failure
 
 
-class Way:
-    """Names below a root that are known to be names, as the system takes them; `name` if there is only one."""
+class CheckedPath:
+    """A path below a root, checked and encoded for the system; `name` if it has only one segment."""
 
     __slots__ = ("name", "path", "segments")
 
@@ -203,12 +223,12 @@ class Way:
 
 
 class Root(Handle):
-    """A folder, opened once, and again only if it was deleted; a link in its own path is resolved once.
+    """A folder that is opened once, and again only if it was deleted; links in its own path are resolved once.
 
-    `path` is its real path, for logs and aliases only. With `absolute_links` an absolute link whose
-    target begins with that path is walked from the root. `use_openat2`: True from the first open,
-    False never, None once there were enough opens to pay for loading it. `fast` is that call, where
-    it is in use; else the walk serves. `guard` refuses names; see `Guard`.
+    `path` is its real path, for logs and aliases only. With `absolute_links`, an absolute link whose target begins
+    with that path is walked from the root. `use_openat2` is True to use it from the first open, False for never, None
+    for after enough opens to pay for loading it. `fast` is that call while it is used; otherwise each path is walked.
+    `guard` refuses names; see `Guard`.
     """
 
     def __init__(
@@ -220,7 +240,7 @@ class Root(Handle):
         guard: Guard | None = None,
         handle: int | None = None,
     ) -> None:
-        """Open the folder, or take over a handle of it; `folder` is its real path then."""
+        """Open the folder; or take over an open handle of it, with `folder` as its real path."""
         if os.open not in os.supports_dir_fd:
             raise OSError(errno.ENOTSUP, "Folder handles need a POSIX system")
         self.path = os.path.realpath(folder, strict=True) if handle is None else os.fspath(folder)
@@ -228,40 +248,46 @@ class Root(Handle):
         self._anchor = self.path.rstrip("/") + "/" if absolute_links else None
         self.fast = syscalls.find() if use_openat2 else None
         self._walks_left = WALKS_FIRST if use_openat2 is None else 0
-        # Whether other spellings find a name. macOS takes even two spellings of one accent for one.
+        # Whether names are found in other spellings. On macOS that includes two spellings of one accent.
         self._folds = True if sys.platform == "darwin" else None
         self._is_below = handle is not None
-        self.renewals = 0  # how often the folder was deleted and opened anew
+        self.renewals = 0  # how often the folder was deleted and opened again
         self._guard = guard
-        self._judge = None
-        if guard is not None:
-            self._judge = _remembering(functools.partial(_judge, guard))
+        self._judge = None if guard is None else _cached(functools.partial(_judge, guard))
 
     def guard_links(self, guard: Guard) -> None:
-        """Have a guard refuse names that links lead to, from now on. The caller judges those it asks for."""
+        """Let a guard refuse names that links lead to. The caller itself judges the names that it requests."""
         self._guard = guard
 
     def __del__(self) -> None:
-        """Close it with its last holder: threads may share a root that nobody gives out any more."""
+        """Close it with the last reference: threads may still use a root that was replaced."""
         self.close()
 
     def open(self, segments: Sequence[str]) -> Opened:
-        """Open a regular file or a folder below the root; without segments, the root itself."""
+        """Open a regular file or a folder below the root, or the root itself; raise `SandboxError`."""
         if self._judge is None:
             return self._open(segments)
         refused = self._judge(tuple(segments))
         if not refused:
             return self._open(segments)
-        if refused != BOTH:  # a name may be refused to files and not to folders, or the other way round
+        if refused != BOTH:  # the guard may refuse only files of this name, or only folders
             try:
                 return _admitted(self._open(segments), refused)
             except SandboxError:
                 pass
         raise Forbidden
 
+    def exists(self, segments: Sequence[str]) -> bool:
+        """Return whether a path exists; True if that cannot be known."""
+        try:
+            self.open(segments).close()
+        except SandboxError as error:
+            return not isinstance(error, Missing)
+        return True
+
     def _open(self, segments: Sequence[str]) -> Opened:
         if not segments:
-            self.renew()  # a deleted folder can be opened, and is empty
+            self.renew()  # a deleted folder can still be opened, and is empty
         try:
             return self._open_once(segments)
         except Missing:
@@ -269,19 +295,19 @@ class Root(Handle):
                 raise
         return self._open_once(segments)
 
-    def reopen(self, way: "Way") -> Opened:
-        """Open a path once more that was opened before, without a link on the way, and is not judged here.
+    def reopen(self, known: "CheckedPath") -> Opened:
+        """Open a path again that had no links before; the guard is not asked.
 
-        One name needs no openat2: O_NOFOLLOW refuses a link, and nothing else leads out of a folder.
+        A single name needs no openat2: O_NOFOLLOW refuses a link, and nothing else leads out of a folder.
         """
         if self.fast is None or self._folds is not False or self._judge is not None:
-            return self.open(way.segments)
+            return self.open(known.segments)
         try:
-            name = way.name
-            handle = os.open(name, syscalls.CONTENT, dir_fd=self.fd) if name else self.fast(self.fd, way.path)
+            name = known.name
+            handle = os.open(name, syscalls.CONTENT, dir_fd=self.fd) if name else self.fast(self.fd, known.path)
         except OSError:
             handle = -1
-        return Opened(handle, way.segments) if handle >= 0 else self.open(way.segments)
+        return Opened(handle, known.segments) if handle >= 0 else self.open(known.segments)
 
     def _open_once(self, segments: Sequence[str]) -> Opened:
         path = _checked(segments)
@@ -298,10 +324,10 @@ class Root(Handle):
         raise failure
 
     def renew(self) -> bool:
-        """Take the folder that now has this root's path, if the one that had it was deleted; return whether it was.
+        """Open this root's path again if the folder was deleted; return whether there is a new folder.
 
-        So a folder that goes with one branch of a repository and comes back with another is served again. A root below
-        another is not looked for by its path, in which a link may stand by now: whoever opened it opens it anew.
+        So a folder that disappears with one branch of a repository and returns with another is served again. A root
+        below another is not opened by its path, which may contain a link by now: its owner opens it again.
         """
         if self._is_below:
             return False
@@ -316,7 +342,7 @@ class Root(Handle):
             is_ours = belongs_here(os.fstat(fresh), before.st_uid)
             if is_ours:
                 self.renewals += 1
-                os.dup2(fresh, self.fd, inheritable=False)  # other threads see the old folder or the new one
+                os.dup2(fresh, self.fd, inheritable=False)  # atomic for other threads
         finally:
             os.close(fresh)
         return is_ours
@@ -325,47 +351,46 @@ class Root(Handle):
         return Walk(self.fd, self._anchor, spelled=spelled, guard=self._guard)
 
     def below(self, segments: Sequence[str]) -> "Root":
-        """Open a folder beneath as a root of its own: the very folder that was checked, with the same guard.
+        """Open a folder beneath as another root: exactly the folder that was checked, with the same guard.
 
-        Raise `Foreign` if it belongs neither to this user, nor to the system's administrator, nor to the
-        owner of this root.
+        Raise `Foreign` if it belongs neither to this user, nor to root, nor to the owner of this folder.
         """
         with self.open(segments) as opened:
             if not opened.is_folder:
                 raise Missing
             if not belongs_here(opened.stat, os.fstat(self.fd).st_uid):
                 raise Foreign
-            guard, way = self._guard, opened.real
+            guard, above = self._guard, opened.real
             return Root(
-                os.path.join(self.path, *way),
+                os.path.join(self.path, *above),
                 absolute_links=self._anchor is not None,
                 use_openat2=True if self.fast is not None else None,
-                guard=None if guard is None else lambda names, is_folder: guard((*way, *names), is_folder),
+                guard=None if guard is None else lambda names, is_folder: guard((*above, *names), is_folder),
                 handle=os.dup(opened.fd),
             )
 
     def _open_fast(self, path: str, segments: Sequence[str]) -> Opened | None:
-        """Open in one system call, or give None: then the walk decides, and says what is wrong.
+        """Open in one system call; return None if the walk must decide what is wrong.
 
-        Unlike the walk this opens a FIFO or a device before it knows it for one. It does not block, reads
-        nothing and takes no terminal. To ask first would nearly double the price: a question by path
-        could leave the root, one by O_PATH needs a second openat2 or a way through /proc.
+        Unlike the walk, this opens a FIFO or a device before it knows what it is. That does not block, reads nothing
+        and takes no terminal. To ask first would nearly double the cost: a question by path could leave the root, and
+        one by O_PATH needs a second openat2 or a path through /proc.
         """
         if self._walks_left > 0:
             self._walks_left -= 1
-            if self._walks_left <= 0:  # two threads may both come here: `find` remembers
+            if self._walks_left <= 0:  # two threads may both get here; `find` is cached
                 self.fast = syscalls.find()
         if self.fast is None:
             return None
         handle = self.fast(self.fd, path.encode(*ENCODING) or b".")
         if handle >= 0:
             return Opened(handle, tuple(segments))
-        if handle in (-errno.ENOENT, -errno.ENOTDIR):  # and no link was met on the way: that is ELOOP
+        if handle in (-errno.ENOENT, -errno.ENOTDIR):  # a link in the path would give ELOOP
             raise Missing
         return None
 
     def _finds_swapped(self, segments: Sequence[str]) -> bool | None:
-        """Whether what was found is also found with its case swapped; None if it has no case."""
+        """Return whether an existing path is also found with its case swapped; None if it has no case."""
         swapped = [os.fsdecode(os.fsencode(name).swapcase()) for name in segments]
         if swapped == list(segments):
             return None
@@ -377,10 +402,10 @@ class Root(Handle):
 
 
 class Walk:
-    """One way from the root to a file, a segment at a time; the system itself follows no link.
+    """One walk from the root to a file, segment by segment; the system itself follows no link.
 
-    `folders` holds the handles from the root to here: `..` in a link goes back to a folder that was
-    passed, never to wherever that folder's parent may be by now.
+    `folders` holds the handles from the root to the current folder: `..` in a link returns to a folder that was
+    passed, even if it was moved meanwhile.
     """
 
     def __init__(self, root: int, anchor: str | None, *, spelled: bool = False, guard: Guard | None = None) -> None:
@@ -393,7 +418,7 @@ class Walk:
         self.guard = guard
 
     def open(self, segments: Sequence[str]) -> Opened:
-        """Go all the way, and give back every folder that was passed."""
+        """Open the last segment, and close every folder that was passed."""
         self.ahead.extend(reversed(segments))
         try:
             while self.ahead:
@@ -417,9 +442,9 @@ class Walk:
             self._climb(len(self.names))
 
     def _refused(self, name: str) -> Refused:
-        """Return what may not have a name that a link led to; raise where nothing may.
+        """Return the kinds that must not have a name that a link led to; raise if that is every kind.
 
-        Names that were asked for are judged by the root, before anything is opened.
+        The root judges requested names before anything is opened.
         """
         if self.guard is None or not self.links:
             return NEITHER
@@ -429,7 +454,7 @@ class Walk:
         return NEITHER if self.ahead else refused
 
     def _step_to(self, name: str, refused: Refused) -> int | str | None:
-        """Go to a name; where some kinds may not have it, nothing else may be told of it."""
+        """Open a name; if some kinds must not have it, every failure is `Forbidden`, to reveal nothing."""
         try:
             found = self._step(name)
         except OSError:
@@ -461,7 +486,7 @@ class Walk:
             os.close(self.folders.pop())
 
     def _would_leave(self) -> bool:
-        """Whether the rest of a link steps above the root, were the missing segment a folder."""
+        """Return whether the rest of the path would step above the root if the missing segment were a folder."""
         steps = (-1 if name == ".." else int(name not in ("", ".")) for name in reversed(self.ahead))
         return min(itertools.accumulate(steps, initial=len(self.names) + 1)) < 0
 
@@ -482,23 +507,23 @@ def _judge(guard: Guard, segments: tuple[str, ...]) -> Refused:
     if not segments:
         return NEITHER
     kinds: tuple[Kind, Kind] = ("file", "folder")
-    # One set for most paths: an empty one of its own would take more memory than the path.
+    # One shared empty set for most paths: a new one would take more memory than the path.
     return frozenset(kind for kind in kinds if guard(segments, kind == "folder")) or NEITHER
 
 
-def _remembering(judge: Callable[[tuple[str, ...]], Refused]) -> Callable[[tuple[str, ...]], Refused]:
-    """Return the same with a memory of the latest paths, except long ones."""
-    remembered = functools.lru_cache(maxsize=4_096)(judge)
+def _cached(judge: Callable[[tuple[str, ...]], Refused]) -> Callable[[tuple[str, ...]], Refused]:
+    """Return the same function with a cache for all but long paths."""
+    cached = functools.lru_cache(maxsize=4_096)(judge)
 
     def judge_or_recall(segments: tuple[str, ...]) -> Refused:
         length = sum(map(len, segments)) + len(segments)
-        return (remembered if length <= MAX_REMEMBERED_LENGTH else judge)(segments)
+        return (cached if length <= MAX_REMEMBERED_LENGTH else judge)(segments)
 
     return judge_or_recall
 
 
 def _admitted(opened: Opened, refused: Refused) -> Opened:
-    """Return what was opened, unless its kind is refused: then close it and raise `Forbidden`."""
+    """Return an opened file or folder; close it and raise `Forbidden` if its kind is refused."""
     if ("folder" if opened.is_folder else "file") not in refused:
         return opened
     opened.close()
@@ -506,12 +531,12 @@ def _admitted(opened: Opened, refused: Refused) -> Opened:
 
 
 def belongs_here(found: os.stat_result, *others: int) -> bool:
-    """Return whether a file belongs to this user, to the system's administrator, or to one of the others."""
+    """Return whether a file belongs to this user, to root, or to one of the other users."""
     return not hasattr(os, "getuid") or found.st_uid in (0, os.getuid(), *others)
 
 
 def _checked(segments: Sequence[str]) -> str:
-    """Join names to a path; what is no name never reaches the system."""
+    """Return the names joined to a path; raise before an invalid name reaches the system."""
     path = "/".join(segments)
     if ".." in segments or "\\" in path or path.count("/") >= (len(segments) or 1):
         raise Outside
@@ -521,7 +546,7 @@ def _checked(segments: Sequence[str]) -> str:
 
 
 def _failure(error: OSError | UnicodeEncodeError) -> SandboxError:
-    """Say what a refusal means; to be raised outside the `except`, so that it carries nothing along."""
+    """Return the error for a refusal; raise it outside the `except`, so that it has no context."""
     if isinstance(error, UnicodeEncodeError) or error.errno in GONE:
         return Missing()
     if error.errno == errno.ENXIO:  # a socket

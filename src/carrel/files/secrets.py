@@ -1,9 +1,9 @@
-"""What is never opened for anybody, whatever else is allowed: names of secrets, and what the operator denies.
+"""The deny-list: names of secrets, and patterns that the operator denies. They are never opened.
 
-One list for every provider that opens project files. Only names are looked at, so a refusal does not tell whether
-the file exists. The names were learned from lists that others maintain; each group below says from which. Names on
-those lists that mostly belong to ordinary source or data (`settings.py`, `database.yml`, `.bashrc`, `*.sql`, `*.log`)
-are left out, because nothing lifts this list.
+It holds for every provider that opens project files. Only names are compared, so a refusal does not reveal whether the
+file exists. The names come from lists that others maintain; each group below names its sources. Names on those lists
+that mostly belong to ordinary source or data (`settings.py`, `database.yml`, `.bashrc`, `*.sql`, `*.log`) are left
+out, because no setting lifts the deny-list.
 """
 
 import re
@@ -17,10 +17,10 @@ from carrel.files.gitignore import Rules, TooManyPatterns, octets
 
 
 class Group(Value, frozen=True):
-    """Names of secrets, in lower case, with at most one star each (or one at either end), and where they come from.
+    """Names of secrets, in lower case, with at most one star each (or one at either end), and their sources.
 
-    Of a group with `samples`, a name that says it is an example is no secret; of one with `sources`, neither is
-    a name with the suffix of a program's source.
+    With `samples`, names that say they are an example are excepted; with `sources`, also those with the suffix of
+    program source.
     """
 
     origin: str
@@ -95,7 +95,7 @@ GROUPS: Final = (
 FOLDERS: Final = frozenset(
     ".git .hg .svn .bzr .ssh .gnupg .aws .azure .kube .gcloud .password-store .carrel .sage".split()
 )
-"""Folders that hold secrets or the insides of a repository, or that have a provider of their own: denied whole."""
+"""Folders that hold secrets or the internals of a repository, or that another provider serves: denied as a whole."""
 
 PLACES: Final[Mapping[str, frozenset[str]]] = {
     "config.json": frozenset({".docker"}),
@@ -106,7 +106,7 @@ PLACES: Final[Mapping[str, frozenset[str]]] = {
     "config.yaml": frozenset({"doctl"}),
     "accounts.xml": frozenset({".purple"}),
 }
-"""Ordinary names that hold logins in one folder: gitrob, and the manuals of Docker, Maven, Gradle, Composer and gh."""
+"""Names that hold logins only in certain folders: gitrob, and the manuals of Docker, Maven, Gradle, Composer and gh."""
 
 _SAMPLES: Final = tuple("example sample template tmpl tpl dist default defaults schema".split())
 _SAMPLE_ENDS: Final = tuple(f"{mark}{word}" for word in _SAMPLES for mark in ".-_")
@@ -119,20 +119,20 @@ _COPY_SUFFIXES: Final = frozenset(
 )
 _COPY_ENDS: Final = ("~", "#", " copy", "_backup", "-backup", "_bak", "-bak", "_old", "-old", "_copy", "-copy")
 _COPY_STARTS: Final = (".#", "#", "copy of ")
-"""What editors, merges, file managers and people add to a file's name to name a copy of it."""
+"""What editors, merges, file managers and people add to the name of a file for a copy of it."""
 _MAX_COPIES: Final = 4
-"""How often a copy of a copy is looked through."""
+"""Marks of a copy that are removed from one name, as for a copy of a copy."""
 
 
-class Denial:
+class DenyList:
     """The deny-list, with the patterns the operator added."""
 
     def __init__(self, deny: Sequence[str] = ()) -> None:
-        # The deny-list knows look-alikes, so what the operator adds is compared both ways.
+        # The operator's patterns are compared exactly, and without case and look-alikes.
         self._rules = (_rules_of(deny), _rules_of(map(_folded, deny))) if deny else None
 
-    def covers(self, above: Sequence[str], way: str, name: str, *, is_folder: bool) -> bool:
-        """Tell whether a name is denied; `above` are the folders it lies in, `way` the same as octets with a `/`."""
+    def covers(self, above: Sequence[str], prefix: str, name: str, *, is_folder: bool) -> bool:
+        """Return whether a name is denied; `above` are its folders, `prefix` the same as octets with a closing `/`."""
         if holds_secrets(above, name, is_folder=is_folder):
             return True
         if self._rules is None:
@@ -141,17 +141,17 @@ class Denial:
         folded = _folded(name)
         alike = "".join(f"{octets(_folded(folder))}/" for folder in above)
         return bool(
-            exactly.decide(way, octets(name), is_folder=is_folder)
+            exactly.decide(prefix, octets(name), is_folder=is_folder)
             or loosely.decide(alike, octets(folded), is_folder=is_folder)
         )
 
     def covers_path(self, segments: Sequence[str], is_folder: bool) -> bool:
         """Return whether a file or folder is denied, by its name or by that of a folder above it."""
-        way, last = "", len(segments) - 1
+        prefix, last = "", len(segments) - 1
         for at, name in enumerate(segments):
-            if self.covers(segments[:at], way, name, is_folder=is_folder or at != last):
+            if self.covers(segments[:at], prefix, name, is_folder=is_folder or at != last):
                 return True
-            way += f"{octets(name)}/"
+            prefix += f"{octets(name)}/"
         return False
 
 
@@ -163,7 +163,7 @@ def _rules_of(deny: Iterable[str]) -> Rules:
 
 
 def holds_secrets(above: Sequence[str], name: str, *, is_folder: bool) -> bool:
-    """Return whether a name is on the list that holds for everybody; `above` are the folders it lies in."""
+    """Return whether a name is on the built-in list; `above` are the folders it lies in."""
     folded = _folded(name)
     if folded in FOLDERS:
         return True
@@ -205,7 +205,7 @@ _BUT_SOURCES: Final = _Table(group for group in GROUPS if group.sources)
 
 _TABLES: Final = (_ALWAYS, _BUT_SAMPLES, _BUT_SOURCES)
 
-# What a name must have to be looked at closely. Nearly every name of a list has none of it.
+# A quick test before the full comparison: nearly every name in a list fails it.
 _ALL_NAMES: Final = frozenset().union(*(table.names for table in _TABLES))
 _FIRST_THREE: Final = frozenset(
     start[:3]
@@ -220,7 +220,7 @@ _find_part: Final = re.compile("|".join(re.escape(part) for table in _TABLES for
 
 
 def _is_secret(folded: str) -> bool:
-    """Return whether a name, or the one it is a copy of, is on the list."""
+    """Return whether a name, or the name of which it is a copy, is on the list."""
     if (
         folded in _ALL_NAMES
         or folded[:3] in _FIRST_THREE
@@ -258,13 +258,13 @@ def _originals(name: str) -> Iterator[str]:
         if shorter == name or not shorter:
             return
         yield shorter
-        if shorter[0] == ".":  # an editor's swap file begins with a dot of its own
+        if shorter[0] == ".":  # editors put a dot before the name of a swap file
             yield shorter[1:]
         name = shorter
 
 
 def _without_mark(name: str) -> str:
-    """Return a name without what marks it as a copy, one mark at a time."""
+    """Return a name without the last mark of a copy."""
     dot = name.rfind(".")
     if dot > 0 and (name[dot:] in _COPY_SUFFIXES or name[dot + 1 :].isdecimal()):
         return name[:dot]
@@ -276,7 +276,7 @@ def _without_mark(name: str) -> str:
 
 
 def _folded(name: str) -> str:
-    """Give the name as the deny-list compares it: no look-alikes, no invisible characters, no case."""
+    """Return a name as the deny-list compares it: without look-alikes, invisible characters and case."""
     if name.isascii():
         return name.lower()
     plain = unicodedata.normalize("NFKC", name)

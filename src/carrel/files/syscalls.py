@@ -1,10 +1,8 @@
 """The system calls beneath the sandbox: open one name, or with openat2 a whole path, below a handle.
 
-Neither ever follows a link. `step` opens one name, or gives the target of the link that it is.
-`find` gives Linux's openat2, which Python does not offer, or None where it is missing, forbidden
-(containers) or does not keep its promise. What links mean is left to `sandbox`.
-
-Loading openat2 imports ctypes, which takes 2 to 3 ms: nobody pays that before asking.
+Neither follows a link. `step` opens one name, or returns the target if the name is a link; `sandbox` decides what
+links mean. `find` returns Linux's openat2, which Python does not offer, or None if it is missing, forbidden (in some
+containers) or does not do what it promises. Loading it imports ctypes, which takes 2 to 3 ms.
 """
 
 import contextlib
@@ -20,13 +18,13 @@ NUMBER: Final = 437  # on every architecture but MIPS, where it means nothing (E
 RESOLVE_NO_MAGICLINKS: Final = 0x02
 RESOLVE_NO_SYMLINKS: Final = 0x04
 RESOLVE_BENEATH: Final = 0x08
-MAX_AGAIN: Final = 4  # EAGAIN: somebody is renaming; the walk does not mind that
+MAX_AGAIN: Final = 4  # EAGAIN: a folder is being renamed, which does not disturb the walk
 MAX_TRIES: Final = 16  # for one name that keeps changing between file, folder and link
-CHANGED: Final = frozenset({errno.ELOOP, errno.EINVAL})  # a link, no link: just now
+CHANGED: Final = frozenset({errno.ELOOP, errno.EINVAL})  # it became a link, or is none any more
 
 
 def _flags(*names: str) -> int:
-    return sum(getattr(os, name, 0) for name in names)  # `Root` refuses a system that lacks what matters
+    return sum(getattr(os, name, 0) for name in names)  # `Root` refuses systems without folder handles
 
 
 CONTENT: Final = _flags("O_NOFOLLOW", "O_NONBLOCK", "O_NOCTTY", "O_CLOEXEC")
@@ -38,11 +36,11 @@ Call = Callable[[int, bytes], int]
 
 
 def step(folder: int, name: str, *, last: bool) -> int | str | None:
-    """Open one name, or read the link that it is; None if it is missing, or no folder to go on from.
+    """Open one name, or return the target of a link; None if it is missing, or a file in the middle of a path.
 
-    The kind of the last one is asked first: to open a FIFO wakes its writer, to open a device may do
-    anything. So both fail as a socket does: ENXIO. Should it change before it is open, a link is stopped
-    by the flags; to ask the open handle about the rest is left to the caller.
+    The kind of the last name is asked before it is opened: to open a FIFO wakes its writer, and to open a device may
+    do anything. Both fail with ENXIO, as a socket does. If the name becomes a link meanwhile, the flags refuse it; the
+    caller checks the open handle for the other kinds.
     """
     for _ in range(MAX_TRIES):
         try:
@@ -66,7 +64,7 @@ def step(folder: int, name: str, *, last: bool) -> int | str | None:
 
 
 def _pass(folder: int, name: str) -> int | None:
-    """Open a folder to go on from; None if it is none. Systems differ on which error a link is then."""
+    """Open a folder to continue from; None for anything else. The error for a link differs between systems."""
     try:
         return os.open(name, PASSING, dir_fd=folder)
     except OSError as error:
@@ -76,7 +74,7 @@ def _pass(folder: int, name: str) -> int | None:
 
 
 def names(folder: int) -> list[str]:
-    """List a folder that is open for passing."""
+    """Return the names in a folder that was opened with `PASSING`."""
     handle = os.open(".", LISTING, dir_fd=folder)
     try:
         return os.listdir(handle)
@@ -85,7 +83,7 @@ def names(folder: int) -> list[str]:
 
 
 def is_named(handle: int, folder: int, path: str) -> bool:
-    """Whether the system knows an open file by this path below a folder; only macOS can be asked."""
+    """Return whether the system knows an open file by this path below a folder; only macOS can tell."""
     named = False
     if sys.platform == "darwin":
         import fcntl
@@ -98,7 +96,7 @@ def is_named(handle: int, folder: int, path: str) -> bool:
 
 @functools.cache
 def find() -> Call | None:
-    """Give `call(folder, path)`: a new handle, or the error's number, negative. Or None: do without."""
+    """Return `call(folder, path)`, which returns a handle or a negative error number; None if it cannot be used."""
     call = None
     if sys.platform == "linux":
         with contextlib.suppress(ImportError, OSError, AttributeError):  # no ctypes, no libc, no `syscall` in it
@@ -112,11 +110,11 @@ def _load() -> Call:
     class OpenHow(ctypes.Structure):
         _fields_ = (("flags", ctypes.c_uint64), ("mode", ctypes.c_uint64), ("resolve", ctypes.c_uint64))
 
-    # A CDLL function lets other threads run while the kernel works: a slow disk delays only its reader.
+    # A CDLL function releases the interpreter lock: a slow disk delays only its reader.
     system_call = ctypes.CDLL(None, use_errno=True).syscall
     last_error = ctypes.get_errno
     how = OpenHow(CONTENT, 0, RESOLVE_BENEATH | RESOLVE_NO_MAGICLINKS | RESOLVE_NO_SYMLINKS)
-    # What never changes is converted once; declared argument types would cost 0.8 µs a call.
+    # Constant arguments are converted once; declared argument types would cost 0.8 µs for each call.
     number, where, size = ctypes.c_long(NUMBER), ctypes.byref(how), ctypes.c_size_t(ctypes.sizeof(how))
 
     def call(folder: int, path: bytes) -> int:
@@ -132,7 +130,7 @@ def _load() -> Call:
 
 
 def _stays_inside(call: Call) -> bool:
-    """Probe: what is here opens, and a step above is refused for the right reason."""
+    """Return whether the call opens a folder, and refuses a step above it with the right error."""
     top = os.open("/", PASSING)
     here, above = call(top, b"."), call(top, b"..")
     for handle in (top, here, above):

@@ -1,11 +1,11 @@
-"""The user's own folders for configuration, state and caches, as the XDG specification places them."""
+"""The user's folders for configuration, state and caches, as the XDG specification defines them."""
 
 import os
 from collections.abc import Mapping
 
 
 def state_folder(environment: Mapping[str, str]) -> str:
-    """Return the folder for what Carrel remembers between runs."""
+    """Return the folder for data that Carrel keeps between runs."""
     return os.path.join(_folder(environment, "XDG_STATE_HOME", ".local/state"), "carrel")
 
 
@@ -15,7 +15,7 @@ def config_folder(environment: Mapping[str, str]) -> str:
 
 
 def cache_folder(environment: Mapping[str, str]) -> str | None:
-    """Return the folder for what can be made again; None where the user has no home."""
+    """Return the folder for data that can be made again; None if the user has no home."""
     named = environment.get("XDG_CACHE_HOME", "")
     if os.path.isabs(named):
         return named

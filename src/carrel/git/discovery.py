@@ -1,10 +1,10 @@
-"""Find the git folder of a project, and follow nothing that leads out of it unless it is the user's own.
+"""Find the git folder of a project without following anything out of it, unless it belongs to the user.
 
-A `.git` folder is opened beneath the handle of its work tree, by the sandbox: a link that leaves is refused, and so
-is a folder of another user. A `.git` file (of a linked work tree or a submodule) names a folder elsewhere. That folder
-is used only if it belongs to this user and names the work tree back, which a stranger's repository cannot arrange for
-a folder it did not bring along. `commondir` counts only where git itself puts it. Bare repositories, alternates,
-`core.worktree` of a plain repository and includes of the configuration are not followed at all.
+The sandbox opens a `.git` folder beneath the handle of its work tree: a link that leads outside is refused, and so is
+a folder of another user. A `.git` file (of a linked work tree or a submodule) names a folder elsewhere. That folder is
+used only if it belongs to this user and names the work tree in turn: a hostile repository can arrange that only for
+folders that it contains. `commondir` is used only where git itself writes it. Bare repositories, alternates,
+`core.worktree` of a plain repository and includes of the configuration are not followed.
 """
 
 import os
@@ -13,6 +13,7 @@ from collections.abc import Mapping
 from contextlib import ExitStack
 from typing import Final
 
+from carrel.core.record import Value
 from carrel.files.sandbox import Missing, Root, SandboxError, belongs_here, is_inside
 
 DOT_GIT: Final = ".git"
@@ -20,30 +21,29 @@ _POINTER: Final = "gitdir: "
 _WORKTREES: Final = "worktrees"
 _MAX_POINTER: Final = 4_096
 _MAX_CONFIG: Final = 262_144
-_SECTION: Final = re.compile(r'\[\s*([\w.-]+)(?:\s+"((?:[^"\\]|\\.)*)")?\s*\]\s*(.*)')
-_ASSIGNED: Final = re.compile(r"([A-Za-z][\w-]*)\s*=\s*(.*)")
+_SECTION: Final = r'\[\s*([\w.-]+)(?:\s+"((?:[^"\\]|\\.)*)")?\s*\]\s*(.*)'
+_ASSIGNED: Final = r"([A-Za-z][\w-]*)\s*=\s*(.*)"
 
 
-class GitFolder:
+class GitFolder(Value, frozen=True):
     """The folders of a repository: `own` has HEAD and the index, `shared` the objects, refs and configuration.
 
-    `top` is the work tree, and `prefix` leads from there to the project's root.
+    `top` is the work tree, and `prefix` the path from there to the project's root.
     """
 
-    def __init__(self, top: Root, prefix: tuple[str, ...], own: Root, shared: Root) -> None:
-        self.top = top
-        self.prefix = prefix
-        self.own = own
-        self.shared = shared
+    top: Root
+    prefix: tuple[str, ...]
+    own: Root
+    shared: Root
 
     def close(self) -> None:
-        """Close every handle; a second time does nothing."""
+        """Close every handle; a second call does nothing."""
         for root in (self.top, self.own, self.shared):
             root.close()
 
 
 def find(folder: str, home: str) -> GitFolder | None:
-    """Return the repository around a folder; above that folder, only one of this user's, and not a whole home."""
+    """Return the repository around a folder; above that folder, only one of this user, and not the home folder."""
     here, prefix = os.path.realpath(folder), tuple[str, ...]()
     ceiling = os.path.realpath(home) if home else ""
     while not os.path.lexists(os.path.join(here, DOT_GIT)):
@@ -70,9 +70,9 @@ def _open(here: str, prefix: tuple[str, ...]) -> GitFolder | None:
 
 
 def _pointed(top: Root, here: str) -> str:
-    """Return the folder that a `.git` file names, if its path is one that git makes; raise `Missing` if not.
+    """Return the folder that a `.git` file names; raise `Missing` if git does not create such paths.
 
-    Other folders are not even opened to see whether they name the work tree back.
+    Other folders are not even opened to see whether they name the work tree.
     """
     text = read_text(top, (DOT_GIT,), _MAX_POINTER)
     folder = os.path.realpath(os.path.join(here, text.removeprefix(_POINTER).rstrip("\r\n")))
@@ -83,7 +83,7 @@ def _pointed(top: Root, here: str) -> str:
 
 
 def _shared_by(own: Root, here: str) -> Root | None:
-    """Return the folder with the objects for one that a `.git` file named; None if that one is not to be used."""
+    """Return the folder with the objects for one that a `.git` file names; None if that one must not be used."""
     if not belongs_here(os.fstat(own.fd)):
         return None
     if not has(own.fd, "commondir"):
@@ -111,7 +111,7 @@ def _is_at(place: str, folder: str) -> bool:
 
 
 def has(folder: int, name: str) -> bool:
-    """Return whether an open folder has an entry of this name, whatever it is."""
+    """Return whether an open folder has an entry of this name, of any kind."""
     try:
         os.stat(name, dir_fd=folder, follow_symlinks=False)
     except OSError:
@@ -120,7 +120,7 @@ def has(folder: int, name: str) -> bool:
 
 
 def read_text(root: Root, segments: tuple[str, ...], limit: int) -> str:
-    """Return the beginning of a regular file as text; raise `SandboxError` if there is none."""
+    """Return at most `limit` bytes of a regular file as text; raise `SandboxError` if there is none."""
     with root.open(segments) as opened:
         if opened.is_folder:
             raise Missing
@@ -128,7 +128,7 @@ def read_text(root: Root, segments: tuple[str, ...], limit: int) -> str:
 
 
 def read_config(shared: Root) -> Mapping[str, str]:
-    """Return the repository's own configuration, as far as it is plain: no includes, no continued lines."""
+    """Return the plain part of the repository's own configuration: no includes, no continued lines."""
     try:
         text = read_text(shared, ("config",), _MAX_CONFIG)
     except SandboxError:
@@ -136,18 +136,18 @@ def read_config(shared: Root) -> Mapping[str, str]:
     values: dict[str, str] = {}
     section = ""
     for line in map(str.strip, text.split("\n")):
-        found = _SECTION.match(line)
+        found = re.match(_SECTION, line)
         if found is not None:
             section = found[1].lower() + (f".{found[2]}" if found[2] is not None else "")
             line = found[3]  # noqa: PLW2901 a key may follow on the same line
-        assigned = _ASSIGNED.match(line)
+        assigned = re.match(_ASSIGNED, line)
         if assigned is not None and section:
             values[f"{section}.{assigned[1].lower()}"] = _plain(assigned[2])
     return values
 
 
 def _plain(value: str) -> str:
-    """Return a value without quotes, and without a comment behind it."""
+    """Return a value without quotes and without the comment after it."""
     if value.startswith('"'):
         return value[1:].partition('"')[0]
     return re.split(r"\s[#;]", value, maxsplit=1)[0].strip()

@@ -1,6 +1,7 @@
-"""Commits and what they hold: which came last, and whether one of them changed a file."""
+"""Commits: the one that is checked out, the newest ones, and whether one of them changed a file."""
 
 import heapq
+import re
 from collections.abc import Iterable
 from typing import Final
 
@@ -15,13 +16,54 @@ MAX_TREE_BYTES: Final = 4 * 1_048_576
 _KEPT_TREES: Final = 256
 _KEPT_TREE_BYTES: Final = 65_536
 _MAX_SHALLOW: Final = 1_048_576
+_MAX_REF: Final = 4_096
+_MAX_PACKED_REFS: Final = 32 * 1_048_576
+_MAX_SYMBOLIC_REFS: Final = 5
+_SYMBOLIC: Final = "ref: "
+_NAME: Final = r"[0-9a-f]{40}(?:[0-9a-f]{24})?"
+
+FOLDER: Final = 0o040000
+KIND: Final = 0o170000
+"""The part of a mode that says what an entry is."""
 
 Entry = tuple[int, Id]
 """The mode and the name of a file or a folder in a tree."""
 
 
+def read_head(folder: GitFolder) -> tuple[str, Id]:
+    """Return the branch (`HEAD` if none is checked out) and the commit; raise `Unknown` if there is none."""
+    text = read_text(folder.own, ("HEAD",), _MAX_REF).strip()
+    branch = text.removeprefix(_SYMBOLIC).strip().removeprefix("refs/heads/") if text.startswith(_SYMBOLIC) else "HEAD"
+    for _ in range(_MAX_SYMBOLIC_REFS):
+        if not text.startswith(_SYMBOLIC):
+            if not re.fullmatch(_NAME, text):
+                raise Unknown("not a commit")
+            return branch, text.encode()
+        text = _read_ref(folder, text.removeprefix(_SYMBOLIC).strip())
+    raise Unknown("too many symbolic refs")
+
+
+def _read_ref(folder: GitFolder, name: str) -> str:
+    segments = tuple(name.split("/"))
+    if segments[0] != "refs" or any(part in ("", ".", "..") or part.startswith(".") for part in segments):
+        raise Unknown("not the name of a ref")
+    try:
+        return read_text(folder.shared, segments, _MAX_REF).strip()
+    except SandboxError:
+        return _read_packed(folder, name)
+
+
+def _read_packed(folder: GitFolder, name: str) -> str:
+    line = re.compile(rf"^({_NAME}) {re.escape(name)}$".encode(errors="surrogateescape"), re.MULTILINE)
+    with folder.shared.open(("packed-refs",)) as opened:
+        found = None if opened.is_folder else line.search(opened.read(0, _MAX_PACKED_REFS))
+    if found is None:
+        raise Unknown("no such ref")
+    return found[1].decode()
+
+
 class Commit(Value, frozen=True):
-    """What is needed of a commit."""
+    """The facts of a commit that are needed here."""
 
     id: Id
     tree: Id
@@ -40,7 +82,7 @@ class History:
         self._shallow = _shallow(folder)
 
     def commit(self, name: Id) -> Commit:
-        """Return a commit; raise `Unknown` if it is not here."""
+        """Return a commit; raise `Unknown` if the repository does not have it."""
         known = self._commits.get(name)
         if known is None:
             kind, data = self._objects.read(name)
@@ -50,7 +92,7 @@ class History:
         return known
 
     def tree(self, name: Id) -> dict[bytes, Entry]:
-        """Return what a folder of a commit holds, by name."""
+        """Return the entries of a folder in a commit, by name."""
         from dulwich.objects import parse_tree
 
         known = self._trees.get(name)
@@ -67,17 +109,17 @@ class History:
                 self._trees[name] = known
         return known
 
-    def entry(self, commit: Commit, way: Iterable[bytes]) -> Entry | None:
+    def entry(self, commit: Commit, path: Iterable[bytes]) -> Entry | None:
         """Return what a commit has at a path; None if there is nothing."""
-        found: Entry | None = (0o040000, commit.tree)
-        for name in way:
-            if found is None or not _is_folder(found):
+        found: Entry | None = (FOLDER, commit.tree)
+        for name in path:
+            if found is None or found[0] & KIND != FOLDER:
                 return None
             found = self.tree(found[1]).get(name)
         return found
 
     def newest(self, head: Id, count: int) -> list[Commit]:
-        """Return the last commits before and with this one, by date."""
+        """Return the newest commits up to this one, by date."""
         first = self.commit(head)
         queue, seen, found = [(-first.time, head)], {head}, list[Commit]()
         while queue and len(found) < count:
@@ -88,26 +130,26 @@ class History:
                     heapq.heappush(queue, (-self.commit(parent).time, parent))
         return found
 
-    def has_changed(self, base: Id, head: Id, way: tuple[bytes, ...]) -> bool:
+    def has_changed(self, base: Id, head: Id, path: tuple[bytes, ...]) -> bool:
         """Return whether a commit after `base`, up to `head`, changed what is at a path.
 
-        As `git log base..head -- path` does, a merge that took the path as it was from one side is followed there.
+        As with `git log base..head -- path`, of a merge that took the path from one side only that side is followed.
         """
-        differs = self.entry(self.commit(base), way) != self.entry(self.commit(head), way)
+        differs = self.entry(self.commit(base), path) != self.entry(self.commit(head), path)
         try:
-            return self._is_touched(self._since(base, head), head, way)
+            return self._is_touched(self._since(base, head), head, path)
         except Unknown:
-            return differs  # the way between them is too long, or not all here
+            return differs  # the history between them is too long, or incomplete
 
-    def _is_touched(self, since: set[Id], head: Id, way: tuple[bytes, ...]) -> bool:
+    def _is_touched(self, since: set[Id], head: Id, path: tuple[bytes, ...]) -> bool:
         name = head
         while name in since:
-            self._objects.deadline.check()  # names are not verified, so a stranger's commits may go in circles
+            self._objects.deadline.check()  # hashes are not verified, so hostile commits may form a cycle
             commit = self.commit(name)
-            mine = self.entry(commit, way)
+            mine = self.entry(commit, path)
             if not commit.parents:
                 return mine is not None
-            same = next((one for one in commit.parents if self.entry(self.commit(one), way) == mine), None)
+            same = next((one for one in commit.parents if self.entry(self.commit(one), path) == mine), None)
             if same is None:
                 return True
             name = same
@@ -120,7 +162,7 @@ class History:
         queue = [(-self.commit(name).time, name) for name in {head, base}]
         heapq.heapify(queue)
         oldest = self.commit(head).time
-        # Those to leave out are followed as far back as any that is wanted: a parent may be as young as its child.
+        # Unwanted commits are followed as far back as wanted ones: a parent may be as young as its child.
         while waiting or (queue and -queue[0][0] >= oldest):
             commit = self.commit(heapq.heappop(queue)[1])
             waiting.discard(commit.id)
@@ -132,16 +174,12 @@ class History:
                 if is_wanted:
                     wanted.add(parent)
                     waiting.add(parent)
-                else:  # also where it was wanted so far: those before it are looked at again
+                else:  # also if it was wanted so far: its parents are visited again
                     wanted.discard(parent)
                     waiting.discard(parent)
                     unwanted.add(parent)
                 heapq.heappush(queue, (-self.commit(parent).time, parent))
         return wanted
-
-
-def _is_folder(entry: Entry) -> bool:
-    return entry[0] & 0o170000 == 0o040000
 
 
 def _parsed(name: Id, data: bytes, *, has_parents: bool) -> Commit:
@@ -159,7 +197,7 @@ def _parsed(name: Id, data: bytes, *, has_parents: bool) -> Commit:
 
 
 def _shallow(folder: GitFolder) -> frozenset[Id]:
-    """Return the commits of a shallow clone whose parents were left behind."""
+    """Return the commits of a shallow clone whose parents are missing on purpose."""
     try:
         text = read_text(folder.shared, ("shallow",), _MAX_SHALLOW)
     except SandboxError:

@@ -1,8 +1,8 @@
 """Read the objects of a git repository through the handle of its folder: loose ones and those in packs.
 
-The bytes may be a stranger's. So nothing is mapped into memory, no object larger than `MAX_OBJECT_BYTES` is inflated,
-chains of deltas have an end, and everything stops at a deadline. An object that is not in this repository's own
-`objects` is unknown: alternates are not followed, and nothing is ever fetched.
+The bytes may be hostile. So nothing is mapped into memory, no object larger than `MAX_OBJECT_BYTES` is inflated, chains
+of deltas are bounded, and everything stops at a deadline. Only the repository's own `objects` folder is used:
+alternates are not followed, and nothing is fetched.
 """
 
 import binascii
@@ -17,20 +17,20 @@ from carrel.files.sandbox import Opened, Root, SandboxError
 
 MAX_OBJECT_BYTES: Final = 16 * 1_048_576
 MAX_DELTAS: Final = 512
-"""Git itself makes chains of 50 at most, and of 4,095 only where it is told to."""
+"""Maximum length of a chain; git itself makes chains of 50 by default."""
 
 MAX_PACKS: Final = 128
 _KEPT_BYTES: Final = 8 * 1_048_576
 _KEPT_OBJECT_BYTES: Final = 262_144
 _BUCKET_BYTES: Final = 16_384
 _BUCKETS: Final = 32
-"""How much of a pack's index is remembered: names by their first byte, unless there are very many of them."""
+"""How much of a pack's index is cached: names by their first byte, unless there are very many of them."""
 
-_MOST_ALIKE: Final = 64
+_MAX_MATCHES: Final = 64
 _FIRST_CHUNK: Final = 4_096
 _CHUNK: Final = 65_536
 _HEADER: Final = 32
-"""More bytes than the head of an object has: a type and a length, and in a pack the place of a delta's base."""
+"""Maximum length of an object's header: a type and a length, and in a pack the position of a delta's base."""
 
 COMMIT: Final = 1
 TREE: Final = 2
@@ -45,15 +45,15 @@ _MAGIC: Final = b"\xfftOc\x00\x00\x00\x02"
 _NAMES_AT: Final = len(_MAGIC) + _FAN.size
 
 Id = bytes
-"""An object's name in hexadecimal digits, as the library has it."""
+"""An object's name in hexadecimal digits, as dulwich has it."""
 
 
 class Unknown(Exception):
-    """The repository does not say: an object is missing, broken or too large, or the time is up."""
+    """The repository has no answer: an object is missing, broken or too large, or the time is up."""
 
 
 class Deadline:
-    """The moment at which a question is given up."""
+    """The time at which a question is abandoned."""
 
     def __init__(self, seconds: float) -> None:
         self._end = monotonic() + seconds
@@ -65,10 +65,10 @@ class Deadline:
 
 
 class Objects:
-    """The objects of one repository, for as long as one question takes."""
+    """The objects of one repository, open for one question."""
 
     def __init__(self, shared: Root, deadline: Deadline, name_bytes: int = 20) -> None:
-        self._common = shared
+        self._shared = shared
         self.deadline = deadline
         self._name_bytes = name_bytes
         self._packs: list[Pack] | None = None
@@ -82,7 +82,7 @@ class Objects:
         self._packs = None
 
     def read(self, name: Id) -> tuple[int, bytes]:
-        """Return an object's type and content; raise `Unknown` if it is not here."""
+        """Return an object's type and content; raise `Unknown` if the repository does not have it."""
         self.deadline.check()
         raw = binascii.unhexlify(name)
         for number, pack in enumerate(self._opened()):
@@ -92,10 +92,10 @@ class Objects:
         return self._read_loose(name.decode())
 
     def matching(self, prefix: str) -> list[Id]:
-        """Return the names of objects that begin with these digits, a few at most."""
+        """Return the names of objects that begin with these digits, up to a maximum."""
         found = {name for pack in self._opened() for name in pack.matching(prefix)}
         try:
-            with self._common.open(("objects", prefix[:2])) as folder:
+            with self._shared.open(("objects", prefix[:2])) as folder:
                 names = [prefix[:2] + name for name, _ in folder.scan() if len(name) == self._name_bytes * 2 - 2]
         except SandboxError:
             names = []
@@ -114,18 +114,18 @@ class Objects:
 
     def _open_packs(self) -> "Iterator[Pack]":
         try:
-            with self._common.open(("objects", "pack")) as folder:
+            with self._shared.open(("objects", "pack")) as folder:
                 names = sorted(name for name, kind in folder.scan() if name.endswith(".idx") and kind == "file")
         except SandboxError:
             return
         for name in names[:MAX_PACKS]:
             try:
-                yield Pack(self._common, name, self._name_bytes)
+                yield Pack(self._shared, name, self._name_bytes)
             except (SandboxError, struct.error, Unknown):
                 continue
 
     def _unpack(self, number: int, pack: "Pack", at: int) -> tuple[int, bytes]:
-        """Inflate an object of a pack, and apply the deltas that lead to it."""
+        """Return the type and content of an object in a pack, after applying its deltas."""
         deltas: list[bytes] = []
         spent = 0
         while True:
@@ -141,20 +141,17 @@ class Objects:
                 self._keep((number, at), (kind, data))
                 break
             deltas.append(data)
-            at = at - base if isinstance(base, int) else self._find_in(pack, base)
+            position = at - base if isinstance(base, int) else pack.find(base)
+            if position is None:
+                raise Unknown("the base of a delta is not in its pack")
+            at = position
         for delta in reversed(deltas):
             self.deadline.check()
             data = _applied(data, delta)
         return kind, data
 
-    def _find_in(self, pack: "Pack", raw: bytes) -> int:
-        at = pack.find(raw)
-        if at is None:
-            raise Unknown("the base of a delta is not in its pack")
-        return at
-
     def _keep(self, place: tuple[int, int], found: tuple[int, bytes]) -> None:
-        """Remember the beginning of a chain: the next object wanted is often made from it too."""
+        """Cache the base of a chain: the next object often has the same base."""
         size = len(found[1])
         if size <= _KEPT_OBJECT_BYTES:
             if self._kept_bytes + size > _KEPT_BYTES:
@@ -167,7 +164,7 @@ class Objects:
 
     def _read_loose(self, name: str) -> tuple[int, bytes]:
         try:
-            opened = self._common.open(("objects", name[:2], name[2:]))
+            opened = self._shared.open(("objects", name[:2], name[2:]))
         except SandboxError:
             raise Unknown("no such object") from None
         with opened:
@@ -180,12 +177,12 @@ class Objects:
             return _TYPES[word], self._inflate(opened, 0, head + int(digits))[head:]
 
     def _inflate(self, file: Opened, at: int, size: int) -> bytes:
-        """Inflate what is said to be this long; raise `Unknown` if it is not."""
+        """Inflate content of this declared length; raise `Unknown` if its length differs."""
         if size > MAX_OBJECT_BYTES + _HEADER:
             raise Unknown("too large")
         engine = zlib.decompressobj()
         parts: list[bytes] = []
-        room = size + 1  # one more shows what is longer than it says; it never falls to 0, which means no bound
+        room = size + 1  # one more byte reveals a longer content; 0 would mean no limit to zlib
         chunk = _FIRST_CHUNK
         while not engine.eof:
             self.deadline.check()
@@ -202,7 +199,7 @@ class Objects:
 
 
 class Pack:
-    """A pack and its index. What an index says is believed only as far as it leads into the two files."""
+    """A pack and its index. Every position from the index is checked against the sizes of the files."""
 
     def __init__(self, shared: Root, name: str, name_bytes: int) -> None:
         self._index = shared.open(("objects", "pack", name))
@@ -228,29 +225,29 @@ class Pack:
         self.data.close()
 
     def find(self, raw: bytes) -> int | None:
-        """Return where an object begins; None if it is not in this pack."""
+        """Return the position of an object; None if it is not in this pack."""
         start, count, name = self._bucket(raw[0])
         place = bisect_left(range(count), raw, key=name)
         return self._offset(start + place) if place < count and name(place) == raw else None
 
     def matching(self, prefix: str) -> Iterator[Id]:
-        """Yield the names that begin with these digits, a few at most."""
+        """Yield the names that begin with these digits, up to a maximum."""
         _, count, name = self._bucket(int(prefix[:2], 16))
         least = binascii.unhexlify(prefix.ljust(self._name_bytes * 2, "0"))
         first = bisect_left(range(count), least, key=name)
-        for place in range(first, min(count, first + _MOST_ALIKE)):
+        for place in range(first, min(count, first + _MAX_MATCHES)):
             spelled = binascii.hexlify(name(place))
             if not spelled.startswith(prefix.encode()):
                 return
             yield spelled
 
     def _bucket(self, first: int) -> tuple[int, int, Callable[[int], bytes]]:
-        """Return where the names that begin with a byte start in the index, their number, and how to get each."""
+        """Return the position and number of the names with this first byte, and a function that returns each."""
         start, end = self._ends[first - 1] if first else 0, self._ends[first]
         count, length = end - start, self._name_bytes
         at = _NAMES_AT + start * length
         if count < 0 or at + count * length > self._index.stat.st_size:
-            raise Unknown("an index that is no index")
+            raise Unknown("the index of a pack is damaged")
         if count * length > _BUCKET_BYTES:
             return start, count, lambda place: self._index.read(at + place * length, length)
         names = self._buckets.get(first)
@@ -270,7 +267,7 @@ class Pack:
         return int(min(offset, self.data.stat.st_size))
 
     def head(self, at: int) -> tuple[int, int, int | bytes, int]:
-        """Return an object's type and length, what its base is if it is a delta, and where its content begins."""
+        """Return an object's type and length, the base of a delta, and where its content begins."""
         raw = self.data.read(at, _HEADER + self._name_bytes)
         kind, size, place, shift = raw[0] >> 4 & 7, raw[0] & 15, 0, 4
         while raw[place] & 0x80:
@@ -292,7 +289,7 @@ class Pack:
 
 
 def _applied(base: bytes, delta: bytes) -> bytes:
-    """Apply a delta, if what it makes is not too large."""
+    """Return the result of a delta; raise `Unknown` if it would be too large."""
     from dulwich.pack import apply_delta
 
     _, at = _length_at(delta, 0)

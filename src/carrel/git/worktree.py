@@ -1,94 +1,92 @@
-"""Tell whether a work tree differs from its last commit, without running anything of the repository's.
+"""Whether a work tree differs from its last commit, without running any program that the repository names.
 
-Git would pass a changed file through the filter that the repository's configuration names. Here a file is clean if
-its size and time are those in the index, or if its bytes have the hash in the index, as they are or with LF for
-CR LF. A file with other bytes is changed, unless attributes may give it a filter: then nothing is known about it.
-Links are not followed; submodules and other repositories are not entered.
+Git would pass a changed file through the filter that the repository's configuration names. Here a file is unchanged if
+its size and time are those in the index, or if its bytes have the hash in the index, as they are or with LF for CR LF.
+A file with other bytes is changed, unless attributes may give it a filter: then nothing is known about it. Links are
+not followed; submodules and other repositories are not entered.
 """
 
 import os
 import stat
+import struct
 from collections.abc import Iterable, Iterator
 from hashlib import sha1, sha256
-from io import BytesIO
-from typing import TYPE_CHECKING, Final, Literal
+from typing import Final, Literal
 
 from carrel.core.record import Value
 from carrel.files.gitignore import Chain, Rules, TooManyPatterns, ignores, octets
 from carrel.files.sandbox import Root, SandboxError
 from carrel.git.discovery import DOT_GIT, GitFolder, has, read_config, read_text
-from carrel.git.history import History
+from carrel.git.history import FOLDER, KIND, History
+from carrel.git.index import EXTENDED, STAT_BYTES, read_index
 from carrel.git.objects import MAX_OBJECT_BYTES, Deadline, Id, Unknown
 
-if TYPE_CHECKING:
-    from dulwich.index import SerializedIndexEntry
-
-MAX_INDEX_BYTES: Final = 64 * 1_048_576
 MAX_RULES_BYTES: Final = 65_536
 MAX_DEPTH: Final = 128
 MAX_NAMES: Final = 100_000
 MAX_PATH: Final = 4_096
 MAX_AHEAD: Final = 20_000
-"""How deep a tree may be, how many names a folder may have, and how many may be still to look at."""
+"""Maximum depth of a tree, number of names in a folder, length of a path, and number of folders still to visit."""
 
 _FILTERING: Final = ("filter", "ident", "working-tree-encoding")
-"""Attributes with which the bytes of a file are not those that git keeps."""
+"""Attributes with which the bytes of a file differ from those that git stores."""
 
 _STAGE: Final = 0x3000
 _UNCHECKED: Final = 0x8000
 _NOT_CHECKED_OUT: Final = 0x4000
-_FOLDER: Final = 0o040000
 _LINK: Final = 0o120000
 _SUBMODULE: Final = 0o160000
-_KIND: Final = 0o170000
 
 DIRTY: Final = True
 
 Segments = tuple[str, ...]
 
 
+class IndexedFile(Value, frozen=True):
+    """A file in the index: its mode, the name of its content, and its state when git last compared it.
+
+    `is_skipped` if git does not compare it: it is marked so, not checked out, or a folder that stands for its files.
+    """
+
+    mode: int
+    id: Id
+    size: int
+    modified_ns: int
+    is_skipped: bool
+    is_conflict: bool
+
+    @classmethod
+    def of(cls, data: bytes, start: int, id_bytes: int) -> "IndexedFile":
+        """Return the file whose entry begins at `start`."""
+        _, _, seconds, nanoseconds, _, _, mode, _, _, size = struct.unpack_from(">10L", data, start)
+        id_at = start + STAT_BYTES
+        flags, extended = struct.unpack_from(">HH", data, id_at + id_bytes)
+        is_missing = bool(flags & EXTENDED and extended & _NOT_CHECKED_OUT)
+        is_skipped = bool(flags & _UNCHECKED) or is_missing or mode & KIND == FOLDER
+        name = data[id_at : id_at + id_bytes].hex().encode()
+        return cls(mode, name, size, seconds * 10**9 + nanoseconds, is_skipped, bool(flags & _STAGE))
+
+
 class GitIndex:
-    """What git's index says: the files, by path, and the tree they make up where that is written down."""
+    """The files in git's index, by path, and the tree they make up if the index has it."""
 
-    def __init__(self, folder: GitFolder, deadline: Deadline, name_bytes: int) -> None:
-        from dulwich.index import read_index
-        from dulwich.object_format import SHA1, SHA256
-
-        self.files: dict[str, SerializedIndexEntry] = {}
-        self.has_conflict = False
+    def __init__(self, folder: GitFolder, deadline: Deadline, id_bytes: int) -> None:
+        self.files: dict[str, IndexedFile] = {}
         with folder.own.open(("index",)) as opened:
-            if opened.is_folder or opened.stat.st_size > MAX_INDEX_BYTES:
-                raise Unknown("no index, or one that is too large")
             self.modified_ns = opened.stat.st_mtime_ns
-            stream = BytesIO(opened.read(0, MAX_INDEX_BYTES))
-        for number, entry in enumerate(read_index(stream, SHA1 if name_bytes == SHA1.oid_length else SHA256)):
+            index = read_index(opened, id_bytes)
+        for number, (name, start) in enumerate(index.names()):
             if number % 1024 == 0:
                 deadline.check()
-            if len(entry.name) > MAX_PATH or entry.name.count(b"/") > MAX_DEPTH:
-                raise Unknown("a name that is too long, or too deep")
-            self.has_conflict |= bool(entry.flags & _STAGE)
-            self.files[os.fsdecode(entry.name)] = entry
-        extensions = dict(_extensions(stream))
-        if b"link" in extensions:
-            raise Unknown("only a part of the index")
-        self.tree = _cached_tree(extensions.get(b"TREE", b""), name_bytes)
-
-
-def _extensions(stream: BytesIO) -> Iterator[tuple[bytes, bytes]]:
-    """Yield what follows the files in an index; the checksum at its end is too short to be taken for more."""
-    while len(head := stream.read(8)) == 8:
-        yield head[:4], stream.read(int.from_bytes(head[4:], "big"))
-
-
-def _cached_tree(data: bytes, name_bytes: int) -> Id:
-    """Return the tree that all files of the index make up; empty where that is not written down."""
-    start, _, rest = data.partition(b"\n")
-    is_valid = start.startswith(b"\0") and start[1:].split(b" ")[0].isdigit()
-    return rest[:name_bytes].hex().encode() if is_valid else b""
+            if name.count(b"/") > MAX_DEPTH:
+                raise Unknown("a path is too deep")
+            self.files[os.fsdecode(name)] = IndexedFile.of(index.data, start, id_bytes)
+        self.tree = index.tree
+        self.has_conflict = any(file.is_conflict for file in self.files.values())
 
 
 class IndexPlace(Value, frozen=True):
-    """A folder of the work tree: the rules that hold in it, and whether it is ignored as a whole."""
+    """A folder of the work tree, the ignore rules that apply in it, and whether it is ignored as a whole."""
 
     segments: Segments
     chain: Chain
@@ -96,7 +94,7 @@ class IndexPlace(Value, frozen=True):
 
 
 class WorkTree:
-    """The files of a work tree beside its index."""
+    """The files of a work tree, compared with its index."""
 
     def __init__(
         self, folder: GitFolder, history: History, index: GitIndex, deadline: Deadline, excludes: tuple[str, ...]
@@ -112,7 +110,7 @@ class WorkTree:
         self._is_unsure = False
 
     def is_dirty(self, head: Id) -> bool | None:
-        """Return whether something is staged, changed, gone or new; None if that cannot be known."""
+        """Return whether something is staged, changed, deleted or new; None if that cannot be known."""
         root = self._history.commit(head).tree
         if self._index.has_conflict or (self._index.tree != root and self._is_staged(root)):
             return True
@@ -121,22 +119,22 @@ class WorkTree:
         return None if self._is_unsure else False
 
     def _is_staged(self, root: Id) -> bool:
-        """Return whether the index holds anything else than a commit's tree."""
+        """Return whether the index differs from the tree of a commit."""
         files = self._index.files
         met = 0
         ahead = [("", root)]
         while ahead:
-            self._deadline.check()  # names are not verified, so a stranger's tree may hold itself
+            self._deadline.check()  # hashes are not verified, so a hostile tree may contain itself
             above, tree = ahead.pop()
             if len(above) > MAX_PATH or len(ahead) > MAX_AHEAD:
                 raise Unknown("too deep, or too many folders")
             for name, (mode, one) in self._history.tree(tree).items():
                 path = above + os.fsdecode(name)
-                is_folder = mode & _KIND == _FOLDER
-                entry = files.get(f"{path}/" if is_folder else path)  # a folder is there if it is not checked out
+                is_folder = mode & KIND == FOLDER
+                entry = files.get(f"{path}/" if is_folder else path)  # the index has folders that are not checked out
                 if is_folder and entry is None:
                     ahead.append((f"{path}/", one))
-                elif entry is None or (not is_folder and entry.mode != mode) or entry.sha != one:
+                elif entry is None or (not is_folder and entry.mode != mode) or entry.id != one:
                     return True
                 else:
                     met += 1
@@ -145,10 +143,10 @@ class WorkTree:
     # The files
 
     def _has_changes(self) -> bool:
-        """Return whether a file is changed, gone or new."""
+        """Return whether a file is changed, deleted or new."""
         rules = [_compiled(text) for text in self._excludes]
         rules.append(self._rules(self._folder.shared, ("info", "exclude")))
-        missing = {path for path, entry in self._index.files.items() if not _is_skipped(entry)}
+        missing = {path for path, entry in self._index.files.items() if not entry.is_skipped}
         ahead = [IndexPlace((), tuple((one, "") for one in rules if one))]
         while ahead:
             self._deadline.check()
@@ -174,7 +172,7 @@ class WorkTree:
                     yield entry.name, entry.stat(follow_symlinks=False)
 
     def _look(self, place: IndexPlace, state: os.stat_result, missing: set[str]) -> "IndexPlace | Literal[True] | None":
-        """Return `DIRTY` if a name makes the work tree so, a folder to look into, or None for neither."""
+        """Return `DIRTY` if a name makes the work tree dirty, a folder to visit, or None for neither."""
         path = "/".join(place.segments)
         entry = self._index.files.get(path)
         if entry is not None:
@@ -188,14 +186,14 @@ class WorkTree:
                 return None
             with self._folder.top.open(place.segments) as opened:
                 is_repository = path not in self._inner and has(opened.fd, DOT_GIT)
-            inner = tuple((rules, f"{way}{octets(name)}/") for rules, way in place.chain)
+            inner = tuple((rules, f"{prefix}{octets(name)}/") for rules, prefix in place.chain)
             return DIRTY if is_repository else IndexPlace(place.segments, inner, is_ignored)
         is_file = stat.S_ISREG(state.st_mode) or stat.S_ISLNK(state.st_mode)
         return DIRTY if is_file and not is_ignored else None
 
-    def _is_changed(self, segments: Segments, entry: "SerializedIndexEntry", state: os.stat_result) -> bool:
-        kind = entry.mode & _KIND
-        if kind == _SUBMODULE or _is_skipped(entry):
+    def _is_changed(self, segments: Segments, entry: IndexedFile, state: os.stat_result) -> bool:
+        kind = entry.mode & KIND
+        if kind == _SUBMODULE or entry.is_skipped:
             return False
         if kind != stat.S_IFMT(state.st_mode):
             return True
@@ -208,19 +206,17 @@ class WorkTree:
             self._is_unsure = True
             return False
         content = self._content(segments, is_link=kind == _LINK)
-        if any(_named(one, len(entry.sha)) == entry.sha for one in (content, content.replace(b"\r\n", b"\n"))):
+        if any(_named(one, len(entry.id)) == entry.id for one in (content, content.replace(b"\r\n", b"\n"))):
             return False
         if self._may_be_filtered(segments):
             self._is_unsure = True
             return False
         return True
 
-    def _has_same_times(self, entry: "SerializedIndexEntry", state: os.stat_result) -> bool:
-        seconds, rest = entry.mtime if isinstance(entry.mtime, tuple) else (int(entry.mtime), 0)
-        kept_ns = seconds * 1_000_000_000 + rest
-        # A file written after the index was, or in the same moment, may have changed without its time telling.
-        is_same = kept_ns == state.st_mtime_ns and entry.size == state.st_size & 0xFFFFFFFF
-        return is_same and kept_ns < self._index.modified_ns
+    def _has_same_times(self, entry: IndexedFile, state: os.stat_result) -> bool:
+        is_same = entry.modified_ns == state.st_mtime_ns and entry.size == state.st_size & 0xFFFFFFFF
+        # A file that was written together with the index may have changed since without another time.
+        return is_same and entry.modified_ns < self._index.modified_ns
 
     def _content(self, segments: Segments, *, is_link: bool) -> bytes:
         if not is_link:
@@ -230,7 +226,7 @@ class WorkTree:
             return os.fsencode(os.readlink(segments[-1], dir_fd=above.fd))
 
     def _may_be_filtered(self, segments: Segments) -> bool:
-        """Return whether attributes may say that a file's bytes are not those that git keeps."""
+        """Return whether attributes may make the bytes of a file differ from those that git stores."""
         places: list[tuple[Root, Segments]] = [(self._folder.shared, ("info", "attributes"))]
         places += [(self._folder.top, (*segments[:end], ".gitattributes")) for end in range(len(segments))]
         return any(self._filters(root, place) for root, place in places)
@@ -238,32 +234,25 @@ class WorkTree:
     def _filters(self, root: Root, place: Segments) -> bool:
         known = self._filtering.get(place)
         if known is None:
-            try:
-                text = read_text(root, place, MAX_RULES_BYTES)
-            except SandboxError:
-                text = ""
-            known = len(text) >= MAX_RULES_BYTES or any(word in text for word in _FILTERING)
-            self._filtering[place] = known
+            text = _optional_text(root, place)
+            known = self._filtering[place] = len(text) >= MAX_RULES_BYTES or any(word in text for word in _FILTERING)
         return known
 
-    # What is ignored
+    # Ignore rules
 
     def _chain(self, place: IndexPlace) -> Chain:
         rules = self._rules(self._folder.top, (*place.segments, ".gitignore"))
         return (*place.chain, (rules, "")) if rules else place.chain
 
     def _rules(self, root: Root, segments: Segments) -> Rules:
-        try:
-            text = read_text(root, segments, MAX_RULES_BYTES)
-        except SandboxError:
-            text = ""
+        text = _optional_text(root, segments)
         if len(text) >= MAX_RULES_BYTES:
             raise Unknown("too many rules")
         return _compiled(text)
 
 
 def _folders_of(paths: Iterable[str]) -> set[str]:
-    """Return every folder in which one of the files lies, however deep."""
+    """Return every folder above one of the files."""
     folders: set[str] = set()
     for path in paths:
         above = path.rpartition("/")[0]
@@ -273,6 +262,14 @@ def _folders_of(paths: Iterable[str]) -> set[str]:
     return folders
 
 
+def _optional_text(root: Root, segments: Segments) -> str:
+    """Return the beginning of a file; empty if it cannot be read."""
+    try:
+        return read_text(root, segments, MAX_RULES_BYTES)
+    except SandboxError:
+        return ""
+
+
 def _compiled(text: str) -> Rules:
     try:
         return Rules.of(octets(line.removesuffix("\r")) for line in text.split("\n"))
@@ -280,11 +277,7 @@ def _compiled(text: str) -> Rules:
         raise Unknown("too many rules") from None
 
 
-def _is_skipped(entry: "SerializedIndexEntry") -> bool:
-    return bool(entry.flags & _UNCHECKED or entry.extended_flags & _NOT_CHECKED_OUT or entry.mode & _KIND == _FOLDER)
-
-
 def _named(content: bytes, digits: int) -> Id:
-    """Return the name that git gives to a file with this content."""
+    """Return the name that git gives to a content."""
     head = b"blob %d\0" % len(content)
     return (sha1(head + content) if digits == 40 else sha256(head + content)).hexdigest().encode()

@@ -1,7 +1,7 @@
-"""The client's side of the wire: how each request is spelled, and the messages that come back.
+"""Build the requests of a client, and decode the messages that it receives.
 
-The mirror of `methods` and of `jsonrpc.decode`. An answer's result stays undecoded until
-somebody knows what it is; `answers` reads it then.
+The counterpart of `methods` and of `jsonrpc.decode`. The result of an answer stays undecoded; `client_results` decodes
+it.
 """
 
 from collections.abc import Iterable, Mapping
@@ -32,7 +32,7 @@ LIST_CHANGED: Final = "notifications/resources/list_changed"
 
 
 class Answer(Struct, frozen=True):
-    """The answer to a request of ours: a result, or an error."""
+    """The answer to a request: a result or an error."""
 
     key: Key | None
     result: Raw
@@ -40,14 +40,14 @@ class Answer(Struct, frozen=True):
 
 
 class Question(Struct, frozen=True):
-    """A request to us."""
+    """A request from the server."""
 
     id: bytes
     method: str
 
 
 class Notice(Struct, frozen=True):
-    """A notification; `key` is the request of ours that it belongs to, if it says so."""
+    """A notification; `key` is the id of the request that it belongs to, if it names one."""
 
     method: str
     key: Key | None = None
@@ -59,7 +59,7 @@ class Notice(Struct, frozen=True):
 
 
 class Outline(Struct, frozen=True):
-    """What HTTP repeats beside a message of ours: `version` only of a modern one."""
+    """The parts of a message that HTTP headers repeat; only a modern message has `version`."""
 
     method: str
     key: Key | None = None
@@ -77,26 +77,26 @@ class _ReceivedMessage(Struct):
     error: Raw = ABSENT
 
 
-class _Told(Struct, rename="camel"):
+class _NoticeParams(Struct, rename="camel"):
     uri: str = ""
     request_id: Key | None = None
     progress_token: Key | None = None
     progress: float = 0.0
     total: float | None = None
     message: str | None = None
-    notifications: dict[str, Any] = {}
-    meta: dict[str, Any] = msgspec.field(default_factory=dict, name="_meta")
+    notifications: dict[str, object] = {}
+    meta: dict[str, object] = msgspec.field(default_factory=dict, name="_meta")
 
 
 _decode_envelope: Final = msgspec.json.Decoder(_ReceivedMessage).decode
-_decode_told: Final = msgspec.json.Decoder(_Told).decode
+_decode_notice: Final = msgspec.json.Decoder(_NoticeParams).decode
 
 
 # Messages
 
 
 def decode(message: bytes) -> Answer | Question | Notice | None:
-    """Read one message; None for what is no message at all."""
+    """Return a decoded message; None if the bytes are not a message."""
     try:
         envelope = _decode_envelope(message)
         if envelope.method is None:
@@ -111,7 +111,7 @@ def decode(message: bytes) -> Answer | Question | Notice | None:
 
 
 def answer_to(key: Key, body: bytes) -> bytes | None:
-    """Return what came back for a request as its answer: an error that names no request is this one's."""
+    """Return the body of an HTTP response as the answer to a request; an error without an id gets this one's."""
     message = decode(body)
     if not isinstance(message, Answer) or message.key == key:
         return None if message is None else body
@@ -121,9 +121,9 @@ def answer_to(key: Key, body: bytes) -> bytes | None:
 
 
 def outline(message: bytes) -> Outline:
-    """Read what a message of ours is, for its headers."""
+    """Return the parts of a message that HTTP headers repeat."""
     envelope = _decode_envelope(message)
-    params: Any = {} if envelope.params is ABSENT else msgspec.json.decode(envelope.params)
+    params: dict[str, Any] = {} if envelope.params is ABSENT else msgspec.json.decode(envelope.params)
     method = envelope.method or ""
     version = _meta_of(params).get(eras.VERSION_KEY)
     return Outline(
@@ -136,7 +136,7 @@ def outline(message: bytes) -> Outline:
 
 
 def agreed_version(answer: bytes) -> str | None:
-    """Read the version out of the answer to `initialize`."""
+    """Return the version in the answer to `initialize`, or None."""
     try:
         result = msgspec.json.decode(_decode_envelope(answer).result)
     except (DecodeError, UnicodeDecodeError, RecursionError):
@@ -146,56 +146,56 @@ def agreed_version(answer: bytes) -> str | None:
 
 
 def spell(key: Key) -> bytes:
-    """Spell a request's id."""
+    """Encode a request id."""
     return msgspec.json.encode(key)
 
 
 def answered_key(head: bytes) -> Key | None:
-    """Find whose answer this is in the first bytes of one too long to keep; ids inside the result do not count."""
+    """Return the id in the first bytes of an answer that was too long to keep; ids in its result do not count."""
     spelled = find_id(head.partition(b'"result"')[0])
     return None if spelled is None else msgspec.json.decode(spelled, type=Key)
 
 
 def _notice(method: str, params: Raw) -> Notice:
     try:
-        told = _decode_told(b"{}" if params is ABSENT else params)
+        given = _decode_notice(b"{}" if params is ABSENT else params)
     except msgspec.ValidationError:
         return Notice(method)
-    key = told.progress_token if told.progress_token is not None else told.request_id
-    subscription = told.meta.get(eras.SUBSCRIPTION_KEY)
+    key = given.progress_token if given.progress_token is not None else given.request_id
+    subscription = given.meta.get(eras.SUBSCRIPTION_KEY)
     if isinstance(subscription, int | str):
         key = subscription
-    given = told.notifications.get("resourceSubscriptions")
-    honoured = tuple(uri for uri in given if isinstance(uri, str)) if isinstance(given, list) else ()
-    return Notice(method, key, told.uri, honoured, told.progress, told.total, told.message)
+    uris = given.notifications.get("resourceSubscriptions")
+    honoured = tuple(uri for uri in uris if isinstance(uri, str)) if isinstance(uris, list) else ()
+    return Notice(method, key, given.uri, honoured, given.progress, given.total, given.message)
 
 
 # Requests
 
 
 def initialize() -> Params:
-    """Spell the legacy handshake."""
+    """Return the parameters of the legacy handshake."""
     return {"protocolVersion": eras.LATEST_LEGACY, "capabilities": {}, "clientInfo": CLIENT_INFO}
 
 
 def modern(params: Params) -> Params:
-    """Add what every modern request says of itself; what the caller already says stays."""
+    """Return parameters with the `_meta` of every modern request; values that are already set stay."""
     return _with_meta(params, {**_MODERN_META, **_meta_of(params)})
 
 
 def with_progress(params: Params, number: int) -> Params:
-    """Ask for progress, told under the request's own number."""
+    """Return parameters that ask for progress under the number of the request."""
     return _with_meta(params, {**_meta_of(params), "progressToken": number})
 
 
 def listing(cursor: str | None, prefix: str | None = None) -> Params:
-    """Spell the request of a page; with a prefix, of all that begins with it, where the server is a Carrel."""
+    """Return the parameters for a page of a list; a Carrel then lists all URIs that begin with `prefix`."""
     params: dict[str, object] = {} if cursor is None else {"cursor": cursor}
     return params if prefix is None else _with_meta(params, {eras.PREFIX_KEY: prefix})
 
 
 def read(uri: str, wanted: Range | None, condition: str | None) -> Params:
-    """Spell a read: of a range, if one is wanted; on a condition, if there is one."""
+    """Return the parameters of a read, with a range and a condition if they are given."""
     params: dict[str, object] = {"uri": uri}
     if wanted is not None:
         params["start"] = wanted.start
@@ -205,7 +205,7 @@ def read(uri: str, wanted: Range | None, condition: str | None) -> Params:
 
 
 def complete(reference: str, variable: str, value: str, context: Mapping[str, str]) -> Params:
-    """Spell a completion."""
+    """Return the parameters of a completion."""
     params: dict[str, object] = {
         "ref": {"type": "ref/resource", "uri": reference},
         "argument": {"name": variable, "value": value},
@@ -214,18 +214,18 @@ def complete(reference: str, variable: str, value: str, context: Mapping[str, st
 
 
 def call(name: str, arguments: Mapping[str, object]) -> Params:
-    """Spell a tool call."""
+    """Return the parameters of a tool call."""
     return {"name": name, "arguments": dict(arguments)}
 
 
 def listen(uris: Iterable[str], *, list_changes: bool) -> Params:
-    """Spell a modern subscription."""
+    """Return the parameters of a modern subscription."""
     wanted: dict[str, object] = {"resourceSubscriptions": list(uris)}
     return {"notifications": {**wanted, "resourcesListChanged": True} if list_changes else wanted}
 
 
 def cancelled(number: int) -> Params:
-    """Spell that a request is no longer wanted."""
+    """Return the parameters that cancel a request."""
     return {"requestId": number}
 
 

@@ -1,13 +1,12 @@
-"""The results another server gives, decoded: the wire's spelling becomes values again.
+"""Decode the results of another server.
 
-The mirror of `results`, for a client. What cannot be used raises
-`ProviderError` with the word `bad_result`; what is merely odd (a time that is none, an
-entry without a name) is left out, since other people's servers are what they are.
+The counterpart of `results`. A result that cannot be used raises `ProviderError` with the word `bad_result`; a small
+mistake (an invalid time, an entry without a name) is left out, because foreign servers make them.
 """
 
 from collections.abc import Mapping
 from datetime import UTC, datetime
-from typing import Any, Final, TypeVar
+from typing import Final, TypeVar
 
 import msgspec
 from msgspec import DecodeError, Raw, Struct
@@ -36,11 +35,11 @@ _RESERVED: Final = "io.modelcontextprotocol/"
 
 
 class Opening(Struct, frozen=True):
-    """What a server says of itself."""
+    """What a server declares when a client connects."""
 
     version: str
-    capabilities: dict[str, Any] = {}
-    server_info: dict[str, Any] = {}
+    capabilities: dict[str, object] = {}
+    server_info: dict[str, object] = {}
     instructions: str = ""
 
 
@@ -51,22 +50,22 @@ class _Received(Struct, rename="camel"):
 class _ReceivedError(Struct):
     code: int
     message: str
-    data: Any = None
+    data: object = None
 
 
 class _ReceivedResult(_Received, kw_only=True):
     result_type: str = "complete"
-    ttl_ms: Any = 0
-    cache_scope: Any = "private"
+    ttl_ms: object = 0
+    cache_scope: object = "private"
     next_cursor: str | None = None
-    meta: dict[str, Any] | None = msgspec.field(default=None, name="_meta")
+    meta: dict[str, object] | None = msgspec.field(default=None, name="_meta")
 
 
 class _Opening(_ReceivedResult, kw_only=True):
     protocol_version: str = ""
     supported_versions: tuple[str, ...] = ()
-    capabilities: dict[str, Any]
-    server_info: dict[str, Any] = {}
+    capabilities: dict[str, object]
+    server_info: dict[str, object] = {}
     instructions: str | None = None
 
 
@@ -77,9 +76,9 @@ class _Entry(_Received):
     title: str | None = None
     description: str | None = None
     mime_type: str | None = None
-    size: Any = None
-    annotations: Any = None
-    meta: dict[str, Any] | None = msgspec.field(default=None, name="_meta")
+    size: object = None
+    annotations: object = None
+    meta: dict[str, object] | None = msgspec.field(default=None, name="_meta")
 
 
 class _Resources(_ReceivedResult, kw_only=True):
@@ -95,7 +94,7 @@ class _ReceivedContents(_Received):
     mime_type: str | None = None
     text: str | None = None
     blob: bytes | None = None
-    meta: dict[str, Any] | None = msgspec.field(default=None, name="_meta")
+    meta: dict[str, object] | None = msgspec.field(default=None, name="_meta")
 
 
 class _Read(_ReceivedResult, kw_only=True):
@@ -114,11 +113,11 @@ class _Completion(_ReceivedResult, kw_only=True):
 
 class _Tool(_Received):
     name: str
-    input_schema: dict[str, Any]
+    input_schema: dict[str, object]
     description: str | None = None
     title: str | None = None
-    output_schema: dict[str, Any] | None = None
-    annotations: dict[str, Any] | None = None
+    output_schema: dict[str, object] | None = None
+    annotations: dict[str, object] | None = None
 
 
 class _Tools(_ReceivedResult, kw_only=True):
@@ -126,8 +125,8 @@ class _Tools(_ReceivedResult, kw_only=True):
 
 
 class _Called(_ReceivedResult, kw_only=True):
-    content: list[dict[str, Any]]
-    structured_content: Any = None
+    content: list[dict[str, object]]
+    structured_content: object = None
     is_error: bool = False
 
 
@@ -136,13 +135,13 @@ _decode_any: Final = msgspec.json.Decoder().decode
 
 
 def remote_error(error: Raw) -> RemoteError:
-    """Read the error of an answer."""
+    """Return the error of an answer."""
     spelled = _as(_ReceivedError, error)
     return RemoteError(spelled.code, spelled.message, spelled.data if isinstance(spelled.data, dict) else None)
 
 
-def plain(result: Result) -> Any:
-    """Read a result as what JSON has: dictionaries, lists and so on."""
+def plain(result: Result) -> object:
+    """Return a result as plain JSON values: dictionaries, lists and so on."""
     try:
         return _decode_any(result)
     except (DecodeError, UnicodeDecodeError, RecursionError):
@@ -150,13 +149,13 @@ def plain(result: Result) -> Any:
 
 
 def names_our_version(error: RemoteError) -> bool:
-    """Return whether a server refused the version asked for, and has ours all the same."""
+    """Return whether a server that refused the requested version supports the modern one."""
     supported = error.data.get("supported")
     return error.code == UNSUPPORTED_VERSION and isinstance(supported, list) and MODERN_VERSION in supported
 
 
 def discovered(result: Result) -> Opening:
-    """Read the answer to `server/discover`."""
+    """Return the declaration in the answer to `server/discover`."""
     spelled = _as_result(_Opening, result)
     if MODERN_VERSION not in spelled.supported_versions:
         raise _foreign(spelled.supported_versions)
@@ -166,7 +165,7 @@ def discovered(result: Result) -> Opening:
 
 
 def initialized(result: Result) -> Opening:
-    """Read the answer to `initialize`."""
+    """Return the declaration in the answer to `initialize`."""
     spelled = _as_result(_Opening, result)
     if spelled.protocol_version not in LEGACY_VERSIONS:
         raise _foreign((spelled.protocol_version,))
@@ -174,21 +173,21 @@ def initialized(result: Result) -> Opening:
 
 
 def page(result: Result) -> Page:
-    """Read a page of the list. Entries without URI or name are left out."""
+    """Return a page of the list. Entries without URI or name are left out."""
     spelled = _as_result(_Resources, result)
     entries = tuple(_resource(entry) for entry in _entries(spelled.resources) if entry.uri and entry.name)
     return Page(entries, spelled.next_cursor, _ttl_ms(spelled), _cache_scope(spelled))
 
 
 def templates(result: Result) -> tuple[tuple[Template, ...], str | None]:
-    """Read a page of the templates, and the cursor of the next."""
+    """Return a page of the templates, and the cursor of the next."""
     spelled = _as_result(_Templates, result)
     entries = (entry for entry in _entries(spelled.resource_templates) if entry.uri_template and entry.name)
     return tuple(_template(entry) for entry in entries), spelled.next_cursor
 
 
 def reading(result: Result) -> Reading:
-    """Read what a read gave, with what `dev.carrel/*` says of it."""
+    """Return the reading of a read, with the facts in `dev.carrel/*`."""
     spelled = _as_result(_Read, result)
     meta = {key: value for key, value in (spelled.meta or {}).items() if not key.startswith(_RESERVED)}
     facts = meta
@@ -207,19 +206,19 @@ def reading(result: Result) -> Reading:
 
 
 def completion(result: Result) -> Completion:
-    """Read the values for a variable."""
+    """Return the values for a variable."""
     spelled = _as_result(_Completion, result).completion
     return Completion(spelled.values, spelled.total, spelled.has_more)
 
 
 def tools(result: Result) -> tuple[tuple[Tool, ...], str | None]:
-    """Read a page of the tools, and the cursor of the next."""
+    """Return a page of the tools, and the cursor of the next."""
     spelled = _as_result(_Tools, result)
     return tuple(_tool(tool) for tool in spelled.tools), spelled.next_cursor
 
 
 def tool_result(result: Result) -> ToolResult:
-    """Read what a tool gave. An embedded resource becomes a link, a picture or sound only its kind."""
+    """Return the result of a tool. An embedded resource becomes a link; of an image or sound, only the kind is kept."""
     spelled = _as_result(_Called, result)
     blocks = tuple(_block(block) for block in spelled.content)
     meta = {key: value for key, value in (spelled.meta or {}).items() if not key.startswith(_RESERVED)}
@@ -319,7 +318,7 @@ def _tool(spelled: _Tool) -> Tool:
     )
 
 
-def _block(spelled: dict[str, Any]) -> str | ResourceLink:
+def _block(spelled: dict[str, object]) -> str | ResourceLink:
     kind, inner = spelled.get("type"), spelled.get("resource")
     if kind == "text":
         return str(spelled.get("text", ""))

@@ -1,7 +1,7 @@
-"""What differs between the versions of the protocol, as tables.
+"""The differences between the versions of the protocol, as tables.
 
-Modern (2026-07-28): version and capabilities travel with every request. Legacy (up to
-2025-11-25): agreed once, by `initialize`. The era is decided per message, never locked.
+Modern (2026-07-28): every request carries version and capabilities. Legacy (up to 2025-11-25): `initialize` agrees on
+them once. The era is decided for each message.
 """
 
 from enum import Enum
@@ -32,12 +32,12 @@ LEGACY_NOT_FOUND: Final = -32002
 
 
 class Era(Enum):
-    """Which rules a message is under."""
+    """The rules that apply to a message."""
 
     MODERN = "modern"
     LEGACY = "legacy"
 
-    # Enum's own is written in Python, and every request looks something up by its era.
+    # Enum's own is slow Python code, and every request looks something up by its era.
     __hash__ = object.__hash__
 
 
@@ -56,7 +56,7 @@ def negotiate(requested: str) -> str:
 
 
 def served(era: Era, *, completes: bool, calls: bool) -> frozenset[str]:
-    """Return the methods that answer: what is declared, and nothing else."""
+    """Return the methods that are answered: exactly those of the declared capabilities."""
     methods = RESOURCE_METHODS | (ALWAYS_MODERN if era is Era.MODERN else LEGACY_METHODS)
     if completes:
         methods |= COMPLETION_METHODS
@@ -66,7 +66,7 @@ def served(era: Era, *, completes: bool, calls: bool) -> frozenset[str]:
 
 
 def capabilities(*, completes: bool, calls: bool) -> dict[str, object]:
-    """Return what is declared; the methods of `served` are exactly these."""
+    """Return the declared capabilities; `served` returns their methods."""
     declared: dict[str, object] = {"resources": {"subscribe": True, "listChanged": True}}
     if completes:
         declared["completions"] = {}

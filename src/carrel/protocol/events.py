@@ -1,6 +1,6 @@
-"""An event stream's bytes to messages, bounded: the client's side of `text/event-stream`.
+"""Split a `text/event-stream` into messages of limited length, for a client.
 
-Only the data of events matters here; names, ids, comments and retry times are borne.
+Only the data of events is used; names, ids, comments and retry times are ignored.
 """
 
 import re
@@ -13,7 +13,7 @@ _LINE_END: Final = re.compile(rb"\r\n|\n|\r(?!$)")
 
 
 class Events:
-    """Collects chunks and gives the data of whole events."""
+    """Collects chunks of bytes and returns the data of whole events."""
 
     __slots__ = ("_data", "_limit", "_rest", "_size")
 
@@ -24,7 +24,7 @@ class Events:
         self._size = 0
 
     def feed(self, chunk: bytes) -> list[bytes | OverLong]:
-        """Take a chunk; give what it completes."""
+        """Add a chunk; return the data of the events that it completes."""
         lines = _LINE_END.split(self._rest + chunk)
         self._rest = lines.pop()
         found: list[bytes | OverLong] = []
@@ -34,9 +34,9 @@ class Events:
             elif self._size:
                 found.append(self._complete())
             else:
-                self._data = []  # an event without data is a sign of life, or gives an id to come back with
+                self._data = []  # an event without data only keeps the stream alive or sets an id
         if len(self._rest) > self._limit + ID_WINDOW_BYTES:
-            # Kept only as far as its id can be found in it; what follows up to the line's end is thrown away.
+            # Keep only what may contain the id; the rest of the line is dropped.
             self._size += len(self._rest)
             self._rest = self._rest[:ID_WINDOW_BYTES]
         return found

@@ -1,7 +1,7 @@
-"""Bytes to lines, bounded: one message a line, whatever pieces the bytes come in.
+"""Split a stream of bytes into lines of limited length: one message per line.
 
-Blank lines and `\\r\\n` are borne. A line over the limit is thrown away as it comes, and
-reported once with its first bytes, so that it can be answered and the stream goes on.
+Blank lines and `\\r\\n` are accepted. A line over the limit is dropped as it arrives and reported once with its first
+bytes, so that it can be answered and the stream continues.
 """
 
 from carrel.core.limits import ID_WINDOW_BYTES
@@ -9,13 +9,13 @@ from carrel.core.record import Value
 
 
 class OverLong(Value, frozen=True):
-    """A line that was too long to keep; `head` is how it began."""
+    """A line that was too long to keep; `head` is its beginning."""
 
     head: bytes
 
 
 class Lines:
-    """Collects chunks and gives whole lines."""
+    """Collects chunks of bytes and returns whole lines."""
 
     __slots__ = ("_head", "_limit", "_parts", "_size", "_window")
 
@@ -27,7 +27,7 @@ class Lines:
         self._head: bytes | None = None
 
     def feed(self, chunk: bytes) -> list[bytes | OverLong]:
-        """Take a chunk; give the lines it completes, without their line ends."""
+        """Add a chunk; return the lines that it completes, without their line ends."""
         pieces = chunk.split(b"\n")
         rest = pieces.pop()
         lines: list[bytes | OverLong] = []
@@ -40,7 +40,7 @@ class Lines:
         return lines
 
     def end(self) -> list[bytes | OverLong]:
-        """Take the end of input: a last line without line end still counts."""
+        """Return the last line, which has no line end, at the end of input."""
         line = self._complete(b"")
         return [line] if line else []
 
@@ -54,7 +54,7 @@ class Lines:
                 return OverLong(head)
         else:
             line = piece
-        # The `\r` that may end the line does not count; all else does, so that it never matters how the bytes came.
+        # Only a final `\r` does not count towards the limit; so the result does not depend on how the bytes were cut.
         if len(line) > self._limit and len(line.removesuffix(b"\r")) > self._limit:
             return OverLong(line[: self._window])
         return line.strip(b" \t\r")
@@ -64,7 +64,7 @@ class Lines:
             return
         self._parts.append(piece)
         self._size += len(piece)
-        # One byte more is let in for the `\r` that may end the line.
+        # One byte more is kept for a final `\r`.
         if self._size > self._limit + 1:
             self._head = b"".join(self._parts)[: self._window]
             self._parts.clear()

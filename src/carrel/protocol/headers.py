@@ -1,12 +1,12 @@
-"""What HTTP says beside a message: the headers a modern request repeats, and the status of an answer.
+"""HTTP headers that repeat parts of a modern request, and the HTTP status of an answer.
 
-The headers let intermediaries route without reading the body, so they must not disagree
-with it. Names are matched by the transport; values are compared exactly here.
+The headers let intermediaries route without reading the body, so they must agree with it. The transport matches their
+names; their values are compared here.
 """
 
 from binascii import Error as Base64Error
 from binascii import a2b_base64, b2a_base64
-from typing import Any, Final
+from typing import Final
 
 import msgspec
 from msgspec import Struct
@@ -24,14 +24,14 @@ NAMES: Final = frozenset({VERSION, METHOD, NAME})
 HEADER_MISMATCH: Final = -32020
 MISSING_CAPABILITY: Final = -32021
 _NAMED: Final = {"resources/read": "uri", "tools/call": "name", "prompts/get": "name"}
-"""Which parameter `Mcp-Name` repeats."""
+"""The parameter that `Mcp-Name` repeats, by method."""
 
 _ENVELOPE_KEYS: Final = frozenset({eras.VERSION_KEY, eras.CAPABILITIES_KEY})
 _SPELLED, _END = "=?base64?", "?="
 
 
 class Headers(Struct, gc=False, frozen=True):
-    """The three headers, None where one is missing; `repeated` names one that came twice."""
+    """The three headers, None if missing; `repeated` names one that was sent twice."""
 
     version: str | None = None
     method: str | None = None
@@ -46,7 +46,7 @@ class Headers(Struct, gc=False, frozen=True):
 
 class _CodeAndData(Struct, gc=False):
     code: int
-    data: Any = None
+    data: object = None
 
 
 class _FailedAnswer(Struct, gc=False):
@@ -57,8 +57,8 @@ _decode_failure: Final = msgspec.json.Decoder(_FailedAnswer).decode
 _FAILURE_START: Final = b'{"error":'
 
 
-def check(headers: Headers, method: str, version: str, params: Any) -> None:
-    """Raise unless the headers say what the body says. `params` are decoded or as JSON has them."""
+def check(headers: Headers, method: str, version: str, params: object) -> None:
+    """Raise if the headers do not agree with the body. `params` is a decoded struct or a dictionary."""
     if headers.repeated:
         raise _mismatch(f"{headers.repeated} stands twice")
     _compare(VERSION, headers.version, version)
@@ -69,8 +69,17 @@ def check(headers: Headers, method: str, version: str, params: Any) -> None:
         _compare(NAME, given, wanted if isinstance(wanted, str) else None)
 
 
+def agree(headers: Headers, method: str, version: str, params: object) -> bool:
+    """Return whether the headers agree with the body."""
+    try:
+        check(headers, method, version, params)
+    except ProtocolError:
+        return False
+    return True
+
+
 def status_of(answer: bytes, era: Era) -> int:
-    """Return the HTTP status of an encoded answer: 200 for all that arose after a request was accepted."""
+    """Return the HTTP status of an encoded answer: 200 for every error after a request was accepted."""
     if not answer.startswith(_FAILURE_START):
         return 200
     error = _decode_failure(answer).error
@@ -89,20 +98,20 @@ def status_of(answer: bytes, era: Era) -> int:
 
 
 def needed_scope(answer: bytes) -> str:
-    """Return the scope that an answer with status 403 says is missing."""
+    """Return the missing scope that an answer with status 403 names."""
     data = _decode_failure(answer).error.data
     return str(data.get("scope", "")) if isinstance(data, dict) else ""
 
 
 def spell_name(name: str) -> str:
-    """Return a name as a header can carry it: as it is, or in base64 where it is not plain visible ASCII."""
+    """Return a name as a header value: unchanged if it is visible ASCII, else in base64."""
     if name.isascii() and name.isprintable() and name == name.strip() and not name.startswith(_SPELLED):
         return name
     return f"{_SPELLED}{b2a_base64(name.encode(), newline=False).decode()}{_END}"
 
 
-def name_of(method: str, params: Any) -> str | None:
-    """Return what `Mcp-Name` of a request must say, if it has one."""
+def name_of(method: str, params: object) -> str | None:
+    """Return the value of `Mcp-Name` for a request, or None if it needs none."""
     name = params.get(_NAMED[method]) if method in _NAMED and isinstance(params, dict) else None
     return name if isinstance(name, str) else None
 
@@ -113,7 +122,7 @@ def _compare(header: str, given: str | None, wanted: str | None) -> None:
 
 
 def _unspell(name: str) -> str:
-    """Decode the base64 form; any other value stands for itself."""
+    """Decode the base64 form; return any other value unchanged."""
     if not (name.startswith(_SPELLED) and name.endswith(_END)):
         return name
     try:

@@ -1,13 +1,13 @@
-"""One JSON text to one message, and back.
+"""Decode and encode JSON-RPC messages.
 
-Parameters stay undecoded until the method is known. A request id is kept as it was
-spelled and repeated so; a notification has none.
+Parameters stay undecoded until the method is known. A request id is kept and repeated exactly as sent; a notification
+has none.
 """
 
-from typing import Any, Final, Literal
+from typing import Final, Literal
 
 import msgspec
-from msgspec import UNSET, DecodeError, Raw, Struct, UnsetType, ValidationError
+from msgspec import DecodeError, Raw, Struct, ValidationError
 
 from carrel.core.errors import ProtocolError
 
@@ -20,31 +20,23 @@ INTERNAL_ERROR: Final = -32603
 ABSENT: Final = Raw()
 
 Key = int | str
-"""A request id as a value: what cancelling and answers are matched by."""
+"""The value of a request id, by which cancellations and answers are matched."""
 
 
 Spelled = Raw
-"""A part of an answer that is encoded already."""
+"""An encoded part of an answer."""
 
 GAP: Final = Raw(b"\0")
-"""Stands for what is filled in later."""
+"""A placeholder in a `Frame`."""
 
 
 class Message(Struct, gc=False, frozen=True):
-    """A request, or a notification when `id` is None."""
+    """A request, or a notification if `id` is None."""
 
     id: bytes | None
     key: Key | None
     method: str
     params: Raw
-
-
-class Response(Struct, gc=False, frozen=True):
-    """An answer to a request of ours."""
-
-    key: Key | None
-    result: Raw | None
-    error: Any
 
 
 class _Envelope(Struct, gc=False):
@@ -54,52 +46,26 @@ class _Envelope(Struct, gc=False):
     params: Raw = ABSENT
 
 
-class _ResponseEnvelope(Struct, gc=False):
-    jsonrpc: Literal["2.0"]
-    id: Key | UnsetType | None = UNSET
-    result: Raw = ABSENT
-    error: Any = UNSET
-
-
 class _Answer(Struct, gc=False):
     id: Raw
-    result: Any
-    jsonrpc: str = "2.0"
-
-
-class _Failure(Struct, gc=False):
-    error: dict[str, Any]
-    id: Raw | UnsetType = UNSET
-    jsonrpc: str = "2.0"
-
-
-class _Notification(Struct, gc=False):
-    method: str
-    params: Any
-    jsonrpc: str = "2.0"
-
-
-class _Request(Struct, gc=False):
-    id: int
-    method: str
-    params: Any
+    result: object
     jsonrpc: str = "2.0"
 
 
 _encode: Final = msgspec.json.Encoder().encode
 _decode_envelope: Final = msgspec.json.Decoder(_Envelope).decode
-_decode_response: Final = msgspec.json.Decoder(_ResponseEnvelope).decode
 _decode_any: Final = msgspec.json.Decoder().decode
 _decode_batch: Final = msgspec.json.Decoder(list[Raw]).decode
 
 
-def decode(text: bytes) -> Message | Response:
-    """Read one message, or raise ProtocolError with the id to repeat, if it could be read."""
+def decode(text: bytes) -> Message | None:
+    """Return one message, or None for a response; raise ProtocolError, with the id to repeat if it could be read."""
     _check_encoding(text)
     try:
         envelope = _decode_envelope(text)
     except ValidationError:
-        return _decode_odd(text)
+        _check_response(text)
+        return None
     except (DecodeError, RecursionError):
         raise ProtocolError(PARSE_ERROR, "Parse error: not valid JSON") from None
     if envelope.id is ABSENT:
@@ -109,7 +75,7 @@ def decode(text: bytes) -> Message | Response:
 
 
 def decode_batch(text: bytes) -> list[bytes]:
-    """Split a JSON array into its messages, each still undecoded."""
+    """Return the messages of a JSON array, still encoded."""
     _check_encoding(text)
     try:
         return [bytes(element) for element in _decode_batch(text)]
@@ -118,17 +84,17 @@ def decode_batch(text: bytes) -> list[bytes]:
 
 
 def id_of(text: bytes) -> bytes | None:
-    """Return the id to repeat for a message, however wrong the rest of it is."""
+    """Return the id to repeat for a message, even if the message is invalid."""
     try:
         message = decode(text)
     except ProtocolError as error:
         return error.request_id
-    return message.id if isinstance(message, Message) else None
+    return None if message is None else message.id
 
 
 def find_id(head: bytes) -> bytes | None:
-    """Find the id in the first bytes of a message that was too long to keep: its own, not one further inside."""
-    import re  # only for messages that are refused
+    """Return the id in the first bytes of a message that was too long to keep; ids of inner objects do not count."""
+    import re  # needed only for refused messages
 
     value = re.compile(rb'\s*:\s*(-?(?:0|[1-9]\d*+)|"(?:[^"\\]|\\.)*+")\s*[,}]')
     depth = 0
@@ -145,57 +111,58 @@ def find_id(head: bytes) -> bytes | None:
 
 
 def plain(value: object) -> bytes:
-    """Encode any value as JSON, for answers that are no messages."""
+    """Encode any value as JSON, for answers that are not messages."""
     return _encode(value)
 
 
 def spelled(value: object) -> Spelled:
-    """Encode a part of an answer beforehand."""
+    """Encode a part of an answer in advance."""
     return Raw(_encode(value))
 
 
 def answer(request_id: bytes, result: object) -> bytes:
     """Encode the answer to a request."""
-    if type(result) is Raw:  # is not copied more than once
+    if type(result) is Raw:  # so that it is copied only once
         return b"".join((b'{"id":', request_id, b',"result":', result, b',"jsonrpc":"2.0"}'))
     return _encode(_Answer(Raw(request_id), result))
 
 
 class Frame:
-    """An answer with a text in it, encoded but for its id and that text."""
+    """An encoded answer whose id and one text are filled in later."""
 
     __slots__ = ("_after", "_before", "_between")
 
     def __init__(self, result: object) -> None:
-        """Encode it around `GAP`, which stands in the result in place of the text."""
-        # What is escaped has no NUL, so these two are the gaps.
+        """Encode a result that has `GAP` in place of the text."""
+        # JSON escapes NUL in texts, so the only two are those of the gaps.
         self._before, self._between, self._after = _encode(_Answer(GAP, result)).split(b"\0")
 
     def fill(self, request_id: bytes, text: str) -> bytes:
-        """Return the answer to a request, with this text."""
+        """Return the answer with an id and a text."""
         return b"".join((self._before, request_id, self._between, _encode(text), self._after))
 
 
 def failure(request_id: bytes | None, code: int, message: str, data: object = None) -> bytes:
-    """Encode an error; without an id the key is left out."""
-    error: dict[str, Any] = {"code": code, "message": message}
+    """Encode an error; without a request id, it has no `id`."""
+    error: dict[str, object] = {"code": code, "message": message}
     if data:
         error["data"] = data
-    return _encode(_Failure(error, UNSET if request_id is None else Raw(request_id)))
+    request = {} if request_id is None else {"id": Raw(request_id)}
+    return _encode({"error": error, **request, "jsonrpc": "2.0"})
 
 
 def notification(method: str, params: object) -> bytes:
     """Encode a notification."""
-    return _encode(_Notification(method, params))
+    return _encode({"method": method, "params": params, "jsonrpc": "2.0"})
 
 
 def request(number: int, method: str, params: object) -> bytes:
-    """Encode a request of ours."""
-    return _encode(_Request(number, method, params))
+    """Encode a request."""
+    return _encode({"id": number, "method": method, "params": params, "jsonrpc": "2.0"})
 
 
 def _check_encoding(text: bytes) -> None:
-    """Refuse what is not UTF-8: parts that are never decoded must not slip through."""
+    """Raise for text that is not UTF-8; parts of it may never be decoded otherwise."""
     if text.isascii():
         return
     try:
@@ -205,7 +172,7 @@ def _check_encoding(text: bytes) -> None:
 
 
 def _key(spelled: bytes) -> Key:
-    """Return the value of an id: a string or an integer, and nothing else."""
+    """Return the value of an id; raise if it is not a string or an integer."""
     try:
         if spelled[:1] == b'"':
             return str(_decode_any(spelled))
@@ -222,8 +189,8 @@ def _is_id(spelled: bytes) -> bool:
     return True
 
 
-def _decode_odd(text: bytes) -> Response:
-    """Say what is wrong with JSON that is no request, or read it as a response."""
+def _check_response(text: bytes) -> None:
+    """Raise ProtocolError for JSON that is neither a request nor a response."""
     try:
         value = _decode_any(text)
     except (DecodeError, RecursionError):
@@ -231,25 +198,12 @@ def _decode_odd(text: bytes) -> Response:
     if not isinstance(value, dict):
         kind = "a batch is not supported here" if isinstance(value, list) else "not an object"
         raise ProtocolError(INVALID_REQUEST, f"Invalid request: {kind}")
-    is_response = "method" not in value and ("result" in value or "error" in value)
-    if is_response and value.get("jsonrpc") == "2.0":
-        try:
-            response = _decode_response(text)
-        except ValidationError:
-            raise ProtocolError(INVALID_REQUEST, "Invalid response: id must be a string or an integer") from None
-        key = None if response.id is UNSET else response.id
-        return Response(
-            key,
-            None if response.result is ABSENT else response.result,
-            None if response.error is UNSET else response.error,
-        )
-    spelled = _spelled_id(value)
-    wrong = "jsonrpc must be 2.0" if value.get("jsonrpc") != "2.0" else "method must be a string"
-    raise ProtocolError(INVALID_REQUEST, f"Invalid request: {wrong}", request_id=spelled)
-
-
-def _spelled_id(value: dict[str, object]) -> bytes | None:
     request_id = value.get("id")
-    if isinstance(request_id, bool) or not isinstance(request_id, str | int):
-        return None
-    return _encode(request_id)
+    has_id = isinstance(request_id, str | int) and not isinstance(request_id, bool)
+    if "method" not in value and ("result" in value or "error" in value) and value.get("jsonrpc") == "2.0":
+        if has_id or request_id is None:
+            return
+        raise ProtocolError(INVALID_REQUEST, "Invalid response: id must be a string or an integer")
+    wrong = "jsonrpc must be 2.0" if value.get("jsonrpc") != "2.0" else "method must be a string"
+    spelled = _encode(request_id) if has_id else None
+    raise ProtocolError(INVALID_REQUEST, f"Invalid request: {wrong}", request_id=spelled)

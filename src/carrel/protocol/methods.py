@@ -1,7 +1,7 @@
-"""Each method's parameters, checked and typed.
+"""The parameters of each method, checked and typed.
 
-`parse` makes a `ParsedCall` of a message, or raises the first error in the order the
-specification wants: `_meta`, version, method, parameters. Extra parameters are ignored.
+`parse` returns a `ParsedCall`, or raises the first error in the order of the specification: `_meta`, version, method,
+parameters. Extra parameters are ignored.
 """
 
 from typing import Annotated, Any, Final, Literal
@@ -33,21 +33,21 @@ class Meta(
         "client_info": eras.CLIENT_INFO_KEY,
     },
 ):
-    """What a request says about itself."""
+    """The `_meta` of a request."""
 
     version: str | UnsetType = UNSET
-    capabilities: dict[str, Any] | UnsetType = UNSET
+    capabilities: dict[str, object] | UnsetType = UNSET
     log_level: str | UnsetType = UNSET
     progress_token: Key | None = None
     condition: str = ""
-    """Empty where there is none; `null` is no string and is refused."""
+    """Empty if there is none; `null` is refused."""
     prefix: str | None = None
     client_info: Raw = ABSENT
-    """For `client_name`, and only decoded there."""
+    """Decoded only by `client_name`."""
 
 
 class Params(Struct, gc=False, rename="camel"):
-    """Parameters of a method without its own ones."""
+    """The parameters that every method has."""
 
     meta: Meta = msgspec.field(default_factory=Meta, name="_meta")
 
@@ -59,7 +59,7 @@ class ListParams(Params, gc=False):
 
 
 class ListResources(ListParams, gc=False):
-    """`resources/list`; all but `cursor` are the Fly documents' parameters."""
+    """`resources/list`; all parameters but `cursor` come from the Fly documents."""
 
     directory: str | None = None
     page: Count | None = None
@@ -68,12 +68,12 @@ class ListResources(ListParams, gc=False):
 
     @property
     def is_fly(self) -> bool:
-        """Whether Fly's form was asked for."""
+        """Whether the result must have the fields of the Fly documents."""
         return any(given is not None for given in (self.directory, self.page, self.page_size, self.uri))
 
 
 class Read(Params, gc=False, kw_only=True):
-    """`resources/read`; `start` and `length` are Carrel's."""
+    """`resources/read`; `start` and `length` are extensions of Carrel."""
 
     uri: str
     start: Count | None = None
@@ -87,14 +87,14 @@ class Subscribe(Params, gc=False, kw_only=True):
 
 
 class Reference(Struct, gc=False):
-    """What a completion is for."""
+    """The template of a completion."""
 
     type: str
     uri: str = ""
 
 
 class Argument(Struct, gc=False):
-    """The variable to complete, and what is typed so far."""
+    """The variable to complete and its beginning."""
 
     name: str
     value: str
@@ -115,7 +115,7 @@ class Complete(Params, gc=False, kw_only=True):
 
 
 class Filter(Struct, gc=False, rename="camel"):
-    """What a subscription is for."""
+    """The changes that a subscription asks for."""
 
     tools_list_changed: bool = False
     resources_list_changed: bool = False
@@ -139,7 +139,7 @@ class CallTool(Params, gc=False, kw_only=True):
     """`tools/call`."""
 
     name: str
-    arguments: dict[str, Any] = {}
+    arguments: dict[str, object] = {}
 
 
 class CancelledParams(Params, gc=False, kw_only=True):
@@ -160,7 +160,7 @@ class _ReadRequest(Struct, gc=False):
 
 
 class ParsedCall(Struct, gc=False):
-    """A message whose method and parameters are known to be right."""
+    """A request with a known method and checked parameters."""
 
     id: bytes
     key: Key
@@ -203,10 +203,10 @@ _NO_PARAMS: Final = b"{}"
 _READ: Final = b'"resources/read"'
 
 
-def parse_read(line: bytes) -> ParsedCall | None:
-    """Make a call of a request to read, in one step; None for anything else, also for one with something wrong.
+def parse_read(line: bytes, beside: Headers | None = None) -> ParsedCall | None:
+    """Return the call of a valid read request, decoded in one step; None for any other message.
 
-    Reads are most of all requests. `jsonrpc.decode` and `parse`, two steps for any method, take twice as long.
+    Most requests are reads. The general way, `jsonrpc.decode` and `parse`, takes twice as long. `beside` as there.
     """
     if _READ not in line or not line.isascii():
         return None
@@ -217,15 +217,20 @@ def parse_read(line: bytes) -> ParsedCall | None:
     except (DecodeError, RecursionError, ValueError):
         return None
     meta = request.params.meta
-    if meta.version is UNSET:
+    is_modern = meta.version is not UNSET
+    if beside is not None and beside.is_modern is not is_modern:
+        return None
+    if not is_modern:
         return ParsedCall(spelled, key, "resources/read", Era.LEGACY, request.params)
     if meta.version != eras.MODERN_VERSION or meta.capabilities is UNSET or meta.log_level is not UNSET:
+        return None
+    if beside is not None and not headers.agree(beside, "resources/read", eras.MODERN_VERSION, request.params):
         return None
     return ParsedCall(spelled, key, "resources/read", Era.MODERN, request.params)
 
 
 def parse(message: Message, served: Served, beside: Headers | None = None) -> ParsedCall:
-    """Make a call of a request, or raise the first error that holds against it. `beside` is what HTTP says too."""
+    """Return the call of a request, or raise its first error. `beside` are the HTTP headers that must agree with it."""
     decode = _DECODERS.get(message.method)
     params = None
     problem = ""
@@ -251,7 +256,7 @@ def parse(message: Message, served: Served, beside: Headers | None = None) -> Pa
 
 
 def client_name(info: Raw) -> str:
-    """Return the name in a `clientInfo`; empty where there is none."""
+    """Return the name in a `clientInfo`; empty if there is none."""
     if info is ABSENT:
         return ""
     try:
@@ -269,19 +274,19 @@ def cancelled_key(message: Message) -> Key | None:
 
 
 def era_of(message: Message, beside: Headers | None = None) -> Era:
-    """Return the era of a message, however wrong the rest of it is."""
+    """Return the era of a message, even if the message is invalid."""
     return _era(message.method, eras.VERSION_KEY in _meta_of(_params_of(message)), beside)
 
 
 def _era(method: str, has_version: bool, beside: Headers | None = None) -> Era:
-    """Return the era of a message; on HTTP the version header decides too, even for `initialize`."""
+    """Return the era of a message; over HTTP, the version header counts too, even for `initialize`."""
     if beside is None and method in eras.ALWAYS_LEGACY:
         return Era.LEGACY
     is_modern = has_version or method in eras.ALWAYS_MODERN or (beside is not None and beside.is_modern)
     return Era.MODERN if is_modern else Era.LEGACY
 
 
-def _check_modern(meta: Meta, method: str, params: Any, beside: Headers | None) -> None:
+def _check_modern(meta: Meta, method: str, params: object, beside: Headers | None) -> None:
     if meta.version is UNSET:
         raise _missing_meta(eras.VERSION_KEY)
     if meta.capabilities is UNSET:
@@ -293,14 +298,18 @@ def _check_modern(meta: Meta, method: str, params: Any, beside: Headers | None) 
 
 
 def _diagnose(message: Message, served: Served, problem: str, beside: Headers | None) -> ProtocolError:
-    """Find the first thing wrong with a request that does not decode, in the specification's order."""
+    """Return the first error of a request that does not decode, in the order of the specification."""
     given = _params_of(message)
     meta = _meta_of(given)
     era = _era(message.method, eras.VERSION_KEY in meta, beside)
     if era is Era.MODERN:
-        version, capabilities = _typed(meta, eras.VERSION_KEY, str), _typed(meta, eras.CAPABILITIES_KEY, dict)
+        version, capabilities = meta.get(eras.VERSION_KEY), meta.get(eras.CAPABILITIES_KEY)
+        well_typed = Meta(
+            version=version if isinstance(version, str) else UNSET,
+            capabilities=capabilities if isinstance(capabilities, dict) else UNSET,
+        )
         try:
-            _check_modern(Meta(version=version, capabilities=capabilities), message.method, given, beside)
+            _check_modern(well_typed, message.method, given, beside)
         except ProtocolError as error:
             return error
     if message.method not in served[era]:
@@ -308,7 +317,7 @@ def _diagnose(message: Message, served: Served, problem: str, beside: Headers | 
     return _invalid(_parameter_of(problem), given)
 
 
-def _params_of(message: Message) -> dict[str, Any]:
+def _params_of(message: Message) -> dict[str, object]:
     if message.params is ABSENT:
         return {}
     try:
@@ -318,18 +327,13 @@ def _params_of(message: Message) -> dict[str, Any]:
     return params if isinstance(params, dict) else {}
 
 
-def _meta_of(params: dict[str, Any]) -> dict[str, Any]:
+def _meta_of(params: dict[str, object]) -> dict[str, object]:
     meta = params.get("_meta")
     return meta if isinstance(meta, dict) else {}
 
 
-def _typed(meta: dict[str, Any], key: str, kind: type) -> Any:
-    value = meta.get(key, UNSET)
-    return value if isinstance(value, kind) else UNSET
-
-
 def _parameter_of(problem: str) -> str:
-    """Take the parameter's name out of what the decoder said, and leave its words behind."""
+    """Return the name of the parameter in an error message of msgspec."""
     if "missing required field `" in problem:
         return problem.split("`")[1]
     if "- at `$." in problem:
@@ -342,15 +346,15 @@ def _missing_meta(key: str) -> ProtocolError:
     return ProtocolError(INVALID_PARAMS, f"Missing or malformed in params._meta: {key}", data={"parameter": key})
 
 
-def _invalid(parameter: str, given: dict[str, Any] | None = None) -> ProtocolError:
+def _invalid(parameter: str, given: dict[str, object] | None = None) -> ProtocolError:
     params = given or {}
     uri = params.get("uri")
-    asked = {"uri": uri} if isinstance(uri, str) and len(uri) <= MAX_URI_LENGTH else {}
+    requested = {"uri": uri} if isinstance(uri, str) and len(uri) <= MAX_URI_LENGTH else {}
     message = f"Invalid parameter: {echo(parameter)}"
     if parameter in _EXPECTED and parameter in params:
         message += f"={echo(_encode(params[parameter]).decode())} ({_EXPECTED[parameter]})"
-    told = {"error": message, "status": 400} if parameter == eras.CONDITION_KEY else {}
-    data = {"name": "MCP_INVALID_PARAMS", "parameter": parameter, **asked, **told}
+    plain = {"error": message, "status": 400} if parameter == eras.CONDITION_KEY else {}
+    data = {"name": "MCP_INVALID_PARAMS", "parameter": parameter, **requested, **plain}
     return ProtocolError(INVALID_PARAMS, message, data=data)
 
 

@@ -1,7 +1,7 @@
-"""Each result as the wire spells it: the only place with `mimeType`, base64 and ISO times.
+"""Build the results that are sent: the only place with `mimeType`, base64 and ISO times.
 
-Modern results carry `resultType`, server info and, where the specification wants them,
-cache hints; legacy ones carry none of these.
+Modern results have `resultType`, server info and, where the specification asks for them, cache hints. Legacy results
+have none of these.
 """
 
 from collections.abc import Iterable, Mapping
@@ -38,7 +38,7 @@ _RAW_META: Final = Raw(msgspec.json.encode(_META))
 _encode: Final = msgspec.json.Encoder().encode
 
 PLAIN_ENTRY_BYTES: Final = 180
-"""What an entry without a description costs a host that keeps the whole list."""
+"""Maximum size of an entry without a description: hosts keep the whole list in their context."""
 
 
 class _Wire(Struct, gc=False, rename="camel"):
@@ -52,8 +52,8 @@ class _Resource(_Wire, gc=False, omit_defaults=True):
     description: str = ""
     mime_type: str = ""
     size: int | None = None
-    annotations: dict[str, Any] | None = None
-    meta: Any = msgspec.field(default=None, name="_meta")
+    annotations: dict[str, object] | None = None
+    meta: object = msgspec.field(default=None, name="_meta")
 
 
 class _Template(_Wire, gc=False):
@@ -62,7 +62,7 @@ class _Template(_Wire, gc=False):
     title: str | UnsetType = UNSET
     description: str | UnsetType = UNSET
     mime_type: str | UnsetType = UNSET
-    annotations: dict[str, Any] | UnsetType = UNSET
+    annotations: dict[str, object] | UnsetType = UNSET
 
 
 class _Contents(_Wire, gc=False):
@@ -70,19 +70,19 @@ class _Contents(_Wire, gc=False):
     mime_type: str | UnsetType = UNSET
     text: str | Raw | UnsetType = UNSET
     blob: bytes | UnsetType = UNSET
-    meta: Any = msgspec.field(default=UNSET, name="_meta")
+    meta: object = msgspec.field(default=UNSET, name="_meta")
 
 
 class _Result(_Wire, gc=False, kw_only=True):
     result_type: str | UnsetType = UNSET
     ttl_ms: int | UnsetType = UNSET
     cache_scope: str | UnsetType = UNSET
-    meta: Any = msgspec.field(default=UNSET, name="_meta")
+    meta: object = msgspec.field(default=UNSET, name="_meta")
 
 
 class _ReadResult(_Result, gc=False):
     contents: list[_Contents]
-    content: Any = UNSET
+    content: object = UNSET
     encoding: str | UnsetType = UNSET
     total: int | UnsetType = UNSET
     start: int | UnsetType = UNSET
@@ -92,7 +92,7 @@ class _ReadResult(_Result, gc=False):
 class _ListResult(_Result, gc=False):
     resources: list[_Resource]
     next_cursor: str | UnsetType = UNSET
-    items: list[dict[str, Any]] | UnsetType = UNSET
+    items: list[dict[str, object]] | UnsetType = UNSET
     total: int | UnsetType = UNSET
     page: int | UnsetType = UNSET
     page_size: int | UnsetType = UNSET
@@ -104,7 +104,7 @@ class _TemplatesResult(_Result, gc=False):
 
 
 def read_result(reading: Reading, uri: str, era: Era, *, is_fly: bool = False) -> object:
-    """Spell a reading. Its ETag stands on the one item; for several, or a child of a folder, on the result."""
+    """Return the result of a read. A single item has the ETag; otherwise the result has it."""
     result = _read_result(reading, uri, era)
     if is_fly and _is_one(reading):
         item = reading.items[0]
@@ -120,7 +120,7 @@ def read_result(reading: Reading, uri: str, era: Era, *, is_fly: bool = False) -
 
 
 def read_frame(reading: Reading, uri: str, era: Era) -> Frame:
-    """Return the encoded answer to a read of one text, with a gap in place of the text."""
+    """Return the encoded answer to a read of one text, without the text."""
     result = _read_result(reading, uri, era)
     result.contents[0].text = GAP
     return Frame(result)
@@ -130,7 +130,7 @@ def _read_result(reading: Reading, uri: str, era: Era) -> _ReadResult:
     given = _reading_meta(reading)
     if _is_one(reading):
         contents = [_contents(reading.items[0], uri, reading.mime_type, given)]
-        meta: dict[str, Any] = {}
+        meta: dict[str, object] = {}
     else:
         contents = [_contents(item, uri, reading.mime_type, {}) for item in reading.items]
         meta = given
@@ -153,8 +153,8 @@ def _is_one(reading: Reading) -> bool:
     return len(reading.items) == 1 and (not reading.is_folder or reading.items[0].uri is None)
 
 
-def _reading_meta(reading: Reading) -> dict[str, Any]:
-    meta: dict[str, Any] = {}
+def _reading_meta(reading: Reading) -> dict[str, object]:
+    meta: dict[str, object] = {}
     if reading.error is not None:
         meta["dev.carrel/error"] = reading.error
     elif reading.etag is not None:
@@ -166,7 +166,7 @@ def _reading_meta(reading: Reading) -> dict[str, Any]:
     return meta
 
 
-def _contents(item: Item, uri: str, mime_type: str, given: dict[str, Any]) -> _Contents:
+def _contents(item: Item, uri: str, mime_type: str, given: dict[str, object]) -> _Contents:
     meta = ({**item.meta, **given} if item.meta else given) or UNSET
     spelled = item.mime_type or mime_type or UNSET
     if isinstance(item, Text):
@@ -176,17 +176,17 @@ def _contents(item: Item, uri: str, mime_type: str, given: dict[str, Any]) -> _C
 
 
 def list_result(page: Page, era: Era, *, is_brief: bool = True) -> object:
-    """Spell a page of the list; a brief one leaves out of long plain entries what can be seen elsewhere."""
+    """Return a page of the list. With `is_brief`, long entries without a description are shortened."""
     result = _list_result(page, era)
     if is_brief:
-        for entry in result.resources:
-            if not entry.description and len(_encode(entry)) >= PLAIN_ENTRY_BYTES:
+        for entry in [one for one in result.resources if not one.description]:
+            if len(_encode(entry)) >= PLAIN_ENTRY_BYTES:
                 _shorten(entry)
     return result
 
 
 def _shorten(entry: _Resource) -> None:
-    """Leave out a title that only repeats the end of the name; then, if need be, the date, which a read tells too."""
+    """Remove a title that repeats the end of the name; if that is not enough, the date, which a read returns too."""
     if entry.name.endswith(entry.title):
         entry.title = ""
     if len(_encode(entry)) >= PLAIN_ENTRY_BYTES and entry.annotations is not None:
@@ -195,16 +195,16 @@ def _shorten(entry: _Resource) -> None:
 
 
 def fly_list_result(page: Page, total: int, number: int, page_size: int, era: Era) -> object:
-    """Spell a page of the list with the fields of the Fly documents beside the standard ones."""
+    """Return a page of the list with the fields of the Fly documents added."""
     result = _list_result(page, era)
     result.items = [_item(entry) for entry in page.entries]
     result.total, result.page, result.page_size = total, number, page_size
     return result
 
 
-def _item(entry: Resource) -> dict[str, Any]:
-    """Return an entry as Fly has it; an unknown size is left out."""
-    item: dict[str, Any] = {"uri": entry.uri} if entry.size is None else {"uri": entry.uri, "size": entry.size}
+def _item(entry: Resource) -> dict[str, object]:
+    """Return an entry in the form of the Fly documents; an unknown size is left out."""
+    item: dict[str, object] = {"uri": entry.uri} if entry.size is None else {"uri": entry.uri, "size": entry.size}
     entries = (entry.meta or {}).get("dev.carrel/entries")
     return item if entries is None else {**item, "entries": entries}
 
@@ -212,11 +212,11 @@ def _item(entry: Resource) -> dict[str, Any]:
 def _list_result(page: Page, era: Era) -> _ListResult:
     result = _ListResult(
         resources=[
-            # One expression for all: a call for each would take half as long again.
+            # One expression: a function call for each entry would take half as long again.
             _Resource(
                 entry.uri,
                 entry.name,
-                "" if entry.title == entry.name else entry.title,
+                "" if not entry.title or entry.title == entry.name else entry.title,
                 entry.description,
                 entry.mime_type,
                 entry.size,
@@ -233,8 +233,8 @@ def _list_result(page: Page, era: Era) -> _ListResult:
     return result
 
 
-def _annotations(annotations: Annotations) -> dict[str, Any]:
-    spelled: dict[str, Any] = {}
+def _annotations(annotations: Annotations) -> dict[str, object]:
+    spelled: dict[str, object] = {}
     if annotations.audience:
         spelled["audience"] = annotations.audience
     if annotations.priority is not None:
@@ -245,7 +245,7 @@ def _annotations(annotations: Annotations) -> dict[str, Any]:
 
 
 def templates_result(templates: Iterable[Template], next_cursor: str | None, ttl_ms: int, era: Era) -> object:
-    """Spell a page of the templates."""
+    """Return a page of the templates."""
     result = _TemplatesResult(
         resource_templates=[
             _Template(
@@ -267,8 +267,8 @@ def templates_result(templates: Iterable[Template], next_cursor: str | None, ttl
 
 
 def completion_result(completion: Completion, era: Era) -> object:
-    """Spell a completion."""
-    spelled: dict[str, Any] = {"values": completion.values}
+    """Return the result of a completion."""
+    spelled: dict[str, object] = {"values": completion.values}
     if completion.total is not None:
         spelled["total"] = completion.total
     if completion.has_more is not None:
@@ -277,15 +277,15 @@ def completion_result(completion: Completion, era: Era) -> object:
 
 
 def tools_result(tools: Iterable[Tool], ttl_ms: int, era: Era) -> object:
-    """Spell the tools."""
+    """Return the list of tools."""
     result = _plain({"tools": [_tool(tool, era) for tool in tools]}, era)
     if era is Era.MODERN:
         result["ttlMs"], result["cacheScope"] = ttl_ms, "private"
     return result
 
 
-def _tool(tool: Tool, era: Era) -> dict[str, Any]:
-    spelled: dict[str, Any] = {"name": tool.name, "description": tool.description}
+def _tool(tool: Tool, era: Era) -> dict[str, object]:
+    spelled: dict[str, object] = {"name": tool.name, "description": tool.description}
     if tool.title:
         spelled["title"] = tool.title
     spelled["inputSchema"] = dict(tool.input_schema)
@@ -297,12 +297,14 @@ def _tool(tool: Tool, era: Era) -> dict[str, Any]:
         "idempotentHint": tool.idempotent,
         "openWorldHint": tool.open_world,
     }
+    if tool.meta:
+        spelled["_meta"] = dict(tool.meta)
     return spelled
 
 
 def call_result(result: ToolResult, era: Era) -> object:
-    """Spell what a tool gave."""
-    spelled: dict[str, Any] = {"content": [_block(block) for block in result.blocks]}
+    """Return the result of a tool call."""
+    spelled: dict[str, object] = {"content": [_block(block) for block in result.blocks]}
     if result.structured is not None and (era is Era.MODERN or isinstance(result.structured, dict)):
         spelled["structuredContent"] = result.structured
     if result.is_error:
@@ -310,7 +312,7 @@ def call_result(result: ToolResult, era: Era) -> object:
     return _plain(spelled, era, result.meta)
 
 
-def _block(block: str | ResourceLink) -> dict[str, Any]:
+def _block(block: str | ResourceLink) -> dict[str, str]:
     if isinstance(block, str):
         return {"type": "text", "text": block}
     spelled = {"type": "resource_link", "uri": block.uri, "name": block.name}
@@ -322,13 +324,13 @@ def _block(block: str | ResourceLink) -> dict[str, Any]:
 
 
 def initialize_result(version: str, capabilities: Mapping[str, object], instructions: str) -> object:
-    """Spell the answer to the legacy handshake."""
+    """Return the result of `initialize`."""
     spelled = {"protocolVersion": version, "capabilities": capabilities, "serverInfo": SERVER_INFO}
     return {**spelled, "instructions": instructions} if instructions else spelled
 
 
 def discover_result(capabilities: Mapping[str, object], instructions: str) -> object:
-    """Spell the answer to `server/discover`."""
+    """Return the result of `server/discover`."""
     spelled = _plain(
         {
             "supportedVersions": [eras.MODERN_VERSION],
@@ -342,18 +344,18 @@ def discover_result(capabilities: Mapping[str, object], instructions: str) -> ob
 
 
 def empty_result(era: Era) -> object:
-    """Spell a result that says only that it is done."""
+    """Return a result without content."""
     return _plain({}, era)
 
 
 def listen_result(subscription: object) -> object:
-    """Spell the end of a subscription."""
+    """Return the result that ends a subscription."""
     return _plain({}, Era.MODERN, {eras.SUBSCRIPTION_KEY: subscription})
 
 
 def acknowledged(subscription: Key, wanted: Filter, honoured: list[str], *, tools: bool) -> bytes:
-    """Spell the first message of a subscription: what of it we honour."""
-    kinds: dict[str, Any] = {}
+    """Return the first message of a subscription: what it will report."""
+    kinds: dict[str, object] = {}
     if wanted.resources_list_changed:
         kinds["resourcesListChanged"] = True
     if wanted.tools_list_changed and tools:
@@ -365,20 +367,22 @@ def acknowledged(subscription: Key, wanted: Filter, honoured: list[str], *, tool
 
 
 def changed(uri: str, subscription: Key | None = None) -> bytes:
-    """Spell a change: of a URI or, where there is none, of the list."""
-    params: dict[str, Any] = {"uri": uri} if uri else {}
-    if subscription is not None:
-        params["_meta"] = {eras.SUBSCRIPTION_KEY: subscription}
-    return notification("notifications/resources/updated" if uri else "notifications/resources/list_changed", params)
+    """Return the notification that a resource changed or, with an empty URI, the list."""
+    method = "notifications/resources/updated" if uri else "notifications/resources/list_changed"
+    return _change(method, {"uri": uri} if uri else {}, subscription)
 
 
 def tools_changed(subscription: Key | None = None) -> bytes:
-    """Spell that other tools can be called now."""
+    """Return the notification that the tools changed."""
+    return _change("notifications/tools/list_changed", {}, subscription)
+
+
+def _change(method: str, params: dict[str, object], subscription: Key | None) -> bytes:
     meta = {} if subscription is None else {"_meta": {eras.SUBSCRIPTION_KEY: subscription}}
-    return notification("notifications/tools/list_changed", meta)
+    return notification(method, {**params, **meta})
 
 
-def _plain(spelled: dict[str, Any], era: Era, meta: Mapping[str, object] | None = None) -> dict[str, Any]:
+def _plain(spelled: dict[str, object], era: Era, meta: Mapping[str, object] | None = None) -> dict[str, object]:
     if era is Era.MODERN:
         return {**spelled, "resultType": "complete", "_meta": {**(meta or {}), **_META}}
     return {**spelled, "_meta": dict(meta)} if meta else spelled

@@ -1,4 +1,4 @@
-"""Which wire error each of our errors becomes, per era: the only such mapping."""
+"""Encode errors for the wire: the only place that maps our errors to codes and statuses."""
 
 from typing import Final
 
@@ -38,31 +38,31 @@ _STATUSES: Final = {
     "unavailable": 503,
     "internal": 500,
 }
-"""Which status a word is on plain HTTP."""
+"""The status of each error word on plain HTTP."""
 
 Answerable = RequestError | ProviderError | ProtocolError
 
 
 def encode(error: Answerable, era: Era, request_id: bytes | None, uri: str | None = None) -> bytes:
-    """Encode an error for a client of this era; `uri` is what was asked for, if anything was."""
+    """Encode an error for a client of this era; `uri` is the requested URI, if there is one."""
     if isinstance(error, ProtocolError):
         return failure(request_id, error.code, error.message, {**error.data, ERROR_KEY: "invalid"})
     name = next((name for kind, name in _NAMES if isinstance(error, kind)), None)
     data: dict[str, object] = {**({"name": name} if name else {}), **error.data, ERROR_KEY: error.word}
     named = uri or error.uri
     if named is not None:
-        # What is too long to be a URI is not sent back whole: the answer must fit one message too.
+        # A text that is too long for a URI is shortened, because the answer must fit in one message.
         data["uri"] = named if len(named) <= MAX_URI_LENGTH else echo(named)
     return failure(request_id, code(error, era), error.message, data)
 
 
 def too_large(request_id: bytes | None, message: str, limit: int) -> bytes:
-    """Encode that a message, or the answer to one, would be longer than one message may be."""
+    """Encode the error for a message or an answer that is too long."""
     return failure(request_id, TOO_LARGE, message, {"name": "MCP_TOO_LARGE", "limit": limit, ERROR_KEY: "too_large"})
 
 
 def plain(error: Answerable) -> tuple[int, dict[str, object]]:
-    """Return the status and the body of an error on plain HTTP; one with a form of its system's own keeps that."""
+    """Return the status and the body of an error on plain HTTP; an `error` in its data replaces the body."""
     if isinstance(error, ProtocolError):
         return 400, {"error": error.message}
     if "error" in error.data:

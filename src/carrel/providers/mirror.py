@@ -7,7 +7,6 @@ An answer fits the host that asked, because hosts cut longer ones, some silently
 line of a part say which lines it holds and how to read the next part.
 """
 
-import json
 from collections.abc import Mapping, Sequence
 from typing import Annotated, Final
 
@@ -15,31 +14,19 @@ from carrel.catalog import suggestions
 from carrel.catalog.catalog import Catalog, Part
 from carrel.core.arguments import Argument, Arguments, InvalidArguments
 from carrel.core.content import OPEN_ENDED, OTHER_PARTS
-from carrel.core.errors import BadArgument, NotFound, ProviderError, RequestError
-from carrel.core.model import Blob, Item, Page, Range, Reading, Resource, ResourceLink, Text, Tool, ToolResult
+from carrel.core.errors import NotFound, ProviderError, RequestError
+from carrel.core.hosts import ALWAYS_LOADED, LONG_RESULTS, answer_length, length_in_json
+from carrel.core.model import Blob, Item, Meta, Page, Range, Reading, Resource, ResourceLink, Text, Tool, ToolResult
 from carrel.core.provider import Call, Provider, Route
 from carrel.core.record import Value
-from carrel.core.uri import pairs, split_query, with_query, without
+from carrel.core.uri import decode_loosely, pairs, split_query, with_query, without
 
-ANSWER_LENGTH: Final = 20_000
-"""Maximum length of an answer for an unknown host."""
-ANSWER_LENGTHS: Final = {
-    "claude-code": 45_000,
-    "codex-mcp-client": 40_000,
-    "gemini-cli-mcp-client": 36_000,
-    "opencode": 45_000,
-    "qwen-cli-mcp-client": 22_000,
-    "@cline/core": 7_000,
-    "continue-cli-client": 45_000,
-}
-"""Length of an answer for known hosts, by the beginning of their name: a little less than the host's own limit."""
 _TRIES: Final = 4
 """How often a part is read again with a smaller size, because its length in an answer is known only afterwards."""
-_NOTE_LENGTH: Final = 160
+_NOTE_LENGTH: Final = 280
 """Length of a note without the URI of the next part, with a margin."""
+_NAME_LENGTH: Final = 80
 LIST_LENGTH: Final = 100
-_UNKNOWN_SCHEME: Final = "MCP_NOT_FOUND"
-"""The name in the error for a scheme that is not served."""
 _OWN_PARTS: Final = OTHER_PARTS | {"start", "length"}
 
 _GUIDE_FIRST: Final = " Read carrel://guide first; it explains the URIs."
@@ -92,13 +79,23 @@ def _tools(*, has_guide: bool) -> tuple[Tool, Tool]:
         "the first and the last line of the answer name the next part."
     )
     return (
-        _tool("list_resources", listing, _LIST.schema, "List resources"),
-        _tool("read_resource", reading, _READ.schema, "Read a resource"),
+        _tool("list_resources", listing, _LIST.schema, "List resources", ALWAYS_LOADED),
+        _tool("read_resource", reading, _READ.schema, "Read a resource", {**ALWAYS_LOADED, **LONG_RESULTS}),
     )
 
 
-def _tool(name: str, description: str, schema: Mapping[str, object], title: str) -> Tool:
-    return Tool(name, description, schema, title=title, read_only=True, idempotent=True, open_world=False, public=True)
+def _tool(name: str, description: str, schema: Meta, title: str, meta: Meta) -> Tool:
+    return Tool(
+        name,
+        description,
+        schema,
+        title=title,
+        read_only=True,
+        idempotent=True,
+        open_world=False,
+        public=True,
+        meta=meta,
+    )
 
 
 class Mirror(Provider):
@@ -106,17 +103,19 @@ class Mirror(Provider):
 
     name = "mirror"
 
-    def __init__(self, catalog: Catalog) -> None:
+    def __init__(self, catalog: Catalog, part_chars: int = 0) -> None:
+        """Answers have at most `part_chars` characters; 0 means what the host takes."""
         self._catalog = catalog
+        self._part_chars = part_chars
 
     def routes(self) -> Sequence[Route]:
         return ()
 
     def tools(self) -> Sequence[Tool]:
-        return _tools(has_guide=any("carrel" in mounted.provider.schemes for mounted in self._catalog.mounted))
+        return _tools(has_guide=any(mounted.provider.name == "guide" for mounted in self._catalog.mounted))
 
     def call(self, name: str, arguments: Mapping[str, object], call: Call) -> ToolResult:
-        room = answer_length(call.client)
+        room = self._part_chars or answer_length(call.client)
         try:
             if name == "list_resources":
                 return self._list(_LIST.check(arguments), room)
@@ -129,11 +128,11 @@ class Mirror(Provider):
     def _explain(self, error: RequestError | ProviderError) -> str:
         """Return the message of an error with advice: similar URIs, or the schemes that are served."""
         if isinstance(error, NotFound):
-            return f"{error.message}; {question}" if (question := self._nearest(error.uri or "")) else error.message
-        if isinstance(error, BadArgument) and error.data.get("name") == _UNKNOWN_SCHEME:
-            schemes = [f"{scheme}://" for one in self._catalog.visible() for scheme in one.provider.schemes]
-            return f"{error.message}; served here: {', '.join(schemes)}"
-        return error.message
+            question = self._question(error.uri or "")
+            return f"{error.message}; {question}" if question else error.message
+        return (
+            suggestions.with_advice(self._catalog, error).message if isinstance(error, RequestError) else error.message
+        )
 
     # Listing
 
@@ -164,8 +163,10 @@ class Mirror(Provider):
         uri = suggestions.as_uri(asked.uri)
         is_range = asked.start is not None or asked.length is not None
         wanted = Range(asked.start or 0, asked.length) if is_range else None
+        if asked.length is not None or "length" in _names(uri):
+            room = self._catalog.max_bytes  # a length that somebody chose wins over what the host takes
         reading, blocks = self._fitting(uri, wanted, asked.lines or "", room)
-        if reading.error == "not_found" and (question := self._nearest(uri)):
+        if reading.error == "not_found" and (question := self._question(uri)):
             blocks = [*blocks, question]
         return ToolResult(tuple(blocks), is_error=reading.error is not None)
 
@@ -195,26 +196,17 @@ class Mirror(Provider):
             return reading, _blocks(reading.items[0], uri)
         return reading, _part(reading.items[0], asked)
 
-    def _nearest(self, uri: str) -> str:
+    def _question(self, uri: str) -> str:
         """Return a question that names URIs which exist and are spelled much like this one."""
-        scheme = uri.partition(":")[0].lower()
-        found = suggestions.near(uri, (entry.uri for entry in self._catalog.entries(scheme)))
-        return f"did you mean {' or '.join(found)}?" if found else ""
+        return suggestions.question(suggestions.nearest(self._catalog, uri))
 
 
 _NOT_ALL: Final = "[only the most useful entries; to list a whole folder, call list_resources with a prefix such as workspace:///src/]"
 
 
-def answer_length(client: str) -> int:
-    """Return the maximum length of an answer for a host with this client name."""
-    known = (length for name, length in ANSWER_LENGTHS.items() if client.startswith(name))
-    return next(known, ANSWER_LENGTH)
-
-
 def _length(block: str | ResourceLink) -> int:
-    """Return the length of a block as hosts count it: in bytes of JSON."""
-    text = block if isinstance(block, str) else block.uri + block.name
-    return len(json.dumps(text, ensure_ascii=False).encode("utf-8", "surrogatepass"))
+    """Return the length of a block as hosts count it."""
+    return length_in_json(block if isinstance(block, str) else block.uri + block.name)
 
 
 def _line(entry: Resource) -> str:
@@ -231,25 +223,34 @@ def _part(item: Item, uri: str) -> list[str | ResourceLink]:
     following = (item.meta or {}).get("dev.carrel/next")
     is_end = start + length >= total
     if is_end and following is None:
-        return [item.text] if start == 0 else [f"[{_place(item)}; the end]\n{item.text}"]
+        return [item.text] if start == 0 else [f"[{_name(uri)}: {_place(item)}; the end]\n{item.text}"]
     if isinstance(following, str) and "start" not in _names(following):
         advice = f"next: {following}"
     elif _names(uri) & OPEN_ENDED:
         advice = f"ask for less, or for the whole in parts: {with_query(without(uri, OTHER_PARTS), start=0)}"
     else:
         advice = f"next: {with_query(without(uri, _OWN_PARTS), start=start + length)}"
-    note = f"[{advice}]" if is_end and start == 0 else f"[{_place(item)}; {advice}]"
+    note = f"[{advice}]" if is_end and start == 0 else f"[{_name(uri)}: {_place(item)}; {advice}]"
     line_end = "" if item.text.endswith("\n") else "\n"
     return [f"{note}\n{item.text}{line_end}{note}"]
 
 
+def _name(uri: str) -> str:
+    """Return the last name in a URI, by which a reader knows what this is a part of."""
+    return decode_loosely(split_query(uri)[0].rstrip("/").rpartition("/")[2])[:_NAME_LENGTH] or "part"
+
+
 def _place(item: Text) -> str:
-    """Return which lines and bytes of the whole an item has."""
+    """Return which lines and bytes of the whole an item has, and about how many tokens both are."""
+    from carrel.core.tokens import estimate_tokens  # not needed to start
+
     start, length, total = (_number(item, name) for name in ("start", "length", "total"))
     meta = item.meta or {}
     lines, every = meta.get("dev.carrel/lines"), meta.get("dev.carrel/total-lines")
     counted = f"lines {lines} of {every}, " if every else f"lines {lines}, " if lines else ""
-    return f"{counted}bytes {start}-{start + length} of {total}"
+    tokens = estimate_tokens(item.text)
+    cost = f", about {tokens:,} of {tokens * total // length:,} tokens" if length else ""
+    return f"{counted}bytes {start}-{start + length} of {total}{cost}"
 
 
 def _names(uri: str) -> set[str]:

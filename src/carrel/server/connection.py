@@ -7,7 +7,6 @@ threads. An unexpected exception of a provider is logged and answered as "Intern
 
 import contextlib
 import threading
-from collections import Counter
 from collections.abc import Callable, Mapping
 from functools import partial
 from math import inf
@@ -16,10 +15,11 @@ from typing import Final
 from carrel.catalog.access import Access, ActingAs, current_access
 from carrel.catalog.routes import Found
 from carrel.catalog.subscriptions import token_of
+from carrel.catalog.suggestions import with_advice
 from carrel.catalog.watcher import LIST, Subscription, Watcher
 from carrel.core.cancellation import Cancellable, Cancelled
 from carrel.core.content import too_large
-from carrel.core.errors import ProtocolError, ProviderError, RequestError, TooLarge
+from carrel.core.errors import NotFound, ProtocolError, ProviderError, RequestError, TooLarge, UnknownScheme
 from carrel.core.faults import attempt
 from carrel.core.limits import MAX_BATCH, MAX_SUBSCRIBED_URIS, OPENING_DEADLINE_S
 from carrel.core.model import Page
@@ -27,7 +27,7 @@ from carrel.core.record import replace
 from carrel.protocol import eras, jsonrpc, methods, results, wire_errors
 from carrel.protocol.eras import Era
 from carrel.protocol.framing import OverLong
-from carrel.protocol.jsonrpc import Key, Message, Response
+from carrel.protocol.jsonrpc import Key, Message
 from carrel.server.dispatch import Dispatch, Job, Send, Unfinished
 from carrel.server.notifications import News
 from carrel.server.ratelimit import Allowance
@@ -52,6 +52,7 @@ _OPENING: Final = frozenset({"initialize", "server/discover"})
 """Methods that ask providers for their instructions."""
 
 _WITHOUT_INSTRUCTIONS: Final = "Instructions are missing: a provider did not give its part in time."
+"""Sent in place of late instructions: a host must be able to connect."""
 
 _NOT_BEGUN: Final = Unfinished(None)
 """The outcome of a call that is left to a worker thread from its start."""
@@ -74,7 +75,7 @@ class Connection:
         self._inline: dict[int, methods.ParsedCall] = {}
         self._overtaken: dict[int, Running] = {}
         self._overtaking = threading.Lock()
-        self._stuck: Counter[str] = Counter()
+        self._stuck: dict[str, int] = {}
         self._listens: dict[Key, tuple[bytes, Subscription]] = {}
         self._subscription: Subscription | None = None
         self._opening = threading.Lock()
@@ -82,7 +83,7 @@ class Connection:
         self._is_closed = False
 
     def accept(self, line: bytes | OverLong) -> bytes | Work | None:
-        """Return the answer to a message or a batch, or the work that gives it, or None where no answer is due."""
+        """Return the answer to a message or a batch, or the work that returns it, or None if there is no answer."""
         if isinstance(line, OverLong):
             return self._refuse_over_long(line)
         call = methods.parse_read(line)
@@ -97,7 +98,7 @@ class Connection:
             message = jsonrpc.decode(line)
         except ProtocolError as error:
             return wire_errors.encode(error, Era.LEGACY, error.request_id)
-        if isinstance(message, Response):
+        if message is None:
             return None
         if message.id is None:
             self.notice(message)
@@ -137,10 +138,10 @@ class Connection:
     def begin(
         self, call: methods.ParsedCall, send: Send | None = None, *, on_loop: bool = False
     ) -> bytes | Work | None:
-        """Return the answer to a call, or the work that gives it.
+        """Return the answer to a call, or the work that returns it.
 
-        `send` gets the messages that come before the answer. On an event loop (`on_loop`) only what takes microseconds
-        is done here; a read that turns out to take longer goes on in the work, with what it has opened.
+        `send` gets the messages that come before the answer. On an event loop (`on_loop`), only quick calls run here; a
+        read that turns out to take longer continues in the work, with what it has opened.
         """
         if self._is_in_use(call.key):
             return self._refuse_duplicate(call)
@@ -171,7 +172,7 @@ class Connection:
     def _begin_aside(
         self, call: methods.ParsedCall, found: Found | None, send: Send, unfinished: Unfinished | None = None
     ) -> bytes | Work:
-        """Return the work that answers a call on a worker thread, from its start or with what is `unfinished`."""
+        """Return the work that answers a call on a worker thread, from the start or with what is `unfinished`."""
         if self._is_in_use(call.key):
             return self._refuse_duplicate(call)
         with ActingAs(self._access):
@@ -196,7 +197,7 @@ class Connection:
         return Work(
             running,
             run=run,
-            late=lambda: self._open_late(job) if is_opening else self._time_out(job),
+            late=lambda: self._open(job, _WITHOUT_INSTRUCTIONS) if is_opening else self._time_out(job),
             busy=lambda: self._fail(job, ProviderError("Server is busy: too many requests wait", word="busy")),
             deadline_s=self._dispatch.deadline_s,
             at_most_s=OPENING_DEADLINE_S if is_opening else inf,
@@ -231,7 +232,8 @@ class Connection:
                 return
             running = Running(lambda: self._running.pop(taken.key, None))
             self._running[taken.key] = self._overtaken[id(taken)] = running
-            self._stuck[_group(taken)] += 1
+            group = _group(taken)
+            self._stuck[group] = self._stuck.get(group, 0) + 1
             hand_over(self._work(Job(taken), running, lambda: None))
 
     def _end_overtaken(self, call: methods.ParsedCall) -> bool:
@@ -258,7 +260,7 @@ class Connection:
     def _asked(self, call: methods.ParsedCall, found: Found | None) -> tuple[str, bool]:
         """Return the name of the provider whose worker slot a call takes, and whether it is a tool that may take long.
 
-        Calls of which the provider is not known share the slots of their method.
+        Calls whose provider is not known share the slots of their method.
         """
         is_patient = False
         if found is None and call.method == "tools/call":
@@ -279,7 +281,7 @@ class Connection:
         return method == "tools/call" or (method in _OPENING and on_loop)
 
     def _run_aside(self, job: Job) -> bytes | None:
-        """Answer a call on a worker thread; return None if it was given up meanwhile."""
+        """Answer a call on a worker thread; return None if it was cancelled meanwhile."""
         running = job.running
         with ActingAs(self._access), Cancellable(lambda: running is not None and running.cancelled):
             try:
@@ -312,6 +314,8 @@ class Connection:
         return answer
 
     def _fail(self, job: Job, error: wire_errors.Answerable) -> bytes:
+        if isinstance(error, NotFound | UnknownScheme) and job.call.method == "resources/read":
+            error = with_advice(self._catalog, error)
         return wire_errors.encode(error, job.call.era, job.call.id, job.uri)
 
     def _does_not_fit(self, job: Job, size: int) -> TooLarge:
@@ -372,23 +376,16 @@ class Connection:
 
     # Opening
 
-    def _discover(self, job: Job) -> bytes:
-        result = results.discover_result(self._dispatch.declared, self._catalog.instructions())
-        return jsonrpc.answer(job.call.id, result)
-
-    def _initialize(self, job: Job) -> bytes:
-        self._version = eras.negotiate(job.call.params.protocol_version)
-        self._client = methods.client_name(job.call.params.client_info)
-        result = results.initialize_result(self._version, self._dispatch.declared, self._catalog.instructions())
-        return jsonrpc.answer(job.call.id, result)
-
-    def _open_late(self, job: Job) -> bytes:
-        """Answer an opening call without instructions: a host must be able to connect."""
-        if job.call.method == "server/discover":
-            return jsonrpc.answer(job.call.id, results.discover_result(self._dispatch.declared, _WITHOUT_INSTRUCTIONS))
-        self._version = eras.negotiate(job.call.params.protocol_version)
-        result = results.initialize_result(self._version, self._dispatch.declared, _WITHOUT_INSTRUCTIONS)
-        return jsonrpc.answer(job.call.id, result)
+    def _open(self, job: Job, late_instructions: str = "") -> bytes:
+        """Answer `server/discover` or `initialize`; with `late_instructions`, do not ask the providers for theirs."""
+        declared = self._dispatch.declared
+        if job.call.method == "initialize":
+            self._version = eras.negotiate(job.call.params.protocol_version)
+            self._client = methods.client_name(job.call.params.client_info)
+        instructions = late_instructions or self._catalog.instructions()
+        if job.call.method == "initialize" and self._version is not None:
+            return jsonrpc.answer(job.call.id, results.initialize_result(self._version, declared, instructions))
+        return jsonrpc.answer(job.call.id, results.discover_result(declared, instructions))
 
     def _ping(self, job: Job) -> bytes:
         return jsonrpc.answer(job.call.id, results.empty_result(job.call.era))
@@ -432,7 +429,7 @@ class Connection:
         return self._subscription or self._open_subscription()
 
     def _see(self, page: Page) -> None:
-        """Remember the list as a client saw it that is not subscribed to changes yet."""
+        """Keep the list that a client saw before it subscribed to changes."""
         self._seen = page
 
     def _open_subscription(self) -> Subscription:
@@ -446,18 +443,18 @@ class Connection:
         if kept is not made:
             made.close()
         elif self._seen is not None and not _is_list(self._seen, made.listed):
-            # The client did not wait for us, and what it saw is no longer the list.
+            # The list changed after the client saw it.
             news(LIST)
         if kept is None:
-            raise ProviderError("The conversation has ended", word="unavailable")
+            raise ProviderError("The connection has ended", word="unavailable")
         return kept
 
 
 _OWN: Final[Mapping[str, Callable[[Connection, Job], bytes | None]]] = {
     "completion/complete": Connection._complete,
-    "server/discover": Connection._discover,
+    "server/discover": Connection._open,
     "subscriptions/listen": Connection._listen,
-    "initialize": Connection._initialize,
+    "initialize": Connection._open,
     "ping": Connection._ping,
     "resources/subscribe": Connection._subscribe,
     "resources/unsubscribe": Connection._unsubscribe,
@@ -474,7 +471,7 @@ def _group(call: methods.ParsedCall) -> str:
 
 
 def _is_list(page: Page, token: str) -> bool:
-    """Return whether a page is the whole list of which this is the token."""
+    """Return whether a page is the whole list with this token."""
     return page.next_cursor is None and token_of(page.entries) == token
 
 

@@ -19,10 +19,13 @@ from carrel.protocol.eras import Era
 from carrel.server.requests import Running
 
 MAX_FRAMES: Final = 1_024
-"""Texts of one era of which it is remembered how all but the text is spelled: some 800 bytes each."""
+"""Number of kept frames in one era; each has some 800 bytes."""
+
+MAX_FRAMED_BYTES: Final = 65_536
+"""A longer text is encoded together with the rest: to put it into a frame takes one more copy, which costs more."""
 
 _Frames = dict[tuple[object, str], jsonrpc.Frame]
-"""By shape and URI: of the legacy era, and of the modern one."""
+"""Encoded answers without their texts, by shape and URI."""
 
 _OF_CHARACTERS: Final = frozenset({"dev.carrel/replaced", "dev.carrel/changing"})
 
@@ -35,7 +38,7 @@ def _ignore(_: object) -> None:
 
 
 class Unfinished:
-    """What a read opened on an event loop, to be read on a worker thread; it is closed if no thread takes it."""
+    """A source that was opened on an event loop for a worker thread to read; closed if no thread takes it."""
 
     __slots__ = ("_given",)
 
@@ -163,7 +166,7 @@ class Dispatch:
         return encoded
 
     def _read_shaped(self, job: Job, found: Found, given: Reading) -> bytes | Unfinished:
-        """Answer with the whole of a text whose state was read before: only the text is encoded anew."""
+        """Answer with a whole text; if its frame is known, only the text is encoded."""
         call, uri, item = job.call, job.call.params.uri, given.items[0]
         assert isinstance(item, Stored)
         frames = self._frames[call.era is Era.MODERN]
@@ -171,7 +174,8 @@ class Dispatch:
         if frame is None:
             size = item.source.size
             reading = self.catalog.read_once(found, given, uri)
-            if reading is not None and reading.etag == given.etag and _is_plain(reading, uri, size):
+            is_same = reading is not None and reading.etag == given.etag
+            if reading is not None and is_same and size <= MAX_FRAMED_BYTES and _is_plain(reading, uri, size):
                 if len(frames) >= MAX_FRAMES:
                     frames.clear()
                 frames[given.shape, uri] = results.read_frame(reading, uri, call.era)
@@ -211,22 +215,22 @@ class Dispatch:
             limit = len(page.entries) // 2
 
     def _spelled(self, page: Page, call: methods.ParsedCall) -> object:
-        """Spell a page of the list; the first one, while it is as it was the last time, is not spelled again."""
+        """Return the result for a page of the list; the first page is encoded again only if it changed."""
         if call.params.cursor or call.params.meta.prefix is not None:
             return results.list_result(page, call.era, is_brief=call.params.meta.prefix is None)
         known = self._first_pages.get(call.era)
         is_same = known is not None and known.page == page
         with_meta = known.with_meta if known and is_same else [one for one in page.entries if one.meta is not None]
-        # What a `meta` holds may change without being replaced.
+        # The content of a `meta` may change in place.
         metas = jsonrpc.plain([dict(entry.meta or {}) for entry in with_meta])
         is_same = known is not None and is_same and known.metas == metas
         spelled = known.spelled if known and is_same else jsonrpc.spelled(results.list_result(page, call.era))
-        # The very same entries are compared faster the next time.
+        # Identical entries are compared faster the next time.
         self._first_pages[call.era] = FirstPage(page, with_meta, metas, spelled)
         return spelled
 
     def _browse(self, job: Job) -> bytes:
-        """Return a page in Fly's way, with its fields beside the standard ones."""
+        """Return a page with the fields of the Fly documents added."""
         params = job.call.params
         if params.cursor is not None:
             raise BadArgument("Invalid parameter: cursor (not together with others)", data={"parameter": "cursor"})
@@ -268,7 +272,7 @@ class Dispatch:
 
     def _speaks_fly(self) -> bool:
         mounted, speaks = self._fly
-        if mounted is not self.catalog.mounted:  # each read asks, and providers seldom change
+        if mounted is not self.catalog.mounted:  # called for each read, and providers rarely change
             mounted = self.catalog.mounted
             speaks = any(one.provider.speaks_fly for one in mounted)
             self._fly = mounted, speaks
@@ -276,7 +280,7 @@ class Dispatch:
 
 
 def _is_plain(reading: Reading, uri: str, size: int) -> bool:
-    """Return whether a reading is a text of that many bytes, and nothing told of it depends on its characters."""
+    """Return whether a reading is one text of `size` bytes whose metadata does not depend on its characters."""
     item = reading.items[0]
     if len(uri) > MAX_REMEMBERED_LENGTH or len(reading.items) != 1 or type(item) is not Text or not item.meta:
         return False

@@ -18,7 +18,7 @@ class Allowance:
         self._at = monotonic()
 
     def spend(self) -> None:
-        """Take one; raise an error that says when to try again if none is left."""
+        """Use one; if none is left, raise an error that says when to try again."""
         with self._lock:
             now = monotonic()
             earned = (now - self._at) * COMPLETIONS_PER_SECOND

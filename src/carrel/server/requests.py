@@ -1,7 +1,7 @@
 """Requests that run on worker threads, and batches of them.
 
-A transport runs `Work` on a thread of its choice. It ends in exactly one way: it is answered (`run`), its time is over
-(`expire`), too much waits (`refuse`), or the client cancels it.
+A transport chooses the thread that runs a `Work`. It ends in exactly one way: with its answer (`run`), after its time
+(`expire`), because too much waits (`refuse`), or cancelled by the client.
 """
 
 import threading
@@ -36,11 +36,11 @@ class Running:
 
     @property
     def cancelled(self) -> bool:
-        """Whether the request was given up."""
+        """Whether the request was cancelled."""
         return self._is_cancelled
 
     def on_cancel(self, stop: Callable[[], None]) -> None:
-        """Call `stop` when the request is given up; at once if it already is."""
+        """Call `stop` when the request is cancelled; at once if it already is."""
         with self._lock:
             if not self._is_cancelled:
                 self._stops.append(stop)
@@ -66,20 +66,20 @@ class Running:
         return is_first
 
     def cancel(self) -> bool:
-        """Give the request up and call what stops it; return False if it was settled already."""
+        """Cancel the request and call the functions that stop it; return False if it was settled already."""
         stops = self._give_up()
         _stop(stops or ())
         return stops is not None
 
     def abandon(self) -> bool:
-        """Give the request up, and stop it on another thread: stopping may take long."""
+        """Cancel the request, and stop it on another thread because that may take long."""
         stops = self._give_up()
         if stops:
             aside(partial(_stop, stops))
         return stops is not None
 
     def _give_up(self) -> Sequence[Callable[[], None]] | None:
-        """Settle as cancelled; return what stops the request, or None if it was settled already."""
+        """Settle as cancelled; return the functions that stop the request, or None if it was settled already."""
         if not self.settle():
             return None
         with self._lock:
@@ -126,27 +126,27 @@ class Work:
 
     @property
     def is_cancelled(self) -> bool:
-        """Whether it was given up."""
+        """Whether it was cancelled."""
         return self._running.cancelled
 
     def run(self) -> bytes | None:
-        """Do the work; return the answer, or None if it was given up meanwhile."""
+        """Run the work; return the answer, or None if it was cancelled meanwhile."""
         if self._running.cancelled:
             return None
         encoded = self._run()
         return encoded if self._running.settle() else None
 
     def expire(self) -> bytes | None:
-        """Give the work up because its time is over; return the answer that says so."""
+        """Cancel the work because its time is over; return the error."""
         return self._late() if self._running.abandon() else None
 
     def refuse(self) -> bytes | None:
-        """Give the work up because too much is waiting; return the answer that says so."""
+        """Cancel the work because too much is waiting; return the error."""
         return self._busy() if self._running.cancel() else None
 
 
 def together(lines: Sequence[bytes], given: Sequence[bytes | Work | None], max_bytes: int) -> bytes | Work | None:
-    """Return the answers to a batch as one array, or the work that gives it where one of them is work."""
+    """Return the answers to a batch as one array, or the work that returns it if one of them is work."""
     answers = [None if isinstance(one, Work) else one for one in given]
 
     def settle(way: Callable[[Work], bytes | None]) -> bytes | None:

@@ -3,6 +3,7 @@
 from carrel.catalog.access import EVERYTHING, Access
 from carrel.catalog.catalog import Catalog
 from carrel.catalog.watcher import Watcher
+from carrel.search.lazy import LazySearch
 from carrel.server.connection import Connection
 from carrel.server.dispatch import Dispatch, Send
 from carrel.server.ratelimit import Allowance
@@ -12,8 +13,9 @@ from carrel.server.requests import Work
 class Server:
     """A catalogue and its watcher, and the connections to them."""
 
-    def __init__(self, catalog: Catalog, watcher: Watcher | None = None) -> None:
+    def __init__(self, catalog: Catalog, watcher: Watcher | None = None, search: LazySearch | None = None) -> None:
         self.catalog = catalog
+        self.search = search
         self.watcher = watcher or Watcher(catalog)
         self.dispatch = Dispatch(catalog)
 
@@ -22,7 +24,7 @@ class Server:
         return Connection(self.dispatch, self.watcher, send, access, allowance or Allowance())
 
     def answer(self, message: bytes) -> bytes | None:
-        """Answer one message on this thread, on a connection of its own."""
+        """Answer one message on this thread, on a new connection."""
         connection = self.connect(lambda _: None)
         given = connection.accept(message)
         encoded = given.run() if isinstance(given, Work) else given

@@ -1,7 +1,7 @@
 """Worker threads, with a deadline for each piece of work.
 
-Threads are started when first needed. Each provider has a number of slots, so one that is stuck does not hold up the
-others. Work past its deadline is answered as late and keeps its thread; a thread that comes back takes the next piece.
+Threads are started when first needed. Each provider has a number of slots, so that a stuck provider does not delay the
+others. Work past its deadline is answered with a timeout and keeps its thread until it returns.
 Patient work, such as waiting for a build, has no deadline and its own thread.
 """
 
@@ -22,7 +22,7 @@ from carrel.core.limits import (
 from carrel.server.requests import Work
 
 Take = Callable[[bytes | None], None]
-"""Gets the outcome of one piece of work: its answer, or None if it was given up."""
+"""Called with the outcome of one piece of work: its answer, or None if it was cancelled."""
 
 
 class Workers:
@@ -151,7 +151,7 @@ class Workers:
             self._is_due.notify()
 
     def _serve(self) -> None:
-        """Be one of the threads; always release its place, even on `BaseException`."""
+        """Run one of the threads; always release its place, even on `BaseException`."""
         try:
             self._work()
         finally:

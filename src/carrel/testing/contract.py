@@ -14,7 +14,7 @@ import sys
 from collections import Counter
 from collections.abc import Callable, Iterator, Mapping
 from concurrent.futures import ThreadPoolExecutor
-from typing import Any, Final
+from typing import Final
 
 from carrel.catalog.pages import key_of, seal
 from carrel.catalog.routes import RANGE_NAMES
@@ -55,10 +55,10 @@ QUIET_S: Final = 0.4
 SAMPLE: Final = 50
 """Number of entries, values or URIs that a law tests if all of them would prove no more."""
 
-Law = Callable[[Any, Trial], None]
+Law = Callable[["ProviderContract", Trial], None]
 
 
-def in_both_eras(law: Law) -> Callable[[Any], None]:
+def in_both_eras(law: Law) -> Callable[["ProviderContract"], None]:
     """Return a test that runs a law in each era, on a fresh provider."""
 
     def test(self: "ProviderContract") -> None:
@@ -326,8 +326,8 @@ class ProviderContract:
             uri = self._change_one(before)
             if uri is not None:
                 told = listening.wait(self.noticed_s + self.poll_s)
-                assert told is not None, f"{uri} changed, and nothing is told"
-            assert other.wait(QUIET_S + 2 * self.poll_s) is None, "somebody who did not ask is told"
+                assert told is not None, f"{uri} changed, and no notification came"
+            assert other.wait(QUIET_S + 2 * self.poll_s) is None, "a client that did not subscribe gets a notification"
         told_uris = Counter(json.loads(news)["params"]["uri"] for news, kind in trial.heard if kind == UPDATED)
         changed = {uri for uri in told_uris if uri not in before or trial.has_changed(uri, before[uri])}
         assert told_uris == Counter(changed), f"told: {dict(told_uris)}, changed: {changed}"

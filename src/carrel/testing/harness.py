@@ -104,7 +104,7 @@ class Trial:
     def connect(self) -> Client:
         """Return another client."""
         tap = _Tap(Memory(self._server, self._deadline_s), self.heard)
-        client = Client.over(tap, era=self.era, timeout_s=self._deadline_s + 1)
+        client = Client(tap, era=self.era, timeout_s=self._deadline_s + 1)
         self._clients.append(client)
         return client
 
@@ -319,7 +319,7 @@ def bad_inputs(tool: Tool) -> Iterator[dict[str, object]]:
         yield wrong
 
 
-def arguments_of(tool: Tool) -> dict[str, Any]:
+def arguments_of(tool: Tool) -> dict[str, object]:
     """Return the schemas of a tool's arguments by name."""
     properties = tool.input_schema.get("properties", {})
     return properties if isinstance(properties, dict) else {}

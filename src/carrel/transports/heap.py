@@ -1,12 +1,11 @@
-"""Keeps the heap of a process with many threads from growing.
+"""Keep the heap of a process with many threads small.
 
-glibc gives threads heaps of their own, up to eight for each processor, and memory that one of them frees is not used by
-the others. A server whose answers are made now on this thread and now on that one fills them all: on a busy machine,
-where another thread often has to read on, by some megabytes in a minute. Python's lock lets hardly two threads allocate
-at once, so they can share one heap.
+glibc gives threads separate heaps, up to eight per processor, and memory that is freed in one is not used by others. A
+server that builds answers on changing threads fills them all, on a busy machine by some megabytes per minute. Because
+of Python's lock, threads rarely allocate at the same time, so they can share one heap.
 
 glibc also returns the end of a heap to the system when 128 KB of it are free. An answer of a megabyte needs four
-megabytes for a moment; to return these each time and to get them back made such a read take three times as long.
+megabytes for a moment; returning them and getting them back each time made such a read three times as slow.
 """
 
 from functools import cache
@@ -16,14 +15,14 @@ _M_ARENA_MAX: Final = -8
 _M_TRIM_THRESHOLD: Final = -1
 _M_MMAP_THRESHOLD: Final = -3
 _KEPT_BYTES: Final = 8 << 20
-"""How much free memory at the end of the heap is kept for the next large answer."""
+"""Free memory at the end of the heap that is kept for the next large answer."""
 
 
 @cache
 def share_heap() -> None:
-    """Make all threads share one heap, where the C library can. Call this before the first thread is started.
+    """Make all threads share one heap, if the C library can. Call this before the first thread is started.
 
-    A heap that a thread already has stays in use. `ctypes` takes 2 ms to import, what lies beneath it 0.4 ms.
+    Threads that already have a heap keep it. `_ctypes` takes 0.4 ms to import, `ctypes` 2 ms.
     """
     try:
         import _ctypes

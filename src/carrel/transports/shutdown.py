@@ -1,12 +1,12 @@
-"""The end of a process that serves: asked for by a signal or the end of input, and in time whatever its threads do.
+"""End a serving process after a signal or the end of input, in limited time whatever its threads do.
 
-Python runs a signal's handler on the main thread, between two instructions. A main thread inside a call that does not
-return never gets there. So a thread of this module sees the signal too (`signal.set_wakeup_fd`), and ends the process
-when its time is over. Children need nothing: each has a supervisor that ends it when the server is gone.
+Python runs a signal handler on the main thread, between two instructions. A main thread inside a call that does not
+return never runs it. So a thread of this module gets the signal too (`signal.set_wakeup_fd`) and ends the process when
+its time is over. Child processes have a supervisor that ends them when the server is gone.
 
-A C call that holds the interpreter's lock, such as a regular expression that backtracks, stops every thread of Python.
-On Linux the kernel ends the process then: writing to the wake-up pipe sends SIGHUP (`F_SETSIG`), whose handler is the C
-function `alarm`; called with the number of the signal, it has SIGALRM end the process a second later.
+A C call that holds the interpreter's lock, such as a regular expression that backtracks, stops every Python thread. On
+Linux, the kernel ends the process in this case: a write to the wake-up pipe sends SIGHUP (`F_SETSIG`), whose handler is
+the C function `alarm`. Called with the number of the signal, which is 1, it sends SIGALRM a second later.
 """
 
 import contextlib
@@ -25,13 +25,13 @@ from carrel.transports.heap import share_heap
 _ENDING: Final = (signal.SIGTERM, signal.SIGINT)
 _NOTICE_S: Final = 0.05
 _LATEST_NOTICE_S: Final = 0.4
-"""A main thread that has not noticed a signal for so long is taken to be stuck."""
+"""A main thread that has not noticed a signal after this time counts as stuck."""
 _KERNEL_S: Final = FORCED_END_S + 0.3
-"""When the kernel ends the process, should the thread that does it not get to run."""
+"""When the kernel ends the process, if the thread of this module cannot run."""
 _PREPARE_S: Final = 1.0
 """After the first answers: preparing the kernel imports ctypes, which takes 2 to 3 ms."""
 _LEAVE_S: Final = 0.4
-"""What the interpreter has for its own end: threads, exit functions."""
+"""Time for the interpreter to end its threads and run exit functions."""
 _F_SETSIG: Final = 10
 _ASKED: Final = b"\0"
 
@@ -41,10 +41,10 @@ class Stopped(BaseException):
 
 
 class Ending:
-    """While it is entered, on the main thread, SIGTERM and SIGINT end the process, and in time.
+    """A context, on the main thread, in which SIGTERM and SIGINT end the process in limited time.
 
-    `finish` closes what is served. The main thread does that itself, after `notice`; if it never gets there, another
-    thread does. A process that is not left `FORCED_END_S` after the end began is ended without further ado.
+    `finish` closes what is served. The main thread calls it after `notice`; if it is stuck, another thread does. The
+    process is ended by force if the context is not left within `FORCED_END_S`.
     """
 
     def __init__(self, finish: Callable[[], object], *, raises: bool = True) -> None:
@@ -55,7 +55,7 @@ class Ending:
         self._left = threading.Event()
 
     def __enter__(self) -> "Ending":
-        """Begin to watch."""
+        """Start to watch."""
         self._seen, self._told = os.pipe()
         os.set_blocking(self._told, False)
         self._before = {number: signal.signal(number, self._handle) for number in _ENDING}
@@ -67,7 +67,7 @@ class Ending:
         return self
 
     def __exit__(self, *_: object) -> None:
-        """Leave in good order: nothing is ended any more."""
+        """Restore the signal handlers."""
         self._left.set()
         signal.set_wakeup_fd(self._told_before)
         os.close(self._told)
@@ -78,23 +78,23 @@ class Ending:
             signal.signal(number, action)
 
     def _handle(self, _signal: int, _frame: FrameType | None) -> None:
-        """Be the handler of the signals that end the process."""
+        """Handle a signal that ends the process."""
         if self._raises:
             self.notice()
             raise Stopped
 
     def claim_signals(self) -> int:
-        """Receive signals here, on the main thread; return the wake-up descriptor before. uvloop takes them away."""
+        """Receive signals here again, on the main thread: uvloop redirects them. Return the former descriptor."""
         return signal.set_wakeup_fd(self._told, warn_on_full_buffer=False)
 
     def notice(self) -> None:
-        """Say, on the main thread, that it is about to finish."""
+        """Note, on the main thread, that it is about to finish."""
         self._noticed.set()
         for number in _ENDING:
             signal.signal(number, signal.SIG_IGN)
 
     def begin(self) -> None:
-        """Begin the end, from any thread."""
+        """Start to end the process, from any thread."""
         with contextlib.suppress(OSError):
             os.write(self._told, _ASKED)
 
@@ -105,23 +105,19 @@ class Ending:
             if not numbers.isdisjoint({*_ENDING, _ASKED[0]}):
                 self._end(numbers)
                 break
-            self._calm()
+            signal.setitimer(signal.ITIMER_REAL, 0)  # the kernel set it for a signal that does not end the process
         os.close(self._seen)
 
     def _numbers(self) -> Iterator[set[int]]:
-        """Yield what comes through the pipe until it is closed; prepare the kernel once the server is idle."""
+        """Yield the numbers of signals until the pipe is closed; prepare the kernel once the server is idle."""
         ready, _, _ = select.select([self._seen], [], [], _PREPARE_S)
         if not ready and self._may_use_kernel:
             _have_the_kernel_end_us(self._seen)
         while numbers := os.read(self._seen, 64):
             yield set(numbers)
 
-    def _calm(self) -> None:
-        """Undo what the kernel makes of a signal that is not meant to end the process."""
-        signal.setitimer(signal.ITIMER_REAL, 0)
-
     def _end(self, numbers: set[int]) -> None:
-        """See to it that the process ends."""
+        """Make sure that the process ends."""
         began = monotonic()
         if self._left.is_set():
             return
@@ -129,20 +125,20 @@ class Ending:
         again = next((number for number in _ENDING if number in numbers), None)
         signal.setitimer(signal.ITIMER_REAL, _KERNEL_S)
         while not self._noticed.wait(_NOTICE_S):
-            # Again: the kernel's own call of `alarm` may have come after the first.
+            # Again, because the kernel may have called `alarm` after the first time.
             signal.setitimer(signal.ITIMER_REAL, began + _KERNEL_S - monotonic())
             if monotonic() - began > _LATEST_NOTICE_S:
                 threading.Thread(target=self._finish, name="carrel-finishing", daemon=True).start()
                 break
             if again is not None and self._raises:
-                # One that came between two instructions and a read that blocks is noticed only when it is sent again.
+                # A signal just before a blocking read is noticed only when it is sent again.
                 signal.pthread_kill(self._main, again)
         if not self._left.wait(began + FORCED_END_S - monotonic()):
             os._exit(0)
 
 
 def exit_in_time(code: int) -> None:
-    """End the process soon after its main thread returned, even if threads of a provider do not end."""
+    """End the process soon after its main thread has returned, even if threads of a provider do not end."""
 
     def end() -> None:
         threading.main_thread().join()
@@ -153,7 +149,7 @@ def exit_in_time(code: int) -> None:
 
 
 def _let_the_kernel_be(seen: int) -> None:
-    """Stop the kernel from acting on the pipe: signals that are sent again would end the process early."""
+    """Stop the kernel from acting on the pipe: a repeated signal would end the process early."""
     with contextlib.suppress(ImportError, OSError):
         import fcntl  # not on every system
 
@@ -174,4 +170,4 @@ def _have_the_kernel_end_us(seen: int) -> None:
         fcntl.fcntl(seen, fcntl.F_SETFL, fcntl.fcntl(seen, fcntl.F_GETFL) | os.O_ASYNC)
         library.signal(signal.SIGHUP, ctypes.cast(library.alarm, ctypes.c_void_p))
     except (ImportError, AttributeError, OSError):
-        pass  # not Linux: there a call that holds the interpreter's lock has to be killed
+        pass  # not Linux: a call that holds the interpreter's lock must be killed by the user

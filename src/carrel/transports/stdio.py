@@ -1,9 +1,9 @@
-"""MCP on the standard streams: one message a line, and nothing else on stdout.
+"""MCP on the standard streams: one message per line, and nothing else on stdout.
 
-No event loop: the thread that reads a line answers it, unless its call needs a worker thread. Where an answer takes
-longer than expected, the thread that reads keeps it and another thread reads on, so that no call holds up another;
-the slow call gets a deadline and can be cancelled. Answers to lines that came together are written together. stdout is
-taken from all other code, so that a stray print lands on stderr.
+There is no event loop: the thread that reads a line answers it, unless its call needs a worker thread. If an answer
+takes longer than expected, another thread takes over reading, so that no call delays another; the slow call gets a
+deadline and can be cancelled. Answers to lines that arrived together are written together. Other code cannot use
+stdout: a stray print goes to stderr.
 """
 
 import contextlib
@@ -26,12 +26,12 @@ from carrel.transports.shutdown import Ending, Stopped
 
 _CHUNK: Final = 1 << 16
 _MUCH: Final = 1 << 20
-"""Answers that wait to be written together are written when they have this many bytes."""
+"""Collected answers are written when they have this many bytes."""
 _IDLE_LOOKS: Final = 20
-"""After this many looks at an idle reader, the watching thread sleeps until something is read."""
+"""After this many checks of an idle reader, the watching thread sleeps until something is read."""
 _PIPE_BYTES: Final = 1 << 20
 _PARTS: Final = 512
-"""Parts written with one system call; systems take a thousand."""
+"""Parts written with one system call; systems accept a thousand."""
 
 
 class Output:
@@ -57,14 +57,14 @@ class Output:
             written = os.write(self._descriptor, data)
             parts: Sequence[bytes | memoryview] = [data[written:]] if written < len(data) else []
         else:
-            # Large ones are not copied together.
+            # Large messages are not copied into one.
             parts = [part for message in messages for part in (message, b"\n")]
         while parts:
             parts = _rest(parts, os.writev(self._descriptor, parts[:_PARTS]))
 
 
 def _rest(parts: Sequence[bytes | memoryview], written: int) -> Sequence[bytes | memoryview]:
-    """Return what of the parts is still to be written."""
+    """Return the parts that are still to be written."""
     for number, part in enumerate(parts):
         if written < len(part):
             return [memoryview(part)[written:], *parts[number + 1 :]]
@@ -73,7 +73,7 @@ def _rest(parts: Sequence[bytes | memoryview], written: int) -> Sequence[bytes |
 
 
 class LineReader:
-    """Reads a file descriptor and answers its lines; those that came together are answered together."""
+    """Reads a file descriptor and answers its lines; lines that arrive together are answered together."""
 
     def __init__(self, connection: Connection, source: int, output: Output, workers: Workers, lines: Lines) -> None:
         self._connection = connection
@@ -85,7 +85,7 @@ class LineReader:
         self._is_at_end = False
         self._answers: list[bytes] = []
         self._turn = 0
-        """Which thread reads: it changes when another one takes over."""
+        """The number of the reading thread; it changes when another one takes over."""
         self._overtaken: dict[int, Work] = {}
         self._is_over = threading.Event()
         self._is_parked = False
@@ -93,9 +93,9 @@ class LineReader:
         self._on_end: Callable[[], None] | None = None
 
     def serve(self, on_end: Callable[[], None] | None = None) -> None:
-        """Answer lines until the end; return then, even if this thread is not the one that reads any more.
+        """Answer lines until the end of input, even if another thread has taken over reading.
 
-        The thread that comes to the end calls `on_end`: this one may be inside a call that never returns.
+        The thread that reads the end calls `on_end`: this one may be inside a call that never returns.
         """
         self._on_end = on_end
         threading.Thread(target=self._watch, name="carrel-lookout", daemon=True).start()
@@ -128,7 +128,7 @@ class LineReader:
                     self._on_end()
 
     def _answer_what_is_at_hand(self, turn: int, answers: list[bytes]) -> bool:
-        """Answer the lines that were read; return whether this thread still is the one that reads."""
+        """Answer the lines that were read; return whether this thread is still the reading one."""
         size = 0
         for line in self._at_hand:
             given = self._connection.accept(line)
@@ -150,7 +150,7 @@ class LineReader:
         return True
 
     def _is_given_up(self, turn: int) -> bool:
-        """Return whether the call that a former reading thread is still answering was given up."""
+        """Return whether the call that a former reading thread still answers was cancelled."""
         work = self._overtaken.get(turn)
         return work is not None and work.is_cancelled
 
@@ -180,7 +180,7 @@ class LineReader:
         self._is_parked = False
 
     def _take_over(self, work: Work) -> None:
-        """Start another thread that reads on; the one before is inside the call that became this work."""
+        """Start another reading thread; the former one is inside the call of this work."""
         self._overtaken[self._turn] = work
         self._workers.adopt(work)
         self._turn += 1
@@ -190,7 +190,7 @@ class LineReader:
         ).start()
 
     def _read_on(self, turn: int, waiting: list[bytes], answers: list[bytes]) -> None:
-        """Write the answers that the thread before left behind, and read."""
+        """Write the collected answers of the former thread, then read."""
         if waiting:
             self._output.write(*waiting)
         self._read(turn, answers)
@@ -206,8 +206,8 @@ class LineReader:
 def serve(server: Server, streams: tuple[int, int] | None = None) -> None:
     """Serve the standard streams until they end or the process is asked to stop.
 
-    `streams` are given by a caller who has taken them already. From the end of input or a signal on, the process has
-    `FORCED_END_S`; then it ends, whatever a provider does.
+    `streams` are the result of `taken_streams`, if the caller has called it already. The process ends `FORCED_END_S`
+    after the end of input or a signal, whatever a provider does.
     """
     with taken_streams() if streams is None else contextlib.nullcontext(streams) as (source, target):
         serving = _Serving(server, source, target)
@@ -216,7 +216,7 @@ def serve(server: Server, streams: tuple[int, int] | None = None) -> None:
 
 
 def run(server: Server, source: int, target: int) -> None:
-    """Serve two file descriptors, on any thread, until input ends or the reader leaves."""
+    """Serve two file descriptors, on any thread, until input ends or the client closes its end."""
     _Serving(server, source, target).serve()
 
 
@@ -234,17 +234,17 @@ class _Serving:
         self._reader = LineReader(self._connection, source, self._output, self._workers, lines)
 
     def serve(self, ending: Ending | None = None) -> None:
-        """Answer until input ends or the reader leaves, then finish."""
+        """Answer until input ends or the client closes its end, then finish."""
         try:
             self._reader.serve(on_end=None if ending is None else ending.begin)
-        except (Stopped, KeyboardInterrupt, OSError):  # SQLite turns the exception of a signal into the second
+        except (Stopped, KeyboardInterrupt, OSError):  # SQLite turns the exception of a signal into KeyboardInterrupt
             self._reader.end()
         if ending is not None:
             ending.notice()
         self.finish()
 
     def finish(self) -> None:
-        """Wait for running work, then close everything, once; a second thread waits for the first."""
+        """Wait for running work, then close everything. A second call only waits for the first."""
         with self._finishing:
             if not self._is_finished:
                 self._is_finished = True
@@ -252,7 +252,7 @@ class _Serving:
 
     def _close(self) -> None:
         self._workers.drain(SHUTDOWN_GRACE_S)
-        # On another thread: a reader that no longer reads must not keep the process alive.
+        # On another thread: a client that no longer reads must not keep the process alive.
         telling = threading.Thread(target=self._output.write, args=self._connection.close(), daemon=True)
         telling.start()
         telling.join(SHUTDOWN_GRACE_S / 2)
@@ -279,9 +279,9 @@ def taken_streams() -> Iterator[tuple[int, int]]:
 
 @contextlib.contextmanager
 def taken_stdout() -> Iterator[int]:
-    """Take stdout alone."""
+    """Take stdout for the protocol; other code prints to stderr."""
     before = sys.stdout
-    if before is not None:  # so it is where it was closed
+    if before is not None:  # None if it was closed
         before.flush()
         target = os.dup(1)
     else:
@@ -297,7 +297,7 @@ def taken_stdout() -> Iterator[int]:
 
 
 def _widen(descriptor: int) -> None:
-    """Ask for a larger pipe, where the system has that: large answers then need fewer switches."""
+    """Enlarge a pipe if the system can, so that large answers need fewer switches between processes."""
     try:
         import fcntl  # not on every system
 

@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from carrel.providers.alc.hub import origin
-from carrel.providers.alc.parse_deadline import Patience
+from carrel.providers.alc.packages import ParseBudget
 from tests.providers.alc.homes import CARD, SKETCH, Home, read, refusal
 
 META = "alc://packages/sketch/meta"
@@ -444,17 +444,17 @@ def test_one_changed_package_is_parsed_alone(full: Home) -> None:
     provider = full.provider()
     sources = provider._reader.sources
     hub = provider._reader.hub
-    before = hub.index({}, Patience(60))
+    before = hub.index({}, ParseBudget(60))
     assert sources.parsed == 21
-    assert hub.index({}, Patience(60)) is before
+    assert hub.index({}, ParseBudget(60)) is before
 
     full.write("packages/p7/init.lua", 'M.meta = { name = "p7", version = "2" }')
-    after = hub.index({}, Patience(60))
+    after = hub.index({}, ParseBudget(60))
 
     assert sources.parsed == 22
     assert {one["name"]: one["version"] for one in json.loads(after.text)["packages"]}["p7"] == "2"
     full.write("cards/p7/new.toml", CARD)
-    assert {one["name"]: one["card_count"] for one in json.loads(hub.index({}, Patience(60)).text)["packages"]}[
+    assert {one["name"]: one["card_count"] for one in json.loads(hub.index({}, ParseBudget(60)).text)["packages"]}[
         "p7"
     ] == 2
     assert sources.parsed == 22

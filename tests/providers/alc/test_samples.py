@@ -10,8 +10,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from carrel.providers.alc import samples
-from carrel.providers.alc.files import AlcFolder, open_below
-from carrel.providers.alc.samples import BadRow, LineIndex, Samples, lines_from
+from carrel.providers.alc.files import AlcFolder, Malformed, open_below
+from carrel.providers.alc.samples import LineIndex, Samples, lines_from
 from tests.providers.alc.homes import Home, read, refusal
 
 URI = "alc://cards/sketch_m_1/samples"
@@ -56,24 +56,22 @@ def test_a_page_is_what_reading_the_whole_file_would_give(
     content = around[0] + b"\n".join(lines) + around[1]
     (folder / "file").write_bytes(content)
     pages = Samples(10_000, 10_000)
-    with pytest.MonkeyPatch.context() as patch, open_below(AlcFolder(str(folder)), ("file",)) as held:
+    with pytest.MonkeyPatch.context() as patch, open_below(AlcFolder(str(folder)), "file") as file:
         patch.setattr(samples, "STEP", data.draw(st.integers(1, 7)))
         patch.setattr(samples, "BLOCK", data.draw(st.integers(1, 40)))
-        patch.setattr(samples, "LEAP", data.draw(st.integers(1, 40)))
-        patch.setattr(samples, "PIECE", data.draw(st.integers(1, 20)))
         for start in (offset, data.draw(st.integers(0, 40)), offset):
             expected = by_reading_all(content, start, limit)
             try:
-                given_page: object = json.loads(pages.page(held, start, limit))
-            except BadRow as error:
-                given_page = error.line
+                given_page: object = json.loads(pages.page(file, start, limit))
+            except Malformed as error:
+                given_page = int(str(error).removeprefix("sample line ").partition(":")[0])
             assert given_page == expected
 
 
 def test_lines_are_kept_only_as_far_as_wanted(tmp_path: Path) -> None:
     (tmp_path / "file").write_bytes(b"x" * 100 + b"\n" + b" " * 100 + b"\nend")
-    with open_below(AlcFolder(str(tmp_path)), ("file",)) as held:
-        lines = list(lines_from(held, 0, keep=10))
+    with open_below(AlcFolder(str(tmp_path)), "file") as file:
+        lines = list(lines_from(file, 0, keep=10))
 
     assert [(line.text, line.end, line.is_blank, line.is_cut) for line in lines] == [
         (b"x" * 11, 101, False, True),
@@ -86,11 +84,11 @@ def test_lines_are_kept_only_as_far_as_wanted(tmp_path: Path) -> None:
 def test_the_index_knows_every_thousandth_row_and_goes_on_later(tmp_path: Path) -> None:
     rows = b"".join(b"\n" * (number % 3 == 0) + b"%06d\n" % number for number in range(400_000))
     (tmp_path / "file").write_bytes(rows)
-    with open_below(AlcFolder(str(tmp_path)), ("file",)) as held:
-        index = LineIndex(held.stamp)
-        first = index.seek(held, 2_500, inf)
+    with open_below(AlcFolder(str(tmp_path)), "file") as file:
+        index = LineIndex(file)
+        first = index.seek(file, 2_500, inf)
         known = len(index.bytes)
-        last = index.seek(held, 399_999, inf)
+        last = index.seek(file, 399_999, inf)
 
     assert 2 < known < 400 == len(index.bytes)
     for mark in (first, last):

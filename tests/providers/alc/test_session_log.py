@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from carrel.providers.alc.session_log import DoesNotFit, window
+from carrel.providers.alc.session_log import DoesNotFit, newest_rounds
 from tests.providers.alc.homes import compact
 
 ROUND = {"prompt": "p", "query_id": "q3", "response": "r", "system": None}
@@ -30,7 +30,7 @@ def by_trying(log: dict[str, object], limit: int, max_chars: int) -> str | int:
 
 def given_by(log: object, limit: int, max_chars: int) -> str | int:
     try:
-        return window(log, limit, max_chars)
+        return newest_rounds(log, limit, max_chars)
     except DoesNotFit as error:
         return error.needed
 
@@ -38,7 +38,7 @@ def given_by(log: object, limit: int, max_chars: int) -> str | int:
 def test_the_example_of_the_page_is_cut_as_it_says() -> None:
     log = {"session_id": "s-1", "transcript": [ROUND, ROUND, ROUND]}
 
-    assert window(log, 1, 20_000) == (
+    assert newest_rounds(log, 1, 20_000) == (
         '{"original_rounds":3,"returned_rounds":1,"session_id":"s-1",'
         '"transcript":[{"prompt":"p","query_id":"q3","response":"r","system":null}],"truncated":true}'
     )
@@ -64,7 +64,7 @@ def test_as_many_rounds_are_kept_as_fit(rounds: list[object], limit: int, max_ch
 def test_as_many_rounds_are_kept_as_a_message_holds(rounds: list[str], limit: int, max_wire: int) -> None:
     log: dict[str, object] = {"transcript": rounds}
 
-    text = window(log, limit, 20_000, max_wire)
+    text = newest_rounds(log, limit, 20_000, max_wire)
 
     fitting = []
     for kept in range(min(limit, len(rounds)), -1, -1):
@@ -73,7 +73,7 @@ def test_as_many_rounds_are_kept_as_a_message_holds(rounds: list[str], limit: in
             cut |= {"truncated": True, "original_rounds": len(rounds), "returned_rounds": kept}
         if len(json.dumps(compact(cut), ensure_ascii=False).encode()) - 2 <= max_wire:
             fitting.append(compact(cut))
-    assert text == (fitting[0] if fitting else window(log, limit, 20_000))
+    assert text == (fitting[0] if fitting else newest_rounds(log, limit, 20_000))
 
 
 @pytest.mark.parametrize("log", [{"transcript": "none", "b": 1}, {"b": 1}, [1, 2], "text", None])
@@ -89,4 +89,4 @@ def test_a_complete_log_of_tiny_rounds_may_be_the_smallest() -> None:
 
 
 def test_what_json_cannot_say_is_made_sayable() -> None:
-    assert window({"transcript": [float("inf"), "\ud800"]}, 50, 99) == '{"transcript":[null,"\ufffd"]}'
+    assert newest_rounds({"transcript": [float("inf"), "\ud800"]}, 50, 99) == '{"transcript":[null,"\ufffd"]}'

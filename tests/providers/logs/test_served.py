@@ -157,7 +157,7 @@ def test_a_build_outlives_the_deadline_of_requests_and_takes_no_thread_from_othe
     provider = logs(tmp_path, builds)
     gated = Gated()
     memory = Memory(Server(Catalog([provider, gated])), deadline_s=0.3)
-    with Client.over(memory, timeout_s=20) as client:
+    with Client(memory, timeout_s=20) as client:
         results: list[Any] = []
         threads = [
             threading.Thread(target=lambda name=name: results.append(client.call("process.start", {"name": name})))
@@ -182,7 +182,7 @@ def test_a_build_outlives_the_deadline_of_requests_and_takes_no_thread_from_othe
 @pytest.mark.slow
 def test_a_client_that_gives_up_ends_the_build(tmp_path: Path) -> None:
     provider = logs(tmp_path, {"make": command("echo $$; exec sleep 60", kind="build")})
-    with Client.over(Memory(Server(Catalog([provider]))), timeout_s=1) as client, pytest.raises(ProviderError):
+    with Client(Memory(Server(Catalog([provider]))), timeout_s=1) as client, pytest.raises(ProviderError):
         client.call("process.start", {"name": "make"})
     [uri] = [entry.uri for entry in provider.entries()]
     until(lambda: (next(iter(provider.entries())).meta or {})["dev.carrel/state"] == "cancelled")

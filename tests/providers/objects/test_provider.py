@@ -1060,7 +1060,7 @@ def test_the_laws_an_object_with_no_scheme_does_not_break_end_without_an_index_e
         (Talkative, "test_law_8_", "an error shows"),
         (CompletesNothingReal, "test_law_10_completions", "nowhere.* cannot be read"),
         (Frozen, "test_law_5_after_a_change", "its old ETag still holds"),
-        (Frozen, "test_law_11_", "changed, and nothing is told"),
+        (Frozen, "test_law_11_", "changed, and no notification came"),
         (KeepsThread, "test_law_13_", "still run: .'left-behind'"),
         (ChangesItsMind, "test_law_1_", r"capabilities\(\) gave .*, then .*; they must not change"),
         (CannotSay, "test_law_1_", r"capabilities\(\) raised an exception"),

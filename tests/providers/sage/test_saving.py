@@ -463,6 +463,16 @@ tail: |
     )
 
 
+def test_an_alias_to_a_replaced_item_keeps_its_value(sage: Sage, tmp_path: Path) -> None:
+    entries = "items:\n- {id: k, file: global/k.md, metadata: &shared {source: s}}\n- {id: other, metadata: *shared}\n"
+    index = put(tmp_path / ".sage/knowledge/index.yaml", entries)
+    data_of(sage, "sage_save_knowledge", id="k", content="c", keywords=["k"], source="new")
+
+    other, saved = yaml.safe_load(index.read_text(encoding="utf-8"))["items"]
+    assert other == {"id": "other", "metadata": {"source": "s"}}
+    assert saved["metadata"]["source"] == "new"
+
+
 def test_a_first_item_has_the_page_s_form(sage: Sage, tmp_path: Path) -> None:
     put(tmp_path / "a.py", "x = 1\n")
     links = [{"chunk_id": "a.py::x", "relation": "implements", "note": "sets it"}]

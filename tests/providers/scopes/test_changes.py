@@ -8,6 +8,7 @@ from typing import Any
 
 import pytest
 
+from carrel.core.isotime import iso_ms
 from carrel.providers.scopes import changes, queries, values
 from carrel.providers.scopes.alias_words import ADJECTIVES, NOUNS
 from carrel.providers.scopes.changes import Change, Move
@@ -130,8 +131,8 @@ def test_ids_are_of_version_7_and_hold_the_time() -> None:
 
 def test_times_are_read_as_they_are_spelled() -> None:
     for ms in (0, 1, 999, NOW, 253_402_300_799_999):
-        assert values.parse_time("x", values.spell_time(ms)) == ms
-    assert values.spell_time(1_000) == "1970-01-01T00:00:01.000Z"
+        assert values.parse_time("x", iso_ms(ms)) == ms
+    assert iso_ms(1_000) == "1970-01-01T00:00:01.000Z"
 
 
 @pytest.mark.parametrize("text", ["", "2026-02-30T00:00:00Z", "2026-11-15 18:00:00Z", "2026-11-15T18:00:00+01:00", 5])
@@ -166,15 +167,17 @@ def test_equal_titles_elsewhere_and_in_another_case_are_fine(store: Store) -> No
     assert [get(store, alias).title for alias in ("one", "two")] == ["Write tests", "write tests"]
 
 
-def test_a_made_up_alias_that_is_taken_is_made_up_again_twenty_times(store: Store) -> None:
+def test_a_made_up_alias_that_is_taken_is_made_up_again_twenty_times(
+    store: Store, monkeypatch: pytest.MonkeyPatch
+) -> None:
     tries = iter(["task-1"] * 19 + ["free-one-abc"])
-    made = change(store, lambda c: changes.create(c, NOW, title="New", invent=lambda: next(tries)))
+    monkeypatch.setattr(changes, "invent_alias", lambda: next(tries))
+    made = change(store, lambda c: changes.create(c, NOW, title="New"))
     assert made.alias == "free-one-abc"
 
     unlucky = iter(["task-1"] * 21)
-    failed = refusal(
-        lambda: change(store, lambda c: changes.create(c, NOW, title="Newer", invent=lambda: next(unlucky)))
-    )
+    monkeypatch.setattr(changes, "invent_alias", lambda: next(unlucky))
+    failed = refusal(lambda: change(store, lambda c: changes.create(c, NOW, title="Newer")))
     assert (failed[0], len(list(unlucky))) == ("ALIAS_GENERATION_FAILED", 1)
 
 

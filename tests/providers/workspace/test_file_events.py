@@ -496,7 +496,7 @@ def without_src(folders: Folders) -> Folders:
 
     def some(listing: Listing, top: Segments, enter: Callable[[Segments], object]) -> Iterator[Looked]:
         found = folders(listing, top, lambda segments: "src" in segments or enter(segments))
-        return (one for one in found if "src" not in one[0])
+        return (one for one in found if "src" not in one[0].segments)
 
     return some
 

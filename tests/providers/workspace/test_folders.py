@@ -49,7 +49,8 @@ def test_a_folder_gives_one_item_per_child_in_order(served: Served) -> None:
 
 
 @pytest.mark.parametrize("uri", ["workspace:///lib", "workspace:///lib/", "workspace://lib", "workspace:///lib?"])
-def test_a_child_says_what_it_is_and_that_it_is_no_content(served: Served, uri: str) -> None:
+def test_a_child_says_what_it_is_and_that_it_is_no_content(served: Served, tmp_path: Path, uri: str) -> None:
+    settle(tmp_path / "lib/main.dart")
     etag = served.catalog.read("workspace:///lib/main.dart").etag
 
     assert contents(served, uri) == [
@@ -72,7 +73,8 @@ def test_a_child_says_what_it_is_and_that_it_is_no_content(served: Served, uri: 
     ]
 
 
-def test_an_only_child_has_its_own_etag_and_the_folder_that_of_the_folder(served: Served) -> None:
+def test_an_only_child_has_its_own_etag_and_the_folder_that_of_the_folder(served: Served, tmp_path: Path) -> None:
+    settle(tmp_path / "a/c.md")
     folder = served.ask("resources/read", {"uri": "workspace:///a"})
     [child] = folder["contents"]
 
@@ -307,7 +309,7 @@ def test_a_path_is_completed_by_direct_children(served: Served, value: str, valu
 def test_at_most_100_values_are_offered_and_more_are_told_honestly(tmp_path: Path, count: int, has_more: bool) -> None:
     fill(tmp_path, {f"{number:03}.md": "" for number in range(count)})
     with Served(tmp_path) as served:
-        template = "workspace:///{+path}{?start,length,lines}"
+        template = "workspace:///{+path}{?start,length,lines,outline}"
         argument = {"name": "path", "value": ""}
         offered = served.ask(
             "completion/complete", {"ref": {"type": "ref/resource", "uri": template}, "argument": argument}
@@ -332,7 +334,7 @@ def test_a_root_and_the_paths_in_it_are_completed(tmp_path: Path) -> None:
     fill(tmp_path / "app", {"a.md": "a"})
     fill(tmp_path / "docs", {"d.md": "d", "guide/x.md": "x"})
     with Served(tmp_path / "app", roots={"docs": Place("../docs")}) as served:
-        template = "workspace://@{root}/{+path}{?start,length,lines}"
+        template = "workspace://@{root}/{+path}{?start,length,lines,outline}"
 
         assert served.workspace.complete(template, "root", "d", {}).values == ("docs",)
         assert served.completions("", template, root="docs") == ["d.md", "guide/"]

@@ -358,7 +358,7 @@ def test_where_more_happened_than_was_reported_everything_is_looked_at(
 def test_nothing_is_kept_on_a_file_system_that_others_may_change(
     root: Path, looks: list[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(kept_folders, "_file_system_of", lambda _: "nfs4")
+    monkeypatch.setattr(kept_folders, "file_system_of", lambda _: "nfs4")
     with Lists(root) as lists:
         for _ in range(3):
             lists.now()
@@ -424,7 +424,7 @@ def test_lists_on_many_threads_are_right_when_what_changes_them_has_ended(root: 
 @pytest.mark.parametrize(
     ("path", "kind"), [("/", "ext4"), ("/home/x", "xfs"), ("/home/my disk/x", "nfs"), ("/home2", "ext4")]
 )
-def test_the_file_system_of_a_path_is_that_of_its_innermost_mount(
+def test_thefile_system_of_a_path_is_that_of_its_innermost_mount(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, path: str, kind: str
 ) -> None:
     mounts = tmp_path / "mountinfo"
@@ -436,4 +436,4 @@ def test_the_file_system_of_a_path_is_that_of_its_innermost_mount(
     )
     monkeypatch.setattr(kept_folders, "_MOUNTS", str(mounts))
 
-    assert kept_folders._file_system_of(path) == kind
+    assert kept_folders.file_system_of(path) == kind

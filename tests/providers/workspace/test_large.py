@@ -268,6 +268,7 @@ def test_a_walk_through_many_empty_folders_stops_when_it_is_cancelled(
     assert opened[0] < 500
 
 
+@pytest.mark.slow
 def test_the_search_for_documents_among_many_names_stops_when_it_is_cancelled(tmp_path: Path) -> None:
     fill(tmp_path, {f"{number:04}.bin": b"\0" for number in range(2_500)} | {"README.md": "x"})
     with Served(tmp_path) as served:

@@ -46,7 +46,7 @@ def told_by_commands(app: Path, capfd: pytest.CaptureFixture[str]) -> Any:
 COUNTED = f"4 of 6 files are not served: preset flutter excludes their type; {LINE}"
 
 
-@pytest.mark.parametrize("words", [(), ("doctor",), ("cat", "carrel://guide")])
+@pytest.mark.parametrize("words", [(), pytest.param(("doctor",), marks=pytest.mark.slow), ("cat", "carrel://guide")])
 def test_a_flutter_project_says_how_many_files_are_left_out_and_what_changes_it(
     told: Any, words: tuple[str, ...]
 ) -> None:

@@ -258,8 +258,8 @@ def test_the_roots_are_listed_in_the_order_of_their_uris_with_their_template(roo
     ]
     assert uris == sorted(uris)
     assert templates == [
-        ("workspace:///{+path}{?start,length,lines}", "workspace-file"),
-        ("workspace://@{root}/{+path}{?start,length,lines}", "workspace-root-file"),
+        ("workspace:///{+path}{?start,length,lines,outline}", "workspace-file"),
+        ("workspace://@{root}/{+path}{?start,length,lines,outline}", "workspace-root-file"),
     ]
 
 

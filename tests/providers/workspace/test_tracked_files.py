@@ -12,8 +12,9 @@ from pathlib import Path
 import pytest
 
 from carrel.catalog.watcher import LIST
+from carrel.git.index import IndexFile, UnreadableIndex
 from carrel.providers.workspace import file_events, tracked_files
-from carrel.providers.workspace.tracked_files import Hidden, UnreadableIndex, read_hidden
+from carrel.providers.workspace.tracked_files import Hidden, read_hidden
 from tests.support.waiting import PATIENCE_S, until
 from tests.support.workspaces import Served, fill
 
@@ -164,7 +165,7 @@ def test_no_damaged_index_is_more_than_unreadable(tmp_path: Path, version: str) 
     root = commit(tmp_path / "root")
     git(root, "update-index", "--index-version", version)
     data = (root / ".git/index").read_bytes()
-    whole = read_hidden(data, 20)
+    whole = read_hidden(IndexFile(data, 20))
     dice = random.Random(1)
 
     assert ".github/workflows" in whole.folders
@@ -177,19 +178,19 @@ def test_no_damaged_index_is_more_than_unreadable(tmp_path: Path, version: str) 
         try_read(bytes(damaged))
     huge = data[:8] + b"\xff\xff\xff\xff" + data[12:]
     with pytest.raises(UnreadableIndex):
-        read_hidden(huge, 20)
+        read_hidden(IndexFile(huge, 20))
 
 
 def try_read(data: bytes) -> None:
     with contextlib.suppress(UnreadableIndex):
-        assert isinstance(read_hidden(data, 20), Hidden)
+        assert isinstance(read_hidden(IndexFile(data, 20)), Hidden)
 
 
 def test_the_names_that_are_remembered_are_bounded(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     root = commit(tmp_path / "root")
     monkeypatch.setattr(tracked_files, "MAX_NAMES", 2)
     with pytest.raises(UnreadableIndex):
-        read_hidden((root / ".git/index").read_bytes(), 20)
+        read_hidden(IndexFile((root / ".git/index").read_bytes(), 20))
 
 
 def index(*entries: bytes, version: int = 2) -> bytes:
@@ -213,7 +214,7 @@ def test_an_index_costs_no_more_memory_than_honest_ones_do(data: bytes) -> None:
     tracemalloc.start()
     try:
         with pytest.raises(UnreadableIndex):
-            read_hidden(data, 20)
+            read_hidden(IndexFile(data, 20))
         assert tracemalloc.get_traced_memory()[1] < 16 << 20
     finally:
         tracemalloc.stop()

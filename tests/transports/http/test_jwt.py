@@ -93,7 +93,7 @@ class KeyServer:
         self._server = ThreadingHTTPServer(("127.0.0.1", 0), Keys)
         if certified is not None:
             self._server.socket = certified.wrap_socket(self._server.socket, server_side=True)
-        self._thread = threading.Thread(target=self._server.serve_forever, daemon=True)
+        self._thread = threading.Thread(target=self._server.serve_forever, kwargs={"poll_interval": 0.01}, daemon=True)
         self._thread.start()
         self.address = f"{'http' if certified is None else 'https'}://127.0.0.1:{self._server.server_port}"
         self.issuer = Issuer(ISSUER, AUDIENCE, f"{self.address}/keys")

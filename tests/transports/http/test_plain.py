@@ -2,18 +2,24 @@
 
 import json
 import threading
+from collections.abc import Iterator
 from email.utils import formatdate
 from pathlib import Path
 
 import pytest
 
+from carrel.catalog.catalog import Catalog
 from carrel.core.model import Reading, Stored, Text
-from carrel.core.provider import Project
+from carrel.core.provider import FractionalCeiling, Project
 from carrel.providers.guide import Guide
 from carrel.providers.workspace import Workspace
+from carrel.search.lazy import LazySearch
+from carrel.search.search import Search
+from carrel.search.settings import SearchSettings
+from carrel.server.server import Server
 from carrel.transports.http.app import App
 from carrel.transports.http.plain import CHUNK
-from tests.support.http_asking import application, get
+from tests.support.http_asking import OPEN, application, get
 from tests.support.memory_provider import NOON_MS, PNG, SAMPLE, Gated, Kept, Memory, Shelf
 from tests.support.waiting import PATIENCE_S
 
@@ -322,3 +328,50 @@ def test_what_the_server_says_of_itself(app: App) -> None:
     limits = get(app, "/-/limits").json
     assert (limits["max_message_bytes"], limits["page_size"]) == (2 * 1024 * 1024, 1000)
     assert get(app, "/-/health", method="POST").status == 405
+
+
+@pytest.fixture(name="searching")
+def searching_app(tmp_path: Path) -> Iterator[App]:
+    (tmp_path / "lend.py").write_text("def lend_book(reader):\n    return reader\n", "utf-8")
+    (tmp_path / "notes.md").write_text("# Lend a book\n", "utf-8")
+    catalog = Catalog([Workspace(Project(str(tmp_path), {}))])
+    patient = SearchSettings(answer_s=FractionalCeiling(60.0))
+    search = LazySearch(lambda: Search(catalog, None, patient))
+    yield App(Server(catalog, search=search), OPEN)
+    search.close()
+    catalog.close()
+
+
+def test_a_search_answers_json_with_the_parameters_of_the_resource(searching: App) -> None:
+    reply = get(searching, "/-/search?q=lend+book&limit=1")
+    found = json.loads(reply.body)
+
+    assert (reply.status, reply.headers["content-type"]) == (200, "application/json")
+    assert found["next"] == "carrel://search?q=lend%20book&limit=1&after=1"
+    assert [hit["uri"].startswith("workspace:///") for hit in found["hits"]] == [True]
+
+
+@pytest.mark.parametrize(
+    ("target", "status", "said"),
+    [
+        ("/-/search", 400, "query"),
+        ("/-/search?q=x&in=logz", 400, "Unknown scheme: logz"),
+        ("/-/search?query=x", 400, "known: q, in, limit, budget, after"),
+        ("/-/search?q=%ff", 400, "not UTF-8"),
+    ],
+)
+def test_a_bad_search_is_refused_with_what_is_known(searching: App, target: str, status: int, said: str) -> None:
+    reply = get(searching, target)
+
+    assert reply.status == status
+    assert said in json.loads(reply.body)["error"]
+
+
+def test_a_search_is_asked_for_with_get(searching: App) -> None:
+    assert get(searching, "/-/search?q=x", method="POST").status == 405
+
+
+def test_without_a_search_its_place_says_so(app: App) -> None:
+    reply = get(app, "/-/search?q=x")
+
+    assert (reply.status, "turned off" in json.loads(reply.body)["error"]) == (404, True)

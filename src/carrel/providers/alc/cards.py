@@ -1,4 +1,4 @@
-"""Cards: TOML on disk, compact JSON on the wire, and the best one of a package."""
+"""Cards: TOML on disk, compact JSON for clients, and summaries for the list and the index."""
 
 import math
 from collections.abc import Callable
@@ -7,8 +7,7 @@ from typing import Final
 from carrel.core import toml
 from carrel.core.record import Value
 from carrel.providers.alc import compact_json
-from carrel.providers.alc.cache import Cache
-from carrel.providers.alc.files import AlcFolder, Failed, FileError, HeldFile, Stamp, open_below
+from carrel.providers.alc.files import AlcFile, AlcFolder, Failed, FileError, ParsedFiles, Stamp, open_below
 
 MAX_KEPT: Final = 20_000
 MAX_TOML_BYTES: Final = 4 * 1024 * 1024
@@ -16,11 +15,11 @@ MAX_TOML_BYTES: Final = 4 * 1024 * 1024
 
 
 class NotToml(Exception):
-    """The file is no TOML; the message says where."""
+    """The file is not TOML; the message says where."""
 
 
-class Summary(Value, frozen=True):
-    """What the index and the list need of a Card."""
+class CardSummary(Value, frozen=True):
+    """The fields of a Card that the index and the list need."""
 
     size: int
     pass_rate: int | float | None
@@ -29,74 +28,68 @@ class Summary(Value, frozen=True):
     scenario: str
 
 
-Known = Summary | str
-"""What is known of a Card: its summary, or why it is no TOML."""
-
-
 class Cards:
-    """The Cards, of which summaries are kept while their files stay as they are."""
+    """The Cards. Summaries, and why a file is not TOML, are kept while files stay the same."""
 
     def __init__(self, max_file_bytes: int) -> None:
         self._max_bytes = min(max_file_bytes, MAX_TOML_BYTES)
-        self._cache: Cache[Known] = Cache(MAX_KEPT)
+        self._cache: ParsedFiles[CardSummary | NotToml] = ParsedFiles(MAX_KEPT)
 
-    def text(self, held: HeldFile) -> str:
-        """Return a Card as JSON; nothing is validated or dropped. Raises `NotToml`, the second time at once."""
-        known = self._cache.get(held.path, held.stamp)
-        if isinstance(known, str):
-            raise NotToml(known)
+    def text(self, file: AlcFile) -> str:
+        """Return a Card as JSON; nothing is validated or dropped. Raise `NotToml`, the second time without parsing."""
+        known = self._cache.get(file.path, file.stamp)
+        if isinstance(known, NotToml):
+            raise NotToml(str(known))
         try:
-            return _spell(self._parse(held))
+            return _json(self._parse(file))
         except NotToml as error:
-            self._cache.put(held.path, held.stamp, str(error))
+            self._cache.put(file.path, file.stamp, NotToml(str(error)))
             raise
 
-    def size(self, held: HeldFile) -> int | None:
-        """Give the size of a Card's JSON; None if it is none."""
-        summary = self._kept(held.path, held.stamp, lambda: self.summary(held))
+    def size(self, file: AlcFile) -> int | None:
+        """Return the size of a Card's JSON; None if the file is not TOML."""
+        summary = self._summary(file.path, file.stamp, lambda: self._summarize(file))
         return None if summary is None else summary.size
 
     def is_known(self, path: str, stamp: Stamp) -> bool:
-        """Return whether a Card was parsed as it is now."""
+        """Return whether a Card was parsed in this state."""
         return self._cache.get(path, stamp) is not None
 
-    def summary(self, held: HeldFile) -> Summary:
-        """Read what is needed of a Card that is open."""
-        card = self._parse(held)
-        created = card.get("created_at", "")
-        return Summary(
-            size=len(_spell(card).encode()),
-            pass_rate=_rate(_inner(card, "stats", "pass_rate")),
-            created_at=created if isinstance(created, str) else _spell(created).strip('"'),
-            model=_text(_inner(card, "model", "id")),
-            scenario=_text(_inner(card, "scenario", "name")),
-        )
+    def summary(self, cards: AlcFolder, folder: str, name: str, stamp: Stamp) -> CardSummary | None:
+        """Return the summary of a Card by its place; None if it cannot be read."""
 
-    def known(self, cards: AlcFolder, folder: str, name: str, stamp: Stamp) -> Summary | None:
-        """Give what is needed of a Card by where it lies; None if it cannot be read."""
+        def read() -> CardSummary:
+            with open_below(cards, folder, name) as file:
+                return self._summarize(file)
 
-        def read() -> Summary:
-            with open_below(cards, (folder, name)) as held:
-                return self.summary(held)
+        return self._summary(f"{cards.path}/{folder}/{name}", stamp, read)
 
-        return self._kept(f"{cards.path}/{folder}/{name}", stamp, read)
-
-    def _kept(self, path: str, stamp: Stamp, read: Callable[[], Summary]) -> Summary | None:
-        """Give what is known of a file as it is now, or learn it; that it is no TOML is kept too."""
+    def _summary(self, path: str, stamp: Stamp, read: Callable[[], CardSummary]) -> CardSummary | None:
         known = self._cache.get(path, stamp)
         if known is None:
             try:
                 known = read()
             except NotToml as error:
-                known = str(error)
+                known = NotToml(str(error))
             except FileError:
                 return None
             self._cache.put(path, stamp, known)
-        return None if isinstance(known, str) else known
+        return None if isinstance(known, NotToml) else known
 
-    def _parse(self, held: HeldFile) -> dict[str, object]:
+    def _summarize(self, file: AlcFile) -> CardSummary:
+        card = self._parse(file)
+        created = card.get("created_at", "")
+        return CardSummary(
+            size=len(_json(card).encode()),
+            pass_rate=_rate(_inner(card, "stats", "pass_rate")),
+            created_at=created if isinstance(created, str) else _json(created).strip('"'),
+            model=_text(_inner(card, "model", "id")),
+            scenario=_text(_inner(card, "scenario", "name")),
+        )
+
+    def _parse(self, file: AlcFile) -> dict[str, object]:
         try:
-            return toml.loads(held.read_all(self._max_bytes).decode("utf-8"))
+            return toml.loads(file.read_all(self._max_bytes).decode("utf-8"))
         except UnicodeDecodeError:
             raise Failed(compact_json.NOT_UTF8) from None
         except toml.TomlError as error:
@@ -113,11 +106,12 @@ def _text(value: object) -> str:
 
 
 def _rate(value: object) -> int | float | None:
-    is_number = isinstance(value, int | float) and not isinstance(value, bool)
-    return value if is_number and isinstance(value, int | float) and math.isfinite(value) else None
+    if isinstance(value, bool) or not isinstance(value, int | float):
+        return None
+    return value if math.isfinite(value) else None
 
 
-def _spell(value: object) -> str:
+def _json(value: object) -> str:
     try:
         return compact_json.dumps(value)
     except ValueError as error:

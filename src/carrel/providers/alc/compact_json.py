@@ -1,4 +1,4 @@
-"""Compact JSON, the one spelling in which alc answers: sorted keys, no spaces, nothing escaped that need not be."""
+"""Compact JSON, in which alc answers: sorted keys, no spaces, non-ASCII characters as they are."""
 
 import json
 import math
@@ -10,18 +10,18 @@ _SURROGATE: Final = re.compile("[\ud800-\udfff]")
 TOO_DEEP: Final = "nested too deeply"
 TOO_LONG: Final = "a number has too many digits"
 MAX_COMMAS: Final = 4_000_000
-"""In a JSON text that is parsed: each may stand for a value, which takes some 100 bytes of memory."""
+"""The most commas in a JSON text that is parsed: each may separate a value, which takes about 100 bytes of memory."""
 AROUND: Final = 32 * 1024
-"""Bytes of a message beside its one text: URIs, of which each may have 8,192 characters, and what is told of them."""
+"""Bytes of a message beside its one text: URIs, each of up to 8,192 characters, and metadata."""
 NOT_UTF8: Final = "stream did not contain valid UTF-8"
 
 
 class NotJson(ValueError):
-    """The text holds a word that only looks like a number of JSON."""
+    """The text holds `NaN` or `Infinity`, which are not JSON."""
 
 
 def loads(data: bytes) -> object:
-    """Parse JSON text; ValueError says what is wrong with it, in a sentence that holds no path."""
+    """Return the value of a JSON text; raise `ValueError` with a message for clients."""
     try:
         text = data.decode("utf-8")
     except UnicodeDecodeError:
@@ -34,13 +34,16 @@ def loads(data: bytes) -> object:
         reason = str(error)
     except RecursionError:
         reason = TOO_DEEP
-    except ValueError:  # `int` refuses to read thousands of digits; its message is advice for programmers
+    except ValueError:  # `int` refuses thousands of digits with advice for programmers
         reason = TOO_LONG
     raise ValueError(reason)
 
 
 def dumps(value: object) -> str:
-    """Spell a value; NaN and infinity become null, lone surrogates U+FFFD. ValueError: too deep, a number too long."""
+    """Return a value as JSON; NaN and infinity become null, lone surrogates U+FFFD.
+
+    Raise `ValueError` if the value is nested too deeply or holds a number with too many digits.
+    """
     try:
         try:
             text = _ENCODER.encode(value)
@@ -49,7 +52,7 @@ def dumps(value: object) -> str:
         return _ENCODER.encode(_plain(value)) if _SURROGATE.search(text) else text
     except RecursionError:
         reason = TOO_DEEP
-    except ValueError:  # `str` refuses to spell thousands of digits
+    except ValueError:  # `str` refuses thousands of digits
         reason = TOO_LONG
     raise ValueError(reason)
 
@@ -67,7 +70,7 @@ def _refuse_constant(name: str) -> NoReturn:
 
 
 def _plain(value: object) -> object:
-    """Make of a value what JSON can say."""
+    """Return a value with everything that JSON lacks replaced."""
     if isinstance(value, str):
         return _SURROGATE.sub("\N{REPLACEMENT CHARACTER}", value)
     if isinstance(value, float):
@@ -77,12 +80,12 @@ def _plain(value: object) -> object:
     if isinstance(value, list):
         return [_plain(inner) for inner in value]
     if isinstance(value, datetime | date | time):
-        return spell_time(value)
+        return time_text(value)
     return value
 
 
-def spell_time(value: datetime | date | time) -> str:
-    """Spell a TOML date or time by RFC 3339: zero offset as Z, no trailing zeros in the fraction."""
+def time_text(value: datetime | date | time) -> str:
+    """Return a TOML date or time by RFC 3339: zero offset as Z, no trailing zeros in the fraction."""
     text = value.isoformat()
     if isinstance(value, datetime | time) and value.microsecond:
         at = text.index(".")

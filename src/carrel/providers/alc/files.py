@@ -1,16 +1,18 @@
-"""Folders and files of alc, opened by handle, and what is made of a file when it is asked for.
+"""Folders and files of alc, opened by handle, and a cache of what was made of files.
 
-A folder is the user's own or it is confined to the project. In the user's own, links to folders may lead anywhere,
-as `alc pkg link` makes them. A confined one is opened by the rules of `files.data_folder`. In both, a file must lie
-below its folder, links followed.
+A folder is the user's, or it is confined to the project. In the user's folders, links to folders may lead anywhere, as
+`alc pkg link` makes them. A confined folder is opened by the rules of `files.data_folder`. In both, a file must lie
+below its folder after links are followed.
 
-Absent, Escapes and Failed say why a file was not opened; which message a client gets is decided
-where the kind of the file is known.
+A `FileError` says why a file is not served. The client's message is made where the kind of resource is known.
 """
 
 import os
-from collections.abc import Callable, Sequence
-from typing import Final
+from collections import OrderedDict
+from collections.abc import Sequence
+from errno import EIO
+from threading import Lock
+from typing import Final, Generic, Self, TypeVar
 
 from carrel.core.hashing import sha256
 from carrel.core.record import Value
@@ -21,8 +23,11 @@ from carrel.providers.alc.compact_json import NOT_UTF8
 NOT_REGULAR: Final = "not a regular file"
 ETAG_DIGITS: Final = 16
 
+T = TypeVar("T")
 Stamp = tuple[int, int, int]
 """What changes when a file does: inode, time and size."""
+UNREAD: Final[Stamp] = (0, 0, 0)
+"""The stamp of a file that cannot be looked at."""
 
 
 class FileError(Exception):
@@ -30,23 +35,23 @@ class FileError(Exception):
 
 
 class Absent(FileError):
-    """Nothing is there."""
+    """There is no such file."""
 
 
 class Escapes(FileError):
-    """It leads out of its base."""
+    """The path leads out of its base folder."""
 
 
 class Failed(FileError):
-    """It is there and cannot be read; `reason` is told to the client."""
+    """The file cannot be read; the message is the reason, which the client sees."""
 
-    def __init__(self, reason: str) -> None:
-        super().__init__(reason)
-        self.reason = reason
+
+class Malformed(FileError):
+    """The file cannot be parsed; the message, which the client sees, says which part of it and why."""
 
 
 class Oversized(FileError):
-    """It is larger than what is read whole."""
+    """The file is larger than the limit for files that are read whole."""
 
     def __init__(self, size: int, limit: int) -> None:
         super().__init__(size, limit)
@@ -55,21 +60,55 @@ class Oversized(FileError):
 
 
 def stamp_of(found: os.stat_result) -> Stamp:
-    """Give what changes when a file does."""
+    """Return the stamp of a file."""
     return found.st_ino, found.st_mtime_ns, found.st_size
 
 
 def etag_of(*inputs: object) -> str:
-    """Make an ETag of its inputs."""
+    """Return the ETag for its inputs."""
     text = "\0".join(map(str, inputs))
     digest: str = sha256(text.encode("utf-8", "surrogateescape")).hexdigest()
     return digest[:ETAG_DIGITS]
 
 
-class AlcFolder(Value, frozen=True):
-    """A folder of alc: the user's own at `path`, or, of confined `data`, the one that `names` lead to.
+class ParsedFiles(Generic[T]):
+    """Results of parsing files, each valid while its file has the same stamp.
 
-    A path is for comparison and for caches; where the folder is confined, nothing is opened by it.
+    Each result has a weight. When all together exceed the bound, the least recently used are dropped.
+    """
+
+    def __init__(self, bound: int) -> None:
+        self._bound = bound
+        self._weight = 0
+        self._kept: OrderedDict[str, tuple[Stamp, T, int]] = OrderedDict()
+        self._lock = Lock()
+
+    def get(self, path: str, stamp: Stamp) -> T | None:
+        """Return the result for a file with this stamp, if it is kept."""
+        with self._lock:
+            found = self._kept.get(path)
+            if found is None or found[0] != stamp:
+                return None
+            self._kept.move_to_end(path)
+            return found[1]
+
+    def put(self, path: str, stamp: Stamp, value: T, weight: int = 1) -> T:
+        """Keep a result in place of an earlier one for the same path, and return it."""
+        with self._lock:
+            before = self._kept.pop(path, None)
+            self._weight -= 0 if before is None else before[2]
+            if weight <= self._bound:
+                self._kept[path] = (stamp, value, weight)
+                self._weight += weight
+            while self._weight > self._bound:
+                self._weight -= self._kept.popitem(last=False)[1][2]
+        return value
+
+
+class AlcFolder(Value, frozen=True):
+    """A folder of alc: the user's at `path`, or a confined one, found below `data` by `names`.
+
+    The path of a confined folder is only for comparison and for caches; nothing is opened by it.
     """
 
     path: str
@@ -78,7 +117,7 @@ class AlcFolder(Value, frozen=True):
 
     @property
     def is_confined(self) -> bool:
-        """Whether it must lie in the project, with all that is in it."""
+        """Return whether the folder and its content must lie in the project."""
         return self.data is not None
 
     def below(self, name: str) -> "AlcFolder":
@@ -91,16 +130,16 @@ class AlcFolder(Value, frozen=True):
         """Open the folder; raise `SandboxError` or `OSError`."""
         return Root(self.path, absolute_links=True) if self.data is None else self.data.open(*self.names)
 
-    def refusal(self) -> SandboxError | None:
-        """Return why a confined folder is not opened although it may be there; None if it is opened or missing."""
+    def is_refused(self) -> bool:
+        """Return whether a confined folder may not be opened, although it may be there."""
         try:
             if self.is_confined:
                 self.open().close()
         except (Missing, Unreadable, OSError):
             pass
-        except SandboxError as error:
-            return error
-        return None
+        except SandboxError:
+            return True
+        return False
 
     def is_there(self) -> bool:
         """Return whether it is a folder that may be opened."""
@@ -112,34 +151,31 @@ class AlcFolder(Value, frozen=True):
             return False
         return True
 
-    def holds(self, name: str) -> bool:
-        """Return whether there is anything by that name, links followed; what cannot be looked at is there."""
+    def stamp(self, name: str) -> Stamp | None:
+        """Return the stamp of a file in it, links followed: `UNREAD` if it cannot be looked at, None if absent."""
         try:
-            self.stat(name)
+            return stamp_of(self.stat(name))
         except OSError as error:
-            return error.errno not in GONE
+            return None if error.errno in GONE else UNREAD
         except SandboxError as error:
-            return isinstance(error, Special | Unreadable)
-        return True
+            return UNREAD if isinstance(error, Special | Unreadable) else None
 
     def stat(self, name: str = "") -> os.stat_result:
-        """Describe a file in it, or the folder itself, links followed; raise `SandboxError` or `OSError`."""
+        """Return the state of a file in it, or of the folder; links are followed. Raise `SandboxError` or `OSError`."""
         if self.data is None:
             return os.stat(f"{self.path}/{name}")
         with self.open() as root, root.open((name,) if name else ()) as opened:
             return opened.stat
 
     def scan(self) -> list[tuple[str, Kind]]:
-        """List it, unsorted, each name with its kind; raise `FileError`."""
+        """Return its names with their kinds, unsorted; raise `FileError`."""
         with _opened(self) as root:
             try:
                 with root.open(()) as opened:
                     return opened.scan()
-            except Unreadable as error:
-                reason = os.strerror(error.errno)
-            except SandboxError:
-                raise Absent from None
-        raise Failed(reason)
+            except SandboxError as error:
+                failure = _file_error(error)
+        raise failure
 
     def list_folders(self) -> list[str]:
         """Return the names of the folders in it, links to folders included; raise `FileError`."""
@@ -147,43 +183,37 @@ class AlcFolder(Value, frozen=True):
         return [name for name, kind in found if kind == "folder" or (kind == "link" and self.below(name).is_there())]
 
 
-class HeldFile:
-    """A regular file, open: what was found is what is read."""
+class AlcFile:
+    """A regular file, open: its state when it was opened belongs to the bytes that are read."""
 
     def __init__(self, opened: Opened, path: str) -> None:
         self._opened = opened
         self.path = path
         self.stat = opened.stat
+        self.stamp = stamp_of(opened.stat)
         self.size = opened.stat.st_size
         self.modified_ms = opened.stat.st_mtime_ns // 1_000_000
 
-    @property
-    def stamp(self) -> Stamp:
-        """What changes when the file does."""
-        return stamp_of(self.stat)
-
     def etag(self, *more: object) -> str:
-        """Make an ETag of where the file is, when it changed and how large it is."""
-        return etag_of(self.path, self.stat.st_mtime_ns, self.size, *more)
+        """Return an ETag for the file's path, time and size, and further inputs."""
+        return etag_of(self.path, *self.stamp[1:], *more)
 
     def read(self, start: int, length: int) -> bytes:
-        """Give bytes, as far as the file reached when it was opened."""
+        """Return bytes, as far as the file reached when it was opened; raise `Failed`."""
         try:
             return self._opened.read(start, min(length, self.size - start))
-        except Unreadable as error:
-            reason = os.strerror(error.errno)
-        except SandboxError:
-            reason = os.strerror(5)
+        except SandboxError as error:
+            reason = os.strerror(error.errno if isinstance(error, Unreadable) else EIO)
         raise Failed(reason)
 
     def read_all(self, limit: int) -> bytes:
-        """Give the whole file, unless it is larger than the limit."""
+        """Return the whole file; raise `Oversized` or `Failed`."""
         if self.size > limit:
             raise Oversized(self.size, limit)
         return self.read(0, self.size)
 
     def read_text(self, limit: int) -> bytes:
-        """Give the whole file, which must be UTF-8."""
+        """Return the whole file, which must be UTF-8; raise `Oversized` or `Failed`."""
         data = self.read_all(limit)
         try:
             data.decode("utf-8")
@@ -192,53 +222,21 @@ class HeldFile:
         return data
 
     def has_moved(self) -> bool:
-        """Tell whether the file changed since it was opened."""
+        """Return whether the file changed since it was opened."""
         return stamp_of(os.fstat(self._opened.fd)) != self.stamp
 
     def close(self) -> None:
         """Close the file."""
         self._opened.close()
 
-    def __enter__(self) -> "HeldFile":
+    def __enter__(self) -> Self:
         return self
 
     def __exit__(self, *_: object) -> None:
         self.close()
 
 
-class Rendering:
-    """What a file gives, made when it is first asked for: a condition that holds never asks."""
-
-    def __init__(self, held: HeldFile | None, make: Callable[[], bytes]) -> None:
-        self._held = held
-        self._make = make
-        self._made: bytes | None = None
-
-    @property
-    def size(self) -> int:
-        """Give the length of the text, in bytes."""
-        return len(self._data())
-
-    def read(self, start: int, length: int) -> bytes:
-        """Give a part of the text."""
-        return self._data()[start : start + length]
-
-    def has_moved(self) -> bool:
-        """Tell whether the file changed meanwhile."""
-        return self._held is not None and self._held.has_moved()
-
-    def close(self) -> None:
-        """Close the file."""
-        if self._held is not None:
-            self._held.close()
-
-    def _data(self) -> bytes:
-        if self._made is None:
-            self._made = self._make()
-        return self._made
-
-
-def open_below(folder: AlcFolder, segments: Sequence[str]) -> HeldFile:
+def open_below(folder: AlcFolder, *segments: str) -> AlcFile:
     """Open a regular file below a folder; raise `FileError`."""
     with _opened(folder) as root:
         opened = _open(root, folder, segments)
@@ -246,13 +244,13 @@ def open_below(folder: AlcFolder, segments: Sequence[str]) -> HeldFile:
     if opened.is_folder:
         opened.close()
         raise Failed(NOT_REGULAR) if opened.real else Escapes()
-    return HeldFile(opened, path)
+    return AlcFile(opened, path)
 
 
 def list_files(folder: AlcFolder, suffix: str, base: AlcFolder | None = None) -> list[tuple[str, bool]]:
     """Return the names of the files in a folder, without their suffix, and whether each can be read.
 
-    A link cannot that leads out of the base, which is the folder itself unless given. What cannot be listed is empty.
+    A link cannot be read if it leads out of the base, by default the folder. A folder that cannot be listed is empty.
     """
     above = () if base is None else (os.path.basename(folder.path),)
     is_linked = base is not None and os.path.islink(folder.path)
@@ -263,27 +261,36 @@ def list_files(folder: AlcFolder, suffix: str, base: AlcFolder | None = None) ->
     listed = []
     for name, kind in found:
         if name.endswith(suffix) and kind in ("file", "link"):
-            can_be_read = (kind == "file" and not is_linked) or _is_file(base or folder, (*above, name))
-            if can_be_read or folder.holds(name):
+            can_be_read = (kind == "file" and not is_linked) or _is_file(base or folder, *above, name)
+            if can_be_read or folder.stamp(name) is not None:
                 listed.append((name.removesuffix(suffix), can_be_read))
     return listed
 
 
 def read_whole(folder: AlcFolder, name: str, limit: int) -> bytes:
-    """Return what is in a file that is not served itself; in the user's own folder it may be a link to anywhere."""
+    """Return a file that is not served; in the user's folder it may be a link to anywhere. Raise `FileError`."""
     if not folder.is_confined:
         path = os.path.realpath(os.path.join(folder.path, name))
         folder, name = AlcFolder(os.path.dirname(path)), os.path.basename(path)
-    with open_below(folder, (name,)) as held:
-        return held.read_all(limit)
+    with open_below(folder, name) as file:
+        return file.read_all(limit)
 
 
-def _is_file(folder: AlcFolder, segments: tuple[str, ...]) -> bool:
+def _is_file(folder: AlcFolder, *segments: str) -> bool:
     try:
-        open_below(folder, segments).close()
+        open_below(folder, *segments).close()
     except FileError:
         return False
     return True
+
+
+def _file_error(error: SandboxError) -> FileError:
+    """Return the error for a failure of the sandbox; a file or folder that may not be opened counts as absent."""
+    if isinstance(error, Outside):
+        return Escapes()
+    if isinstance(error, Special):
+        return Failed(NOT_REGULAR)
+    return Failed(os.strerror(error.errno)) if isinstance(error, Unreadable) else Absent()
 
 
 def _opened(folder: AlcFolder) -> Root:
@@ -295,14 +302,13 @@ def _opened(folder: AlcFolder) -> Root:
         if error.errno not in GONE:
             failure = Failed(error.strerror or "unknown error")
     except Unreadable as error:
-        failure = Failed(os.strerror(error.errno))
+        failure = _file_error(error)
     except SandboxError:
         pass
     raise failure
 
 
 def _open(root: Root, folder: AlcFolder, segments: Sequence[str]) -> Opened:
-    failure: FileError
     try:
         try:
             return root.open(segments)
@@ -310,19 +316,13 @@ def _open(root: Root, folder: AlcFolder, segments: Sequence[str]) -> Opened:
             if folder.is_confined:
                 raise
             return root.open(_way_back(root, os.path.join(folder.path, *segments)))
-    except Outside:
-        failure = Escapes()
-    except Special:
-        failure = Failed(NOT_REGULAR)
-    except Unreadable as error:
-        failure = Failed(os.strerror(error.errno))
-    except SandboxError:
-        failure = Absent()
+    except SandboxError as error:
+        failure = _file_error(error)
     raise failure
 
 
 def _way_back(root: Root, path: str) -> list[str]:
-    """Return where a link that leaves the user's folder on its way comes back into it; it is opened from there."""
+    """Return where a link that leaves the user's folder comes back into it; raise `Missing` or `Outside`."""
     if not os.path.exists(path):
         raise Missing
     way = os.path.relpath(os.path.realpath(path), root.path).split("/")

@@ -1,13 +1,11 @@
-"""Where algocline keeps what: settings and environment to places, names on disk, the lookup of packages.
+"""Where algocline keeps its data: folders from settings and environment, the names in them, the lookup of packages.
 
-The environment is read once; the folders are looked at each time they are asked for, since data may
-come and go while Carrel runs. Nothing is ever written or created here.
+The environment is read once. Folders are looked at on every request, since data may come and go while Carrel runs.
 
-A folder is the user's own if the user chose it: by the system's rule (`~/.algocline`), in the environment, in their
+A folder is the user's if the user chose it: by algocline's default (`~/.algocline`), in the environment, in their
 settings or in a project file that they trust. Every other one is confined to the project.
 """
 
-import logging
 import os
 from collections.abc import Iterator, Mapping
 from typing import Final, Literal
@@ -21,47 +19,48 @@ from carrel.files.marks import working_folder
 from carrel.providers.alc import files
 from carrel.providers.alc.files import Absent, AlcFolder, Failed, FileError, Stamp, list_files
 from carrel.providers.alc.local_packages import MAX_BYTES, PROJECT_FILE, AlcRoot, Variants
-
-log = logging.getLogger(__name__)
+from carrel.providers.alc.uris import Kind
 
 Scope = Literal["variant", "global"]
 INIT: Final = "init.lua"
+_FOLDERS: Final[Mapping[Kind, str]] = {"types": "types", "scenario": "scenarios", "eval": "evals"}
+HOME: Final = ".algocline"
 LOGS_HERE: Final = "algocline-logs"
 
 
 class Package(Value, frozen=True, gc=False):
-    """Where a package was found."""
+    """Where a package was found, and the state of its source."""
 
     name: str
     folder: AlcFolder
     scope: Scope
+    stamp: Stamp
 
     @property
     def init(self) -> str:
-        """Return the path of its source, by which it is known to caches."""
+        """Return the path of its source, by which caches know it."""
         return f"{self.folder.path}/{INIT}"
 
     @property
     def is_linked(self) -> bool:
-        """Tell whether its folder is a symlink."""
+        """Return whether its folder is a symlink."""
         return os.path.islink(self.folder.path.rstrip("/"))
 
     @property
-    def leaves(self) -> bool:
+    def escapes(self) -> bool:
         """Return whether its source is a symlink out of its folder, which no read follows."""
-        if not os.path.islink(self.init):
-            return False
-        try:
-            files.open_below(self.folder, (INIT,)).close()
-        except files.Escapes:
-            return True
-        except FileError:
-            pass
+        if os.path.islink(self.init):
+            try:
+                files.open_below(self.folder, INIT).close()
+            except files.Escapes:
+                return True
+            except FileError:
+                pass
         return False
 
 
 class Layout:
-    """The places of one `ALC_HOME` and the project around it."""
+    """The folders of one `ALC_HOME` and of the project around it."""
 
     def __init__(
         self,
@@ -72,45 +71,31 @@ class Layout:
         project_root: str | None = None,
     ) -> None:
         self._project = project
-        start = working_folder(project.root)
-        self.home = self._chosen("home", home, "ALC_HOME") or self._default_home(start)
-        logs_here = self._confined(os.path.join(start, LOGS_HERE))
-        candidates = (self._chosen("log_dir", log_dir, "ALC_LOG_DIR"), self.home.below("logs"), self._state(start))
-        self._log_dirs = [*(one for one in candidates if one is not None), logs_here]
-        self._packages_path = self._package_folders(packages_path)
-        self._variants = Variants(project, project_root)
-        self._warned = ""
+        self._start = start = working_folder(project.root)
+        user_home = project.environment.get("HOME")
+        state = project.environment.get("XDG_STATE_HOME") or (user_home and os.path.join(user_home, ".local/state"))
+        default_home = AlcFolder(os.path.join(user_home, HOME)) if user_home else self._confined(f"{start}/{HOME}")
+        self.home = next(iter(self._chosen("home", home, "ALC_HOME")), default_home)
+        self._log_dirs = [
+            *self._chosen("log_dir", log_dir, "ALC_LOG_DIR"),
+            self.home.below("logs"),
+            *([AlcFolder(os.path.join(start, state, "algocline/logs"))] if state else []),
+            self._confined(os.path.join(start, LOGS_HERE)),
+        ]
+        self._packages_path = self._chosen("packages_path", packages_path, "ALC_PACKAGES_PATH")
+        self.variants = Variants(project, project_root)
         self._hub: tuple[AlcRoot, Stamp, AlcFolder | None] | None = None
 
     # Places
 
-    def _default_home(self, start: str) -> AlcFolder:
-        user_home = self._project.environment.get("HOME")
-        here = os.path.join(user_home or start, ".algocline")
-        return AlcFolder(here) if user_home else self._confined(here)
-
-    def _state(self, start: str) -> AlcFolder | None:
-        environment = self._project.environment
-        user_home = environment.get("HOME")
-        state = environment.get("XDG_STATE_HOME") or (user_home and os.path.join(user_home, ".local/state"))
-        return AlcFolder(os.path.join(start, state, "algocline/logs")) if state else None
-
-    def _chosen(self, key: str, setting: str | None, variable: str) -> AlcFolder | None:
-        """Return a place: the setting, below the project's root, or else the variable, taken literally."""
-        if setting:
-            return self._placed(key, setting)
-        named = self._project.environment.get(variable)
-        return AlcFolder(os.path.join(working_folder(self._project.root), named)) if named else None
-
-    def _package_folders(self, setting: str | None) -> list[AlcFolder]:
-        if setting:
-            return [self._placed("packages_path", part) for part in setting.split(os.pathsep) if part]
-        parts = self._project.environment.get("ALC_PACKAGES_PATH", "").split(os.pathsep)
-        return [AlcFolder(os.path.join(working_folder(self._project.root), part)) for part in parts if part]
-
-    def _placed(self, key: str, setting: str) -> AlcFolder:
-        place = os.path.join(self._project.root, os.path.expanduser(setting))
-        return AlcFolder(place) if key in self._project.named else self._confined(place)
+    def _chosen(self, key: str, setting: str | None, variable: str) -> list[AlcFolder]:
+        """Return the folders of a setting, below the project's root, or else of a variable, taken literally."""
+        text = setting or self._project.environment.get(variable, "")
+        parts = [part for part in (text.split(os.pathsep) if key == "packages_path" else [text]) if part]
+        if not setting:
+            return [AlcFolder(os.path.join(self._start, part)) for part in parts]
+        places = [os.path.join(self._project.root, os.path.expanduser(part)) for part in parts]
+        return [AlcFolder(place) if key in self._project.named else self._confined(place) for place in places]
 
     def _confined(self, place: str) -> AlcFolder:
         return AlcFolder(place, DataFolder(self._project, place, is_named=False))
@@ -119,142 +104,107 @@ class Layout:
         """Return the first candidate that is a folder."""
         return next((place for place in self._log_dirs if place.is_there()), None)
 
-    def place(self, name: str) -> AlcFolder:
-        """Return a folder in the home."""
-        return self.home.below(name)
-
     def notes(self) -> list[str]:
-        """Return a sentence about each place that is not served though something names it."""
+        """Return a sentence about each configured folder that is not served."""
         areas = ("types", "packages", "cards", "scenarios", "evals")
         places = [self.home, *map(self.home.below, areas), *self._log_dirs, *self._packages_path]
-        refused = (place for place in places if place.refusal() is not None)
-        root = self._project.root
-        told = (os.path.relpath(place.path, root) for place in refused)
+        names = (os.path.relpath(place.path, self._project.root) for place in places if place.is_refused())
         why = "it leads out of the project, is denied, or belongs to another user"
-        return [*(f"{name} is not served as alc: {why}" for name in dict.fromkeys(told)), *self._variants.notes()]
+        return [*(f"{name} is not served as alc: {why}" for name in dict.fromkeys(names)), *self.variants.notes()]
 
     # Packages
 
-    def variants(self) -> dict[str, AlcFolder]:
-        """Return the folders of variant packages by name; raise `ProviderError` if `alc.local.toml` is malformed."""
-        return self._variants.folders()
-
-    def variants_or_none(self) -> dict[str, AlcFolder]:
-        """Give the variants; where their file is malformed, none, and a warning in the log."""
-        try:
-            return self.variants()
-        except ProviderError as error:
-            if self._warned != error.message:  # not every time the list is looked at
-                self._warned = error.message
-                log.warning("variants are left out: %s", error.message)
-            return {}
-
-    def local_folder(self) -> AlcFolder | None:
-        """Return the folder in which `alc.local.toml` is looked for."""
-        folder = self._variants.root().folder
-        return None if folder is None else AlcFolder(folder)
-
-    def find_package(self, name: str, variants: Mapping[str, AlcFolder]) -> Package | None:
-        """Look a package up: a variant, then the home, then the further folders."""
-        folder = variants.get(name)
-        if folder is not None and folder.is_there():
-            return Package(name, folder, "variant") if folder.holds(INIT) else None
-        for place in self._package_places():
+    def find_package(
+        self, name: str, variants: Mapping[str, AlcFolder], global_folders: list[AlcFolder] | None = None
+    ) -> Package | None:
+        """Look a package up: first a variant, then in the folders of global packages."""
+        variant = variants.get(name)
+        if variant is not None and variant.is_there():
+            stamp = variant.stamp(INIT)
+            return None if stamp is None else Package(name, variant, "variant", stamp)
+        for place in global_folders or self.package_folders():
             folder = place.below(name)
-            if folder.holds(INIT):
-                return Package(name, folder, "global")
+            stamp = folder.stamp(INIT)
+            if stamp is not None:
+                return Package(name, folder, "global", stamp)
         return None
 
-    def list_package(self, name: str, variants: Mapping[str, AlcFolder]) -> Package | None:
-        """Look a package up that can be read."""
+    def is_listed(self, name: str, variants: Mapping[str, AlcFolder]) -> bool:
+        """Return whether there is a package of this name that can be read."""
         package = self.find_package(name, variants)
-        return None if package is None or package.leaves else package
+        return package is not None and not package.escapes
 
-    def package_folders(self) -> list[AlcFolder]:
-        """Return the folders that hold global packages, in the order in which they are looked at."""
-        return list(self._package_places())
-
-    def _package_places(self) -> Iterator[AlcFolder]:
-        yield self.place("packages")
+    def package_folders(self) -> Iterator[AlcFolder]:
+        """Yield the folders that hold global packages, in the order in which they are looked at."""
+        yield self.home.below("packages")
         yield from (folder for folder in self._packages_path if folder.is_there())
         yield from self._collection()
 
     def package_names(self, variants: Mapping[str, AlcFolder]) -> set[str]:
-        """Give the names under which a listed package may be; each is still to be looked up."""
-        names = set(variants)
-        for place in self.package_folders():
-            names.update(folders_in(place))
+        """Return the names that packages may have; whether there is a package is not looked up."""
+        names = set(variants).union(*map(folders_in, self.package_folders()))
         return {name for name in names if not name.startswith((".", "_"))}
 
     def _collection(self) -> Iterator[AlcFolder]:
         """Yield the folder of `alc.toml` if that has a table `hub`: then it is a repository of packages."""
-        root = self._variants.root()
+        root = self.variants.root()
         if root.folder is None:
             return
         try:
-            with files.open_below(AlcFolder(root.folder), (PROJECT_FILE,)) as held:
-                if self._hub is None or self._hub[:2] != (root, held.stamp):
+            with files.open_below(AlcFolder(root.folder), PROJECT_FILE) as file:
+                if self._hub is None or self._hub[:2] != (root, file.stamp):
                     folder = AlcFolder(root.folder) if root.is_users else self._confined(root.folder)
-                    self._hub = root, held.stamp, folder if _has_hub(held) else None
+                    self._hub = root, file.stamp, folder if _has_hub(file) else None
         except FileError:
             return
         if self._hub[2] is not None:
             yield self._hub[2]
 
-    # Other names
+    # Other resources
+
+    def folder(self, kind: Kind) -> AlcFolder | None:
+        """Return the folder of type stubs, scenarios, eval results or logs; None if there is no folder of logs."""
+        return self.log_dir() if kind == "log" else self.home.below(_FOLDERS[kind])
+
+    def ids(self, kind: Kind) -> Iterator[str]:
+        """Yield the names of the scenarios, eval results or logs that can be read."""
+        folder = self.folder(kind)
+        listed = [] if folder is None else list_files(folder, ".lua" if kind == "scenario" else ".json")
+        return (name for name, can_be_read in listed if can_be_read and not (kind == "log" and name.endswith(".meta")))
 
     def cards(self) -> dict[str, str]:
-        """Give the ids of Cards that can be read, each with the folder of `cards` that holds it."""
+        """Return the ids of Cards that can be read, each with the folder of `cards` that holds it."""
         found: dict[str, str] = {}
-        base = self.place("cards")
+        base = self.home.below("cards")
         for folder in sorted(folders_in(base)):
             for card_id, can_be_read in list_files(base.below(folder), ".toml", base):
                 found.setdefault(card_id, folder if can_be_read else "")
         return {card_id: folder for card_id, folder in found.items() if folder}
 
-    def scenarios(self) -> Iterator[str]:
-        """Give the scenarios' names."""
-        return stems_in(self.place("scenarios"), ".lua")
-
-    def evals(self) -> Iterator[str]:
-        """Give the names of the files in `evals` that may be results."""
-        return stems_in(self.place("evals"), ".json")
-
-    def sessions(self) -> Iterator[str]:
-        """Give the ids of the sessions that have a log."""
-        folder = self.log_dir()
-        names = stems_in(folder, ".json") if folder is not None else iter(())
-        return (name for name in names if not name.endswith(".meta"))
-
-    def find_card(self, card_id: str) -> str | None:
-        """Give the folder of `cards` that holds a Card: the first in order of names."""
-        name = f"{card_id}.toml"
-        cards = self.place("cards")
+    def find_card(self, card_id: str) -> str:
+        """Return the folder of `cards` that holds a Card, the first in order of names; raise `Absent`."""
+        cards = self.home.below("cards")
         try:
             folders = sorted(cards.list_folders())
-        except Absent:
-            return None
         except Failed as error:
-            raise ProviderError(f"Failed to read cards dir: {error.reason}", word="unreadable") from None
-        return next((folder for folder in folders if cards.below(folder).holds(name)), None)
+            raise ProviderError(f"Failed to read cards dir: {error}", word="unreadable") from None
+        for folder in folders:
+            if cards.below(folder).stamp(f"{card_id}.toml") is not None:
+                return folder
+        raise Absent
 
 
 def folders_in(place: AlcFolder) -> list[str]:
-    """Return the names of the folders in a place; one that cannot be read is empty."""
+    """Return the names of the folders in a place; a place that cannot be read is empty."""
     try:
         return place.list_folders()
     except FileError:
         return []
 
 
-def stems_in(place: AlcFolder, suffix: str) -> Iterator[str]:
-    """Yield the names, without their suffix, of the files in a place that can be read."""
-    return (stem for stem, can_be_read in list_files(place, suffix) if can_be_read)
-
-
-def _has_hub(held: files.HeldFile) -> bool:
+def _has_hub(file: files.AlcFile) -> bool:
     """Return whether an `alc.toml` describes a repository of packages; one that cannot be read does not."""
     try:
-        return isinstance(toml.loads(held.read_all(MAX_BYTES).decode("utf-8")).get("hub"), dict)
+        return isinstance(toml.loads(file.read_all(MAX_BYTES).decode("utf-8")).get("hub"), dict)
     except (ValueError, FileError):
         return False

@@ -1,9 +1,10 @@
-"""`alc.local.toml`: packages of the developer's own, which come before installed ones of the same name.
+"""`alc.local.toml`: the developer's variants of packages, which come before installed packages of the same name.
 
-`alc pkg link` writes it, usually with absolute paths, and it is usually ignored by git. But a stranger's repository
-may bring one along. So a place in the project counts at once, and one outside only after `carrel trust`.
+`alc pkg link` writes the file, usually with absolute paths, and git usually ignores it. But a stranger's repository
+may contain one. So a folder in the project is used at once, a folder outside only after `carrel trust`.
 """
 
+import logging
 import os
 from collections.abc import Mapping
 from typing import Final
@@ -12,51 +13,63 @@ from carrel.core import toml
 from carrel.core.errors import ProviderError, echo
 from carrel.core.hashing import sha256
 from carrel.core.provider import PlacesFile, Project
-from carrel.core.record import Value
+from carrel.core.record import Value, replace
 from carrel.files.data_folder import DataFolder
 from carrel.files.marks import find_mark, working_folder
-from carrel.files.sandbox import GONE, Missing, Opened, Outside, Root, Special, Unreadable, belongs_here, is_inside
-from carrel.providers.alc import compact_json, files
-from carrel.providers.alc.files import AlcFolder, Failed, Stamp
+from carrel.files.sandbox import belongs_here, is_inside
+from carrel.providers.alc import compact_json
+from carrel.providers.alc.files import (
+    UNREAD,
+    Absent,
+    AlcFile,
+    AlcFolder,
+    Escapes,
+    Failed,
+    Oversized,
+    Stamp,
+    open_below,
+    stamp_of,
+)
 from carrel.providers.alc.uris import is_id
+
+log = logging.getLogger(__name__)
 
 LOCAL_FILE: Final = "alc.local.toml"
 PROJECT_FILE: Final = "alc.toml"
 MAX_BYTES: Final = 1_048_576
 """The largest `alc.toml` or `alc.local.toml` that is read. Real ones have some hundred bytes."""
-
-UNREAD: Final[Stamp] = (0, 0, 0)
-"""The stamp of a file that was not opened: it is looked at again."""
-_FOREIGN: Final = "it belongs to another user"
-_REFUSED: Final = "its folder is denied, or belongs to another user"
 _ASTRAY: Final = "it is a link that leads out of its folder"
 
 
 class AlcRoot(Value, frozen=True):
-    """The folder of `alc.toml` and `alc.local.toml`: whether the user named it, and what was passed over to find it."""
+    """The folder of `alc.toml` and `alc.local.toml`: whether the user named it, and notes about folders passed over."""
 
     folder: str | None
     is_users: bool
     passed_over: tuple[str, ...] = ()
 
     def jail(self, project: Project) -> Project:
-        """Return the project in which packages that are named there must lie, unless that is trusted."""
+        """Return the project in which variants must lie, unless the file is trusted."""
         return Project(self.folder, project.environment) if self.is_users and self.folder else project
 
 
 class LocalFile(Value, frozen=True):
-    """`alc.local.toml` as it was read: the folder of each package, or why it cannot be used."""
+    """`alc.local.toml` as it was read: the folder of each package, and those of them that lie outside the project.
+
+    `problem` says why it cannot be read, `passed_over` why it is not used.
+    """
 
     stamp: Stamp
     path: str
-    digest: str
-    folders: Mapping[str, str]
+    digest: str = ""
+    folders: Mapping[str, str] = {}
+    outside: PlacesFile | None = None
     problem: str = ""
     passed_over: str = ""
 
 
 def find_root(project: Project, setting: str | None, start: str) -> AlcRoot:
-    """Return where `alc.local.toml` is looked for: what is set, or the nearest folder upwards with an `alc.toml`."""
+    """Return the folder of `alc.local.toml`: the configured one, or the nearest one upwards with an `alc.toml`."""
     if setting:
         place = os.path.join(project.root, os.path.expanduser(setting))
         if os.path.isdir(place):
@@ -73,15 +86,10 @@ def outside_places(project: Project, settings: Mapping[str, object]) -> tuple[Pl
     """Return the project's `alc.local.toml`, if it names places outside, and notes about what is passed over."""
     setting = settings.get("project_root")
     root = find_root(project, setting if isinstance(setting, str) else None, working_folder(project.root))
-    local = None if root.folder is None else read_local(root.folder, None)
-    if local is None or local.passed_over:
-        return None, (*root.passed_over, *([] if local is None else [local.passed_over]))
-    return _outside(local, root.jail(project).root), root.passed_over
-
-
-def _outside(local: LocalFile, top: str) -> PlacesFile | None:
-    outside = {name: folder for name, folder in local.folders.items() if is_id(name) and not is_inside(folder, top)}
-    return PlacesFile(local.path, local.digest, "packages", outside) if outside else None
+    local = read_local(root, project, None)
+    if local is None:
+        return None, root.passed_over
+    return local.outside, (*root.passed_over, *filter(None, (local.passed_over,)))
 
 
 class Variants:
@@ -92,7 +100,7 @@ class Variants:
         self._setting = setting
         self._start = working_folder(project.root)
         self._known: LocalFile | None = None
-        self._places: tuple[LocalFile, PlacesFile | None] | None = None
+        self._warned = ""
         self._folders: tuple[tuple[LocalFile, AlcRoot, bool], dict[str, AlcFolder]] | None = None
 
     def root(self) -> AlcRoot:
@@ -100,113 +108,102 @@ class Variants:
         return find_root(self._project, self._setting, self._start)
 
     def folders(self) -> dict[str, AlcFolder]:
-        """Return the folder of each variant, there or not; raise `ProviderError` if the file is malformed.
+        """Return the folder of each variant, existing or not; raise `ProviderError` if the file is malformed.
 
-        One that may not be opened is as good as absent. They are the same objects as long as nothing changed.
+        The objects are the same ones as long as nothing changed.
         """
         root = self.root()
-        local = self._read(root)
+        self._known = local = read_local(root, self._project, self._known)
         if local is None or local.passed_over:
             return {}
         if local.problem:
             raise ProviderError(local.problem, word="unreadable")
-        state = (local, root, self._is_trusted(local, root))
+        state = (local, root, self._is_trusted(local))
         if self._folders is None or self._folders[0] != state:
             jail = root.jail(self._project)
-            self._folders = (
-                state,
-                {
-                    name: AlcFolder(path, None if state[2] else DataFolder(jail, path, is_named=False))
-                    for name, path in local.folders.items()
-                },
-            )
+            folders = {
+                name: AlcFolder(path, None if state[2] else DataFolder(jail, path, is_named=False))
+                for name, path in local.folders.items()
+            }
+            self._folders = state, folders
         return self._folders[1]
+
+    def folders_or_none(self) -> dict[str, AlcFolder]:
+        """Return the folders of the variants; if the file is malformed, log a warning and return none."""
+        try:
+            return self.folders()
+        except ProviderError as error:
+            if self._warned != error.message:  # not for every list
+                self._warned = error.message
+                log.warning("variants are left out: %s", error.message)
+            return {}
 
     def notes(self) -> list[str]:
         """Return a sentence about each thing that is passed over."""
         root = self.root()
-        local = self._read(root)
+        self._known = local = read_local(root, self._project, self._known)
         notes = list(root.passed_over)
         if local is None:
             return notes
         if local.passed_over or local.problem:
             return [*notes, local.passed_over or local.problem]
-        outside = None if self._is_trusted(local, root) else self._outside(local, root)
+        outside = None if self._is_trusted(local) else local.outside
         notes += [] if outside is None else outside.notes()
         for name, folder in self.folders().items():
-            is_told = outside is not None and name in outside.places
-            if not is_told and folder.refusal() is not None:
-                notes.append(f"[packages] {echo(name)} in {LOCAL_FILE} is not used: {_REFUSED}")
+            is_noted = outside is not None and name in outside.places
+            if not is_noted and folder.is_refused():
+                why = "its folder is denied, or belongs to another user"
+                notes.append(f"[packages] {echo(name)} in {LOCAL_FILE} is not used: {why}")
         return notes
 
-    def _read(self, root: AlcRoot) -> LocalFile | None:
-        if root.folder is None:
-            return None
-        self._known = read_local(root.folder, self._known)
-        return self._known
-
-    def _outside(self, local: LocalFile, root: AlcRoot) -> PlacesFile | None:
-        """Return what the file names outside; looked up again only when the file changes."""
-        if self._places is None or self._places[0] is not local:
-            self._places = local, _outside(local, root.jail(self._project).root)
-        return self._places[1]
-
-    def _is_trusted(self, local: LocalFile, root: AlcRoot) -> bool:
+    def _is_trusted(self, local: LocalFile) -> bool:
         trusts = self._project.trusts
-        return trusts is not None and self._outside(local, root) is not None and trusts(local.path, local.digest)
+        return trusts is not None and local.outside is not None and trusts(local.path, local.digest)
 
 
-def read_local(folder: str, known: LocalFile | None) -> LocalFile | None:
-    """Read the file in a folder, unless it is known and has not changed; None if there is none.
+def read_local(root: AlcRoot, project: Project, known: LocalFile | None) -> LocalFile | None:
+    """Return the file below a root, the known one if it has not changed; None if there is none.
 
-    Whatever is wrong with it is remembered too: a file that takes long to refuse is refused once.
+    A problem is remembered too, so that a file which takes long to refuse is refused once.
     """
-    path = os.path.join(folder, LOCAL_FILE)
+    if root.folder is None:
+        return None
+    path = os.path.join(root.folder, LOCAL_FILE)
     try:
-        seen = files.stamp_of(os.lstat(path))  # cheaper than to open the folder, and mostly enough
+        seen = stamp_of(os.lstat(path))  # cheaper than to open the folder, and mostly enough
     except OSError:
         return None
     if known is not None and (known.path, known.stamp) == (path, seen):
         return known
     try:
-        with Root(folder, absolute_links=True) as root, root.open((LOCAL_FILE,)) as opened:
-            return _parsed(path, files.stamp_of(opened.stat), opened, folder)
-    except (Missing, OSError) as error:
-        if isinstance(error, Missing) or error.errno in GONE:
-            return None
-        reason = error.strerror or "unknown error"
-    except Outside:
-        return _passed_over(LocalFile(UNREAD, path, "", {}), _ASTRAY)
-    except Special:
-        reason = files.NOT_REGULAR
-    except Unreadable as error:
-        reason = os.strerror(error.errno)
-    return LocalFile(UNREAD, path, "", {}, problem=f"failed to read {LOCAL_FILE}: {reason}")
+        with open_below(AlcFolder(root.folder), LOCAL_FILE) as file:
+            return _parsed(LocalFile(file.stamp, path), file, root.jail(project).root)
+    except Absent:
+        return None
+    except Escapes:
+        return LocalFile(UNREAD, path, passed_over=f"{LOCAL_FILE} is not used: {_ASTRAY}")
+    except Failed as error:
+        return LocalFile(UNREAD, path, problem=f"failed to read {LOCAL_FILE}: {error}")
 
 
-def _passed_over(local: LocalFile, why: str) -> LocalFile:
-    return LocalFile(local.stamp, local.path, "", {}, passed_over=f"{LOCAL_FILE} is not used: {why}")
-
-
-def _parsed(path: str, stamp: Stamp, opened: Opened, folder: str) -> LocalFile:
-    unread = LocalFile(stamp, path, "", {})
-    problem = ""
-    if not belongs_here(opened.stat, os.stat(folder).st_uid):
-        return _passed_over(unread, _FOREIGN)
-    if opened.is_folder:
-        problem = f"failed to read {LOCAL_FILE}: {files.NOT_REGULAR}"
-    elif opened.stat.st_size > MAX_BYTES:
-        problem = f"failed to read {LOCAL_FILE}: it is larger than {MAX_BYTES} bytes"
-    else:
-        data = opened.read(0, MAX_BYTES)
-        try:
-            named = {name: os.path.join(folder, place) for name, place in _packages(data).items()}
-            return LocalFile(stamp, path, sha256(data).hexdigest(), named)
-        except Failed as error:
-            problem = f"failed to read {LOCAL_FILE}: {error.reason}"
-        except toml.TomlError as error:
-            problem = f"malformed {LOCAL_FILE}: {error}"
-    return LocalFile(stamp, path, "", {}, problem=problem)
+def _parsed(unread: LocalFile, file: AlcFile, top: str) -> LocalFile:
+    """Return the file with its packages; those that do not lie below `top` are outside."""
+    folder = os.path.dirname(unread.path)
+    if not belongs_here(file.stat, os.stat(folder).st_uid):
+        return replace(unread, passed_over=f"{LOCAL_FILE} is not used: it belongs to another user")
+    try:
+        data = file.read_all(MAX_BYTES)
+        named = {name: os.path.join(folder, place) for name, place in _packages(data).items()}
+        digest = sha256(data).hexdigest()
+        outside = {name: place for name, place in named.items() if is_id(name) and not is_inside(place, top)}
+        places = PlacesFile(unread.path, digest, "packages", outside) if outside else None
+        return replace(unread, digest=digest, folders=named, outside=places)
+    except Oversized:
+        return replace(unread, problem=f"failed to read {LOCAL_FILE}: it is larger than {MAX_BYTES} bytes")
+    except Failed as error:
+        return replace(unread, problem=f"failed to read {LOCAL_FILE}: {error}")
+    except toml.TomlError as error:
+        return replace(unread, problem=f"malformed {LOCAL_FILE}: {error}")
 
 
 def _packages(data: bytes) -> dict[str, str]:

@@ -1,7 +1,8 @@
-"""Lua's literals by their text: strings to what they say, numbers to what they count, as Lua 5.4 reads them."""
+"""The values of Lua's string and number literals, as Lua 5.4 reads them."""
 
 import math
 import re
+import sys
 from typing import Final
 
 Number = int | float
@@ -10,18 +11,7 @@ _ESCAPE: Final = re.compile(
     rb"\\(?:([abfnrtv\\\"'])|(\r\n|\n\r|[\r\n])|(z[ \t\n\v\f\r]*)|x([0-9A-Fa-f]{2})|([0-9]{1,3})|u\{([0-9A-Fa-f]+)\})"
     rb"|[\\\r\n]"
 )
-_NAMED: Final = {
-    b"a": b"\a",
-    b"b": b"\b",
-    b"f": b"\f",
-    b"n": b"\n",
-    b"r": b"\r",
-    b"t": b"\t",
-    b"v": b"\v",
-    b"\\": b"\\",
-    b'"': b'"',
-    b"'": b"'",
-}
+_NAMED: Final = dict(zip(b"abfnrtv\\\"'", b"\a\b\f\n\r\t\v\\\"'", strict=True))
 _LONG: Final = re.compile(rb"\[(=*)\[")
 _LINE_END: Final = re.compile(rb"\r\n|\n\r|\r")
 _DECIMAL: Final = re.compile(r"[0-9]+")
@@ -34,11 +24,11 @@ _MAX_CODE: Final = 0x7FFFFFFF
 
 
 class NotALiteral(Exception):
-    """The text is none that Lua would take."""
+    """Lua would refuse the text."""
 
 
 def read_string(raw: bytes) -> str:
-    """Give what a string literal says; bytes that are not UTF-8 become U+FFFD."""
+    """Return the value of a string literal; bytes that are not UTF-8 become U+FFFD."""
     opening = _LONG.match(raw)
     if opening is not None:
         return _read_long(raw, opening)
@@ -58,7 +48,7 @@ def _read_long(raw: bytes, opening: re.Match[bytes]) -> str:
 def _unescape(found: re.Match[bytes]) -> bytes:
     named, line_end, skipped, hexadecimal, decimal, code = found.groups()
     if named is not None:
-        return _NAMED[named]
+        return bytes((_NAMED[named[0]],))
     if line_end is not None:
         return b"\n"
     if skipped is not None:
@@ -73,20 +63,14 @@ def _unescape(found: re.Match[bytes]) -> bytes:
 
 
 def _encode(code: int) -> bytes:
-    """Encode as UTF-8 did before it was limited: surrogates, and up to six bytes."""
-    if code < 0x80:
-        return bytes((code,))
-    tail = []
-    first_bits = 0x3F
-    while code > first_bits:
-        tail.append(0x80 | code & 0x3F)
-        code >>= 6
-        first_bits >>= 1
-    return bytes(((~first_bits << 1) & 0xFF | code, *reversed(tail)))
+    """Encode a code as UTF-8. Lua also takes codes above Unicode's, which become bad bytes of the same number."""
+    if code <= sys.maxunicode:
+        return chr(code).encode("utf-8", "surrogatepass")
+    return b"\xff" * (4 if code < 1 << 21 else 5 if code < 1 << 26 else 6)
 
 
 def read_number(text: str) -> Number:
-    """Give what a number literal counts: integers wrap or become floats as in Lua."""
+    """Return the value of a number literal: integers wrap or become floats as in Lua."""
     if _DECIMAL.fullmatch(text):
         digits = text.lstrip("0") or "0"
         value: Number = int(digits) if len(digits) < 20 else math.inf
@@ -104,17 +88,17 @@ def read_number(text: str) -> Number:
 
 
 def negate(value: Number) -> Number:
-    """Give the number with the other sign, in 64 bits."""
+    """Return the number with the other sign, in 64 bits."""
     return -value if isinstance(value, float) else wrap(-value)
 
 
 def wrap(value: int) -> int:
-    """Give what 64 bits keep of an integer."""
+    """Return an integer cut to 64 bits."""
     return (value + (_WORD >> 1)) % _WORD - (_WORD >> 1)
 
 
-def spell_number(value: Number) -> str:
-    """Spell a number as Lua does when it joins it to a string."""
+def number_text(value: Number) -> str:
+    """Return a number as Lua writes it when it joins it to a string."""
     if isinstance(value, int):
         return str(value)
     text = f"{value:.14g}"
@@ -122,7 +106,7 @@ def spell_number(value: Number) -> str:
 
 
 def _finite(value: float) -> float:
-    """Refuse what JSON has no number for."""
+    """Return the value; raise `NotALiteral` for infinity, which JSON lacks."""
     if math.isinf(value):
         raise NotALiteral
     return value

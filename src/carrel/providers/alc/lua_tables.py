@@ -1,12 +1,12 @@
-"""A Lua table as far as its source tells it: what is known, and where something is that is not.
+"""A Lua table as far as its source shows it: the known values, and the places of the others.
 
-Fields are set as Lua sets them: what stands in a list is stored fifty at a time, after the keys that
-stand between. `render` gives JSON, and the paths of what could not be evaluated in source order.
+Fields are set as Lua sets them: items of a list are stored fifty at a time, after the keys between them. `render`
+returns JSON, and the paths of values that could not be evaluated, in source order.
 """
 
 import json
 import re
-from collections.abc import Iterator
+from collections.abc import Iterable, Sequence
 from typing import Final, Union
 
 Key = str | int | float
@@ -20,7 +20,7 @@ WHOLE: Final = "M.meta"
 
 
 class Unresolved:
-    """A value that only running the program would give; `at` is where it stands in the source."""
+    """A value that is only known when the program runs; `at` is its position in the source."""
 
     def __init__(self, at: int) -> None:
         self.at = at
@@ -36,12 +36,12 @@ class Table:
         self._listed = 0
 
     def append(self, value: Known) -> None:
-        """Put a value next in the list."""
+        """Add a value to the end of the list."""
         self.settle(_FLUSH)
         self._pending.append(value)
 
     def set(self, key: Known, value: Known, at: int) -> None:
-        """Set a field; nil removes it, and a key that is not known makes it a lost one."""
+        """Set a field; nil removes it. With an unknown key, the field is a lost one."""
         self.settle(_FLUSH)
         if isinstance(key, bool):
             key = str(key).lower()
@@ -55,62 +55,81 @@ class Table:
             self.fields[key] = value
 
     def lose(self, at: int) -> None:
-        """Take note that there is a field of which nothing can be said."""
+        """Note that there is a field of which nothing is known."""
         self.lost = at if self.lost is None else self.lost
 
     def settle(self, least: int = 1) -> None:
-        """Store what stands in the list, if it is that much."""
+        """Store the pending items of the list if there are at least this many."""
         if len(self._pending) >= least:
-            for value in self._pending:
-                self._listed += 1
-                self.fields[self._listed] = value
+            self.fields.update(enumerate(self._pending, self._listed + 1))
+            self._listed += len(self._pending)
             self._pending = []
+
+    def inner(self, keys: Iterable[Known]) -> Known:
+        """Return the value at the end of a path of keys; None if there is none."""
+        found: Known = self
+        for key in keys:
+            if not isinstance(found, Table) or not isinstance(key, str | int | float):
+                return None
+            found = found.fields.get(key)
+        return found
+
+    def set_inner(self, keys: Sequence[Known], value: Known, at: int, *, keep_unresolved: bool = False) -> None:
+        """Set the value at the end of a path; where the path does not lead through tables, it becomes unresolved.
+
+        With `keep_unresolved`, a value on the path that is already unresolved keeps its position.
+        """
+        table = self
+        for key in keys[:-1]:
+            inner = table.inner((key,))
+            if not isinstance(inner, Table):
+                if not (keep_unresolved and isinstance(inner, Unresolved)):
+                    table.set(key, Unresolved(at), at)
+                return
+            table = inner
+        table.set(keys[-1], value, at)
 
     @property
     def is_list(self) -> bool:
-        """Tell whether the keys are exactly 1 to n."""
+        """Return whether the keys are exactly 1 to n."""
         count = len(self.fields)
         return count > 0 and all(isinstance(key, int) and 1 <= key <= count for key in self.fields)
 
 
 def render(table: Table) -> tuple[dict[str, object], tuple[str, ...]]:
-    """Give the table as a JSON object, and the paths of what is left out of it."""
+    """Return the table as a JSON object, and the paths of the values left out of it."""
     left_out: list[tuple[int, str]] = []
     rendered = _object(table, "", left_out)
     return rendered, tuple(dict.fromkeys(path for _, path in sorted(left_out)))
 
 
 def _object(table: Table, path: str, left_out: list[tuple[int, str]]) -> dict[str, object]:
-    _name_lost(table, path, left_out)
-    known = _known(table, path, left_out)
-    return {str(key): value for key, value, is_known in known if is_known and value is not None}
+    values = _values(table, path, left_out)
+    return {str(key): value for key, value in values.items() if value is not None}
 
 
-def _list(table: Table, path: str, left_out: list[tuple[int, str]]) -> list[object]:
-    _name_lost(table, path, left_out)
-    values = {key: value for key, value, _ in _known(table, path, left_out)}
-    return [values[number] for number in range(1, len(values) + 1)]
-
-
-def _name_lost(table: Table, path: str, left_out: list[tuple[int, str]]) -> None:
+def _values(table: Table, path: str, left_out: list[tuple[int, str]]) -> dict[Key, object]:
+    """Return the values of a table by key; None for those that are left out."""
     if table.lost is not None:
         left_out.append((table.lost, f"{path}[?]"))
-
-
-def _known(table: Table, path: str, left_out: list[tuple[int, str]]) -> Iterator[tuple[Key, object, bool]]:
+    values: dict[Key, object] = {}
     for key, value in table.fields.items():
         below = path_to(path, key)
         if isinstance(value, Unresolved):
             left_out.append((value.at, below))
-            yield key, None, False
-        elif isinstance(value, Table):
-            yield key, _list(value, below, left_out) if value.is_list else _object(value, below, left_out), True
+            values[key] = None
+        elif not isinstance(value, Table):
+            values[key] = value
+        elif value.is_list:
+            items = _values(value, below, left_out)
+            values[key] = [items[number] for number in range(1, len(items) + 1)]
         else:
-            yield key, value, True
+            values[key] = _object(value, below, left_out)
+    return values
 
 
 def path_to(path: str, key: Key) -> str:
-    """Spell the way to a field: `limits.timeout`, `tags[2]`, `x["a b"]`."""
+    """Return the path to a field: `limits.timeout`, `tags[2]`, `x["a b"]`."""
     if not isinstance(key, str):
         return f"{path}[{key}]"
     if _NAME.fullmatch(key):

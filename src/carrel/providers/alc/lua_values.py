@@ -1,34 +1,42 @@
-"""The values of Lua expressions, as far as the source alone gives them."""
+"""The values of Lua expressions, as far as they are known from the source."""
 
+from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
-from carrel.providers.alc.lua_literals import NotALiteral, Number, negate, read_number, read_string, spell_number
+from carrel.providers.alc.lua_literals import NotALiteral, Number, negate, number_text, read_number, read_string
 from carrel.providers.alc.lua_tables import MAX_DEPTH, Known, Table, Unresolved
 
 if TYPE_CHECKING:
     from tree_sitter import Node
 
 
-class Values:
-    """The values of expressions in one source."""
+class Evaluator:
+    """Evaluates the expressions of one source."""
 
     def __init__(self, source: bytes) -> None:
         self._source = source
 
     def text(self, node: "Node") -> str:
-        """Give what stands in the source."""
+        """Return the source text of a node."""
         return self.raw(node).decode("utf-8", "replace")
 
     def raw(self, node: "Node") -> bytes:
-        """Return the bytes that stand in the source."""
+        """Return the source bytes of a node."""
         return self._source[node.start_byte : node.end_byte]
 
-    def key(self, field: "Node", name: "Node") -> Known:
-        """Give a field's key: `x = …` spells it, `[x] = …` has it computed."""
+    def fields(self, table: "Node") -> Iterator[tuple[Known, "Node"]]:
+        """Yield the named fields of a table constructor, each with its value; none of any other node."""
+        for field in table.named_children if table.type == "table_constructor" else ():
+            value, name = field.child_by_field_name("value"), field.child_by_field_name("name")
+            if field.type == "field" and value is not None and name is not None:
+                yield self._key(field, name), value
+
+    def _key(self, field: "Node", name: "Node") -> Known:
+        """Return a field's key: in `x = …` it is the text, in `[x] = …` the value."""
         return self.evaluate(name) if field.children[0].type == "[" else self.text(name)
 
     def evaluate(self, node: "Node", depth: int = 1) -> Known:
-        """Give the value of an expression, or that it is not known; `depth` is that of the table it would be."""
+        """Return the value of an expression, or `Unresolved`; `depth` is how deep its table would be nested."""
         node, signs = _operand(node)
         if node.type == "table_constructor" and not signs:
             return self._table(node, depth) if depth <= MAX_DEPTH else Unresolved(node.start_byte)
@@ -39,7 +47,7 @@ class Values:
         return self._literal(node, signs)
 
     def _literal(self, node: "Node", signs: int) -> Known:
-        """Give the value of a string, or of a number with so many minus signs."""
+        """Return the value of a string, or of a number with this many minus signs."""
         try:
             if node.type == "string" and not signs and not node.has_error:
                 return read_string(self.raw(node))
@@ -51,30 +59,30 @@ class Values:
         return Unresolved(node.start_byte)
 
     def prose(self, node: "Node") -> str:
-        """Return a text for people; pieces of it that are not known are an ellipsis."""
+        """Return a text for people, with an ellipsis for each unknown piece."""
         value = self._joined(node, "…") if node.type == "binary_expression" else self.evaluate(node)
         return value if isinstance(value, str) else ""
 
     def _joined(self, node: "Node", gap: str = "") -> Known:
-        """Join the pieces of `a .. b .. c`, however many; one that is not known spoils all, unless there is a gap."""
+        """Join the pieces of `a .. b .. c`; an unknown piece is the gap, or without a gap makes all of it unknown."""
         pieces: list[str] = []
-        ahead = [node]
-        while ahead:
-            one, signs = _operand(ahead.pop())
+        pending = [node]
+        while pending:
+            one, signs = _operand(pending.pop())
             if one.type == "binary_expression" and not signs and _operator(one) == "..":
                 sides = (one.child_by_field_name("right"), one.child_by_field_name("left"))
-                ahead.extend(side for side in sides if side is not None)
+                pending.extend(side for side in sides if side is not None)
                 continue
             value = self._literal(one, signs)
             if not isinstance(value, str | int | float):
                 if not gap:
                     return Unresolved(node.start_byte)
                 value = gap
-            pieces.append(value if isinstance(value, str) else spell_number(value))
+            pieces.append(value if isinstance(value, str) else number_text(value))
         return "".join(pieces)
 
     def _table(self, node: "Node", depth: int) -> Table:
-        """Evaluate a constructor. An error node takes the field directly before it along."""
+        """Return the table of a constructor. A syntax error also loses the field directly before it."""
         table = Table()
         children = [child for child in node.children if child.type != "comment"]
         for number, child in enumerate(children):
@@ -94,11 +102,11 @@ class Values:
         elif name is None:
             table.append(self.evaluate(value, depth + 1))
         else:
-            table.set(self.key(field, name), self.evaluate(value, depth + 1), field.start_byte)
+            table.set(self._key(field, name), self.evaluate(value, depth + 1), field.start_byte)
 
 
 def _operand(node: "Node") -> tuple["Node", int]:
-    """Take off parentheses and minus signs; say how many signs there were, or -1 where there is no telling."""
+    """Return an expression without parentheses and minus signs, and the number of signs, or -1 after an error."""
     signs = 0
     while node.type == "table_constructor" or not node.has_error:
         if node.type == "parenthesized_expression":
@@ -125,10 +133,10 @@ def arguments_of(call: "Node") -> list["Node"]:
     return [] if listed is None else [node for node in listed.named_children if node.type != "comment"]
 
 
-def unwrapped(node: "Node", values: Values) -> "Node":
+def unwrapped(node: "Node", evaluator: Evaluator) -> "Node":
     """Return the table that a call of `setmetatable` returns; anything else as it is."""
     name = node.child_by_field_name("name") if node.type == "function_call" else None
-    if name is not None and name.type == "identifier" and values.text(name) == "setmetatable":
+    if name is not None and name.type == "identifier" and evaluator.text(name) == "setmetatable":
         arguments = arguments_of(node)
         return arguments[0] if arguments else node
     return node

@@ -3,7 +3,7 @@
 alc://types/alc.d.lua               Lua type stubs, and alc_shapes.d.lua
 alc://packages/{name}/init.lua      a package's source
 alc://packages/{name}/meta          its M.meta table, read without running Lua
-alc://packages/{name}/narrative     the same told in Markdown
+alc://packages/{name}/narrative     a description in Markdown
 alc://cards/{card_id}               a Card as JSON
 alc://cards/{card_id}/samples       its sample rows, ?offset=N&limit=M
 alc://scenarios/{name}              a scenario's source
@@ -15,28 +15,17 @@ Nothing is ever written, created or locked, and no Lua is run.
 """
 
 from collections.abc import Iterator, Mapping, Sequence
-from typing import Final, Literal
+from typing import Literal
 
 from carrel.core.errors import ConfigError, NotFound
 from carrel.core.limits import MAX_COMPLETIONS
 from carrel.core.model import Completion, Meta, Reading, Resource
-from carrel.core.provider import Ceiling, Place, Places, Project, Provider, Route
+from carrel.core.provider import Ceiling, Document, Place, Places, Project, Provider, Route
 from carrel.providers.alc import uris
 from carrel.providers.alc.layout import Layout
-from carrel.providers.alc.listing import TOLD, AlcListing
-from carrel.providers.alc.reads import MIME_TYPES, Reader
-from carrel.providers.alc.uris import PREFIX, SCHEME, TYPE_STUBS, EvalIds, Kind
-
-TEMPLATES: Final[Mapping[str, tuple[Kind, str]]] = {
-    "alc://packages/{name}/init.lua": ("init", "package-init-lua"),
-    "alc://packages/{name}/meta": ("meta", "package-meta"),
-    "alc://cards/{card_id}": ("card", "card"),
-    "alc://cards/{card_id}/samples": ("samples", "card-samples"),
-    "alc://scenarios/{name}": ("scenario", "scenario"),
-    "alc://eval/{result_id}": ("eval", "eval-result"),
-    "alc://logs/{session_id}": ("log", "session-log"),
-    "alc://packages/{name}/narrative": ("narrative", "package-narrative"),
-}
+from carrel.providers.alc.listing import AlcListing
+from carrel.providers.alc.reads import Reader
+from carrel.providers.alc.uris import KINDS, SCHEME, TYPE_STUBS, EvalIds, listed_target
 
 
 class Alc(Provider):
@@ -62,8 +51,7 @@ class Alc(Provider):
         max_file_bytes: Ceiling = Ceiling(67_108_864),
         max_page_bytes: Ceiling = Ceiling(16_777_216),
     ) -> None:
-        """Make it; `enabled` was for whoever decides whether to."""
-        del enabled
+        del enabled  # decides whether the provider is made
         if poll_seconds <= 0:
             raise ConfigError(f"[alc] poll_seconds: expected a number above 0, got {poll_seconds}")
         for key, value in (("max_file_bytes", max_file_bytes), ("max_page_bytes", max_page_bytes)):
@@ -76,21 +64,16 @@ class Alc(Provider):
         self._listing = AlcListing(self._reader, eval_ids, list_items=list_items)
 
     def routes(self) -> Sequence[Route]:
-        fixed = [
-            Route(uri, self.read_unmatched, name=uri, mime_type=mime_type, whole=True)
-            for uri, mime_type in (
-                *((f"{PREFIX}types/{name}", MIME_TYPES["types"]) for name in TYPE_STUBS),
-                (f"{PREFIX}hub/index", MIME_TYPES["index"]),
-            )
-        ]
-        templates = [
-            Route(template, self.read_unmatched, name, MIME_TYPES[kind], *TOLD[kind], whole=True)
-            for template, (kind, name) in TEMPLATES.items()
-        ]
-        return (*fixed, *templates)
+        fixed = [*(listed_target("types", name) for name in TYPE_STUBS), listed_target("index", "index")]
+        routes = [Route(one.uri, self.read_unmatched, one.uri, KINDS[one.kind].mime_type, whole=True) for one in fixed]
+        for key, kind in KINDS.items():
+            if key not in ("types", "index"):
+                shown = (kind.name, kind.mime_type, kind.title, kind.description)
+                routes.append(Route(kind.template, self.read_unmatched, *shown, whole=True))
+        return routes
 
     def read_unmatched(self, uri: str) -> Reading:
-        """Read a URI; all of them come here, exactly as sent."""
+        """Read any URI of the scheme, exactly as sent."""
         return self._reader.read(uris.parse(uri, self._eval_ids))
 
     # Listing
@@ -99,24 +82,29 @@ class Alc(Provider):
         """Yield the two type stubs, then everything on disk in URI order."""
         return self._listing.entries(after)
 
+    def documents(self) -> Iterator[Document]:
+        """Yield everything on disk, without reading it."""
+        return self._listing.documents()
+
     def complete(self, template: str, variable: str, value: str, context: Mapping[str, str]) -> Completion:
-        """Offer ids: names in order, what has a time newest first."""
+        """Return ids: names in order, ids of dated files newest first."""
         del variable, context
-        found = self._listing.values(TEMPLATES[template][0], value)
+        kind = next(key for key, kind in KINDS.items() if kind.template == template)
+        found = self._listing.complete(kind, value)
         return Completion(tuple(found[:MAX_COMPLETIONS]), total=len(found), has_more=len(found) > MAX_COMPLETIONS)
 
     def health(self) -> Meta:
-        """Tell what is passed over, and what keeps packages from being read."""
+        """Return the problems: what is not served, and what keeps packages from being read."""
         return {"problems": [*self._reader.layout.notes(), *self._listing.notes()]}
 
     # Changes
 
     def list_fingerprint(self) -> str:
-        """Give a token for the set of listed URIs."""
-        return self._listing.survey()
+        """Return a token that changes with the set of listed URIs."""
+        return self._listing.fingerprint()
 
     def fingerprint(self, uri: str) -> str | None:
-        """Give the ETag of what a URI holds; None where nothing is yet."""
+        """Return the ETag of a resource; None where there is none yet."""
         target = uris.parse(uri, self._eval_ids)
         try:
             found = self._reader.find(target)

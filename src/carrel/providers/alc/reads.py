@@ -1,62 +1,94 @@
-"""Reads: a target to what it holds, with the state of the file it comes from and the message for each failure.
+"""Reads: a target to its content, with the state of its file, and the client's message for each failure."""
 
-Nothing is read before it is wanted: a reading knows its file, open, and what to make of it.
-"""
-
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from typing import Final
 
 from carrel.core.errors import ProviderError, echo
 from carrel.core.model import Reading, Stored
-from carrel.core.record import Value
+from carrel.core.record import replace
 from carrel.providers.alc import compact_json, uris
 from carrel.providers.alc.cards import Cards, NotToml
-from carrel.providers.alc.files import Absent, Escapes, Failed, FileError, HeldFile, Oversized, Rendering, open_below
+from carrel.providers.alc.files import Absent, AlcFile, Escapes, Failed, FileError, Malformed, Oversized, open_below
 from carrel.providers.alc.hub import Hub
 from carrel.providers.alc.layout import INIT, Layout, Package
-from carrel.providers.alc.packages import Sources, meta_text, narrative
-from carrel.providers.alc.parse_deadline import Patience
-from carrel.providers.alc.samples import BadRow, NotFoundYet, PageTooLarge, Samples
-from carrel.providers.alc.session_log import DoesNotFit, window
-from carrel.providers.alc.uris import AlcTarget, Kind
+from carrel.providers.alc.packages import ParseBudget, Sources, meta_text, narrative
+from carrel.providers.alc.samples import PageTooLarge, Samples, SearchTimeout
+from carrel.providers.alc.session_log import DoesNotFit, newest_rounds
+from carrel.providers.alc.uris import KINDS, AlcTarget, Kind
 
 FORMAT: Final = "2"
-"""Part of the ETags of what is made of files: another number where the same file gives another text."""
-
-LUA, JSON, MARKDOWN = "text/x-lua", "application/json", "text/markdown"
-MIME_TYPES: Final[dict[Kind, str]] = {
-    "types": LUA,
-    "init": LUA,
-    "meta": JSON,
-    "narrative": MARKDOWN,
-    "card": JSON,
-    "samples": JSON,
-    "scenario": LUA,
-    "eval": JSON,
-    "log": JSON,
-    "index": JSON,
-}
+"""Part of the ETags of texts made from files; another number when the same file gives another text."""
 BUILDING_S: Final = 20.0
-"""How long a read of the index may parse what it has not parsed yet; the next read goes on from there."""
+"""Seconds that a read of the index may spend on parsing new files; the next read goes on from there."""
 SIZE_KEY: Final = "dev.carrel/size"
 
+_FILES: Final[Mapping[Kind, tuple[str, str, str]]] = {
+    "types": ("{id}", "failed to read type stub '{id}'", ""),
+    "init": (INIT, "failed to read package '{id}'", "pkg not found: {id}"),
+    "meta": (INIT, "failed to read package '{id}'", ""),
+    "card": ("{id}.toml", "Failed to read card '{id}'", "card '{id}' not found"),
+    "samples": ("{id}.samples.jsonl", "Failed to read samples file", ""),
+    "scenario": ("{id}.lua", "Failed to read scenario '{id}'", "Scenario '{id}' not found"),
+    "eval": ("{id}.json", "Failed to read eval", "Eval result not found: {id}"),
+    "log": ("{id}.json", "Failed to read log", "Log file not found for session '{id}'"),
+    "narrative": (INIT, "failed to read package '{id}'", ""),
+    "index": ("", "", ""),
+}
+"""The file's name, the beginning of the message when it cannot be read, and the message when there is none."""
 
-class FoundResource(Value, frozen=True):
-    """The file a target comes from, open, with what it gives: `size` is that of the file, if that is told."""
 
-    etag: str
-    modified_ms: int
-    make: Callable[[], bytes]
-    held: HeldFile | None = None
-    size: int | None = None
-    is_ready: Callable[[], bool] = lambda: True
-    """Whether `make` has nothing to parse."""
+class FoundResource:
+    """A target's file, open, and its text: a source of bytes that makes the text when it is first needed.
+
+    `file_size` is the size that clients see where it is that of the file. `is_parsed` returns whether the text can be
+    made without parsing the file.
+    """
+
+    def __init__(
+        self,
+        target: AlcTarget,
+        etag: str,
+        modified_ms: int,
+        make: Callable[[], bytes],
+        file: AlcFile | None = None,
+        file_size: int | None = None,
+        is_parsed: Callable[[], bool] = lambda: True,
+    ) -> None:
+        self.etag = etag
+        self.modified_ms = modified_ms
+        self.file = file
+        self.file_size = file_size
+        self.is_parsed = is_parsed
+        self._target = target
+        self._make = make
+        self._text: bytes | None = None
+
+    @property
+    def text(self) -> bytes:
+        """Return the text; raise the error that the client sees."""
+        if self._text is None:
+            with _client_errors(self._target):
+                self._text = self._make()
+        return self._text
+
+    @property
+    def size(self) -> int:
+        """Return the length of the text, in bytes."""
+        return len(self.text)
+
+    def read(self, start: int, length: int) -> bytes:
+        """Return a part of the text."""
+        return self.text[start : start + length]
+
+    def has_moved(self) -> bool:
+        """Return whether the file changed since it was opened."""
+        return self.file is not None and self.file.has_moved()
 
     def close(self) -> None:
-        """Let go of the file."""
-        if self.held is not None:
-            self.held.close()
+        """Close the file."""
+        if self.file is not None:
+            self.file.close()
 
 
 class Reader:
@@ -72,187 +104,146 @@ class Reader:
         self._max_file_bytes = max_file_bytes
         self._max_page_bytes = max_page_bytes
         self._finders: dict[Kind, Callable[[AlcTarget], FoundResource]] = {
-            "types": self._find_types,
-            "init": self._find_init,
+            "types": self._find_file,
+            "init": lambda target: self._verbatim(target, self._open_package(target)[1]),
             "meta": self._find_meta,
             "narrative": self._find_narrative,
             "card": self._find_card,
             "samples": self._find_samples,
-            "scenario": self._find_scenario,
-            "eval": self._find_eval,
+            "scenario": self._find_file,
+            "eval": self._find_file,
             "log": self._find_log,
-            "index": lambda _: self.find_index(Patience(BUILDING_S)),
+            "index": lambda target: self.find_index(target, ParseBudget(BUILDING_S)),
         }
 
     def find(self, target: AlcTarget) -> FoundResource:
-        """Find what a target means, without reading it."""
-        return self._finders[target.kind](target)
+        """Find and open the file of a target, without reading it."""
+        with _client_errors(target):
+            return self._finders[target.kind](target)
 
     def read(self, target: AlcTarget) -> Reading:
-        """Read a target; its content is made when it is asked for."""
+        """Return the reading of a target; its text is made when it is needed."""
         found = self.find(target)
-        mime_type = MIME_TYPES[target.kind]
-        meta = None if found.size is None else {SIZE_KEY: found.size}
-        item = Stored(Rendering(found.held, found.make), "utf-8", mime_type, meta=meta, exact=True)
+        mime_type = KINDS[target.kind].mime_type
+        meta = None if found.file_size is None else {SIZE_KEY: found.file_size}
+        item = Stored(found, "utf-8", mime_type, meta=meta, exact=True)
         return Reading((item,), mime_type=mime_type, etag=found.etag, last_modified_ms=found.modified_ms)
 
     # Files as they are
 
-    def _find_types(self, target: AlcTarget) -> FoundResource:
-        with _told(target, target.id, f"failed to read type stub '{echo(target.id)}'"):
-            return self._verbatim(target, open_below(self.layout.place("types"), (target.id,)))
+    def _open_file(self, target: AlcTarget) -> AlcFile:
+        folder = self.layout.folder(target.kind)
+        if folder is None:
+            raise Absent
+        return open_below(folder, _file_name(target))
 
-    def _find_scenario(self, target: AlcTarget) -> FoundResource:
-        name = f"{target.id}.lua"
-        told = f"Failed to read scenario '{echo(target.id)}'"
-        with _told(target, name, told, f"Scenario '{echo(target.id)}' not found"):
-            return self._verbatim(target, open_below(self.layout.place("scenarios"), (name,)), told)
+    def _find_file(self, target: AlcTarget) -> FoundResource:
+        return self._verbatim(target, self._open_file(target))
 
-    def _find_eval(self, target: AlcTarget) -> FoundResource:
-        name = f"{target.id}.json"
-        with _told(target, name, "Failed to read eval", f"Eval result not found: {echo(target.id)}"):
-            return self._verbatim(target, open_below(self.layout.place("evals"), (name,)), "Failed to read eval")
+    def _verbatim(self, target: AlcTarget, file: AlcFile) -> FoundResource:
+        return FoundResource(
+            target, file.etag(), file.modified_ms, lambda: file.read_text(self._max_file_bytes), file, file.size
+        )
 
-    def _find_init(self, target: AlcTarget) -> FoundResource:
-        _, held = self._open_package(target, f"pkg not found: {echo(target.id)}")
-        return self._verbatim(target, held, f"failed to read package '{echo(target.id)}'")
+    # Packages
 
-    def _verbatim(self, target: AlcTarget, held: HeldFile, failed: str = "") -> FoundResource:
-        failed = failed or f"failed to read type stub '{echo(target.id)}'"
-
-        def make() -> bytes:
-            with _told(target, "", failed):
-                return held.read_text(self._max_file_bytes)
-
-        return FoundResource(held.etag(), held.modified_ms, make, held, held.size)
-
-    # What is made of packages
-
-    def _open_package(self, target: AlcTarget, absent: str | None = None) -> tuple[Package, HeldFile]:
-        package = self.layout.find_package(target.id, self.layout.variants())
+    def _open_package(self, target: AlcTarget) -> tuple[Package, AlcFile]:
+        package = self.layout.find_package(target.id, self.layout.variants.folders())
         if package is None:
-            raise uris.not_found(target, absent)
-        with _told(target, INIT, f"failed to read package '{echo(target.id)}'", absent):
-            return package, self.open_package(package)
-
-    def open_package(self, package: Package) -> HeldFile:
-        """Open the source of a package."""
-        return open_below(package.folder, (INIT,))
+            raise Absent
+        return package, open_below(package.folder, INIT)
 
     def _find_meta(self, target: AlcTarget) -> FoundResource:
-        package, held = self._open_package(target)
+        package, file = self._open_package(target)
 
         def make() -> bytes:
-            with _told(target, INIT, f"failed to read package '{echo(target.id)}'"):
-                return meta_text(package, self.sources.read(package.init, held).facts).encode()
+            return meta_text(package, self.sources.read(package.init, file).facts).encode()
 
-        def is_ready() -> bool:
-            return self.sources.known(package.init, held.stamp) is not None
+        def is_parsed() -> bool:
+            return self.sources.known(package.init, file.stamp) is not None
 
-        return FoundResource(held.etag(package.scope, FORMAT), held.modified_ms, make, held, is_ready=is_ready)
+        etag = file.etag(package.scope, FORMAT)
+        return FoundResource(target, etag, file.modified_ms, make, file, is_parsed=is_parsed)
 
     def _find_narrative(self, target: AlcTarget) -> FoundResource:
-        package, held = self._open_package(target)
+        package, file = self._open_package(target)
 
         def make() -> bytes:
-            with _told(target, INIT, f"failed to read package '{echo(target.id)}'"):
-                source, spec = self.sources.read(package.init, held), self.sources.spec(package.init, held)
-                return narrative(package, source, spec).encode("utf-8", "replace")
+            source, spec = self.sources.read(package.init, file), self.sources.spec(package.init, file)
+            return narrative(package, source, spec).encode("utf-8", "replace")
 
-        return FoundResource(held.etag(package.scope, FORMAT), held.modified_ms, make, held)
+        return FoundResource(target, file.etag(package.scope, FORMAT), file.modified_ms, make, file)
 
-    def find_index(self, patience: Patience) -> FoundResource:
-        """Find the index, built as far as patience reaches; raise if that is not far enough."""
-        built = self.hub.index(self.layout.variants(), patience)
-        return FoundResource(built.etag, built.modified_ms, built.text.encode)
+    def find_index(self, target: AlcTarget, budget: ParseBudget) -> FoundResource:
+        """Return the index, built within a budget; raise `ProviderError` if that is not enough."""
+        index = self.hub.index(self.layout.variants.folders(), budget)
+        return FoundResource(target, index.etag, index.modified_ms, index.text.encode)
 
     # Cards and their samples
 
-    def _open_card(self, target: AlcTarget) -> tuple[str, HeldFile]:
-        absent = f"card '{echo(target.id)}' not found"
-        folder = self.layout.find_card(target.id)
-        if folder is None:
-            raise uris.not_found(target, absent)
-        name = f"{target.id}.toml"
-        with _told(target, name, f"Failed to read card '{echo(target.id)}'", absent):
-            return folder, open_below(self.layout.place("cards"), (folder, name))
-
     def _find_card(self, target: AlcTarget) -> FoundResource:
-        _, held = self._open_card(target)
+        file = open_below(self.layout.home.below("cards"), self.layout.find_card(target.id), _file_name(target))
 
         def make() -> bytes:
             try:
-                with _told(target, "", f"Failed to read card '{echo(target.id)}'"):
-                    return self.cards.text(held).encode()
+                return self.cards.text(file).encode()
             except NotToml as error:
                 reason = str(error)
-            raise _broken(f"Failed to parse card '{echo(target.id)}': {reason}", target)
+            raise Malformed(f"card '{echo(target.id)}': {reason}")
 
-        return FoundResource(
-            held.etag("global", FORMAT),
-            held.modified_ms,
-            make,
-            held,
-            is_ready=lambda: self.cards.is_known(held.path, held.stamp),
-        )
+        def is_parsed() -> bool:
+            return self.cards.is_known(file.path, file.stamp)
+
+        return FoundResource(target, file.etag("global", FORMAT), file.modified_ms, make, file, is_parsed=is_parsed)
 
     def _find_samples(self, target: AlcTarget) -> FoundResource:
-        folder, card = self._open_card(target)
-        name = f"{target.id}.samples.jsonl"
+        folder = self.layout.home.below("cards")
+        with _client_errors(replace(target, kind="card")):
+            name = self.layout.find_card(target.id)
+            card = open_below(folder, name, f"{target.id}.toml")
         with card:
             try:
-                with _told(target, name, "Failed to read samples file", is_absence_told=False):
-                    held = open_below(self.layout.place("cards"), (folder, name))
+                file = open_below(folder, name, _file_name(target))
             except Absent:
-                return FoundResource(card.etag("samples", *target.values), card.modified_ms, lambda: b"[]", None, 2)
+                etag = card.etag("samples", *target.values)
+                return FoundResource(target, etag, card.modified_ms, lambda: b"[]", None, 2)
+        etag = file.etag(FORMAT, *target.values)
+        return FoundResource(target, etag, file.modified_ms, lambda: self._page(target, file).encode(), file, file.size)
 
-        def make() -> bytes:
-            with _told(target, "", "Failed to read samples file"):
-                return self._page(target, held).encode()
-
-        return FoundResource(held.etag(FORMAT, *target.values), held.modified_ms, make, held, held.size)
-
-    def _page(self, target: AlcTarget, held: HeldFile) -> str:
+    def _page(self, target: AlcTarget, file: AlcFile) -> str:
         offset, limit = target.values
         most = self._max_page_bytes
         try:
-            return self._samples.page(held, offset, limit)
-        except BadRow as error:
-            raise _broken(f"Failed to parse sample line {error.line}: {error.reason}", target) from None
-        except NotFoundYet:
+            return self._samples.page(file, offset, limit)
+        except SearchTimeout:
             message = f"Failed to read samples file: row {offset} was not found in time; ask again"
             raise ProviderError(message, word="timeout", uri=target.uri) from None
         except PageTooLarge as error:
             message = f"samples page on {echo(target.uri)} exceeds {most} bytes; limit={error.fits} works"
             if not error.fits:
                 message = f"sample row at offset {offset} exceeds {most} bytes"
-            raise uris.too_large(message, target.uri, held.size, most) from None
+            raise uris.too_large(message, target.uri, file.size, most) from None
 
     # Logs
 
     def _find_log(self, target: AlcTarget) -> FoundResource:
-        absent = f"Log file not found for session '{echo(target.id)}'"
-        folder = self.layout.log_dir()
-        if folder is None or target.id.endswith(".meta"):
-            raise uris.not_found(target, absent)
-        name = f"{target.id}.json"
-        with _told(target, name, "Failed to read log", absent):
-            held = open_below(folder, (name,))
+        if target.id.endswith(".meta"):
+            raise Absent
+        file = self._open_file(target)
 
         def make() -> bytes:
-            with _told(target, "", "Failed to read log"):
-                return self._window(target, held.read_text(self._max_file_bytes)).encode()
+            return self._log_text(target, file.read_text(self._max_file_bytes)).encode()
 
-        return FoundResource(held.etag(FORMAT, *target.values), held.modified_ms, make, held, held.size)
+        return FoundResource(target, file.etag(FORMAT, *target.values), file.modified_ms, make, file, file.size)
 
-    def _window(self, target: AlcTarget, data: bytes) -> str:
+    def _log_text(self, target: AlcTarget, data: bytes) -> str:
         limit, max_chars = target.values
         try:
-            return window(compact_json.loads(data), limit, max_chars, self._max_wire)
+            return newest_rounds(compact_json.loads(data), limit, max_chars, self._max_wire)
         except ValueError as error:
-            raise _broken(f"Failed to parse log: {error}", target) from None
+            raise Malformed(f"log: {error}") from None
         except DoesNotFit as error:
-            needed, cap = error.needed, uris.PARAMETERS["log"][1].cap
+            needed, cap = error.needed, KINDS["log"].parameters[1].cap
         advice = f"smallest max_chars that works is {needed}"
         if needed > cap:
             advice = f"it needs {needed}, above the cap of {cap}"
@@ -260,25 +251,26 @@ class Reader:
         raise uris.too_large(message, target.uri, needed, max_chars)
 
 
+def _file_name(target: AlcTarget) -> str:
+    return _FILES[target.kind][0].format(id=target.id)
+
+
 @contextmanager
-def _told(
-    target: AlcTarget, name: str, failed: str, absent: str | None = None, *, is_absence_told: bool = True
-) -> Iterator[None]:
-    """Tell a client why a file is not served; `failed` is the beginning of what it is told of a failure."""
+def _client_errors(target: AlcTarget) -> Iterator[None]:
+    """Raise the client's error where a file of the target is not served."""
     try:
         yield
         return
     except FileError as error:
         problem = error
     if isinstance(problem, Escapes):
-        uris.refuse(f"Path '{echo(name)}' escapes base directory", target.uri)
+        uris.refuse(f"Path '{echo(_file_name(target))}' escapes base directory", target.uri)
     if isinstance(problem, Oversized):
         message = f"file of {echo(target.uri)} is {problem.size} bytes, limit is {problem.limit}"
         raise uris.too_large(message, target.uri, problem.size, problem.limit)
+    _, failed, absent = (text.format(id=echo(target.id)) for text in _FILES[target.kind])
     if isinstance(problem, Failed):
-        raise _broken(f"{failed}: {problem.reason}", target)
-    raise uris.not_found(target, absent) if is_absence_told else problem
-
-
-def _broken(message: str, target: AlcTarget) -> ProviderError:
-    return ProviderError(message, word="unreadable", uri=target.uri)
+        raise ProviderError(f"{failed}: {problem}", word="unreadable", uri=target.uri)
+    if isinstance(problem, Malformed):
+        raise ProviderError(f"Failed to parse {problem}", word="unreadable", uri=target.uri)
+    raise uris.not_found(target.uri, absent)

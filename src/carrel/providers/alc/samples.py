@@ -1,14 +1,13 @@
 """Sample rows, read by streaming: a page of a file of any size, found through a sparse index of its lines.
 
-A row is a line that holds more than whitespace. For every thousandth row the index knows its byte and
-its physical line; it is built in blocks as far as it is needed, goes on from there later, and is thrown
-away when the file changes. Only the rows of the page are parsed.
+A row is a line that holds more than whitespace. The index keeps the byte and the physical line of every thousandth row.
+It is built in blocks as far as it is needed, extended later, and dropped when the file changes. Only the rows of the
+page are parsed.
 """
 
 import codecs
 import re
 from array import array
-from collections import OrderedDict
 from collections.abc import Iterator
 from itertools import accumulate
 from math import inf
@@ -18,31 +17,18 @@ from typing import Final
 
 from carrel.core.record import Value
 from carrel.providers.alc import compact_json
-from carrel.providers.alc.files import HeldFile, Stamp
+from carrel.providers.alc.files import AlcFile, Malformed, ParsedFiles
 
 STEP: Final = 1_000
-BLOCK: Final = 1 << 20
-PIECE: Final = 1 << 13
-"""Lines are counted a piece at a time, so that looking for one of them goes through few others."""
-LEAP: Final = 1 << 15
-"""How much is read at once to pass rows by; a thousand short ones fit."""
+BLOCK: Final = 1 << 14
+"""Bytes read and counted at a time: few enough that one blank line makes few others be looked at one by one."""
 MAX_INDEXES: Final = 64
 SEARCHING_S: Final = 15.0
-"""How long one read may look for its rows: ten million are passed in three seconds, a sparse file of a terabyte never.
-What was passed by is remembered, so that the next read goes on from there."""
-MARK: Final = b"\xef\xbb\xbf"
+"""Seconds that one read may search for its rows: ten million take three, a sparse file of a terabyte never ends.
+The index keeps what was searched, so that the next read goes on from there."""
 
-# A line that begins otherwise may be blank; if none does, only their ends need to be counted.
+# A line that begins otherwise may be blank; if none does, only line ends need to be counted.
 _UNSURE: Final = re.compile(rb"\n[^!-~]")
-
-
-class BadRow(Exception):
-    """A row of the page is not JSON."""
-
-    def __init__(self, line: int, reason: str) -> None:
-        super().__init__(line, reason)
-        self.line = line
-        self.reason = reason
 
 
 class PageTooLarge(Exception):
@@ -53,12 +39,12 @@ class PageTooLarge(Exception):
         self.fits = fits
 
 
-class NotFoundYet(Exception):
+class SearchTimeout(Exception):
     """The rows of the page were not found in time."""
 
 
-class IndexMark(Value, frozen=True, gc=False):
-    """A place in the file: that of a line's beginning, with the rows and lines before it."""
+class LineStart(Value, frozen=True, gc=False):
+    """The byte at which a line begins, with the number of rows and of lines before it."""
 
     byte: int
     row: int
@@ -68,88 +54,56 @@ class IndexMark(Value, frozen=True, gc=False):
 class LineIndex:
     """Where every thousandth row of one file begins, as far as that was needed."""
 
-    def __init__(self, stamp: Stamp) -> None:
-        self.stamp = stamp
+    def __init__(self, file: AlcFile) -> None:
         self.lock = Lock()
         self.bytes = array("Q")
         self.lines = array("Q")
-        self._reached = IndexMark(0, 0, 0)
+        has_mark = file.read(0, len(codecs.BOM_UTF8)) == codecs.BOM_UTF8
+        self._first = self._reached = LineStart(len(codecs.BOM_UTF8) if has_mark else 0, 0, 0)
 
-    def seek(self, held: HeldFile, row: int, until: float) -> IndexMark:
-        """Give the nearest known place at or before a row, after looking as far as that row."""
+    def seek(self, file: AlcFile, row: int, deadline: float) -> LineStart:
+        """Return the nearest noted line at or before a row, after searching as far as that row."""
         with self.lock:
-            if row >= self._reached.row and self._reached.byte < held.size:
-                self._extend(held, row, until)
+            while self._reached.row <= row and self._reached.byte < file.size:
+                _check_deadline(deadline)
+                block = file.read(self._reached.byte, BLOCK)
+                end = block.rfind(b"\n") + 1
+                self._reached = self._count(block[:end]) if end else self._count_long(file, deadline)
             at = min(row // STEP, len(self.bytes) - 1)
-            return IndexMark(self.bytes[at], at * STEP, self.lines[at]) if at >= 0 else IndexMark(0, 0, 0)
+            return LineStart(self.bytes[at], at * STEP, self.lines[at]) if at >= 0 else self._first
 
-    def _extend(self, held: HeldFile, row: int, until: float) -> None:
-        """Count on, a block of whole lines at a time, until the row is passed or the file ends."""
-        mark = self._reached
-        if mark.byte == 0 and held.read(0, 3) == MARK:
-            mark = IndexMark(3, 0, 0)
-        while mark.row <= row and mark.byte < held.size:
-            _hurry(until)
-            block = held.read(mark.byte, BLOCK)
-            end = block.rfind(b"\n") + 1
-            if end:
-                mark = self._count_block(block[:end], mark)
-            else:
-                mark = self._count_long(held, mark, until)
-            self._reached = mark
-
-    def _count_block(self, block: bytes, mark: IndexMark) -> IndexMark:
-        """Count the lines of a block that ends with a line."""
-        at = 0
-        while at < len(block):
-            end = block.rfind(b"\n", at, at + PIECE) + 1 or block.index(b"\n", at) + 1
-            piece = block[at:end]
-            mark = self._count(piece, mark) if has_only_rows(piece) else self._count_unsure(piece, mark)
-            at = end
-        return mark
-
-    def _count(self, piece: bytes, mark: IndexMark) -> IndexMark:
-        """Count a piece all of whose lines are rows."""
-        count = piece.count(b"\n")
-        ahead = -mark.row % STEP
-        if ahead < count:
-            self._note(piece, mark, ahead, count)
-        return IndexMark(mark.byte + len(piece), mark.row + count, mark.line + count)
-
-    def _note(self, piece: bytes, mark: IndexMark, ahead: int, count: int) -> None:
-        at = passed = 0
-        while ahead < count:
-            for _ in range(ahead - passed):
-                at = piece.find(b"\n", at) + 1
-            passed = ahead
-            self.bytes.append(mark.byte + at)
-            self.lines.append(mark.line + ahead)
-            ahead += STEP
-
-    def _count_unsure(self, piece: bytes, mark: IndexMark) -> IndexMark:
-        """Count a piece in which a line may be blank."""
-        byte, row, line = mark.byte, mark.row, mark.line
-        for text in piece.split(b"\n")[:-1]:  # a lone carriage return ends no line
+    def _count(self, block: bytes) -> LineStart:
+        """Count the lines of a block that ends with a line; return where the next one begins."""
+        byte, row, line = self._reached.byte, self._reached.row, self._reached.line
+        if has_only_rows(block):
+            count = block.count(b"\n")
+            for number in range(-row % STEP, count, STEP):
+                self._note(byte + _offset_of_line(block, number), line + number)
+            return LineStart(byte + len(block), row + count, line + count)
+        for text in block.split(b"\n")[:-1]:  # a lone carriage return ends no line
             if not is_blank(text):
                 if row % STEP == 0:
-                    self.bytes.append(byte)
-                    self.lines.append(line)
+                    self._note(byte, line)
                 row += 1
             byte += len(text) + 1
             line += 1
-        return IndexMark(byte, row, line)
+        return LineStart(byte, row, line)
 
-    def _count_long(self, held: HeldFile, mark: IndexMark, until: float) -> IndexMark:
-        """Count one line that is longer than a block, or the last one without its end."""
-        line = next(lines_from(held, mark.byte, keep=0, until=until))
-        if not line.is_blank and mark.row % STEP == 0:
-            self.bytes.append(mark.byte)
-            self.lines.append(mark.line)
-        return IndexMark(line.end, mark.row + (not line.is_blank), mark.line + 1)
+    def _count_long(self, file: AlcFile, deadline: float) -> LineStart:
+        """Count one line that is longer than a block, or the last one if it has no line end."""
+        start = self._reached
+        line = next(lines_from(file, start.byte, keep=0, deadline=deadline))
+        if not line.is_blank and start.row % STEP == 0:
+            self._note(start.byte, start.line)
+        return LineStart(line.end, start.row + (not line.is_blank), start.line + 1)
+
+    def _note(self, byte: int, line: int) -> None:
+        self.bytes.append(byte)
+        self.lines.append(line)
 
 
 class Line(Value, frozen=True, gc=False):
-    """One line: its text, cut off after what is kept of it, and where the next one begins."""
+    """One line: its text, cut after the bytes that are kept, and where the next line begins."""
 
     text: bytes
     end: int
@@ -157,35 +111,37 @@ class Line(Value, frozen=True, gc=False):
     is_cut: bool
 
 
-def has_only_rows(piece: bytes) -> bool:
-    """Tell whether, by how they begin, all lines of a piece that ends with a line are rows."""
-    first = piece[:1]
+def _offset_of_line(block: bytes, number: int) -> int:
+    """Return where a line of a block begins, by its number from 0."""
+    return len(block) - len(block.split(b"\n", number)[number])
+
+
+def has_only_rows(block: bytes) -> bool:
+    """Return whether, by their first bytes, all lines of a block that ends with a line are rows."""
+    first = block[:1]
     if not b"!" <= first <= b"~":
         return False
-    # Mostly all begin alike, which is told by counting alone.
-    return piece.count(b"\n" + first) + 1 == piece.count(b"\n") or not _UNSURE.search(piece)
+    # Mostly all lines begin alike, which counting alone shows.
+    return block.count(b"\n" + first) + 1 == block.count(b"\n") or not _UNSURE.search(block)
 
 
-def skip(held: HeldFile, mark: IndexMark, count: int) -> IndexMark:
-    """Go on by so many rows, or fewer where a line may be blank: whole blocks at a time."""
-    byte, left = mark.byte, count
-    while left > 0 and byte < held.size:
-        block = held.read(byte, LEAP)
+def skip(file: AlcFile, start: LineStart, count: int) -> LineStart:
+    """Skip up to this many rows by whole blocks; stop before a block in which a line may be blank."""
+    byte, left = start.byte, count
+    while left > 0 and byte < file.size:
+        block = file.read(byte, BLOCK)
         block = block[: block.rfind(b"\n") + 1]
         if not block or not has_only_rows(block):
             break
-        lines = block.count(b"\n")
-        if lines > left:
-            block = block[: len(block) - len(block.split(b"\n", left)[left])]
-            lines = left
-        byte += len(block)
+        lines = min(left, block.count(b"\n"))
+        byte += _offset_of_line(block, lines)
         left -= lines
-    passed = count - left
-    return IndexMark(byte, mark.row + passed, mark.line + passed)
+    skipped = count - left
+    return LineStart(byte, start.row + skipped, start.line + skipped)
 
 
 def is_blank(text: bytes) -> bool:
-    """Tell whether a line holds nothing but whitespace."""
+    """Return whether a line holds nothing but whitespace."""
     if not text or text.isspace():
         return True
     if text[0] <= 0x20 or text[0] >= 0x80:
@@ -193,35 +149,33 @@ def is_blank(text: bytes) -> bool:
     return False
 
 
-def _hurry(until: float) -> None:
-    if monotonic() > until:
-        raise NotFoundYet
+def _check_deadline(deadline: float) -> None:
+    if monotonic() > deadline:
+        raise SearchTimeout
 
 
-def lines_from(held: HeldFile, start: int, keep: int, until: float = inf) -> Iterator[Line]:
-    """Give the lines from a place on. Of each, at most `keep` bytes and a block are held at a time."""
-    growing = Growing(keep)
-    block_size = PIECE  # a page is mostly short: what is read ahead of it is thrown away
-    while start < held.size:
-        _hurry(until)
-        block = held.read(start, block_size)
+def lines_from(file: AlcFile, start: int, keep: int, deadline: float = inf) -> Iterator[Line]:
+    """Yield the lines from a byte on. Of each, at most `keep` bytes and a block are in memory at a time."""
+    partial = PartialLine(keep)
+    while start < file.size:
+        _check_deadline(deadline)
+        block = file.read(start, BLOCK)
         if not block:
             break
-        block_size = min(2 * block_size, BLOCK)
         at = 0
         while end := block.find(b"\n", at) + 1:
-            growing.add(block[at:end])
-            yield growing.line(start + end)
-            growing = Growing(keep)
+            partial.add(block[at:end])
+            yield partial.line(start + end)
+            partial = PartialLine(keep)
             at = end
-        growing.add(block[at:])
+        partial.add(block[at:])
         start += len(block)
-    if growing.size:
-        yield growing.line(start)
+    if partial.size:
+        yield partial.line(start)
 
 
-class Growing:
-    """A line of which the end is not yet seen."""
+class PartialLine:
+    """A line whose end was not read yet."""
 
     __slots__ = ("_decode", "_is_blank", "_keep", "_parts", "size")
 
@@ -233,7 +187,7 @@ class Growing:
         self._decode: codecs.IncrementalDecoder | None = None
 
     def add(self, part: bytes) -> None:
-        """Take the next part of the line, as far as it is to be kept."""
+        """Add the next part of the line, cut to the bytes that are kept."""
         if not part:
             return
         self._parts.append(part[: max(0, self._keep - self.size)])
@@ -242,12 +196,12 @@ class Growing:
             if self._decode is None and b"!" <= part[:1] <= b"~":
                 self._is_blank = False
                 return
-            # Whitespace may be a character of several bytes, of which this part has but the first.
+            # Whitespace may be a character of several bytes, and the part may end within it.
             self._decode = self._decode or codecs.getincrementaldecoder("utf-8")("replace")
             self._is_blank = not self._decode.decode(part).strip()
 
     def line(self, end: int) -> Line:
-        """Give the line, now that it has ended."""
+        """Return the line after its last part was added."""
         if self._is_blank and self._decode is not None:
             self._is_blank = not self._decode.decode(b"", final=True)
         return Line(b"".join(self._parts), end, self._is_blank, self.size > self._keep)
@@ -259,16 +213,16 @@ class Samples:
     def __init__(self, max_page_bytes: int, max_wire: int) -> None:
         self._max_bytes = max_page_bytes
         self._max_wire = max_wire
-        self._indexes: OrderedDict[str, LineIndex] = OrderedDict()
+        self._indexes: ParsedFiles[LineIndex] = ParsedFiles(MAX_INDEXES)
         self._lock = Lock()
 
-    def page(self, held: HeldFile, offset: int, limit: int) -> str:
-        """Give the rows of a page as one JSON array."""
+    def page(self, file: AlcFile, offset: int, limit: int) -> str:
+        """Return the rows of a page as one JSON array."""
         if not limit:
             return "[]"
         rows: list[str] = []
         size = 1
-        for line, text in self._rows(held, offset, limit):
+        for line, text in self._rows(file, offset, limit):
             row = None if text is None else _parse(text, line)
             size += 1 + (self._max_bytes if row is None else len(row) if row.isascii() else len(row.encode()))
             if row is None or size > self._max_bytes:
@@ -277,20 +231,18 @@ class Samples:
         return f"[{','.join(rows)}]"
 
     def _sendable(self, rows: list[str]) -> int:
-        """Return how many of the rows fit one message; at least one, which is then read in parts."""
+        """Return how many of the rows fit one message; at least one, which can be read in parts."""
         wires = accumulate((compact_json.wire_size(row) + 1 for row in rows), initial=1)
         count = sum(1 for wire in wires if wire <= self._max_wire) - 1
         return min(len(rows), max(count, 1))
 
-    def _rows(self, held: HeldFile, offset: int, limit: int) -> Iterator[tuple[int, bytes | None]]:
-        """Give the physical line and the text of each row of a page; None for one that is too long."""
-        until = monotonic() + SEARCHING_S
-        mark = self._index(held).seek(held, offset, until)
-        if mark.byte == 0 and held.read(0, 3) == MARK:
-            mark = IndexMark(3, 0, 0)
-        mark = skip(held, mark, offset - mark.row)
-        row, number = mark.row, mark.line
-        for line in lines_from(held, mark.byte, self._max_bytes, until):
+    def _rows(self, file: AlcFile, offset: int, limit: int) -> Iterator[tuple[int, bytes | None]]:
+        """Yield the physical line and the text of each row of a page; None for a text that is too long."""
+        deadline = monotonic() + SEARCHING_S
+        start = self._index(file).seek(file, offset, deadline)
+        start = skip(file, start, offset - start.row)
+        row, number = start.row, start.line
+        for line in lines_from(file, start.byte, self._max_bytes, deadline):
             if not line.is_blank:
                 if row >= offset:
                     yield number, None if line.is_cut else line.text
@@ -299,19 +251,14 @@ class Samples:
                     return
             number += 1
 
-    def _index(self, held: HeldFile) -> LineIndex:
+    def _index(self, file: AlcFile) -> LineIndex:
         with self._lock:
-            index = self._indexes.get(held.path)
-            if index is None or index.stamp != held.stamp:
-                index = self._indexes[held.path] = LineIndex(held.stamp)
-            self._indexes.move_to_end(held.path)
-            if len(self._indexes) > MAX_INDEXES:
-                self._indexes.popitem(last=False)
-            return index
+            index = self._indexes.get(file.path, file.stamp)
+            return index or self._indexes.put(file.path, file.stamp, LineIndex(file))
 
 
 def _parse(text: bytes, line: int) -> str:
     try:
         return compact_json.dumps(compact_json.loads(text))
     except ValueError as error:
-        raise BadRow(line, str(error)) from None
+        raise Malformed(f"sample line {line}: {error}") from None

@@ -1,4 +1,4 @@
-"""A session's log, cut to the newest rounds that fit: whole rounds only, and never more than was asked for."""
+"""A session's log, cut to the newest whole rounds that fit."""
 
 import sys
 from itertools import accumulate
@@ -16,24 +16,24 @@ class DoesNotFit(Exception):
         self.needed = needed
 
 
-def window(log: object, limit: int, max_chars: int, max_wire: int = sys.maxsize) -> str:
-    """Spell a log with its newest rounds, at most `limit` of them, in at most `max_chars` characters.
+def newest_rounds(log: object, limit: int, max_chars: int, max_wire: int = sys.maxsize) -> str:
+    """Return a log as JSON with its newest rounds, at most `limit` of them, in at most `max_chars` characters.
 
-    Rounds are dropped too until the text fits a message, in which it may take `max_wire` bytes. If dropping all does
-    not help, that bound is ignored: the text can still be read in parts.
+    More rounds are dropped until the text takes at most `max_wire` bytes in a message. If dropping all of them is not
+    enough, that bound is ignored: the text can still be read in parts. Raise `DoesNotFit` or `ValueError`.
     """
     rounds = log.get(ROUNDS) if isinstance(log, dict) else None
     if not isinstance(log, dict) or not isinstance(rounds, list):
         return _fitting(compact_json.dumps(log), max_chars)
     total = len(rounds)
-    spelled = [compact_json.dumps(one) for one in rounds[max(0, total - limit) :]]
+    texts = [compact_json.dumps(one) for one in rounds[max(0, total - limit) :]]
     rest = {key: compact_json.dumps(value) for key, value in log.items() if key != ROUNDS}
-    whole = _join(rest, spelled) if len(spelled) == total else None
+    whole = _join(rest, texts) if len(texts) == total else None
     if whole is not None and len(whole) <= max_chars and compact_json.wire_size(whole) <= max_wire:
         return whole
     if not total:
         return _fitting(_join(rest, []), max_chars)
-    kept = spelled[1:] if whole is not None else spelled
+    kept = texts[1:] if whole is not None else texts
     text = _longest(rest, kept, total, max_chars, max_wire)
     if text is None:
         text = whole if whole is not None and len(whole) <= max_chars else _longest(rest, kept, total, max_chars)
@@ -46,10 +46,10 @@ def window(log: object, limit: int, max_chars: int, max_wire: int = sys.maxsize)
 def _longest(
     rest: dict[str, str], kept: list[str], total: int, max_chars: int, max_wire: int = sys.maxsize
 ) -> str | None:
-    """Return the truncated log with as many of the newest rounds as fit; None if not even none of them do."""
+    """Return the truncated log with as many of the newest rounds as fit; None if it does not fit without rounds."""
     empty = _truncated(rest, [], total)
     chars, wire = len(empty) - len("0"), compact_json.wire_size(empty) - len("0")
-    # The size with the last n rounds: theirs, a comma between two, and the digits of n itself.
+    # The size with the last n rounds: the rounds, a comma between two, and the digits of n.
     sizes = accumulate((len(one) + 1 for one in reversed(kept)), initial=0)
     wires = accumulate((compact_json.wire_size(one) + 1 for one in reversed(kept)), initial=0)
     found = None
@@ -61,8 +61,8 @@ def _longest(
 
 
 def _truncated(rest: dict[str, str], kept: list[str], total: int) -> str:
-    told = {"truncated": "true", "original_rounds": str(total), "returned_rounds": str(len(kept))}
-    return _join({**rest, **told}, kept)
+    notes = {"truncated": "true", "original_rounds": str(total), "returned_rounds": str(len(kept))}
+    return _join({**rest, **notes}, kept)
 
 
 def _join(rest: dict[str, str], kept: list[str]) -> str:

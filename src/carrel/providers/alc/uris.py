@@ -1,7 +1,7 @@
-"""The grammar of `alc://`: ten checks in a fixed order, of which the first that fails decides the error.
+"""The kinds of resources, and the grammar of `alc://`: checks in a fixed order, of which the first that fails decides.
 
-Nothing is percent-decoded and nothing goes through a URL class: an id is what it looks like. What
-passes is a `Target`; only then is a file looked for.
+Nothing is percent-decoded, and no URL class is used: an id is exactly what the URI spells. Files are looked for only
+after all checks have passed.
 """
 
 import re
@@ -15,46 +15,14 @@ from carrel.core.record import Value
 SCHEME: Final = "alc"
 PREFIX: Final = "alc://"
 INVALID_PARAMS: Final = -32602
-"""What alc answers in both eras where a client is to blame, also for what is not found."""
+"""The JSON-RPC code for every fault of a request, in both eras, also for a resource that is not found."""
 
-Kind = Literal["types", "init", "meta", "narrative", "card", "samples", "scenario", "eval", "log", "index"]
+Kind = Literal["types", "init", "meta", "card", "samples", "scenario", "eval", "log", "narrative", "index"]
 EvalIds = Literal["strict", "relaxed"]
 
 RELAX: Final = 'strategies with _ in their names need eval_ids = "relaxed" in [alc]'
-"""What to do about results that the page's strict pattern shuts out, which is about half of the real ones."""
-SERVICES: Final = frozenset({"types", "packages", "cards", "scenarios", "eval", "logs", "hub"})
-TYPE_STUBS: Final = ("alc.d.lua", "alc_shapes.d.lua")
-
-_ID: Final = re.compile(r"[A-Za-z0-9_.-]+")
-_DIGITS: Final = re.compile(r"\+?[0-9]+")
-_STRICT: Final = re.compile(r"[A-Za-z0-9-]+_[0-9]+")
-_RELAXED: Final = re.compile(r"[A-Za-z0-9-](?:[A-Za-z0-9_-]*[A-Za-z0-9-])?_[0-9]+")
-_COMPARISON: Final = re.compile(r"compare_.+_[0-9]+_vs_.+")
-_MAX_DIGITS: Final = 20
-_MAX_NUMBER: Final = 2**64 - 1
-
-_SHAPES: Final[Mapping[tuple[str, ...], Kind]] = {
-    ("types", "{id}"): "types",
-    ("packages", "{id}", "init.lua"): "init",
-    ("packages", "{id}", "meta"): "meta",
-    ("packages", "{id}", "narrative"): "narrative",
-    ("cards", "{id}"): "card",
-    ("cards", "{id}", "samples"): "samples",
-    ("scenarios", "{id}"): "scenario",
-    ("eval", "{id}"): "eval",
-    ("logs", "{id}"): "log",
-    ("hub", "index"): "index",
-}
-_ID_NAMES: Final[Mapping[Kind, str]] = {
-    "init": "package name",
-    "meta": "package name",
-    "narrative": "package name",
-    "card": "card_id",
-    "samples": "card_id",
-    "scenario": "scenario name",
-    "eval": "eval result_id",
-    "log": "session_id",
-}
+"""Advice about eval results that the strict pattern refuses, which is about half of the real ones."""
+LUA, JSON, MARKDOWN = "text/x-lua", "application/json", "text/markdown"
 
 
 class Parameter(Value, frozen=True):
@@ -65,10 +33,74 @@ class Parameter(Value, frozen=True):
     cap: int
 
 
-PARAMETERS: Final[Mapping[Kind, tuple[Parameter, ...]]] = {
-    "samples": (Parameter("offset", 0, 10_000_000), Parameter("limit", 100, 10_000)),
-    "log": (Parameter("limit", 50, 10_000), Parameter("max_chars", 20_000, 1_000_000)),
+class AlcKind(Value, frozen=True):
+    """One kind of resource: its path after `alc://`, in which a variable stands for the id, and what lists show."""
+
+    path: str
+    name: str
+    title: str
+    description: str
+    mime_type: str = JSON
+    parameters: tuple[Parameter, ...] = ()
+
+    @property
+    def template(self) -> str:
+        """Return the URI template."""
+        return PREFIX + self.path
+
+
+KINDS: Final[Mapping[Kind, AlcKind]] = {
+    "types": AlcKind("types/{file}", "", "Lua Type Stub", "", LUA),
+    "init": AlcKind(
+        "packages/{name}/init.lua", "package-init-lua", "Package Lua Source", "Package init.lua source", LUA
+    ),
+    "meta": AlcKind("packages/{name}/meta", "package-meta", "Package Metadata", "Package metadata (M.meta table)"),
+    "card": AlcKind("cards/{card_id}", "card", "Card Snapshot", "Full Card JSON"),
+    "samples": AlcKind(
+        "cards/{card_id}/samples",
+        "card-samples",
+        "Card Samples",
+        "Card samples JSONL. Supports ?offset=N&limit=M",
+        parameters=(Parameter("offset", 0, 10_000_000), Parameter("limit", 100, 10_000)),
+    ),
+    "scenario": AlcKind("scenarios/{name}", "scenario", "Scenario Source", "Scenario source", LUA),
+    "eval": AlcKind("eval/{result_id}", "eval-result", "Eval Result", "Eval result JSON"),
+    "log": AlcKind(
+        "logs/{session_id}",
+        "session-log",
+        "Session Log",
+        "Session log JSON. Supports ?limit=M&max_chars=C",
+        parameters=(Parameter("limit", 50, 10_000), Parameter("max_chars", 20_000, 1_000_000)),
+    ),
+    "narrative": AlcKind(
+        "packages/{name}/narrative", "package-narrative", "Package Narrative", "Package narrative in Markdown", MARKDOWN
+    ),
+    "index": AlcKind("hub/{file}", "hub-index", "Hub Index", "Index of all packages on disk (hub_index/v0)"),
 }
+"""All kinds; those with a template in the order in which templates are listed."""
+TYPE_STUBS: Final[Mapping[str, str]] = {
+    "alc.d.lua": "Lua type stubs for alc.* StdLib",
+    "alc_shapes.d.lua": "Lua type stubs for alc_shapes DSL",
+}
+"""The files of kind `types`, each with its description."""
+
+_ID_NAMES: Final[Mapping[str, str]] = {
+    "packages": "package name",
+    "cards": "card_id",
+    "scenarios": "scenario name",
+    "eval": "eval result_id",
+    "logs": "session_id",
+}
+"""What errors call the id, by the first segment of the URI; `types` and `hub` have none."""
+_AROUND_ID: Final[Mapping[Kind, list[str]]] = {key: re.split(r"\{\w+\}", kind.path) for key, kind in KINDS.items()}
+_BY_SHAPE: Final[Mapping[str, Kind]] = {"*".join(around): key for key, around in _AROUND_ID.items()}
+_ID: Final = re.compile(r"[A-Za-z0-9_.-]+")
+_DIGITS: Final = re.compile(r"\+?[0-9]+")
+_STRICT: Final = re.compile(r"[A-Za-z0-9-]+_[0-9]+")
+_RELAXED: Final = re.compile(r"[A-Za-z0-9-](?:[A-Za-z0-9_-]*[A-Za-z0-9-])?_[0-9]+")
+_COMPARISON: Final = re.compile(r"compare_.+_[0-9]+_vs_.+")
+_MAX_DIGITS: Final = 20
+_MAX_NUMBER: Final = 2**64 - 1
 
 
 class AlcTarget(Value, frozen=True):
@@ -80,68 +112,70 @@ class AlcTarget(Value, frozen=True):
     values: tuple[int, ...] = ()
 
 
+def listed_target(kind: Kind, identity: str) -> AlcTarget:
+    """Return the target of the URI under which a resource is listed."""
+    before, after = _AROUND_ID[kind]
+    defaults = tuple(parameter.default for parameter in KINDS[kind].parameters)
+    return AlcTarget(f"{PREFIX}{before}{identity}{after}", kind, identity, defaults)
+
+
 def refuse(message: str, uri: str) -> NoReturn:
-    """Say what is wrong with a request."""
+    """Raise the error for a faulty request."""
     raise BadArgument(message, uri=uri, code=INVALID_PARAMS)
 
 
-def not_found(target: AlcTarget, message: str | None = None) -> NotFound:
-    """Make the error for what is not there; -32602 in both eras."""
-    return NotFound(target.uri, message or f"resource not found: {echo(target.uri)}", code=INVALID_PARAMS)
+def not_found(uri: str, message: str = "") -> NotFound:
+    """Return the error for a resource that is not there."""
+    return NotFound(uri, message or f"resource not found: {echo(uri)}", code=INVALID_PARAMS)
 
 
 def too_large(message: str, uri: str, size: int, limit: int) -> TooLarge:
-    """Make the error for what does not fit a bound of alc's own."""
+    """Return the error for content above a limit."""
     return TooLarge(message, size=size, limit=limit, uri=uri, code=INVALID_PARAMS)
 
 
 def is_id(text: str) -> bool:
-    """Tell whether a file's name can stand in a URI."""
+    """Return whether a name on disk can stand in a URI."""
     return _ID.fullmatch(text) is not None and text not in (".", "..")
 
 
 def is_eval_id(text: str, mode: EvalIds) -> bool:
-    """Tell whether an id is that of an eval result."""
+    """Return whether a name is the id of an eval result."""
     if _STRICT.fullmatch(text):
         return True
     return mode == "relaxed" and _RELAXED.fullmatch(text) is not None and not _COMPARISON.fullmatch(text)
 
 
 def parse(uri: str, eval_ids: EvalIds = "strict") -> AlcTarget:
-    """Make a target of a URI, or raise what the first failed check says."""
+    """Return the target of a URI; raise the error of the first check that fails."""
     if not uri.startswith(PREFIX):
         refuse(f"invalid scheme: expected alc://, got {echo(uri)}", uri)
     if len(uri) > MAX_URI_LENGTH:
         refuse(f"uri too long: {len(uri)} characters, limit is {MAX_URI_LENGTH}", uri)
     path, _, query_text = uri[len(PREFIX) :].partition("?")
-    segments = _segments(path, uri)
+    service, identity, *rest = _segments(path, uri)
     query = _query(query_text, uri)
-    kind, identity = _match(segments, uri)
-    _check_id(kind, identity, uri)
-    values = _values(kind, query, uri)
-    target = AlcTarget(uri, kind, identity, values)
+    kind = _BY_SHAPE.get("/".join((service, "*", *rest)))
+    if kind is None or (kind == "index" and identity != "index"):
+        raise not_found(uri)
+    if service in _ID_NAMES:
+        _check_id(_ID_NAMES[service], identity, uri)
+    values = _values(KINDS[kind].parameters, query, uri)
     if kind == "types" and identity not in TYPE_STUBS:
-        raise not_found(target)
+        raise not_found(uri)
     if kind == "eval" and not is_eval_id(identity, eval_ids):
         advice = f"; {RELAX}" if is_eval_id(identity, "relaxed") else ""
         refuse(f"invalid eval_id: must be {{strategy}}_{{timestamp}}, got '{echo(identity)}'{advice}", uri)
-    return target
-
-
-def canonical(target: AlcTarget) -> str:
-    """Give the one spelling of a target's URI, without its query."""
-    shape = next(shape for shape, kind in _SHAPES.items() if kind == target.kind)
-    return PREFIX + "/".join(target.id if part == "{id}" else part for part in shape)
+    return AlcTarget(uri, kind, identity, values)
 
 
 def _segments(path: str, uri: str) -> list[str]:
+    """Return the segments of a path, at least two: a known first one and an id."""
     segments = [segment for segment in path.split("/") if segment]
     for segment in segments:
         if segment in (".", ".."):
             refuse(f"path traversal segment rejected: {segment}", uri)
-    if not segments:
-        refuse(f"missing path segment in {echo(uri)}", uri)
-    if segments[0] not in SERVICES:
+    if segments and segments[0] not in (*_ID_NAMES, "types", "hub"):
         refuse(f"unknown service: {echo(segments[0])}", uri)
     if len(segments) < 2:
         refuse(f"missing path segment in {echo(uri)}", uri)
@@ -149,11 +183,9 @@ def _segments(path: str, uri: str) -> list[str]:
 
 
 def _query(text: str, uri: str) -> dict[str, str]:
-    """Give the last value of each key, in the order in which the keys first stand."""
+    """Return the last value of each key, in the order in which the keys first stand."""
     query: dict[str, str] = {}
-    for piece in text.split("&"):
-        if not piece:
-            continue
+    for piece in filter(None, text.split("&")):
         key, _, value = piece.partition("=")
         if not key:
             refuse(f"invalid query: empty key in query of {echo(uri)}", uri)
@@ -161,29 +193,16 @@ def _query(text: str, uri: str) -> dict[str, str]:
     return query
 
 
-def _match(segments: list[str], uri: str) -> tuple[Kind, str]:
-    is_fixed = segments[0] == "hub"
-    shape = tuple(segments) if is_fixed else (segments[0], "{id}", *segments[2:])
-    kind = _SHAPES.get(shape)
-    if kind is None:
-        raise NotFound(uri, f"resource not found: {echo(uri)}", code=INVALID_PARAMS)
-    return kind, segments[1]
+def _check_id(name: str, identity: str, uri: str) -> None:
+    """Refuse an id with a character outside the set; `name` is what the error calls the id."""
+    if not _ID.fullmatch(identity):
+        odd = next(character for character in identity if not _ID.fullmatch(character))
+        refuse(f"{name} '{echo(identity)}' on {echo(uri)} contains reserved character '{echo(odd)}'", uri)
 
 
-def _check_id(kind: Kind, identity: str, uri: str) -> None:
-    name = _ID_NAMES.get(kind)
-    if name is None or _ID.fullmatch(identity):
-        return
-    odd = next(character for character in identity if not _ID.fullmatch(character))
-    refuse(f"{name} '{echo(identity)}' on {echo(uri)} contains reserved character '{echo(odd)}'", uri)
-
-
-def _values(kind: Kind, query: Mapping[str, str], uri: str) -> tuple[int, ...]:
-    parameters = PARAMETERS.get(kind)
-    if parameters is None:
-        if query:
-            refuse(f"query params not supported on {echo(uri)}", uri)
-        return ()
+def _values(parameters: tuple[Parameter, ...], query: Mapping[str, str], uri: str) -> tuple[int, ...]:
+    if query and not parameters:
+        refuse(f"query params not supported on {echo(uri)}", uri)
     values = tuple(_number(parameter, query, uri) for parameter in parameters)
     known = {parameter.key for parameter in parameters}
     for key in query:
@@ -197,17 +216,15 @@ def _number(parameter: Parameter, query: Mapping[str, str], uri: str) -> int:
     if key not in query:
         return parameter.default
     text = query[key]
-    why = ""
+    digits = text.lstrip("+").lstrip("0") or "0"  # without leading zeros, of which `int` refuses thousands
     if not text:
         why = "cannot parse integer from empty string"
     elif not _DIGITS.fullmatch(text):
         why = "invalid digit found in string"
+    elif len(digits) > _MAX_DIGITS or int(digits) > _MAX_NUMBER:
+        why = "number too large to fit in target type"
+    elif int(digits) > parameter.cap:
+        refuse(f"query param '{key}={int(digits)}' on {echo(uri)} exceeds cap of {parameter.cap}", uri)
     else:
-        digits = text.lstrip("+").lstrip("0") or "0"  # `int` itself refuses thousands of zeros
-        if len(digits) > _MAX_DIGITS or int(digits) > _MAX_NUMBER:
-            why = "number too large to fit in target type"
-        elif int(digits) > parameter.cap:
-            refuse(f"query param '{key}={int(digits)}' on {echo(uri)} exceeds cap of {parameter.cap}", uri)
-        else:
-            return int(digits)
+        return int(digits)
     refuse(f"invalid query param '{key}={echo(text)}' on {echo(uri)}: {why}", uri)

@@ -84,20 +84,11 @@ class FlutterOptions(Value, frozen=True):
     platform: str = ""
 
 
-def check_run(project: Project, given: Mapping[str, object]) -> FlutterOptions:
-    """Return the options of a run; raise `InvalidArguments` with every problem."""
-    return _check(project, RUN.examine(given), "debug")
-
-
-def check_build(project: Project, given: Mapping[str, object]) -> FlutterOptions:
-    """Return the options of a build; raise `InvalidArguments` with every problem."""
-    return _check(project, BUILD.examine(given), "release")
-
-
-def _check(
-    project: Project, examined: tuple[dict[str, object], list[ArgumentProblem]], default_mode: str
+def check(
+    project: Project, arguments: Arguments[RunApp] | Arguments[BuildApp], given: Mapping[str, object]
 ) -> FlutterOptions:
-    values, problems = examined
+    """Return the options of a run or a build; raise `InvalidArguments` with every problem."""
+    values, problems = arguments.examine(given)
 
     def refuse(name: str, value: str, why: str) -> None:
         problems.append(ArgumentProblem(name, "invalid", f"Invalid argument: {value} ({why})"))
@@ -105,7 +96,7 @@ def _check(
     modes = [mode for mode in MODES if values.get(mode)]
     if len(modes) > 1:
         refuse(modes[1], ", ".join(modes), "at most one of them can be true")
-    mode = modes[0] if modes else default_mode
+    mode = modes[0] if modes else "debug" if arguments is RUN else "release"
     words = [f"--{mode}"]
     device, target, defines = values.get("device_id"), values.get("target"), values.get("dart_define", {})
     if isinstance(device, str):

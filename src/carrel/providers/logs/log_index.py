@@ -84,10 +84,6 @@ class LogIndex:
         known.update((facts.uri, facts) for facts in (log.facts for log in logs) if kind in (None, facts.kind))
         return [known[uri] for uri in sorted(known)]
 
-    def fault(self) -> str:
-        """Return why logs on disk are not served; empty if they are, or there are none."""
-        return spool.fault(self._root)
-
     def survey(self) -> str:
         """Return a token that changes when a log appears or disappears."""
         own = {f"{kind}/{name}" for kind, name in tuple(self._logs)}

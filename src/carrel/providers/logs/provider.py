@@ -24,9 +24,9 @@ from carrel.core.model import (
     Tool,
     ToolResult,
 )
-from carrel.core.provider import Call, Ceiling, Changes, Project, Protection, Provider, Route
+from carrel.core.provider import Call, Ceiling, Changes, Document, Project, Protection, Provider, Route
 from carrel.core.record import replace
-from carrel.providers.logs import uris
+from carrel.providers.logs import spool, uris
 from carrel.providers.logs.log import KINDS, Bounds, Kind, LogFacts
 from carrel.providers.logs.log_index import LogIndex
 from carrel.providers.logs.rendering import MIME_TYPES, Format, render
@@ -97,6 +97,12 @@ class Logs(Provider):
             if facts.uri > after:
                 yield _entry(facts)
 
+    def documents(self) -> Iterator[Document]:
+        """Yield every log with its ETag."""
+        for facts in self._index.facts():
+            entry = _entry(facts)
+            yield Document(facts.uri, facts.etag, entry.title, entry.mime_type, facts.size, facts.modified_ms)
+
     def shortlist(self) -> Sequence[Iterable[Resource]]:
         """Return the logs, the newest first."""
         logs = (replace(entry, sort_key=_newest_first(entry), rank=Rank.LOGS) for entry in self.entries())
@@ -121,9 +127,7 @@ class Logs(Provider):
             raise NotFound(uri)
         return _reading(*found, query)
 
-    def read_unmatched(self, uri: str) -> Reading:
-        """Read a folder, or a URI that is spelled in another way."""
-        return self.read(uri)
+    read_unmatched = read  # folders, and URIs in another spelling
 
     def _read_folder(self, target: LogTarget) -> Reading:
         """Return one small item for each log, so that a host can build a listing from the URIs."""
@@ -189,7 +193,7 @@ class Logs(Provider):
     def health(self) -> Meta:
         """Return the number of logs and of running processes, and problems."""
         logs = self._index.facts()
-        fault = self._index.fault()
+        fault = spool.fault(self._project.root)
         problems = [f"the logs on disk are not served: {fault}"] if fault else []
         missing = self._missing_program()
         if missing:

@@ -32,7 +32,7 @@ class FlutterSettings(Section, frozen=True):
 
 
 class ProcessSettings(Section, frozen=True):
-    """The section `[processes]`: limits for all children."""
+    """The section `[processes]`: limits for all children, and how long a call waits for an early exit."""
 
     max_running: int = 10
     start_wait_ms: int = 500
@@ -41,11 +41,6 @@ class ProcessSettings(Section, frozen=True):
 
     def __post_init__(self) -> None:
         self.check(0, inf, "max_running", "start_wait_ms", "grace_s")
-
-    @property
-    def start_wait_s(self) -> float:
-        """How long a call waits for an early exit."""
-        return self.start_wait_ms / 1_000
 
 
 class CommandSettings(Section, frozen=True):

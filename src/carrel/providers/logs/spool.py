@@ -114,17 +114,7 @@ class SpoolWriter:
         """Write unfinished lines and the end, and close the file."""
         for stream, assembler in self._assemblers.items():
             self._enter(assembler.flush(is_end=True), stream, self._ring.newest)
-        facts = with_ring(self._facts, self._ring)
-        ending = {
-            "end": state,
-            "exit_code": exit_code,
-            "ms": now_ms(),
-            "entries": facts.entries,
-            "size": facts.size,
-            "newest": facts.newest,
-            "dropped_entries": facts.dropped_entries,
-            "dropped_bytes": facts.dropped_bytes,
-        }
+        ending = {"end": state, "exit_code": exit_code, "ms": now_ms()}
         self._write(f"{json.dumps(ending)}\n")
         self.close()
 
@@ -142,10 +132,11 @@ class SpoolWriter:
         ring.extend(lines, now_ms(), stream)
         count = min(len(ring.entries), ring.newest - before)
         new = [ring.entries[at] for at in range(-count, 0)]
-        spelled = [_spell(entry) for entry in new]
+        texts = [_json_line(entry) for entry in new]
         if ring.newest - before > count:
-            spelled.insert(0, _spell_dropped(ring.dropped_entries, ring.dropped_bytes))
-        self._write("".join(spelled))
+            dropped = {"dropped_entries": ring.dropped_entries, "dropped_bytes": ring.dropped_bytes}
+            texts.insert(0, f"{json.dumps(dropped)}\n")
+        self._write("".join(texts))
         if self._size > max(self._limit, 2 * self._size_after_rewrite):
             self._rewrite()
 
@@ -159,7 +150,7 @@ class SpoolWriter:
             "dropped_entries": self._ring.dropped_entries,
             "dropped_bytes": self._ring.dropped_bytes,
         }
-        text = "".join([f"{json.dumps(header)}\n", *map(_spell, self._ring.entries)])
+        text = "".join([f"{json.dumps(header)}\n", *map(_json_line, self._ring.entries)])
         with opened(self._root, facts.kind, is_made=True) as folder:
             hidden = f".{facts.id}.new"
             with contextlib.suppress(FileNotFoundError):
@@ -193,16 +184,12 @@ def _free_id(root: str, kind: Kind, name: str) -> str:
     return f"{name}_{number}"
 
 
-def _spell(entry: LogEntry) -> str:
+def _json_line(entry: LogEntry) -> str:
     line = entry.line
     more = f',"cut":{line.cut}' if line.cut else ""
     more += ',"partial":true' if line.is_partial else ""
     text = encode_basestring(line.text)
     return f'{{"seq":{entry.seq},"ms":{entry.time_ms},"stream":"{entry.stream}","text":{text}{more}}}\n'
-
-
-def _spell_dropped(entries: int, size: int) -> str:
-    return f'{{"dropped_entries":{entries},"dropped_bytes":{size}}}\n'
 
 
 def prune(root: str, keep: int) -> None:

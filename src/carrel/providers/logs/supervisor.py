@@ -15,7 +15,7 @@ import sys
 
 TYPE_CHECKING = False  # `typing` takes long to import
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Iterator
 
 TERM, KILL, PIPE, XFSZ = 15, 9, 13, 25
 PR_SET_CHILD_SUBREAPER = 36
@@ -161,28 +161,12 @@ def end_orphans(group: int) -> None:
 def descendants() -> list[int]:
     """Return all living descendants; none where the system does not show them."""
     children: dict[int, list[int]] = {}
-    try:
-        names = [name for name in os.listdir("/proc") if name.isdigit()]
-    except OSError:
-        return []
-    for name in names:
-        facts = facts_of(name)
-        if facts is not None and facts[0] not in (b"Z", b"X"):
-            children.setdefault(int(facts[1]), []).append(int(name))
+    for pid, parent, _ in living():
+        children.setdefault(parent, []).append(pid)
     found = list(children.get(os.getpid(), ()))
     for pid in found:
         found += children.get(pid, ())
     return found
-
-
-def facts_of(name: str) -> tuple[bytes, bytes, bytes] | None:
-    """Return the state, the parent and the group of a process, or None."""
-    try:
-        with open(f"/proc/{name}/stat", "rb") as stat:
-            state, parent, group = stat.read().rpartition(b")")[2].split()[:3]
-    except (OSError, ValueError):
-        return None
-    return state, parent, group
 
 
 def is_gone(group: int) -> bool:
@@ -193,18 +177,27 @@ def is_gone(group: int) -> bool:
         return True
     except OSError:
         pass
-    # Ended processes count until their parent, often process 1, reaps them.
-    try:
-        names = [name for name in os.listdir("/proc") if name.isdigit()]
-    except OSError:
-        return False
-    return bool(names) and not any(is_alive_in(group, name) for name in names)
+    # Ended processes count for the system until their parent, often process 1, reaps them.
+    is_shown = False
+    for _, _, its_group in living():
+        if its_group == group:
+            return False
+        is_shown = True
+    return is_shown
 
 
-def is_alive_in(group: int, name: str) -> bool:
-    """Return whether a process is alive and in the group."""
-    facts = facts_of(name)
-    return facts is not None and int(facts[2]) == group and facts[0] not in (b"Z", b"X")
+def living() -> "Iterator[tuple[int, int, int]]":
+    """Yield the id, the parent and the group of each living process; none where the system does not show them."""
+    names: list[str] = []
+    attempt(lambda: names.extend(os.listdir("/proc")))
+    for name in filter(str.isdigit, names):
+        try:
+            with open(f"/proc/{name}/stat", "rb") as stat:
+                state, parent, group = stat.read().rpartition(b")")[2].split()[:3]
+        except (OSError, ValueError):
+            continue
+        if state not in (b"Z", b"X"):
+            yield int(name), int(parent), int(group)
 
 
 def attempt(action: "Callable[..., object]", *arguments: object) -> bool:

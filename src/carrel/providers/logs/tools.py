@@ -112,18 +112,16 @@ class ProcessTools:
         return flutter.find_executable(self._project, self._flutter.executable)
 
     def _flutter_run(self, given: Mapping[str, object], call: Call) -> ToolResult:
-        options = flutter.check_run(self._project, given)
+        options = flutter.check(self._project, flutter.RUN, given)
         limit = Limit("[flutter] max_runs", self._flutter.max_runs, "flutter_run")
-        run = self._start_flutter("run", limit, ("run", *options.words), self._flutter.run_timeout_s, call)
-        run.process.wait(self._settings.start_wait_s)
+        run = self._start_flutter("run", limit, ("run", *options.words), self._flutter.run_timeout_s, call, waits=False)
         return _started(run, processId=run.id)
 
     def _flutter_build(self, given: Mapping[str, object], call: Call) -> ToolResult:
-        options = flutter.check_build(self._project, given)
+        options = flutter.check(self._project, flutter.BUILD, given)
         limit = Limit("[flutter] max_builds", self._flutter.max_builds, "flutter_build")
         words = ("build", "apk" if options.platform == "android" else options.platform, *options.words)
         run = self._start_flutter("build", limit, words, self._flutter.build_timeout_s, call)
-        _wait(run, call)
         path = flutter.build_path(self._project, options) if run.is_success else None
         return _started(run, buildId=run.id, **({} if path is None else {"buildPath": path}))
 
@@ -131,7 +129,6 @@ class ProcessTools:
         NOTHING.check(given)
         limit = Limit("", 0, "flutter_doctor")
         run = self._start_flutter("run", limit, ("doctor", "-v"), self._flutter.doctor_timeout_s, call)
-        _wait(run, call)
         facts, entries = run.log.snapshot()
         text = "".join([f"{entry.line.text}\n" for entry in entries if entry.stream == "out"])
         structured = {
@@ -142,11 +139,13 @@ class ProcessTools:
         }
         return _answer(structured, run, is_error=facts.state != "exited")
 
-    def _start_flutter(self, kind: Kind, limit: Limit, words: Sequence[str], timeout_s: float, call: Call) -> Run:
+    def _start_flutter(
+        self, kind: Kind, limit: Limit, words: Sequence[str], timeout_s: float, call: Call, *, waits: bool = True
+    ) -> Run:
         executable = self._executable()
         assert executable is not None
         launch = Launch((executable, *words), self._project.root, self._environment(), timeout_s)
-        return self._begin(kind, limit, launch, call)
+        return self._run(kind, limit, launch, call, waits=waits)
 
     # Configured commands
 
@@ -157,25 +156,25 @@ class ProcessTools:
         cwd = os.path.join(self._project.root, command.cwd)
         launch = Launch(tuple(command.argv), cwd, environment, command.time_s)
         limit = Limit(f"[commands.{name}] max_running", command.max_running, name)
-        run = self._begin(command.kind, limit, launch, call)
-        if command.is_waited_for:
-            _wait(run, call)
-        else:
-            run.process.wait(self._settings.start_wait_s)
+        run = self._run(command.kind, limit, launch, call, waits=command.is_waited_for)
         return _started(run, processId=run.id, **({"buildId": run.id} if command.kind == "build" else {}))
 
     def _environment(self) -> dict[str, str]:
         """Return the environment of children, without Carrel's own variables."""
         return {name: value for name, value in self._project.environment.items() if not name.startswith("CARREL_")}
 
-    def _begin(self, kind: Kind, limit: Limit, launch: Launch, call: Call) -> Run:
-        """Start a process; it ends when its call is cancelled."""
+    def _run(self, kind: Kind, limit: Limit, launch: Launch, call: Call, *, waits: bool) -> Run:
+        """Start a process, and wait for its end or only for an early exit; it ends when its call is cancelled."""
         call.progress(10, 100, "starting")
         run = self._table.start(kind, limit, launch)
         call.on_cancel(lambda: self._table.cancel(run))
         run.process.wait_until_started(_HALF_WAY_S)
         if run.process.group is not None:
             call.progress(30, 100, "started")
+        if waits:
+            _wait(run, call)
+        else:
+            run.process.wait(self._settings.start_wait_ms / 1_000)
         return run
 
     # All processes

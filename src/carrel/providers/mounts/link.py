@@ -5,9 +5,11 @@ events into its queue. The link reports to a `LinkListener`.
 """
 
 import logging
+import os
 import random
 import threading
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from queue import Empty, SimpleQueue
 from time import monotonic
 from typing import Final, Protocol
@@ -15,7 +17,7 @@ from typing import Final, Protocol
 from carrel.client.client import Client
 from carrel.client.rpc import Transport
 from carrel.client.subscription import LIST, Listening
-from carrel.core.errors import CarrelError, Disconnected, ProviderError, Unreachable
+from carrel.core.errors import CarrelError, Disconnected, ProviderError, RemoteError, RequestError, Unreachable
 from carrel.core.faults import attempt
 from carrel.providers.mounts.settings import MountSettings
 
@@ -30,6 +32,9 @@ KEPT_S: Final = 300.0
 
 LASTING_S: Final = 5.0
 """A subscription that lasted this long before it broke is opened again; else its URIs are polled."""
+
+_MISSING: Final = frozenset({-32002, -32602, -32601})
+"""Codes with which servers say that there is no such resource."""
 
 _GONE, _LOST, _CLOSE, _WATCH, _RELIST = "gone", "lost", "close", "watch", "relist"
 _UPDATED: Final = "updated "
@@ -112,10 +117,35 @@ class Link:
                     return None
             return self.client
 
-    @property
-    def retry_after_ms(self) -> int:
-        """The time until the next attempt to start the server."""
-        return max(100, int((self._retry_at - monotonic()) * 1_000))
+    def unavailable(self) -> ProviderError:
+        """Return the error for a server that is down, with the time until the next attempt to start it."""
+        data = {"retryAfterMs": max(100, int((self._retry_at - monotonic()) * 1_000))}
+        return ProviderError(f"Mount is unavailable: {self._name}", word="unavailable", data=data)
+
+    @contextmanager
+    def translating(self, about: str, missing: Callable[[], RequestError]) -> Iterator[None]:
+        """Raise the server's errors as clients get them; `missing` if the server does not know what it was asked for.
+
+        The server's own messages stay in the log.
+        """
+        try:
+            yield
+        except (Disconnected, Unreachable):
+            raise self.unavailable() from None
+        except RemoteError as error:
+            if error.code in _MISSING:
+                raise missing() from None
+            raise self._failed(about, "failed", error) from None
+        except ProviderError as error:
+            if error.word == "unavailable":
+                raise self.unavailable() from None
+            raise self._failed(about, error.word, error) from None
+
+    def _failed(self, about: str, word: str, cause: CarrelError) -> ProviderError:
+        incident = os.urandom(4).hex()
+        message = "Mount timed out" if word == "timeout" else "Mount failed"
+        log.error("incident %s: mount %s, %s: %s (%s): %s", incident, self._name, about, message, word, cause)
+        return ProviderError(f"{message}: {self._name}", word=word, data={"incident": incident})
 
     @property
     def is_long_gone(self) -> bool:
@@ -194,11 +224,11 @@ class Link:
         options = self._options
         time_s, size = options.start_timeout_s, options.max_message_bytes
         try:
-            return Client.over(self._dial(), era=options.era, timeout_s=time_s, max_message_bytes=size)
+            return Client(self._dial(), era=options.era, timeout_s=time_s, max_message_bytes=size)
         except Disconnected:
             if options.era != "auto" or self._is_closing:
                 raise
-        return Client.over(self._dial(), era="legacy", timeout_s=time_s, max_message_bytes=size)
+        return Client(self._dial(), era="legacy", timeout_s=time_s, max_message_bytes=size)
 
     def _dial(self) -> Transport:
         transport = self._connect()
@@ -305,9 +335,3 @@ def _subscribes(client: Client) -> bool:
     """Return whether the server declares subscriptions."""
     declared = client.capabilities.get("resources")
     return isinstance(declared, dict) and declared.get("subscribe") is True
-
-
-def unavailable(name: str, retry_after_ms: int) -> ProviderError:
-    """Return the error for a mount that cannot be asked now."""
-    data = {"retryAfterMs": retry_after_ms}
-    return ProviderError(f"Mount is unavailable: {name}", word="unavailable", data=data)

@@ -20,10 +20,9 @@ from carrel.core.gateway import Gateway
 from carrel.core.model import Completion, Meta, Reading, Resource, Template
 from carrel.core.provider import Changes, Route
 from carrel.core.record import replace
-from carrel.core.refresh import Renewal
+from carrel.core.refresh import Refresh
 from carrel.core.uri import is_within, scheme_of
-from carrel.providers.mounts.error_mapping import translated
-from carrel.providers.mounts.link import Link, Refused, unavailable
+from carrel.providers.mounts.link import Link, Refused
 from carrel.providers.mounts.lists import Circular, ServedLists, TakenSchemes, only_ours, take_lists
 from carrel.providers.mounts.read_cache import ReadCache
 from carrel.providers.mounts.saved_lists import ListMemory
@@ -69,7 +68,7 @@ class Mount(Gateway):
         self._copies = ReadCache()
         self._lock = threading.Lock()
         self._relisting = threading.Lock()
-        self._renewal = Renewal(f"carrel-mount-{name}-list", self._renew)
+        self._renewal = Refresh(f"carrel-mount-{name}-list", self._renew)
         self._listed = ServedLists(name, taken, memory)
         self._turn = 0
         self._stale_at = 0.0
@@ -182,16 +181,15 @@ class Mount(Gateway):
         """Serve lists, and report if they changed."""
         if self._listed.take(there):
             self._reroute()
-            self.list_changed()
-
-    def _reroute(self) -> None:
-        self.schemes = self._listed.schemes
-        self._again()
 
     def _withdraw(self) -> None:
         if self._listed.withdraw():
             self._reroute()
-            self.list_changed()
+
+    def _reroute(self) -> None:
+        self.schemes = self._listed.schemes
+        self._again()
+        self.list_changed()
 
     def subscribed(self) -> tuple[str, ...]:
         """Return the subscribed URIs as the server spells them."""
@@ -216,7 +214,8 @@ class Mount(Gateway):
         for one in concerned:
             self._copies.drop(one)
             self._tokens.pop(one, None)
-            self._report(partial(_say_updated, one))
+            for changes in self._listeners():
+                changes.updated(one)
 
     def poll(self, client: Client, uris: tuple[str, ...]) -> None:
         """Read URIs, and report those whose ETag changed."""
@@ -240,13 +239,12 @@ class Mount(Gateway):
     def list_changed(self) -> None:
         """Report that the list changed."""
         self._turn += 1
-        self._report(lambda changes: changes.list_changed())
+        for changes in self._listeners():
+            changes.list_changed()
 
-    def _report(self, report: Callable[[Changes], None]) -> None:
+    def _listeners(self) -> tuple[Changes, ...]:
         with self._lock:
-            listeners = tuple(self._changes)
-        for changes in listeners:
-            report(changes)
+            return tuple(self._changes)
 
     # Reading
 
@@ -289,7 +287,7 @@ class Mount(Gateway):
         if self._listed.is_decided and scheme not in self._listed.schemes and not scheme.startswith(f"{self.name}+"):
             raise UnknownScheme(uri)
         if client is None:
-            raise unavailable(self.name, self._link.retry_after_ms)
+            raise self._link.unavailable()
         return client
 
     def _patience_s(self, uri: str) -> float:
@@ -301,7 +299,7 @@ class Mount(Gateway):
     def _attempt(self, client: Client, uri: str, there: str, condition: str | None) -> Reading:
         """Read from the server; a second time if the connection breaks and is back in time."""
         deadline = monotonic() + self._options.timeout_s
-        with translated(self.name, uri, self._link, partial(NotFound, uri)):
+        with self._link.translating(uri, partial(NotFound, uri)):
             try:
                 return self._ask(client, there, condition)
             except (Disconnected, Unreachable) as error:
@@ -327,11 +325,11 @@ class Mount(Gateway):
     def complete(self, template: str, variable: str, value: str, context: Mapping[str, str]) -> Completion:
         client = self._link.client
         if client is None:
-            raise unavailable(self.name, self._link.retry_after_ms)
+            raise self._link.unavailable()
         if "completions" not in client.capabilities:
             return Completion((), total=0, has_more=False)
         unknown = partial(BadArgument, "Unknown reference or argument", data={"parameter": "ref"})
-        with translated(self.name, template, self._link, unknown):
+        with self._link.translating(template, unknown):
             return client.complete(self._listed.naming.back(template), variable, value, context)
 
     def fingerprint(self, uri: str) -> str | None:
@@ -390,10 +388,6 @@ class Mount(Gateway):
     def close(self) -> None:
         """End the server; a second call does nothing."""
         self._link.close()
-
-
-def _say_updated(uri: str, changes: Changes) -> None:
-    changes.updated(uri)
 
 
 def _token(reading: Reading) -> str:

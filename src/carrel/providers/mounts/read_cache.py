@@ -3,7 +3,7 @@
 from time import monotonic
 from typing import Final
 
-from carrel.core.cache import Remembered
+from carrel.core.cache import BoundedCache
 from carrel.core.model import Blob, Reading, Text
 from carrel.core.record import replace
 from carrel.core.uri import normalise
@@ -17,7 +17,7 @@ class ReadCache:
     """Readings by URI; the oldest are dropped first. Safe from any thread."""
 
     def __init__(self) -> None:
-        self._kept: Remembered[str, tuple[float, Reading]] = Remembered(MAX_BYTES)
+        self._kept: BoundedCache[str, tuple[float, Reading]] = BoundedCache(MAX_BYTES)
 
     def keep(self, uri: str, reading: Reading) -> None:
         """Keep a reading until its `ttl_ms` is over, unless it is very large."""

@@ -47,8 +47,8 @@ class MountSettings(Section, frozen=True):
         self.check(1_024, 1 << 30, "max_message_bytes")
 
     @property
-    def told(self) -> str:
-        """What is mounted, in words."""
+    def source(self) -> str:
+        """The address or the program that is mounted."""
         return self.url or (self.command or [""])[0]
 
     def identity(self, ours: Mapping[str, str]) -> tuple[object, ...]:

@@ -32,7 +32,7 @@ MAX_FAILURE: Final = 200
 _SPACE: Final = re.compile(r"\s")
 _ROLES: Final = frozenset({"user", "assistant"})
 _ABSENT: Final = object()
-_Kind = TypeVar("_Kind", Resource, Template)
+_Kind = TypeVar("_Kind")
 
 
 class InvalidResult(CarrelError):
@@ -61,39 +61,42 @@ def facet_names(given: object) -> tuple[str, ...]:
 
 
 def resources(given: object) -> Listed:
-    """Return the list that `resources()` gave."""
-    return _listed(given, "resources()", resource, lambda entry: (normalise(entry.uri), entry.uri))
+    """Return the list that `resources()` gave, in URI order."""
+    listed = check_entries(given, "resources()", resource, lambda one: one.uri, identity=normalise)
+    return replace(listed, entries=tuple(sorted(listed.entries, key=lambda one: one.uri)))
 
 
 def templates(given: object) -> Listed:
-    """Return the list that `resource_templates()` gave."""
-    return _listed(given, "resource_templates()", template, lambda one: (one.uri_template, one.uri_template))
+    """Return the list that `resource_templates()` gave, in order."""
+    listed = check_entries(given, "resource_templates()", template, lambda one: one.uri_template)
+    return replace(listed, entries=tuple(sorted(listed.entries, key=lambda one: one.uri_template)))
 
 
-def _listed(
-    given: object, what: str, read: Callable[[object], _Kind], name: Callable[[_Kind], tuple[str, str]]
+def check_entries(
+    given: object,
+    what: str,
+    read: Callable[[object], _Kind],
+    name: Callable[[_Kind], str],
+    *,
+    noun: str = "an entry",
+    identity: Callable[[str], str] = str,
 ) -> Listed:
-    found: dict[str, tuple[str, _Kind]] = {}
-    faults: list[str] = []
-    for number, one in enumerate(as_list(given, what)):
-        try:
-            entry = read(one)
-            normal, spelled = name(entry)
-            if normal in found:
-                raise InvalidResult(f"{echo(spelled)} is listed twice")
-            found[normal] = spelled, entry
-        except (InvalidResult, AttributeError) as error:
-            why = str(error) if isinstance(error, InvalidResult) else "it does not have the attributes of an entry"
-            faults.append(f"entry {number} of {what} is left out: {why}")
-    ordered = sorted(found.values(), key=lambda pair: pair[0])
-    return Listed(tuple(entry for _, entry in ordered), tuple(faults))
-
-
-def as_list(given: object, what: str) -> list[Any]:
-    """Return a copy of a list, which cannot change while it is checked."""
+    """Return the valid entries of a list; `read` converts one. The `identity` of names must differ."""
     if not isinstance(given, list | tuple):
         raise InvalidResult(f"{what} returned no list")
-    return list(given)
+    found: dict[str, _Kind] = {}
+    faults: list[str] = []
+    for number, one in enumerate(list(given)):  # a copy, which cannot change meanwhile
+        try:
+            entry = read(one)
+            spelled = name(entry)
+            if identity(spelled) in found:
+                raise InvalidResult(f"{echo(spelled)} is listed twice")
+            found[identity(spelled)] = entry
+        except (InvalidResult, AttributeError) as error:
+            why = str(error) if isinstance(error, InvalidResult) else f"it does not have the attributes of {noun}"
+            faults.append(f"entry {number} of {what} is left out: {why}")
+    return Listed(tuple(found.values()), tuple(faults))
 
 
 def resource(one: Any) -> Resource:
@@ -101,15 +104,9 @@ def resource(one: Any) -> Resource:
     size = getattr(one, "size", None)
     if size is not None and (not isinstance(size, int) or isinstance(size, bool) or size < 0):
         raise InvalidResult("its size is not a whole number")
+    annotations = _annotations(getattr(one, "annotations", None))
     return Resource(
-        check_uri(one.uri),
-        _name(one),
-        _optional(one, "description"),
-        _optional(one, "mime_type"),
-        title=_optional(one, "title"),
-        annotations=_annotations(getattr(one, "annotations", None)),
-        size=size,
-        meta=None,
+        check_uri(one.uri), *_described(one), title=_optional(one, "title"), annotations=annotations, size=size
     )
 
 
@@ -122,14 +119,8 @@ def template(one: Any) -> Template:
         raise InvalidResult(echo(str(error))) from None
     if parsed.is_fixed:
         raise InvalidResult(f"{echo(text)} has no variable; list it as a resource")
-    return Template(
-        text,
-        _name(one),
-        _optional(one, "description"),
-        _optional(one, "mime_type"),
-        title=_optional(one, "title"),
-        annotations=_annotations(getattr(one, "annotations", None)),
-    )
+    annotations = _annotations(getattr(one, "annotations", None))
+    return Template(text, *_described(one), title=_optional(one, "title"), annotations=annotations)
 
 
 def check_uri(given: object) -> str:
@@ -153,11 +144,12 @@ def _absolute(given: object) -> str:
     return uri
 
 
-def _name(one: Any) -> str:
+def _described(one: Any) -> tuple[str, str, str]:
+    """Return the name, description and MIME type of an entry."""
     name = _text(one.name, "name")
     if not name:
         raise InvalidResult("its name is empty")
-    return name
+    return name, _optional(one, "description"), _optional(one, "mime_type")
 
 
 def _optional(one: Any, name: str) -> str:
@@ -197,8 +189,8 @@ def _annotations(given: Any) -> Annotations | None:
 # Contents
 
 
-def contents(given: Any, handed: str, is_ours: Callable[[str], bool]) -> tuple[Item, ...] | Failure | None:
-    """Return the items that `resource_read` gave for the URI it was called with."""
+def contents(given: Any, read: str, is_ours: Callable[[str], bool]) -> tuple[Item, ...] | Failure | None:
+    """Return the items that `resource_read` gave for the URI `read`."""
     if given is None:
         return None
     failure = as_failure(given)
@@ -207,7 +199,7 @@ def contents(given: Any, handed: str, is_ours: Callable[[str], bool]) -> tuple[I
     items = getattr(given, "items", None)
     if not isinstance(items, list | tuple):
         raise InvalidResult("resource_read() returned no Contents")
-    return tuple(_item(one, handed, is_ours) for one in list(items))
+    return tuple(_item(one, read, is_ours) for one in list(items))
 
 
 def as_failure(given: Any) -> Failure | None:
@@ -221,34 +213,34 @@ def as_failure(given: Any) -> Failure | None:
     return Failure(echo(line[:MAX_FAILURE]))
 
 
-def _item(one: Any, handed: str, is_ours: Callable[[str], bool]) -> Item:
+def _item(one: Any, read: str, is_ours: Callable[[str], bool]) -> Item:
     if isinstance(one, Text | Blob | Stored):
         if isinstance(one, Text):
             _text(one.text, "text")
-        return one if one.uri is None else replace(one, uri=_item_uri(one.uri, handed, is_ours))
+        return one if one.uri is None else replace(one, uri=_item_uri(one.uri, read, is_ours))
     text, data = getattr(one, "text", _ABSENT), getattr(one, "base64_data", _ABSENT)
     if not hasattr(one, "uri") or (text is _ABSENT) == (data is _ABSENT):
         raise InvalidResult("an item is neither a TextContent nor a BlobContent")
-    uri = _item_uri(one.uri, handed, is_ours)
+    uri = _item_uri(one.uri, read, is_ours)
     mime_type, meta = _optional(one, "mime_type"), _meta(getattr(one, "meta", None))
     if text is not _ABSENT:
         return Text(_text(text, "text"), mime_type, uri=uri, meta=meta)
     return Blob(_decoded(data), mime_type, uri=uri, meta=meta)
 
 
-def _item_uri(given: object, handed: str, is_ours: Callable[[str], bool]) -> str | None:
+def _item_uri(given: object, read: str, is_ours: Callable[[str], bool]) -> str | None:
     """Return the URI of an item, None if it is the one that was read; raise InvalidResult for a foreign one."""
     # A client may have asked with raw spaces, and the object repeats them.
     uri = check_uri(_SPACE.sub(lambda space: quote(space[0]), _absolute(given)))
-    if normalise(uri) == normalise(handed):
+    if normalise(uri) == normalise(read):
         return None
-    if not _is_beneath(uri, handed) and not is_ours(uri):
+    if not _is_beneath(uri, read) and not is_ours(uri):
         raise InvalidResult(f"an item has the foreign URI {echo(uri)}")
     return uri
 
 
-def _is_beneath(uri: str, handed: str) -> bool:
-    folder = normalise(split_query(handed)[0]).rstrip("/") + "/"
+def _is_beneath(uri: str, read: str) -> bool:
+    folder = normalise(split_query(read)[0]).rstrip("/") + "/"
     path = normalise(split_query(uri)[0])
     return path.startswith(folder) and not {".", ".."} & set(path[len(folder) :].split("/"))
 

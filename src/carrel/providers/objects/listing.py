@@ -4,10 +4,10 @@ import logging
 import threading
 from collections.abc import Callable, Mapping
 from time import monotonic
-from typing import Any, Literal
+from typing import Literal
 
 from carrel.core.model import Resource, Template
-from carrel.core.record import Value
+from carrel.core.record import Value, replace
 from carrel.core.template import UriTemplate
 from carrel.core.uri import normalise, pairs, split_query
 from carrel.providers.objects.conversion import Listed, sorted_schemes
@@ -27,10 +27,24 @@ class FoundUri(Value, frozen=True):
     is_listed: bool
 
 
+class Offers(Value, frozen=True):
+    """The lists of an object."""
+
+    resources: tuple[Resource, ...] = ()
+    """In URI order."""
+    templates: tuple[Template, ...] = ()
+    tools: tuple[OfferedTool, ...] = ()
+
+    def differs(self, other: "Offers") -> bool:
+        """Return whether the resources or templates are other ones."""
+        return (self.resources, self.templates) != (other.resources, other.templates)
+
+
 class Lists:
     """Resources, templates and tools, refreshed at most once in `ttl_s`.
 
-    While a list is late, the last one is served. While it fails, it is empty, but what it held before can be read.
+    `listed` is what clients are shown, `known` what can be read. While a list is late, the last one is shown. While it
+    fails, an empty one is shown, but the entries of the last one can be read.
     """
 
     def __init__(self, name: str, ttl_s: float, changed: Callable[[], None]) -> None:
@@ -38,46 +52,16 @@ class Lists:
         self.is_late = False
         """Whether a list was not given in time when it was last asked for."""
         self.schemes: tuple[str, ...] = ()
+        self.faults: tuple[str, ...] = ()
+        """What is wrong with the lists now, a sentence each."""
+        self.listed = self.known = Offers()
         self._name = name
         self._ttl_s = ttl_s
         self._changed = changed
         self._asking = threading.Lock()
         self._asked_at = float("-inf")
-        self._listed: dict[ListName, tuple[Any, ...]] = {}
-        self._known: dict[ListName, tuple[Any, ...]] = {}
-        self._faults: tuple[str, ...] = ()
         self._by_uri: dict[str, Resource] = {}
         self._by_template: list[tuple[UriTemplate, Template]] = []
-
-    @property
-    def resources(self) -> tuple[Resource, ...]:
-        """The listed resources, in URI order."""
-        return self._listed.get("resources", ())
-
-    @property
-    def templates(self) -> tuple[Template, ...]:
-        """The listed templates."""
-        return self._listed.get("templates", ())
-
-    @property
-    def tools(self) -> tuple[OfferedTool, ...]:
-        """The listed tools."""
-        return self._listed.get("tools", ())
-
-    @property
-    def known_resources(self) -> tuple[Resource, ...]:
-        """The resources that can be read, also while their list fails."""
-        return self._known.get("resources", ())
-
-    @property
-    def known_templates(self) -> tuple[Template, ...]:
-        """The templates that can be read, also while their list fails."""
-        return self._known.get("templates", ())
-
-    @property
-    def faults(self) -> tuple[str, ...]:
-        """What is wrong with the lists now, a sentence each."""
-        return self._faults
 
     def is_stale(self) -> bool:
         """Return whether it is time to ask again."""
@@ -95,7 +79,10 @@ class Lists:
                 return
             self._asked_at = monotonic()
             given = {kind: ask() for kind, ask in asks.items()}
-            self._log_new_faults(tuple(fault for listed in given.values() for fault in listed.faults))
+            faults = tuple(fault for listed in given.values() for fault in listed.faults)
+            for fault in set(faults) - set(self.faults):  # once, not again while it lasts
+                log.warning("object %s: %s", self._name, fault)
+            self.faults = faults
             self.is_late = any(listed.outcome == "late" for listed in given.values())
             has_changed = self._take(given)
         if has_changed:
@@ -103,21 +90,19 @@ class Lists:
 
     def _take(self, given: Mapping[ListName, Listed]) -> bool:
         """Put lists into use; return whether resources or templates changed."""
-        before_listed, before_known = self._listed, self._known
-        listed, known = dict[ListName, tuple[Any, ...]](), dict[ListName, tuple[Any, ...]]()
-        for kind, one in given.items():
-            listed[kind] = before_listed.get(kind, ()) if one.outcome == "late" else one.entries
-            known[kind] = one.entries if one.outcome == "given" else before_known.get(kind, ())
+        before_listed, before_known = self.listed, self.known
+        in_time = {kind: one.entries for kind, one in given.items() if one.outcome != "late"}
+        valid = {kind: one.entries for kind, one in given.items() if one.outcome == "given"}
+        listed, known = replace(before_listed, **in_time), replace(before_known, **valid)
         if (listed, known) == (before_listed, before_known):
             return False
-        self._listed, self._known = listed, known
-        templates = [(UriTemplate(one.uri_template), one) for one in self.known_templates]
+        self.listed, self.known = listed, known
+        templates = [(UriTemplate(one.uri_template), one) for one in known.templates]
         self._by_template = sorted(templates, key=lambda row: -len(row[0].literal_start))
-        self._by_uri = {normalise(one.uri): one for one in self.known_resources}
-        uris = (*(one.uri for one in self.known_resources), *(one.uri_template for one in self.known_templates))
-        self.schemes = sorted_schemes(uris)
+        self._by_uri = {normalise(one.uri): one for one in known.resources}
+        self.schemes = sorted_schemes([*self._by_uri, *(one.uri_template for one in known.templates)])
         self.version += 1
-        return any(_others(before, now) for before, now in ((before_listed, listed), (before_known, known)))
+        return listed.differs(before_listed) or known.differs(before_known)
 
     def declared(self, uri: str) -> str | None:
         """Return a listed URI as the object spells it."""
@@ -138,15 +123,3 @@ class Lists:
             if template.match(bare) is not None:
                 return FoundUri(bare, arguments, described.mime_type, is_listed=False)
         return None
-
-    def _log_new_faults(self, faults: tuple[str, ...]) -> None:
-        """Log each fault when it appears, and not again while it lasts."""
-        for fault in faults:
-            if fault not in self._faults:
-                log.warning("object %s: %s", self._name, fault)
-        self._faults = faults
-
-
-def _others(before: Mapping[ListName, tuple[Any, ...]], now: Mapping[ListName, tuple[Any, ...]]) -> bool:
-    kinds: tuple[ListName, ...] = ("resources", "templates")
-    return any(before.get(kind, ()) != now.get(kind, ()) for kind in kinds)

@@ -17,7 +17,7 @@ from typing import Any
 
 from carrel.core.errors import CarrelError
 from carrel.core.hashing import blake2b
-from carrel.core.provider import Project, Provider
+from carrel.core.provider import Project
 from carrel.providers.objects.calls import attempt
 from carrel.providers.objects.settings import split_target
 from carrel.providers.objects.shelf import Shelf
@@ -44,8 +44,8 @@ def build(target: str, entry_point: str, args: Mapping[str, object], project: Pr
         return made
     missing, _ = attempt(lambda: _missing(found, _with_project(found, args, project)))
     if missing:
-        told = f"{named} needs the parameter {missing}; give it in args, in a section [objects.NAME]"
-        raise Unloadable(told) from error
+        needed = f"{named} needs the parameter {missing}; give it in args, in a section [objects.NAME]"
+        raise Unloadable(needed) from error
     raise Unloadable(f"{named}({', '.join(args)}) raised {type(error).__name__} when it was called") from error
 
 
@@ -68,9 +68,13 @@ def find(target: str, folder: str = "") -> Any:
         raise Unloadable(f"{module_name} imports {missing}, which is not installed") from error
     if error is not None:
         raise Unloadable(f"importing {module_name} raised {type(error).__name__}") from error
+    return _attribute(module, module_name, attribute)
+
+
+def _attribute(module: ModuleType, name: str, attribute: str) -> Any:
     found, error = attempt(lambda: attrgetter(attribute)(module))
     if error is not None:
-        raise Unloadable(f"{module_name} has no attribute {attribute}") from error
+        raise Unloadable(f"{name} has no attribute {attribute}") from error
     return found
 
 
@@ -81,10 +85,7 @@ def _find_in_file(path: str, attribute: str) -> Any:
     if error is not None:
         raise Unloadable(f"{name}: {_reason(error, path)}") from error
     if attribute:
-        found, error = attempt(lambda: attrgetter(attribute)(module))
-        if error is not None:
-            raise Unloadable(f"{name} has no attribute {attribute}") from error
-        return found
+        return _attribute(module, name, attribute)
     shelves = {key: one for key, one in vars(module).items() if isinstance(one, Shelf)}
     if len({id(one) for one in shelves.values()}) == 1:
         return next(iter(shelves.values()))
@@ -156,11 +157,6 @@ def _missing(found: Callable[..., object], given: Mapping[str, object]) -> str:
         if one.default is one.empty and one.kind not in (one.VAR_POSITIONAL, one.VAR_KEYWORD)
     )
     return next((name for name in needed if name not in given), "")
-
-
-def is_native(made: object) -> bool:
-    """Return whether it is a provider already, and no facet object."""
-    return isinstance(made, Provider)
 
 
 def has_method(made: object, name: str) -> bool:

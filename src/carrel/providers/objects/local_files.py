@@ -12,6 +12,7 @@ from carrel.core.content import decode
 from carrel.core.hashing import blake2b
 from carrel.core.model import Blob, Item, Stored, Text
 from carrel.files.file_types import WINDOW, sniff, type_of
+from carrel.files.sandbox import Opened, Special, state_of
 from carrel.providers.objects.conversion import InvalidResult
 
 MAX_STREAM_BYTES: Final = 64 << 20
@@ -34,54 +35,21 @@ class BinaryReader(Protocol):
         """Close the file."""
 
 
-class OpenFile:
-    """A regular file as a `Source`: only the parts that are asked for are read."""
-
-    def __init__(self, file: BinaryReader, fd: int) -> None:
-        self._file = file
-        self._fd = fd
-        self._state = os.fstat(fd)
-        self.size = self._state.st_size
-
-    @property
-    def etag(self) -> str:
-        """An ETag made from the identity, the times and the size of the file."""
-        return blake2b(_state_of(self._state).encode(), digest_size=8).hexdigest()
-
-    @property
-    def modified_ms(self) -> int:
-        """When the file was last written."""
-        return self._state.st_mtime_ns // 1_000_000
-
-    def read(self, start: int, length: int) -> bytes:
-        """Return the bytes from `start`, at most `length`; fewer only at the end."""
-        parts: list[bytes] = []
-        while length > 0 and (part := os.pread(self._fd, length, start)):
-            parts.append(part)
-            start, length = start + len(part), length - len(part)
-        return b"".join(parts)
-
-    def has_moved(self) -> bool:
-        """Return whether the file changed since it was opened."""
-        return _state_of(os.fstat(self._fd)) != _state_of(self._state)
-
-    def close(self) -> None:
-        """Close the file."""
-        self._file.close()
+def etag_of(opened: Opened) -> str:
+    """Return an ETag made from the identity, the times and the size of a file."""
+    return blake2b(str(state_of(opened.stat)).encode(), digest_size=8).hexdigest()
 
 
 def open_path(path: str, mime_type: str) -> Stored:
     """Open a regular file; raise OSError if it is none."""
-    with ExitStack() as until_checked:
-        file = until_checked.enter_context(open(os.open(path, _FLAGS), "rb", buffering=0))
-        mode = os.fstat(file.fileno()).st_mode
-        if stat.S_ISDIR(mode):
-            raise IsADirectoryError(errno.EISDIR, os.strerror(errno.EISDIR), path)
-        if not stat.S_ISREG(mode):
-            raise OSError(errno.EINVAL, "not a regular file", path)
-        item = _stored(file, file.fileno(), path, mime_type)
-        until_checked.pop_all()  # the catalogue closes the file
-    return item
+    try:
+        opened = Opened(os.open(path, _FLAGS), ())
+    except Special:
+        raise OSError(errno.EINVAL, "not a regular file", path) from None
+    if opened.is_folder:
+        opened.close()
+        raise IsADirectoryError(errno.EISDIR, os.strerror(errno.EISDIR), path)
+    return _stored(opened, path, mime_type)
 
 
 def take_file(file: BinaryReader, mime_type: str) -> Text | Blob | Stored:
@@ -90,7 +58,12 @@ def take_file(file: BinaryReader, mime_type: str) -> Text | Blob | Stored:
     name = name if isinstance(name, str) else ""
     fd = _descriptor(file)
     if fd is not None:
-        return _stored(file, fd, name, mime_type)
+        with ExitStack() as until_closed:
+            duplicate = os.dup(fd)
+            until_closed.callback(os.close, duplicate)
+            file.close()
+            until_closed.pop_all()
+        return _stored(Opened(duplicate, ()), name, mime_type)
     try:
         data = file.read(MAX_STREAM_BYTES + 1)
     finally:
@@ -104,11 +77,14 @@ def take_file(file: BinaryReader, mime_type: str) -> Text | Blob | Stored:
     return Text(decode(data, kind.encoding)[0], mime_type) if kind.is_text else Blob(data, mime_type)
 
 
-def _stored(file: BinaryReader, fd: int, name: str, mime_type: str) -> Stored:
-    source = OpenFile(file, fd)
-    head = source.read(0, WINDOW)
-    kind = sniff(head, is_whole=source.size <= len(head))
-    return Stored(source, kind.encoding, mime_type or type_of(os.path.basename(name), is_text=kind.is_text))
+def _stored(opened: Opened, name: str, mime_type: str) -> Stored:
+    """Return an open file as an item; the catalogue closes it."""
+    with ExitStack() as until_known:
+        until_known.callback(opened.close)
+        head = opened.read(0, WINDOW)
+        until_known.pop_all()
+    kind = sniff(head, is_whole=opened.size <= len(head))
+    return Stored(opened, kind.encoding, mime_type or type_of(os.path.basename(name), is_text=kind.is_text))
 
 
 def _descriptor(file: object) -> int | None:
@@ -158,11 +134,6 @@ def _states(path: str) -> Iterator[str]:
 
 def _state_at(path: str) -> str:
     try:
-        return _state_of(os.stat(path))
+        return str(state_of(os.stat(path)))
     except OSError as error:
         return f"missing {error.errno}"
-
-
-def _state_of(found: os.stat_result) -> str:
-    times = f"{found.st_mtime_ns} {found.st_ctime_ns}"
-    return f"{found.st_dev} {found.st_ino} {found.st_mode} {times} {found.st_size}"

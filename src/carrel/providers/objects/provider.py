@@ -11,22 +11,24 @@ import threading
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from functools import partial
 from time import monotonic
-from typing import Any, Final
+from typing import Any, Final, TypeVar
 
 from carrel.core.content import etag_of
 from carrel.core.errors import BadArgument, ConfigError, NotFound, ProviderError, echo
 from carrel.core.gateway import Gateway
 from carrel.core.model import Completion, Item, Meta, Reading, Resource, Stored, Template, Tool, ToolResult
 from carrel.core.provider import Call, Provider, Route
-from carrel.core.record import Value
-from carrel.core.refresh import Renewal
+from carrel.core.record import Value, replace
+from carrel.core.refresh import Refresh
 from carrel.core.uri import decode, pairs, split_query
+from carrel.files.sandbox import Opened
 from carrel.providers.objects import conversion, tools
 from carrel.providers.objects.calls import CallFailed
 from carrel.providers.objects.instance import Instance, left
 from carrel.providers.objects.listing import FoundUri, ListName, Lists
-from carrel.providers.objects.loading import Unloadable, has_method, is_native
-from carrel.providers.objects.local_files import OpenFile, close_files
+from carrel.providers.objects.loading import Unloadable, has_method
+from carrel.providers.objects.local_files import close_files
+from carrel.providers.objects.local_files import etag_of as file_etag_of
 from carrel.providers.objects.protocol import Failure
 from carrel.providers.objects.settings import ObjectSettings
 
@@ -46,6 +48,7 @@ FACETS: Final = {
 
 
 GiveWay = Callable[[Provider], None]
+_Result = TypeVar("_Result")
 
 
 class Declared(Value, frozen=True):
@@ -77,7 +80,7 @@ class ObjectProvider(Gateway):
         self._give_way = give_way
         self._instance = Instance(name, make, options.concurrency, options.start_timeout_s)
         self._lists = Lists(name, options.list_ttl_s, self._rerouted)
-        self._renewal = Renewal(f"carrel-listing-{name}", self._refresh)
+        self._renewal = Refresh(f"carrel-listing-{name}", self._refresh)
         self._is_loaded = False
         self._declared = Declared()
         self._facets: frozenset[str] = frozenset()
@@ -122,7 +125,7 @@ class ObjectProvider(Gateway):
     def _load(self, deadline: float) -> None:
         instance = self._instance
         made = instance.make(left(deadline))
-        if is_native(made) and self._give_way is not None:
+        if isinstance(made, Provider) and self._give_way is not None:
             instance.calls.call(partial(self._give_way, made), left(deadline))
             instance.calls.close()
             return
@@ -170,7 +173,7 @@ class ObjectProvider(Gateway):
 
     def _leave_out(self, why: str, cause: BaseException | None = None) -> None:
         self._problem = f"not served: {why}"
-        log.error("object %s (%s) is %s", self.name, self._options.told, self._problem)
+        log.error("object %s (%s) is %s", self.name, self._options.source, self._problem)
         log.debug("object %s", self.name, exc_info=cause)
         self._again()
 
@@ -182,27 +185,19 @@ class ObjectProvider(Gateway):
     # Lists
 
     def routes(self) -> Sequence[Route]:
+        facts = {"whole": True, "open_query": True}
         return [
-            Route(
-                one.uri_template,
-                self.read,
-                one.name,
-                one.mime_type,
-                one.title,
-                one.description,
-                whole=True,
-                open_query=True,
-            )
-            for one in self._lists.known_templates
+            Route(one.uri_template, self.read, one.name, one.mime_type, one.title, one.description, **facts)
+            for one in self._lists.known.templates
         ]
 
     def templates(self) -> Sequence[Template]:
         """Return the templates of the object."""
-        return self._lists.templates
+        return self._lists.listed.templates
 
     def claims(self) -> Sequence[Route]:
         """Return a route for each listed URI, also while the list fails."""
-        known = self._lists.known_resources
+        known = self._lists.known.resources
         return [Route(one.uri, self.read, one.name, one.mime_type, whole=True) for one in known]
 
     def on_reroute(self, again: Callable[[], None]) -> None:
@@ -216,7 +211,7 @@ class ObjectProvider(Gateway):
     def entries(self, after: str = "") -> Iterator[Resource]:
         """Yield the listed resources in URI order; the object is asked at most once in `list_ttl_s`."""
         self._look()
-        yield from (entry for entry in self._lists.resources if entry.uri > after)
+        yield from (entry for entry in self._lists.listed.resources if entry.uri > after)
 
     def list_fingerprint(self) -> str:
         """Return the version of the lists as they are known; refresh old ones in the background."""
@@ -264,14 +259,14 @@ class ObjectProvider(Gateway):
 
     def read(self, uri: str) -> Reading:
         """Read a URI that is listed or that a template matches; for any other, refresh the lists once."""
-        way = self._find(uri)
-        if way is None and self._is_loaded and self._lists.is_older(MISS_S):
+        found = self._find(uri)
+        if found is None and self._is_loaded and self._lists.is_older(MISS_S):
             self._renewal.begin()
             self._renewal.wait(None if self._lists.is_late else self._options.timeout_s)
-            way = self._find(uri)
-        if way is None:
+            found = self._find(uri)
+        if found is None:
             raise NotFound(uri)
-        return self._read(way, uri)
+        return self._read(found, uri)
 
     def read_unmatched(self, uri: str) -> Reading:
         """Read a URI that is listed only now."""
@@ -285,21 +280,22 @@ class ObjectProvider(Gateway):
         pairs(query or "")
         return self._lists.find(uri)
 
-    def _read(self, way: FoundUri, uri: str) -> Reading:
-        take = partial(conversion.contents, handed=way.uri, is_ours=lambda other: self._lists.find(other) is not None)
+    def _call(self, work: Callable[[Any], object], convert: Callable[[Any], _Result]) -> _Result:
+        return self._instance.call(work, self._options.timeout_s, convert)
+
+    def _read(self, found: FoundUri, uri: str) -> Reading:
+        take = partial(conversion.contents, read=found.uri, is_ours=lambda other: self._lists.find(other) is not None)
         try:
-            given = self._instance.call(
-                lambda made: made.resource_read(way.uri, list(way.arguments)), self._options.timeout_s, take
-            )
+            given = self._call(lambda made: made.resource_read(found.uri, list(found.arguments)), take)
         except CallFailed as failure:
             raise self._read_error(failure, uri) from None
-        if given is None and not way.is_listed:
+        if given is None and not found.is_listed:
             raise NotFound(uri)
         if given is None:
             raise self._failed("Resource read failed", "failed", uri)
         if isinstance(given, Failure):
             raise self._failed(given.message or "Resource read failed", "failed", uri)
-        return _reading(given, way.mime_type, self._options.ttl_ms)
+        return _reading(given, found.mime_type, self._options.ttl_ms)
 
     def _read_error(self, failure: CallFailed, uri: str) -> Exception:
         """Return the error that the client gets for a failed read."""
@@ -353,16 +349,15 @@ class ObjectProvider(Gateway):
 
     def _ask_fingerprint(self, uri: str) -> str | None:
         """Return the fingerprint that the object gives for a URI; None if it gives none."""
-        way = self._find(uri)
-        if way is None or not has_method(self._instance.object, "resource_fingerprint"):
+        found = self._find(uri)
+        if found is None or not has_method(self._instance.object, "resource_fingerprint"):
             return None
-        handed, arguments = way.uri, list(way.arguments)
+        read, arguments = found.uri, list(found.arguments)
         try:
-            return self._instance.call(
-                lambda made: made.resource_fingerprint(handed, arguments), self._options.timeout_s, _text_or_none
-            )
+            given: object = self._call(lambda made: made.resource_fingerprint(read, arguments), lambda given: given)
         except CallFailed:
             return None
+        return given if isinstance(given, str) else None
 
     # Completions and tools
 
@@ -375,35 +370,26 @@ class ObjectProvider(Gateway):
             return Completion((), total=0, has_more=False)
         chosen = list(context.items())
         try:
-            return self._instance.call(
-                lambda made: made.completion(template, (variable, value), chosen),
-                self._options.timeout_s,
-                conversion.completion,
-            )
+            return self._call(lambda made: made.completion(template, (variable, value), chosen), conversion.completion)
         except CallFailed as failure:
             raise self._failed("Completion failed", "failed", template, failure.cause) from None
 
     def tools(self) -> Sequence[Tool]:
-        return [method.tool for method in self._lists.tools]
+        return [method.tool for method in self._lists.listed.tools]
 
     def call(self, name: str, arguments: Mapping[str, object], call: Call) -> ToolResult:
         """Check the arguments, then call `tool_call`, or else the method of the tool."""
         del call
-        method = next(one for one in self._lists.tools if one.tool.name == name)
+        method = next(one for one in self._lists.listed.tools if one.tool.name == name)
         values, problem = method.check(arguments)
         if problem:
             return ToolResult((problem,), is_error=True, meta={"dev.carrel/error": "invalid"})
         try:
             if has_method(self._instance.object, "tool_call"):
-                pairs_given = list(arguments.items())
-                given = self._instance.call(
-                    lambda made: made.tool_call(name, pairs_given), self._options.timeout_s, _result_or_pass
-                )
+                given = self._call(lambda made: made.tool_call(name, list(arguments.items())), _result_or_pass)
                 if given is not None:
                     return given
-            return self._instance.call(
-                lambda made: method.function(made)(**values), self._options.timeout_s, tools.result
-            )
+            return self._call(lambda made: method.function(made)(**values), tools.result)
         except CallFailed as failure:
             message, word = _said(failure, "Tool", "execution failed")
             incident = self._log_incident(message, word, name, failure.cause)
@@ -420,8 +406,9 @@ class ObjectProvider(Gateway):
         problems = [one for one in (self._problem, self._declared.fault) if one] or list(self._lists.faults)
         if late_s and not self._lists.is_late:
             problems.append(f"its lists were asked for {late_s:.0f} s ago; the last ones are served")
-        told = {"state": state, "object": self._options.told, "facets": sorted(self._facets), "problems": problems}
-        return {**told, "rebuilt": self._instance.rebuilt} if self._instance.rebuilt else told
+        rebuilt = {"rebuilt": self._instance.rebuilt} if self._instance.rebuilt else {}
+        facets, source = sorted(self._facets), self._options.source
+        return {"state": state, "object": source, "facets": facets, "problems": problems, **rebuilt}
 
     def close(self) -> None:
         """Close the object, once."""
@@ -457,13 +444,10 @@ def _said(failure: CallFailed, what: str, otherwise: str) -> tuple[str, str]:
 def _reading(items: tuple[Item, ...], mime_type: str, ttl_ms: int) -> Reading:
     """Return a reading; one file has an ETag made from its state, so that its parts can be read without the whole."""
     source = items[0].source if len(items) == 1 and isinstance(items[0], Stored) else None
-    if not isinstance(source, OpenFile):
-        return Reading(items, mime_type=mime_type, ttl_ms=ttl_ms)
-    return Reading(items, mime_type=mime_type, etag=source.etag, last_modified_ms=source.modified_ms, ttl_ms=ttl_ms)
-
-
-def _text_or_none(given: object) -> str | None:
-    return given if isinstance(given, str) else None
+    reading = Reading(items, mime_type=mime_type, ttl_ms=ttl_ms)
+    if not isinstance(source, Opened):
+        return reading
+    return replace(reading, etag=file_etag_of(source), last_modified_ms=source.stat.st_mtime_ns // 1_000_000)
 
 
 def _line(text: str) -> str:

@@ -64,8 +64,8 @@ def items_of(given: object, mime_type: str, folder: str, label: str) -> tuple[It
         try:
             items.extend(_item(one, mime_type, folder) for one in many)
         except InvalidResult as error:
-            told = f"{label} returned a value that cannot be served; return {_ALLOWED}"
-            raise ProviderError(told, word="bad_result") from error
+            message = f"{label} returned a value that cannot be served; return {_ALLOWED}"
+            raise ProviderError(message, word="bad_result") from error
         until_complete.pop_all()
     return tuple(items)
 

@@ -33,8 +33,8 @@ class ObjectSettings(Section, frozen=True):
         self.check(0, 86_400_000, "ttl_ms")
 
     @property
-    def told(self) -> str:
-        """What is served, in words; of a file the name, not the folder."""
+    def source(self) -> str:
+        """What is served, in words; a file without its folder."""
         return os.path.basename(self.import_) if self.import_ else f"the entry point {self.provider}"
 
 

@@ -20,6 +20,7 @@ from typing import TypeVar, overload
 from carrel.core.errors import BadArgument, ConfigError, NotFound, TemplateError
 from carrel.core.limits import MAX_COMPLETIONS
 from carrel.core.model import Completion, Resource, Template
+from carrel.core.record import replace
 from carrel.core.template import UriTemplate
 from carrel.core.uri import pairs, split_query
 from carrel.providers.objects import local_files
@@ -74,8 +75,8 @@ class Shelf:
             raise ConfigError('@shelf.resource needs a URI or a template: @shelf.resource("garden://beds/{bed}")')
 
         def add(function: _Function) -> _Function:
-            served = _FunctionResource(uri_template, function, entries, complete, watch)
-            served.describe(name, title, description, mime_type)
+            given = Template(uri_template, name, description, mime_type, title=title)
+            served = _FunctionResource(given, function, entries, complete, watch)
             if any(other.template == served.template for other in self._resources):
                 raise ConfigError(f"{served.label}: another function has {uri_template} already")
             self._resources.append(served)
@@ -129,7 +130,7 @@ class Shelf:
 
     def resource_templates(self) -> list[Template]:
         """Return the templates."""
-        return [one.told for one in self._resources if not one.template.is_fixed]
+        return [one.listed_as for one in self._resources if not one.template.is_fixed]
 
     def resource_read(self, uri: str, arguments: list[Pair]) -> object:
         """Call the function of a URI, with the variables as arguments."""
@@ -169,25 +170,33 @@ class _FunctionResource:
 
     def __init__(
         self,
-        uri_template: str,
+        given: Template,
         function: Callable[..., object],
         entries: Callable[..., object] | None,
         complete: Callable[..., object] | Mapping[str, Callable[..., object]] | None,
         watch: Paths,
     ) -> None:
+        """Check what the author gave; what `given` lacks comes from the function."""
+        uri_template = given.uri_template
         self.function = function
         self.label = getattr(function, "__name__", "the function")
+        self.mime_type = given.mime_type
+        self.listed_as = replace(
+            given,
+            name=given.name or self.label,
+            description=given.description or (inspect.getdoc(function) or "").partition("\n")[0].strip(),
+            mime_type=given.mime_type or declared_type(function),
+        )
         try:
             self.template = UriTemplate(uri_template)
         except TemplateError as error:
             raise ConfigError(f"{self.label}: {uri_template}: {str(error).partition(' of the URI')[0]}") from None
         self.variables = Variables(function, self.label, self.template)
-        self.told = Template(uri_template, self.label)
-        given = dict(complete) if isinstance(complete, Mapping) else self._for_the_one_variable(complete)
-        unknown = sorted(set(given) - set(self.template.variables))
+        completing = dict(complete) if isinstance(complete, Mapping) else self._for_the_one_variable(complete)
+        unknown = sorted(set(completing) - set(self.template.variables))
         if unknown:
             raise ConfigError(f"{self.label}: complete= names {unknown[0]}, which is no variable of {uri_template}")
-        self._complete = {name: Supplier(one, f"complete= of {self.label}") for name, one in given.items()}
+        self._complete = {name: Supplier(one, f"complete= of {self.label}") for name, one in completing.items()}
         if entries is not None and self.template.is_fixed:
             raise ConfigError(f"{self.label}: entries= needs a template with a variable, {uri_template} has none")
         self._entries = None if entries is None else Supplier(entries, f"entries= of {self.label}")
@@ -195,18 +204,6 @@ class _FunctionResource:
         self._folder = path.dirname(path.abspath(file)) if file else path.abspath("")
         named = (watch,) if isinstance(watch, str | PathLike) else tuple(watch)
         self.watched = tuple(path.join(self._folder, path.expanduser(one)) for one in named)
-
-    def describe(self, name: str, title: str, description: str, mime_type: str) -> None:
-        """Set what clients see in lists; what is not given comes from the function."""
-        first_line = (inspect.getdoc(self.function) or "").partition("\n")[0].strip()
-        self.told = Template(
-            self.template.text,
-            name or self.label,
-            description or first_line,
-            mime_type or declared_type(self.function),
-            title=title,
-        )
-        self.mime_type = mime_type
 
     # Listing
 
@@ -216,10 +213,10 @@ class _FunctionResource:
 
     def listed(self, given: Iterable[object]) -> Iterator[object]:
         """Yield a resource for each value; also the URI itself, if it needs no variable."""
-        told = self.told
+        shown = self.listed_as
         if not self.variables.of_path:
             uri = self.template.expand({})
-            yield Resource(uri, told.name, told.description, told.mime_type, title=told.title)
+            yield Resource(uri, shown.name, shown.description, shown.mime_type, title=shown.title)
         for value in given:
             yield value if isinstance(value, Resource | Unlisted) else self._entry(value)
 
@@ -229,7 +226,7 @@ class _FunctionResource:
             uri = self.template.expand(texts)
         except (ValueError, BadArgument) as error:
             return Unlisted(f"entries= of {self.label} gave a value that does not fit {self.template.text}", error)
-        return Resource(uri, "/".join(texts.values()), self.told.description, self.told.mime_type)
+        return Resource(uri, "/".join(texts.values()), self.listed_as.description, self.listed_as.mime_type)
 
     # Reading
 

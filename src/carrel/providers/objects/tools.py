@@ -5,7 +5,7 @@ import json
 import re
 from collections.abc import Callable, Mapping
 from datetime import datetime
-from functools import reduce
+from functools import partial, reduce
 from operator import or_
 from typing import Annotated, Any, Final, get_args, get_type_hints
 
@@ -13,7 +13,7 @@ from carrel.core.arguments import Argument, Schema, convert, schema_of
 from carrel.core.errors import echo
 from carrel.core.model import ResourceLink, Tool, ToolResult
 from carrel.core.record import Value
-from carrel.providers.objects.conversion import InvalidResult, Listed, as_failure, as_json, as_list, is_encodable
+from carrel.providers.objects.conversion import InvalidResult, Listed, as_failure, as_json, check_entries, is_encodable
 
 _NAME: Final = re.compile(r"[A-Za-z0-9_.-]{1,128}")
 _DATE_TIME: Final = Annotated[datetime, Argument(extra_json_schema={"format": "date-time"})]
@@ -53,18 +53,7 @@ class OfferedTool(Value, frozen=True):
 
 def offered_tools(given: object, owner: object) -> Listed:
     """Return the list that `tools()` gave."""
-    found: dict[str, OfferedTool] = {}
-    faults: list[str] = []
-    for number, one in enumerate(as_list(given, "tools()")):
-        try:
-            offered = _offered(one, owner)
-            if offered.tool.name in found:
-                raise InvalidResult(f"{offered.tool.name} is listed twice")
-            found[offered.tool.name] = offered
-        except (InvalidResult, AttributeError) as error:
-            why = str(error) if isinstance(error, InvalidResult) else "it does not have the attributes of a tool"
-            faults.append(f"entry {number} of tools() is left out: {why}")
-    return Listed(tuple(found.values()), tuple(faults))
+    return check_entries(given, "tools()", partial(_offered, owner=owner), lambda one: one.tool.name, noun="a tool")
 
 
 def _offered(named: Any, owner: object) -> OfferedTool:

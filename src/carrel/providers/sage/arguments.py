@@ -1,5 +1,6 @@
 """The arguments of the tools: declared as records, checked, and cleaned for files.
 
+The docstring of a record is the description of its tool.
 Null counts as left out, a single string as a list of one, and an id may have the name of its kind. Other arguments are
 ignored: a save is not refused for them. A wrong argument raises `SageError` with its name.
 """
@@ -9,7 +10,7 @@ from collections.abc import Iterable, Mapping
 from typing import Annotated, Final, TypeVar
 
 from carrel.core.arguments import Argument, ArgumentProblem, Arguments, InvalidArguments
-from carrel.core.record import Value
+from carrel.core.record import Value, replace
 from carrel.providers.sage.memory import SageError
 from carrel.providers.sage.records import (
     MARKS,
@@ -27,7 +28,7 @@ from carrel.providers.sage.rendering import FORMATS
 Given = Mapping[str, object]
 ID_NAMES: Final = ("checkpoint_id", "knowledge_id", "failure_id")
 _LINES: Final = re.compile(r"\d+(?:-\d+)?")
-_Record = TypeVar("_Record", bound=Value)
+Record = TypeVar("Record", bound=Value)
 
 Query = Annotated[str, Argument(description="Words to search for.", examples=["token storage"])]
 Skill = Annotated[str, Argument(description="Only items of this skill.")]
@@ -35,43 +36,42 @@ FormatName = Annotated[str, Argument(description="Format of the text.", extra_js
 ItemId = Annotated[str, Argument(description="A short name.")]
 Keywords = Annotated[list[str], Argument(description="Words to find it by.", examples=[["token"]])]
 RelatedIds = Annotated[tuple[str, ...], Argument(description="Ids of knowledge items.")]
-Limit50 = Annotated[int, Argument(ge=1, le=50, description="Maximum number of results.")]
+PreviousId = Annotated[str, Argument(description="Id of the previous checkpoint; the newest by default.")]
 Limit200 = Annotated[int, Argument(ge=1, le=200, description="Maximum number of results.")]
-Limit20 = Annotated[int, Argument(ge=1, le=20, description="Maximum number of results.")]
 
 
 class SearchCheckpoints(Value, frozen=True):
-    """The arguments of `sage_search_checkpoints`."""
+    """Find research checkpoints by their subject. Each result has a sage:// resource to read."""
 
     query: Query
-    limit: Limit50 = 5
+    limit: Annotated[int, Argument(ge=1, le=50, description="Maximum number of results.")] = 5
 
 
 class ListCheckpoints(Value, frozen=True):
-    """The arguments of `sage_list_checkpoints`."""
+    """List research checkpoints, newest first."""
 
     limit: Limit200 = 10
     skill: Skill = ""
 
 
 class LoadCheckpoint(Value, frozen=True):
-    """The arguments of `sage_load_checkpoint`."""
+    """Read a checkpoint by its id or a part of it."""
 
     id: Annotated[str, Argument(description="The id, a part of it that no other checkpoint has, or the URI.")]
     format: FormatName | None = None
 
 
 class RecallKnowledge(Value, frozen=True):
-    """The arguments of `sage_recall_knowledge`."""
+    """Find knowledge about a subject, with its content and the current place of its code."""
 
     query: Query
-    limit: Limit20 = 3
+    limit: Annotated[int, Argument(ge=1, le=20, description="Maximum number of results.")] = 3
     skill: Skill = ""
     format: FormatName | None = None
 
 
 class ListFailures(Value, frozen=True):
-    """The arguments of `sage_list_failures`."""
+    """List approaches that failed, newest first, or search for them."""
 
     limit: Limit200 = 10
     query: Annotated[str, Argument(description="Words to search for. Without it, all failures are listed.")] = ""
@@ -86,7 +86,7 @@ class CodeRefArgument(Value, frozen=True):
 
 
 class SaveCheckpoint(Value, frozen=True):
-    """The arguments of `sage_save_checkpoint`."""
+    """Save the state of your research: the question, the thesis and the evidence for it."""
 
     core_question: Annotated[str, Argument(description="The question under research.")]
     thesis: Annotated[str, Argument(description="The current answer.")]
@@ -106,7 +106,7 @@ class SaveCheckpoint(Value, frozen=True):
     related_knowledge: RelatedIds = ()
     skill: Annotated[str, Argument(description="The skill it belongs to.")] = ""
     template: Annotated[str, Argument(description="The template it follows.")] = ""
-    continues_from: Annotated[str, Argument(description="Id of the previous checkpoint; the newest by default.")] = ""
+    continues_from: PreviousId | None = None
 
 
 class CodeLinkArgument(Value, frozen=True):
@@ -118,7 +118,7 @@ class CodeLinkArgument(Value, frozen=True):
 
 
 class SaveKnowledge(Value, frozen=True):
-    """The arguments of `sage_save_knowledge`."""
+    """Save knowledge for later. An item with the same id is replaced."""
 
     content: Annotated[str, Argument(description="The knowledge itself.")]
     keywords: Keywords
@@ -130,7 +130,7 @@ class SaveKnowledge(Value, frozen=True):
 
 
 class RecordFailure(Value, frozen=True):
-    """The arguments of `sage_record_failure`."""
+    """Record an approach that failed, why it failed and what was learned."""
 
     approach: Annotated[str, Argument(description="What was tried.")]
     why_failed: Annotated[str, Argument(description="Why it did not work.")]
@@ -141,40 +141,24 @@ class RecordFailure(Value, frozen=True):
 
 
 class WriteSystemFile(Value, frozen=True):
-    """The arguments of `sage_write_system`."""
+    """Write a file, such as objective.md, that every conversation starts with."""
 
     filename: Annotated[str, Argument(description="The name, such as objective.md or pinned/reference.md.")]
     content: Annotated[str, Argument(description="The whole text.")]
     overwrite: Annotated[bool, Argument(description="Whether to replace an existing file.")] = True
 
 
-SEARCH_CHECKPOINTS: Final = Arguments(SearchCheckpoints)
-LIST_CHECKPOINTS: Final = Arguments(ListCheckpoints)
-LOAD_CHECKPOINT: Final = Arguments(LoadCheckpoint)
-RECALL_KNOWLEDGE: Final = Arguments(RecallKnowledge)
-LIST_FAILURES: Final = Arguments(ListFailures)
-SAVE_CHECKPOINT: Final = Arguments(SaveCheckpoint)
-SAVE_KNOWLEDGE: Final = Arguments(SaveKnowledge)
-RECORD_FAILURE: Final = Arguments(RecordFailure)
-WRITE_SYSTEM: Final = Arguments(WriteSystemFile)
-
-
-def check(arguments: Arguments[_Record], given: Given) -> _Record:
+def check(arguments: Arguments[Record], given: Given) -> Record:
     """Return the arguments of a call, or raise `SageError`."""
     properties = arguments.schema["properties"]
     assert isinstance(properties, dict)
     values: dict[str, object] = {"id": ""} if "id" in properties else {}
     for name, value in given.items():
-        if value is None:
-            continue
-        if name in ID_NAMES and "id" in properties:
+        if value is not None and name in ID_NAMES and "id" in properties:
             values["id"] = values["id"] or value
-        elif name not in properties:
-            continue
-        elif isinstance(value, str) and properties.get(name, {}).get("type") == "array":
-            values[name] = [value]
-        else:
-            values[name] = _without_nulls(value)
+        elif value is not None and name in properties:
+            is_single = isinstance(value, str) and properties[name].get("type") == "array"
+            values[name] = [value] if is_single else _without_nulls(value)
     try:
         return arguments.check(values)
     except InvalidArguments as error:
@@ -222,10 +206,11 @@ def needed(name: str, value: str, limit: int) -> str:
     text = clean(value)
     if not text.strip():
         raise invalid(name, "must not be empty")
-    return _bounded(text, name, limit)
+    return bounded(text, name, limit)
 
 
-def _bounded(text: str, name: str, limit: int) -> str:
+def bounded(text: str, name: str, limit: int) -> str:
+    """Return a text that is not too large to be read again, or raise `SageError`."""
     if len(text.encode()) > limit:
         raise invalid(name, f"larger than {limit} bytes")
     return text
@@ -235,16 +220,27 @@ def _one_line(text: str) -> str:
     return " ".join(clean(text).split())
 
 
-def _part(outer: str, name: str, text: str) -> str:
-    """Return a required text of an object on one line."""
-    if not text.strip():
-        raise invalid(outer, f"each needs a string {name}")
-    return _one_line(text)
-
-
 def _texts(given: Iterable[str]) -> tuple[str, ...]:
     """Return clean texts without blank ones."""
     return tuple(text for text in (clean(one).strip() for one in given) if text)
+
+
+def _lines(given: Iterable[str]) -> tuple[str, ...]:
+    """Return texts, each on one line, without blank ones."""
+    return tuple(map(_one_line, _texts(given)))
+
+
+def _parts(name: str, given: Iterable[Record]) -> tuple[Record, ...]:
+    """Return objects with each text on one line; a text without a default must not be blank."""
+    parts = []
+    for one in given:
+        names = one.__struct_fields__
+        texts = {field: _one_line(str(getattr(one, field))) for field in names}
+        for field in names[: len(names) - len(one.__struct_defaults__)]:
+            if not texts[field]:
+                raise invalid(name, f"each needs a string {field}")
+        parts.append(replace(one, **texts))
+    return tuple(parts)
 
 
 def _keywords(given: Iterable[str]) -> tuple[str, ...]:
@@ -254,9 +250,8 @@ def _keywords(given: Iterable[str]) -> tuple[str, ...]:
     return keywords
 
 
-def checkpoint(given: Given, limit: int) -> Checkpoint:
+def checkpoint(asked: SaveCheckpoint, limit: int) -> Checkpoint:
     """Return the checkpoint to save."""
-    asked = check(SAVE_CHECKPOINT, given)
     return Checkpoint(
         confidence=asked.confidence,
         question=needed("core_question", asked.core_question, limit),
@@ -266,35 +261,19 @@ def checkpoint(given: Given, limit: int) -> Checkpoint:
         template=clean(asked.template),
         action_goal=clean(asked.action_goal),
         action_type=clean(asked.action_type),
-        key_evidence=tuple(map(_one_line, _texts(asked.key_evidence))),
-        reasoning_trace=_bounded(clean(asked.reasoning_trace), "reasoning_trace", limit).strip(),
-        open_questions=tuple(map(_one_line, _texts(asked.open_questions))),
-        sources=tuple(
-            CheckpointSource(
-                _part("sources", "id", one.id), _one_line(one.type), _one_line(one.take), _one_line(one.relation)
-            )
-            for one in asked.sources
-        ),
+        key_evidence=_lines(asked.key_evidence),
+        reasoning_trace=bounded(clean(asked.reasoning_trace), "reasoning_trace", limit).strip(),
+        open_questions=_lines(asked.open_questions),
+        sources=_parts("sources", asked.sources),
         tensions=tuple(
-            Tension(
-                _part("tensions", "a", one.a),
-                _part("tensions", "b", one.b),
-                _one_line(one.nature),
-                _one_line(one.resolution) or "unresolved",
-            )
-            for one in asked.tensions
+            replace(one, resolution=one.resolution or "unresolved") for one in _parts("tensions", asked.tensions)
         ),
-        contributions=tuple(
-            Contribution(
-                _part("unique_contributions", "type", one.type), _part("unique_contributions", "content", one.content)
-            )
-            for one in asked.unique_contributions
-        ),
-        code_refs=tuple(_code_ref(one) for one in asked.code_refs),
+        contributions=_parts("unique_contributions", asked.unique_contributions),
+        code_refs=tuple(_code_ref(one) for one in _parts("code_refs", asked.code_refs)),
         files_explored=_texts(asked.files_explored),
         files_changed=_texts(asked.files_changed),
         related_knowledge=_texts(asked.related_knowledge),
-        continues_from=clean(asked.continues_from),
+        continues_from=clean(asked.continues_from or ""),
     )
 
 
@@ -302,13 +281,11 @@ def _code_ref(given: CodeRefArgument) -> CodeRef:
     lines = str(given.lines)
     if lines and not _LINES.fullmatch(lines):
         raise invalid("code_refs", "lines must look like 12 or 12-40")
-    file = _part("code_refs", "file", given.file).replace("`", "")
-    return CodeRef(file, lines, MARKS.get(_one_line(given.relevance), "?"))
+    return CodeRef(given.file.replace("`", ""), lines, MARKS.get(given.relevance, "?"))
 
 
-def failure(given: Given, limit: int) -> FailureRecord:
+def failure(asked: RecordFailure, limit: int) -> FailureRecord:
     """Return the failure record to save."""
-    asked = check(RECORD_FAILURE, given)
     return FailureRecord(
         id=clean(asked.id),
         approach=_one_line(needed("approach", asked.approach, limit)),
@@ -319,32 +296,14 @@ def failure(given: Given, limit: int) -> FailureRecord:
     )
 
 
-class KnowledgeArguments(Value, frozen=True):
-    """A knowledge item to save."""
-
-    id: str
-    content: str
-    keywords: tuple[str, ...]
-    skill: str
-    source: str
-    type: str
-    code_links: list[dict[str, str]]
-
-
-def knowledge(given: Given, limit: int) -> KnowledgeArguments:
-    """Return the knowledge item to save."""
-    asked = check(SAVE_KNOWLEDGE, given)
-    links = []
-    for one in asked.code_links:
-        link = {"chunk_id": _part("code_links", "chunk_id", one.chunk_id), "relation": one.relation}
-        note = _one_line(one.note)
-        links.append({**link, "note": note} if note else link)
-    return KnowledgeArguments(
-        clean(asked.id),
-        needed("content", asked.content, limit),
-        _keywords(asked.keywords),
-        clean(asked.skill),
-        clean(asked.source),
-        asked.type,
-        links,
+def knowledge(asked: SaveKnowledge, limit: int) -> SaveKnowledge:
+    """Return the knowledge item to save, with clean texts."""
+    return replace(
+        asked,
+        id=clean(asked.id),
+        content=needed("content", asked.content, limit),
+        keywords=_keywords(asked.keywords),
+        skill=clean(asked.skill),
+        source=clean(asked.source),
+        code_links=_parts("code_links", asked.code_links),
     )

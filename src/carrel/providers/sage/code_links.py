@@ -9,8 +9,8 @@ from typing import Final, Literal
 from carrel.core.provider import Project
 from carrel.core.record import Value, replace
 from carrel.files.sandbox import Opened, Root, SandboxError
-from carrel.files.secrets import Denial
-from carrel.git import Git
+from carrel.files.secrets import DenyList
+from carrel.git.repository import Git
 from carrel.providers.sage.definitions import find_definition
 from carrel.providers.sage.folders import segments_of, signature_of
 from carrel.providers.sage.records import CodeLink, KnowledgeItem
@@ -38,7 +38,7 @@ class ProjectCode:
         self._git = git
         self._max_bytes = max_bytes
         self._root: Root | None = None
-        self._deny = Denial(project.deny)
+        self._deny = DenyList(project.deny)
 
     def resolve(self, item: KnowledgeItem) -> list[ResolvedLink]:
         """Return an item's links, each with its current target."""
@@ -58,8 +58,8 @@ class ProjectCode:
         return ResolvedLink(link, file, line, "ok" if is_found else "not found")
 
     def fingerprint(self, item: KnowledgeItem) -> str:
-        """Return a token that changes when the targets may have changed; the git history is not walked for it."""
-        states = [self._state(link.chunk_id.rpartition("::")[0] or link.chunk_id) for link in item.code_links]
+        """Return a token that changes when a link or its target may have changed; git's history is not walked."""
+        states = [f"{link} {self._state(_split(link)[0])}" for link in item.code_links]
         if item.saved_at_commit:
             states.append(self._git.head())
         return " ".join(states)

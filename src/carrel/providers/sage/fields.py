@@ -1,9 +1,16 @@
-"""Values read from YAML: a scalar is its text, and a value of the wrong type counts as missing."""
+"""The text of Sage's files: UTF-8, usually with YAML front matter, whose values are read as `Fields`.
 
-from typing import Final
+A scalar is its text, and a value of the wrong type counts as missing. An unusable file raises `BadFile`.
+"""
+
+from typing import Final, TypeVar
 
 NULLS: Final = frozenset({"", "~", "null", "Null", "NULL"})
 """Plain scalars that YAML reads as null."""
+MAX_FRONT_MATTER: Final = 65_536
+FENCE: Final = "---"
+
+_Kind = TypeVar("_Kind")
 
 
 class BadFile(Exception):
@@ -24,10 +31,7 @@ class Fields(dict[str, object]):
 
     def texts(self, name: str) -> tuple[str, ...]:
         """Return a list of texts; a single text is a list of one."""
-        value = self.get(name)
-        if isinstance(value, str):
-            return (value,)
-        return tuple(each for each in value if isinstance(each, str)) if isinstance(value, list) else ()
+        return self._each(name, str)
 
     def number(self, name: str) -> float | None:
         """Return a number, or None."""
@@ -61,7 +65,32 @@ class Fields(dict[str, object]):
 
     def mappings(self, name: str) -> "tuple[Fields, ...]":
         """Return a list of mappings; a single mapping is a list of one."""
+        return self._each(name, Fields)
+
+    def _each(self, name: str, kind: type[_Kind]) -> tuple[_Kind, ...]:
         value = self.get(name)
-        if isinstance(value, Fields):
-            return (value,)
-        return tuple(each for each in value if isinstance(each, Fields)) if isinstance(value, list) else ()
+        return tuple(one for one in (value if isinstance(value, list) else [value]) if isinstance(one, kind))
+
+
+def decode(data: bytes, *, keeps_line_ends: bool = False) -> str:
+    """Return the text of a file without a BOM; line ends become LF unless `keeps_line_ends` is set."""
+    try:
+        text = data.decode()
+    except UnicodeDecodeError:
+        raise BadFile("not UTF-8 text") from None
+    if "\0" in text:
+        raise BadFile("not UTF-8 text")
+    text = text.removeprefix("\ufeff")
+    if keeps_line_ends or "\r" not in text:
+        return text
+    return text.replace("\r\n", "\n").replace("\r", "\n")
+
+
+def split_front_matter(text: str) -> tuple[str, str]:
+    """Return the front matter and the body."""
+    if text.partition("\n")[0] != FENCE:
+        raise BadFile("no front matter")
+    head, is_closed, body = f"{text[len(FENCE) :]}\n".partition(f"\n{FENCE}\n")
+    if not is_closed:
+        raise BadFile("front matter is not closed")
+    return f"{head}\n"[1:], body[:-1]

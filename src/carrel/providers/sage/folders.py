@@ -8,17 +8,16 @@ import errno
 import os
 import stat
 from collections.abc import Callable, Iterator
-from threading import Lock
+from threading import Lock, RLock
 from typing import Final, Generic, Literal, TypeVar
 
-from carrel.core.cache import Remembered
+from carrel.core.cache import BoundedCache
 from carrel.core.provider import Project
 from carrel.core.record import Value
 from carrel.files.data_folder import DataFolder
 from carrel.files.sandbox import Forbidden, Looping, Missing, Opened, Outside, Root, SandboxError, Special, Unreadable
-from carrel.files.secrets import Denial
-from carrel.providers.sage.fields import BadFile
-from carrel.providers.sage.file_format import decode
+from carrel.files.secrets import DenyList
+from carrel.providers.sage.fields import BadFile, decode
 
 FolderName = Literal["system", "checkpoints", "knowledge", "failures"]
 FOLDERS: Final[tuple[FolderName, ...]] = ("system", "checkpoints", "knowledge", "failures")
@@ -38,12 +37,18 @@ Signature = tuple[int, int, int]
 """Changes when a file does: its mtime, size and inode."""
 
 
-class FileMissing(Exception):
-    """There is no such file."""
+class FileMissing(BadFile):
+    """There is no such file; where a listing shows the reason, the file was there a moment ago."""
+
+    def __init__(self) -> None:
+        super().__init__("I/O error")
 
 
 class LinkOutside(BadFile):
     """A link leads out of the folder."""
+
+    def __init__(self) -> None:
+        super().__init__("link leaves the folder")
 
 
 class FileData(Value, frozen=True):
@@ -51,8 +56,11 @@ class FileData(Value, frozen=True):
 
     data: bytes
     signature: Signature
-    size: int
-    modified_ms: int
+
+    @property
+    def modified_ms(self) -> int:
+        """The time of its last change."""
+        return self.signature[0] // 1_000_000
 
 
 class FoundName(Value, frozen=True, gc=False):
@@ -78,8 +86,8 @@ class SageFolders:
 
     def __init__(self, project: Project, folder: str) -> None:
         self.data = DataFolder(project, folder, is_named="dir" in project.named, own=_own_names(folder))
-        self._roots: dict[str, Root] = {}
-        self._known: dict[str, tuple[int, int]] = {}
+        self._roots: dict[str, tuple[tuple[int, int], Root | None]] = {}
+        """The last device and inode of each folder, and its handle."""
         self._lock = Lock()
 
     @property
@@ -99,32 +107,33 @@ class SageFolders:
         except (OSError, ValueError):
             return None
         identity = found.st_dev, found.st_ino
-        if self._known.get(name) != identity:
+        known = self._roots.get(name)
+        if known is None or known[0] != identity:
             with self._lock:
-                self._open(name, identity)
-        return self._roots.get(name) if self._known.get(name) == identity else None
+                known = self._open(name, identity)
+        return known[1]
 
     def is_within(self, name: FolderName) -> bool:
         """Return whether a subfolder is inside the Sage folder, not a link out of it."""
         home, inner = self.root(""), self.root(name)
         return home is not None and inner is not None and inner.path.startswith(f"{home.path}/")
 
-    def _open(self, name: str, identity: tuple[int, int]) -> None:
+    def _open(self, name: str, identity: tuple[int, int]) -> tuple[tuple[int, int], Root | None]:
         """Open a folder that was replaced. The caller holds the lock."""
-        if self._known.get(name) == identity:
-            return  # another thread was faster
-        self._roots.pop(name, None)  # not closed: another thread may still read through it
+        known = self._roots.get(name)
+        if known is not None and known[0] == identity:
+            return known  # another thread was faster
         try:
             opened = self._open_root(name)
         except (OSError, SandboxError):
             opened = None
         if opened is not None:
             found = os.fstat(opened.fd)
-            if (found.st_dev, found.st_ino) == identity:
-                self._roots[name] = opened
-            else:
+            if (found.st_dev, found.st_ino) != identity:
                 opened.close()
-        self._known[name] = identity  # last: a thread that sees it without the lock must find the folder open
+                opened = None
+        self._roots[name] = identity, opened  # the old one is not closed: another thread may still read through it
+        return identity, opened
 
     def _open_root(self, name: str) -> Root | None:
         if not name:
@@ -139,16 +148,16 @@ class SageFolders:
     def close(self) -> None:
         """Close every handle."""
         with self._lock:
-            for root in self._roots.values():
-                root.close()
+            for _, root in self._roots.values():
+                if root is not None:
+                    root.close()
             self._roots.clear()
-            self._known.clear()
 
 
 def _own_names(folder: str) -> tuple[str, ...]:
     """Return the names in the folder's path that the deny-list does not apply to."""
     names = tuple(os.path.normpath(folder).split(os.sep))
-    is_plain = names[-1] == DEFAULT and not Denial().covers_path(names[:-1], is_folder=True)
+    is_plain = names[-1] == DEFAULT and not DenyList().covers_path(names[:-1], is_folder=True)
     return names if is_plain else (DEFAULT,)
 
 
@@ -162,9 +171,8 @@ def read(root: Root | None, segments: tuple[str, ...], limit: int, known: Signat
     with open_file(root, segments) as opened:
         if opened.is_folder:
             raise BadFile("is a directory")
-        size = opened.stat.st_size
-        signature, modified_ms = signature_of(opened.stat), opened.stat.st_mtime_ns // 1_000_000
-        data = b""
+        size, data = opened.stat.st_size, b""
+        signature = signature_of(opened.stat)
         if signature != known and size <= limit:
             try:
                 data = opened.read(0, limit + 1)
@@ -172,29 +180,7 @@ def read(root: Root | None, segments: tuple[str, ...], limit: int, known: Signat
                 raise BadFile(_reason(error)) from None
         if max(size, len(data)) > limit:
             raise BadFile(f"too large ({max(size, len(data))} bytes, limit {limit})")
-        return FileData(data, signature, size, modified_ms)
-
-
-class FileCache(Generic[Parsed]):
-    """Parsed files of one folder; a file is parsed again only when it changed."""
-
-    def __init__(self, home: SageFolders, name: FolderName, limit: int) -> None:
-        self._home = home
-        self._name: FolderName = name
-        self._limit = limit
-        self._cache: Remembered[str, tuple[Signature, Parsed]] = Remembered(CACHE_BYTES)
-
-    def load(self, segments: tuple[str, ...], parse: Callable[[str], Parsed]) -> tuple[Parsed, FileData]:
-        """Return a parsed file and its state; raise `FileMissing`, or `BadFile` with the reason."""
-        path = "/".join(segments)
-        cached = self._cache.get(path)
-        data = read(self._home.root(self._name), segments, self._limit, cached[0] if cached else None)
-        if cached is not None and cached[0] == data.signature:
-            return cached[1], data
-        parsed = parse(decode(data.data))
-        if data.size <= MAX_CACHED_BYTES:
-            self._cache.put(path, (data.signature, parsed), _RECORD_BYTES + data.size)
-        return parsed, data
+        return FileData(data, signature)
 
 
 def open_file(root: Root | None, segments: tuple[str, ...]) -> Opened:
@@ -208,7 +194,7 @@ def open_file(root: Root | None, segments: tuple[str, ...]) -> Opened:
     except (Missing, ValueError):
         raise FileMissing from None
     except Outside:
-        raise LinkOutside("link leaves the folder") from None
+        raise LinkOutside from None
     except SandboxError as error:
         raise BadFile(_reason(error)) from None
 
@@ -252,3 +238,36 @@ def walk(root: Root | None, *, with_hidden: bool = False) -> Iterator[tuple[str,
                 yield "/".join((*segments, found.name)), found
             elif len(segments) < MAX_DEPTH:
                 ahead.append((*segments, found.name))
+
+
+class Subfolder(Generic[Parsed]):
+    """A folder below the Sage folder. Its files are read within a limit, and parsed again only when they changed."""
+
+    def __init__(self, home: SageFolders, name: FolderName, limit: int) -> None:
+        self.name: FolderName = name
+        self._home = home
+        self._limit = limit
+        self._lock = RLock()
+        self._cache: BoundedCache[str, tuple[Signature, Parsed]] = BoundedCache(CACHE_BYTES)
+
+    @property
+    def root(self) -> Root | None:
+        """The folder's handle, or None."""
+        return self._home.root(self.name)
+
+    def read_file(self, *segments: str, known: Signature | None = None) -> FileData:
+        """Return a file's data, without its bytes if its signature is `known`; raise `FileMissing` or `BadFile`."""
+        return read(self.root, segments, self._limit, known)
+
+    def load_file(self, segments: tuple[str, ...], parse: Callable[[str], Parsed]) -> tuple[Parsed, FileData]:
+        """Return a parsed file and its state; raise `FileMissing`, or `BadFile` with the reason."""
+        path = "/".join(segments)
+        cached = self._cache.get(path)
+        data = self.read_file(*segments, known=cached[0] if cached else None)
+        if cached is not None and cached[0] == data.signature:
+            return cached[1], data
+        parsed = parse(decode(data.data))
+        size = data.signature[1]
+        if size <= MAX_CACHED_BYTES:
+            self._cache.put(path, (data.signature, parsed), _RECORD_BYTES + size)
+        return parsed, data

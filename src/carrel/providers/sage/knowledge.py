@@ -2,15 +2,13 @@
 
 import logging
 from collections.abc import Iterable, Iterator
-from threading import RLock
 from typing import Final
 
 from carrel.core.record import Value
 from carrel.core.uri import is_text
 from carrel.providers.sage import folders
-from carrel.providers.sage.fields import BadFile
-from carrel.providers.sage.file_format import decode
-from carrel.providers.sage.folders import FileCache, FileData, FileMissing, SageFolders, Signature, segments_of
+from carrel.providers.sage.fields import BadFile, decode
+from carrel.providers.sage.folders import FileData, FileMissing, SageFolders, Signature, Subfolder, segments_of
 from carrel.providers.sage.names import is_plain
 from carrel.providers.sage.record_files import content_of, parse_content_file, parse_index
 from carrel.providers.sage.record_folder import find_by_words, only, time_of
@@ -31,17 +29,15 @@ class IndexedItem(Value, frozen=True):
     when: int | None
 
 
-class KnowledgeFolder:
+class KnowledgeFolder(Subfolder[str]):
     """The knowledge items of a project."""
 
     def __init__(self, home: SageFolders, limit: int) -> None:
-        self._home = home
-        self._limit = limit
-        self._lock = RLock()
+        super().__init__(home, "knowledge", limit)
         self._signature: Signature | None = None
         self._items: dict[str, IndexedItem] = {}
+        self._states: dict[str, tuple[Signature, str]] = {}
         self._problem = ""
-        self._contents: FileCache[str] = FileCache(home, "knowledge", limit)
 
     @property
     def problem(self) -> str:
@@ -51,16 +47,14 @@ class KnowledgeFolder:
 
     def items(self) -> dict[str, IndexedItem]:
         """Return the items by id in the order of the index, which is read again when it changed."""
-        root = self._home.root("knowledge")
+        root = self.root
         if root is None:
             return {}
         with self._lock:
             try:
-                with folders.open_file(root, (INDEX,)) as opened:
-                    if folders.signature_of(opened.stat) == self._signature:
-                        return self._items
-                read = folders.read(root, (INDEX,), MAX_INDEX_BYTES)
-                self._items = _index(parse_index(decode(read.data)))
+                read = folders.read(root, (INDEX,), MAX_INDEX_BYTES, self._signature)
+                if read.signature != self._signature:
+                    self._items = self._number(parse_index(decode(read.data)))
             except FileMissing:
                 return self._items_without_index("")
             except BadFile as error:
@@ -73,10 +67,17 @@ class KnowledgeFolder:
         if problem and problem != self._problem:
             log.warning("the knowledge index cannot be read: %s; its items come from their files", problem)
         self._signature, self._problem = None, problem
-        return _index(item for file in self._content_files() for item in self._describe(file))
+        return self._number(item for file in self._content_files() for item in self._describe(file))
+
+    def _number(self, items: Iterable[KnowledgeItem]) -> dict[str, IndexedItem]:
+        """Return items by id, and forget the states of files that belong to none of them."""
+        numbered = {item.id: IndexedItem(item, position, time_of(item.added)) for position, item in enumerate(items)}
+        files = {one.item.file for one in numbered.values()}
+        self._states = {file: state for file, state in list(self._states.items()) if file in files}
+        return numbered
 
     def _content_files(self) -> Iterator[str]:
-        root = self._home.root("knowledge")
+        root = self.root
         skills = sorted(found.name for found in folders.scan(root, ("skills",)) if is_text(found.name))
         for segments in (("global",), *(("skills", skill) for skill in skills)):
             for name in sorted(found.name for found in folders.scan(root, segments)):
@@ -85,8 +86,8 @@ class KnowledgeFolder:
 
     def _describe(self, file: str) -> Iterator[KnowledgeItem]:
         try:
-            text = decode(folders.read(self._home.root("knowledge"), tuple(file.split("/")), self._limit).data)
-        except (BadFile, FileMissing):
+            text = decode(self.read_file(*file.split("/")).data)
+        except BadFile:
             return
         yield parse_content_file(text, file)
 
@@ -95,24 +96,32 @@ class KnowledgeFolder:
     def content(self, item: KnowledgeItem) -> tuple[str, FileData]:
         """Return an item's content; raise `BadFile` with the reason."""
         try:
-            return self._contents.load(_content_segments(item.file), content_of)
+            return self.load_file(_content_segments(item.file), content_of)
         except FileMissing:
             raise BadFile("content file not found") from None
 
     def signature(self, item: KnowledgeItem) -> Signature | None:
         """Return the signature of an item's content file, or None if it cannot be opened."""
         try:
-            with folders.open_file(self._home.root("knowledge"), _content_segments(item.file)) as opened:
+            with folders.open_file(self.root, _content_segments(item.file)) as opened:
                 return folders.signature_of(opened.stat)
-        except (BadFile, FileMissing):
+        except BadFile:
             return None
 
-    def _is_readable(self, item: KnowledgeItem) -> bool:
+    def state(self, item: KnowledgeItem) -> tuple[Signature | None, str]:
+        """Return the signature of an item's content file, and why it cannot be read; an unchanged file is not read."""
+        signature = self.signature(item)
+        known = self._states.get(item.file)
+        if signature is not None and known is not None and known[0] == signature:
+            return known
+        reason = ""
         try:
-            self.content(item)
-        except BadFile:
-            return False
-        return True
+            signature = self.content(item)[1].signature
+        except BadFile as error:
+            reason = error.reason
+        if signature is not None:
+            self._states[item.file] = signature, reason
+        return signature, reason
 
     # Order and finding
 
@@ -130,7 +139,7 @@ class KnowledgeFolder:
         return sorted(items, key=lambda one: (self.when(one), one.position), reverse=True)
 
     def find(self, wanted: str) -> KnowledgeItem:
-        """Return the one item that an id means; raise `Ambiguous` or `NoMatch`."""
+        """Return the one item that an id means; raise `Ambiguous` or `FileMissing`."""
         items = self.items()
         if wanted in items:
             return items[wanted].item
@@ -138,7 +147,7 @@ class KnowledgeFolder:
         matching = [one for one in every if wanted in one.item.id]
         matching = matching or find_by_words(every, wanted, lambda one: one.item.id)
         if len(matching) > 1:
-            matching = self.newest_first([one for one in matching if self._is_readable(one.item)] or matching)
+            matching = self.newest_first([one for one in matching if not self.state(one.item)[1]] or matching)
         return only(matching, lambda one: one.item.id).item
 
 
@@ -150,7 +159,3 @@ def _content_segments(file: str) -> tuple[str, ...]:
     if not segments:
         raise FileMissing
     return segments
-
-
-def _index(items: Iterable[KnowledgeItem]) -> dict[str, IndexedItem]:
-    return {item.id: IndexedItem(item, position, time_of(item.added)) for position, item in enumerate(items)}

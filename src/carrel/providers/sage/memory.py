@@ -10,15 +10,15 @@ from typing import Final, Literal
 from carrel.core.errors import echo
 from carrel.core.provider import Project
 from carrel.core.record import Value
-from carrel.git import Git
+from carrel.git.repository import Git
 from carrel.providers.sage import folders
 from carrel.providers.sage.code_links import ProjectCode
-from carrel.providers.sage.fields import BadFile, Fields
-from carrel.providers.sage.file_format import decode, read_mapping
+from carrel.providers.sage.fields import BadFile, Fields, decode
 from carrel.providers.sage.folders import FileMissing, LinkOutside, SageFolders, Signature, segments_of
 from carrel.providers.sage.knowledge import KnowledgeFolder
-from carrel.providers.sage.names import SUBJECTS, checked
-from carrel.providers.sage.record_folder import Ambiguous, NoMatch, open_checkpoints, open_failures
+from carrel.providers.sage.names import checked
+from carrel.providers.sage.record_files import parse_checkpoint, parse_failure, parse_legacy_checkpoint, read_mapping
+from carrel.providers.sage.record_folder import LEGACY, MARKDOWN, Ambiguous, RecordFolder
 from carrel.providers.sage.records import Checkpoint, FailureRecord, KnowledgeItem, from_fields
 from carrel.providers.sage.rendering import (
     FORMATS,
@@ -76,8 +76,11 @@ class SageMemory:
         self.git = Git(project.root, project.environment)
         self.code = ProjectCode(project, self.git, max_file_bytes)
         self.system = SystemFiles(self.home, max_file_bytes)
-        self.checkpoints = open_checkpoints(self.home, max_file_bytes)
-        self.failures = open_failures(self.home, max_file_bytes)
+        # Of a Markdown and a YAML file with one stem, the Markdown file counts.
+        parsers = {MARKDOWN: parse_checkpoint, LEGACY: parse_legacy_checkpoint}
+        self.checkpoints = RecordFolder(self.home, "checkpoints", max_file_bytes, parsers)
+        failure_parsers = {MARKDOWN: parse_failure}
+        self.failures = RecordFolder(self.home, "failures", max_file_bytes, failure_parsers, has_versions=True)
         self.knowledge = KnowledgeFolder(self.home, max_file_bytes)
         self._tuning = Tuning()
         self._tuning_signature: Signature | None = None
@@ -119,56 +122,54 @@ class SageMemory:
 
     # Reading
 
-    def read(self, kind: str, asked: str, wanted: str | None = None) -> ItemText:
-        """Return the item that a name means, in the `wanted` format."""
+    def read(self, kind: str, asked: str, wanted: str | None = None, *, resolves: bool = True) -> ItemText:
+        """Return the item that a name means, in the `wanted` format; without code links if they are not resolved."""
         name = checked(asked)
         if name is None:
-            raise SageError(f"Invalid {SUBJECTS[kind]}: {echo(asked)}", "invalid")
-        if kind == "system":
-            return self._read_system(name, asked)
-        form = self.format(wanted)
+            subject = "filename" if kind == "system" else f"{kind} ID"
+            raise SageError(f"Invalid {subject}: {echo(asked)}", "invalid")
         try:
-            if kind == "checkpoint":
-                stem, checkpoint, read = self.checkpoints.load_by_id(name)
-                return ItemText(
-                    render_checkpoint(checkpoint, stem, form), MIME_TYPES[form], read.modified_ms, checkpoint, stem
-                )
-            if kind == "failure":
-                stem, failure, read = self.failures.load_by_id(name)
-                return ItemText(render_failure(failure, stem, form), MIME_TYPES[form], read.modified_ms, failure, stem)
-            item = self.knowledge.find(name)
-            content, read = self.knowledge.content(item)
-            text = render_knowledge(item, content, self.code.resolve(item), form)
-            return ItemText(text, MIME_TYPES[form], read.modified_ms, item, item.id)
-        except (BadFile, FileMissing, Ambiguous, NoMatch) as error:
+            return (
+                self._read_system(name) if kind == "system" else self._read(kind, name, self.format(wanted), resolves)
+            )
+        except (BadFile, Ambiguous) as error:
             raise _explain(kind, asked, error) from None
 
-    def _read_system(self, name: str, asked: str) -> ItemText:
+    def _read(self, kind: str, name: str, form: Format, resolves: bool) -> ItemText:
+        record: Checkpoint | FailureRecord | KnowledgeItem
+        if kind == "checkpoint":
+            address, record, read = self.checkpoints.load_by_id(name)
+            text = render_checkpoint(record, address, form)
+        elif kind == "failure":
+            address, record, read = self.failures.load_by_id(name)
+            text = render_failure(record, address, form)
+        else:
+            record = self.knowledge.find(name)
+            content, read = self.knowledge.content(record)
+            links = self.code.resolve(record) if resolves else ()
+            text, address = render_knowledge(record, content, links, form), record.id
+        return ItemText(text, MIME_TYPES[form], read.modified_ms, record, address)
+
+    def _read_system(self, name: str) -> ItemText:
         segments = segments_of(name)
-        outside = SageError(f"File not in system folder: {echo(asked)}", "invalid")
         if not segments:
-            raise outside
-        try:
-            read = folders.read(self.home.root("system"), segments, self.limit)
-            text = decode(read.data, keeps_line_ends=True)
-        except FileMissing:
-            raise SageError(f"File not found: {echo(asked)}", "not_found") from None
-        except LinkOutside:
-            raise outside from None
-        except BadFile as error:
-            raise SageError(f"Error reading {echo(asked)}: {error.reason}", "unreadable") from None
-        return ItemText(text, mime_type_of(segments[-1]), read.modified_ms)
+            raise LinkOutside
+        read = self.system.read_file(*segments)
+        return ItemText(decode(read.data, keeps_line_ends=True), mime_type_of(segments[-1]), read.modified_ms)
 
 
-def _explain(kind: str, asked: str, error: Exception) -> SageError:
+def _explain(kind: str, asked: str, error: BadFile | Ambiguous) -> SageError:
     """Return the error for a client."""
-    if isinstance(error, BadFile):
-        return SageError(f"Error loading {kind} {echo(asked)}: {error.reason}", "unreadable")
+    subject, action = ("File", "reading") if kind == "system" else (kind.capitalize(), f"loading {kind}")
     if isinstance(error, Ambiguous):
         named = ", ".join(error.ids) + (", …" if error.count > len(error.ids) else "")
-        message = f"{kind.capitalize()} ambiguous: {echo(asked)} matches {error.count}: {named}"
+        message = f"{subject} ambiguous: {echo(asked)} matches {error.count}: {named}"
         return SageError(message, "not_found", tuple(f"sage://{kind}/{one}" for one in error.ids))
-    return SageError(f"{kind.capitalize()} not found: {echo(asked)}", "not_found")
+    if isinstance(error, FileMissing):
+        return SageError(f"{subject} not found: {echo(asked)}", "not_found")
+    if isinstance(error, LinkOutside) and kind == "system":
+        return SageError(f"File not in system folder: {echo(asked)}", "invalid")
+    return SageError(f"Error {action} {echo(asked)}: {error.reason}", "unreadable")
 
 
 def _parse_tuning(fields: Fields) -> Tuning:

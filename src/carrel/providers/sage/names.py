@@ -7,12 +7,6 @@ from carrel.core.uri import decode_loosely
 
 SCHEME: Final = "sage"
 KINDS: Final = ("system", "checkpoint", "knowledge", "failure")
-SUBJECTS: Final = {
-    "system": "filename",
-    "checkpoint": "checkpoint ID",
-    "knowledge": "knowledge ID",
-    "failure": "failure ID",
-}
 MAX_ID: Final = 100
 MAX_SLUG: Final = 40
 SLUG_SOURCE: Final = 50

@@ -8,19 +8,19 @@ sage://failure/{id}         an approach that failed, why, and what was learned
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from threading import Lock
-from time import monotonic
+from time import monotonic, time_ns
 from typing import TYPE_CHECKING, Final, Literal
 
 from carrel.core.errors import BadArgument, ConfigError, NotFound, ProviderError
-from carrel.core.limits import MAX_COMPLETIONS
-from carrel.core.model import Completion, Meta, Reading, Resource, Text, Tool, ToolResult
-from carrel.core.provider import Call, Ceiling, Injection, Place, Project, Provider, Route, ToolLevel
-from carrel.providers.sage.fields import BadFile
+from carrel.core.model import Meta, Reading, Resource, Text, Tool, ToolResult
+from carrel.core.provider import Call, Ceiling, DocumentChanges, Injection, Place, Project, Provider, Route, ToolLevel
+from carrel.core.record import replace
+from carrel.files.sandbox import SETTLED_NS
 from carrel.providers.sage.folders import FOLDERS, walk
 from carrel.providers.sage.listing import SageListing
 from carrel.providers.sage.memory import SageError, SageMemory
-from carrel.providers.sage.names import KINDS, SCHEME, checked, split_uri
-from carrel.providers.sage.record_folder import Ambiguous, NoMatch
+from carrel.providers.sage.names import KINDS, SCHEME, split_uri
+from carrel.providers.sage.records import KnowledgeItem
 
 if TYPE_CHECKING:
     from carrel.providers.sage.tools import SageTools
@@ -101,6 +101,18 @@ class Sage(Provider):
                 state.update(f"{path}\0{found.signature}".encode(errors="surrogateescape"))
         return state.hexdigest()
 
+    def document_changes(self, since: object) -> DocumentChanges:
+        """Return all records if any file changed since a token, or nothing; their fingerprints are of their texts."""
+        token = self.list_fingerprint()
+        if token == since:
+            return DocumentChanges((), token=token, is_whole=False)
+        documents = [replace(one, fingerprint=self.fingerprint(one.uri) or "") for one in self.documents()]
+        newest = max(
+            (found.signature[0] for name in FOLDERS for _, found in walk(self.memory.home.root(name))), default=0
+        )
+        # What was written a moment ago may change once more and not show it: then all is looked at again.
+        return DocumentChanges(documents, token=token if time_ns() - newest > SETTLED_NS else None)
+
     # Reading
 
     def read(self, uri: str) -> Reading:
@@ -135,38 +147,24 @@ class Sage(Provider):
         parts = split_uri(uri)
         if parts is None:
             raise NotFound(uri)
-        kind, asked, wanted = parts
         try:
-            if kind == "knowledge":
-                name = checked(asked)
-                form = self.memory.format(wanted)
-                item = None if name is None else self.memory.knowledge.find(name)
-                if item is not None and item.code_links:
-                    _, read = self.memory.knowledge.content(item)
-                    return f"{form} {item!r} {read.signature} {self.memory.code.fingerprint(item)}"
-            text = self.memory.read(kind, asked, wanted)
-        except (Ambiguous, NoMatch):
-            return None
-        except BadFile as error:
-            return f"error {error.reason}"
+            item = self.memory.read(*parts, resolves=False)
         except SageError as error:
             if error.kind == "invalid":
                 raise BadArgument(error.message, uri=uri) from None
             return f"error {error.message}"
-        return f"{text.mime_type} {text.text}"
+        code = self.memory.code.fingerprint(item.record) if isinstance(item.record, KnowledgeItem) else ""
+        return f"{item.mime_type} {item.text} {code}"
 
     # Completion
 
-    def complete(self, template: str, variable: str, value: str, context: Mapping[str, str]) -> Completion:
+    def complete(self, template: str, variable: str, value: str, context: Mapping[str, str]) -> Sequence[str]:
         """Return the ids or file names that begin with the value, then those that contain it, newest first."""
         del variable, context
         kind = template.removeprefix("sage://").partition("/")[0]
         # The entries by kind are in the order of the kinds.
         every = [entry.name.partition("/")[2] for entry in self.listing.kinds()[KINDS.index(kind)]]
-        matching = [name for name in every if name.startswith(value)]
-        matching += [name for name in every if value in name and not name.startswith(value)]
-        shown = tuple(matching[:MAX_COMPLETIONS])
-        return Completion(shown, total=len(matching), has_more=len(matching) > len(shown))
+        return sorted((name for name in every if value in name), key=lambda name: not name.startswith(value))
 
     # Tools, instructions, health
 
@@ -204,11 +202,11 @@ class Sage(Provider):
         """Return the files that cannot be read, as many as are found in a short time."""
         problems: list[str] = []
         deadline = monotonic() + HEALTH_S
-        for one in self.listing.unlisted(with_hidden=False):
+        for path, reason in self.listing.unlisted(with_hidden=False):
             if len(problems) >= HEALTH_PROBLEMS or monotonic() > deadline:
                 problems.append("there may be more: `carrel sage ls --check` names every file that is not listed")
                 break
-            problems.append(f".sage/{one.path}: {one.reason}")
+            problems.append(f".sage/{path}: {reason}")
         return {"folder": self.memory.home.exists, "problems": problems}
 
     def close(self) -> None:

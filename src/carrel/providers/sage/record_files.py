@@ -5,12 +5,12 @@ fence are text.
 """
 
 import re
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from typing import Any, Final
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from functools import partial
+from typing import Final
 
-from carrel.core.record import replace
-from carrel.providers.sage.fields import BadFile, Fields
-from carrel.providers.sage.file_format import read_front_matter, read_mapping, split_front_matter
+from carrel.core.record import Value, replace
+from carrel.providers.sage.fields import MAX_FRONT_MATTER, NULLS, BadFile, Fields, split_front_matter
 from carrel.providers.sage.records import (
     RECOVERY,
     TYPES,
@@ -34,18 +34,56 @@ _FENCE: Final = re.compile(r"\s*(`{3,}|~{3,})(.*)")
 _HEADING: Final = re.compile(r"\\*##? ")
 _ESCAPED: Final = re.compile(r"\\+(?:##? |\s*(?:`{3,}|~{3,}))")
 _ESCAPED_FENCE: Final = re.compile(r"\\+\s*(?:`{3,}|~{3,})")
-_SOURCE: Final = re.compile(r"- \*\*(.+?)\*\* \((.*?)\):(?: (.*))?")
-_TENSION: Final = re.compile(r"- \*\*(.+?)\*\* vs \*\*(.+?)\*\*:(?: (.*))?")
-_CONTRIBUTION: Final = re.compile(r"- \*\*(.+?)\*\*:(?: (.*))?")
 _CODE_REF: Final = re.compile(r"- \[(.)\] `([^`]+?)(?::(\d+(?:-\d+)?))?`\s*")
-_TAIL: Final = " — _"
 _CONFIDENCE: Final = re.compile(
     r"[*_]+confidence[*_]*:?[*_]*\s*(\d{1,3}(?:\.\d+)?)[ \t]*(%?)[^\n]*(?:\n|\Z)", re.IGNORECASE
 )
 _RECOVERY_HEADINGS: Final = {"Question": "Core Question", "Current Thesis": "Thesis"}
 
+_WORDS: Final = r"[A-Za-z0-9_./+][A-Za-z0-9_./+-]*(?: [A-Za-z0-9_./+-]+)*"
+_SIMPLE: Final = re.compile(rf"([a-z_]+): (?:'([^'\n]*)'|({_WORDS}))")
+"""A line that means the same to every YAML reader. Most files have no other lines, and then PyYAML is not imported."""
+
 Sections = list[tuple[str, str]]
 """Headings, each with its text."""
+
+
+# Front matter
+
+
+def read_front_matter(text: str) -> tuple[Fields, str]:
+    """Return the fields of the front matter, and the body."""
+    head, body = split_front_matter(text)
+    return read_fields(head), body
+
+
+def read_fields(head: str) -> Fields:
+    """Return the fields of front matter, which begins on the second line of its file."""
+    size = len(head.encode()) if not head.isascii() else len(head)
+    if size > MAX_FRONT_MATTER:
+        raise BadFile(f"too large ({size} bytes, limit {MAX_FRONT_MATTER})")
+    return _read_simple(head) or read_mapping(head, first_line=2)
+
+
+def read_mapping(text: str, *, first_line: int = 1) -> Fields:
+    """Return the one mapping of a YAML text."""
+    from carrel.providers.sage.yaml_text import read_yaml  # PyYAML takes long to import
+
+    value = read_yaml(text, first_line=first_line)
+    if not isinstance(value, Fields):
+        raise BadFile("not a mapping")
+    return value
+
+
+def _read_simple(head: str) -> Fields | None:
+    fields = Fields()
+    for line in head.split("\n")[:-1]:
+        found = _SIMPLE.fullmatch(line)
+        if found is None:
+            return None
+        key, quoted, plain = found.groups()
+        fields[key] = quoted if plain is None else None if plain in NULLS else plain
+    return fields
 
 
 # Markdown
@@ -99,49 +137,21 @@ def escape(text: str) -> str:
     """Return a text for a section: no line of it is a heading, and every fence in it is closed."""
     lines = text.strip().replace("\r\n", "\n").replace("\r", "\n").split("\n")
     lines = [f"\\{line}" if _HEADING.match(line) or _ESCAPED_FENCE.match(line) else line for line in lines]
-    at = _find_open_fence(lines, 0)
-    while at is not None:
-        lines[at] = f"\\{lines[at]}"
-        at = _find_open_fence(lines, at + 1)
-    return "\n".join(lines)
-
-
-def _find_open_fence(lines: list[str], start: int) -> int | None:
-    fence = Fence()
-    opened = None
-    for at in range(start, len(lines)):
-        was_open = bool(fence.opened)
-        fence.covers(lines[at])
-        if fence.opened and not was_open:
-            opened = at
-    return opened if fence.opened else None
+    start = 0
+    while True:
+        fence, opened = Fence(), start
+        for at in range(start, len(lines)):
+            was_open = fence.opened
+            fence.covers(lines[at])
+            opened = opened if was_open else at
+        if not fence.opened:
+            return "\n".join(lines)
+        lines[opened] = f"\\{lines[opened]}"  # it is never closed
+        start = opened + 1
 
 
 def _read_list(text: str) -> tuple[str, ...]:
     return tuple(line[2:].strip() for line in text.split("\n") if line.startswith("- ") and line[2:].strip())
-
-
-def _read_lines(pattern: re.Pattern[str], text: str) -> Iterator[tuple[str, str, str, str]]:
-    """Yield the three groups of each line that matches, and the text of a ` — _…_` at its end."""
-    for line in text.split("\n"):
-        head, tail = line.rstrip(), ""
-        if head.endswith("_") and _TAIL in head:
-            head, _, tail = head.rpartition(_TAIL)
-        if match := pattern.fullmatch(head):
-            yield match[1], match[2], (match[3] or "").strip(), tail[:-1]
-
-
-def _read_sources(text: str) -> tuple[CheckpointSource, ...]:
-    return tuple(CheckpointSource(*groups) for groups in _read_lines(_SOURCE, text))
-
-
-def _read_tensions(text: str) -> tuple[Tension, ...]:
-    return tuple(Tension(*groups) for groups in _read_lines(_TENSION, text))
-
-
-def _read_contributions(text: str) -> tuple[Contribution, ...]:
-    matches = (_CONTRIBUTION.fullmatch(line.rstrip()) for line in text.split("\n"))
-    return tuple(Contribution(match[1], (match[2] or "").strip()) for match in matches if match)
 
 
 def _read_code_refs(text: str) -> tuple[CodeRef, ...]:
@@ -150,44 +160,51 @@ def _read_code_refs(text: str) -> tuple[CodeRef, ...]:
     return tuple(CodeRef(match[2], match[3] or "", match[1]) for match in matches if match)
 
 
-def _write_list(texts: tuple[str, ...]) -> str:
+def _write_list(texts: Iterable[str]) -> str:
     return "\n".join(f"- {_one_line(text)}" for text in texts)
 
 
-def _write_sources(sources: tuple[CheckpointSource, ...]) -> str:
-    return _write_list(tuple(f"**{one.id}** ({one.type}): {one.take}{_write_tail(one.relation)}" for one in sources))
-
-
-def _write_tensions(tensions: tuple[Tension, ...]) -> str:
-    return _write_list(
-        tuple(f"**{one.a}** vs **{one.b}**: {one.nature}{_write_tail(one.resolution)}" for one in tensions)
-    )
-
-
-def _write_contributions(contributions: tuple[Contribution, ...]) -> str:
-    return _write_list(tuple(f"**{one.type}**: {one.content}" for one in contributions))
-
-
-def _write_code_refs(refs: tuple[CodeRef, ...]) -> str:
+def _write_code_refs(refs: Iterable[CodeRef]) -> str:
     return "\n".join(_one_line(ref.bullet) for ref in refs)
-
-
-def _write_tail(relation: str) -> str:
-    return f"{_TAIL}{relation}_" if relation else ""
 
 
 def _one_line(text: str) -> str:
     return re.sub(r"\r\n|\r|\n", " ", text)
 
 
-_SECTIONS: Final[Mapping[str, tuple[str, Callable[[str], Any], Callable[[Any], str]]]] = {
+def _read_records(kind: type[Kind], pattern: re.Pattern[str], text: str) -> tuple[Kind, ...]:
+    """Return the records of the lines that match; the groups of the pattern are their fields."""
+    matches = (pattern.fullmatch(line.rstrip()) for line in text.split("\n") if line)
+    return tuple(kind(*(group.strip() for group in match.groups(default=""))) for match in matches if match)
+
+
+def _write_records(form: str, records: Iterable[Value]) -> str:
+    return _write_list(form.format(one).removesuffix(" — __") for one in records)
+
+
+_TAIL: Final = r"(?: (.*?))?(?: — _((?:(?! — _).)*)_)?"
+"""The rest of a line: a text and, in ` — _…_`, how it relates to the thesis."""
+
+_SECTIONS: Final[Mapping[str, tuple[str, Callable[[str], object], Callable[..., str]]]] = {
     "Thesis": ("thesis", unescape, escape),
     "Key Evidence": ("key_evidence", _read_list, _write_list),
     "Reasoning Trace": ("reasoning_trace", unescape, escape),
     "Open Questions": ("open_questions", _read_list, _write_list),
-    "Sources": ("sources", _read_sources, _write_sources),
-    "Tensions": ("tensions", _read_tensions, _write_tensions),
-    "Unique Contributions": ("contributions", _read_contributions, _write_contributions),
+    "Sources": (
+        "sources",
+        partial(_read_records, CheckpointSource, re.compile(rf"- \*\*(.+?)\*\* \((.*?)\):{_TAIL}")),
+        partial(_write_records, "**{0.id}** ({0.type}): {0.take} — _{0.relation}_"),
+    ),
+    "Tensions": (
+        "tensions",
+        partial(_read_records, Tension, re.compile(rf"- \*\*(.+?)\*\* vs \*\*(.+?)\*\*:{_TAIL}")),
+        partial(_write_records, "**{0.a}** vs **{0.b}**: {0.nature} — _{0.resolution}_"),
+    ),
+    "Unique Contributions": (
+        "contributions",
+        partial(_read_records, Contribution, re.compile(r"- \*\*(.+?)\*\*:(?: (.*))?")),
+        partial(_write_records, "**{0.type}**: {0.content}"),
+    ),
     "Code References": ("code_refs", _read_code_refs, _write_code_refs),
 }
 """A checkpoint's sections in the order of its file: field, reader, writer."""

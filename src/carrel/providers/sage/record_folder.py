@@ -6,20 +6,16 @@ inside the file, a part of either, their words.
 """
 
 import re
-import stat
 from calendar import timegm
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from datetime import UTC, datetime
-from threading import RLock
-from typing import Final, Generic, TypeVar
+from typing import Final, TypeVar
 
-from carrel.providers.sage import folders
-from carrel.providers.sage.fields import BadFile
-from carrel.providers.sage.file_format import decode, read_fields, split_front_matter
-from carrel.providers.sage.folders import FileCache, FileData, FileMissing, FolderName, SageFolders, Signature
+from carrel.providers.sage.fields import BadFile, decode, split_front_matter
+from carrel.providers.sage.folders import FileData, FileMissing, FolderName, SageFolders, Signature, Subfolder, scan
 from carrel.providers.sage.names import is_plain
-from carrel.providers.sage.record_files import parse_checkpoint, parse_failure, parse_legacy_checkpoint
+from carrel.providers.sage.record_files import parse_legacy_checkpoint, read_fields
 from carrel.providers.sage.records import Checkpoint, FailureRecord
 
 MARKDOWN, LEGACY = ".md", ".yaml"
@@ -27,6 +23,9 @@ MAX_CANDIDATES: Final = 5
 
 _TIME: Final = re.compile(r"(\d{4})-(\d\d)-(\d\d)T(\d\d)-(\d\d)-(\d\d)(?!\d)")
 _WORDS: Final = re.compile(r"[-_\n]|(?<=[0-9])T(?=[0-9])")
+
+Summary = tuple[str, str, float]
+"""Title, description and priority of an entry in the list."""
 
 Item = TypeVar("Item")
 Record = TypeVar("Record", bound=Checkpoint | FailureRecord)
@@ -39,10 +38,6 @@ class Ambiguous(Exception):
         super().__init__(count)
         self.count = count
         self.ids = tuple(ids)
-
-
-class NoMatch(Exception):
-    """No item matches."""
 
 
 def words_of(text: str) -> frozenset[str]:
@@ -89,7 +84,7 @@ class RecordFile:
         self.id = ""
         self.reason = ""
         self.when = time_in(stem)
-        self.summary: Checkpoint | FailureRecord | None = None
+        self.summary: Summary | None = None
 
     def observe(self, signature: Signature) -> None:
         """Set the signature, and its text, which every search compares."""
@@ -100,32 +95,23 @@ class RecordFile:
         """The sort key by age: the newer file has the larger one."""
         return (self.when if self.when is not None else self.signature[0] // 1_000_000), self.stem
 
-    @property
-    def names(self) -> str:
-        """The stem and the id, by which it is found."""
-        return f"{self.stem}\n{self.id}"
 
-
-class RecordFolder(Generic[Record]):
+class RecordFolder(Subfolder[Record]):
     """The records of one folder. With `has_versions`, records with one id are versions of one item."""
 
     def __init__(
         self,
-        name: FolderName,
         home: SageFolders,
+        name: FolderName,
         limit: int,
         parsers: Mapping[str, Callable[[str], Record]],
         *,
         has_versions: bool = False,
     ) -> None:
-        self.name: FolderName = name
-        self._home = home
-        self._limit = limit
+        super().__init__(home, name, limit)
         self._parsers = parsers
         self._has_versions = has_versions
         self._files: dict[str, RecordFile] = {}
-        self._cache: FileCache[Record] = FileCache(home, name, limit)
-        self._lock = RLock()
 
     # Files
 
@@ -133,14 +119,14 @@ class RecordFolder(Generic[Record]):
         """Return the files by stem, as they are in the folder now."""
         with self._lock:
             known, current = self._files, dict[str, RecordFile]()
-            for found in folders.scan(self._home.root(self.name)):
+            for found in scan(self.root):
                 name = found.name
                 stem = self.stem_of(name)
                 file = known.get(stem)
                 if (file is None and not is_plain(stem)) or (stem in current and not name.endswith(MARKDOWN)):
                     continue
                 if file is None or file.signature != found.signature or file.name != name or file.is_link:
-                    file = RecordFile(name, stem, found.signature, is_link=stat.S_ISLNK(found.mode))
+                    file = RecordFile(name, stem, found.signature, is_link=found.is_link)
                 current[stem] = file
             self._files = current
             return current
@@ -156,8 +142,7 @@ class RecordFolder(Generic[Record]):
         """Return the files by stem, each with its id, or with the reason why it cannot be read."""
         files = self.files()
         for file in files.values():
-            if not file.is_examined:
-                self.examine(file)
+            self.examine(file)
         return files
 
     def examine(self, file: RecordFile) -> None:
@@ -165,15 +150,13 @@ class RecordFolder(Generic[Record]):
         if file.is_examined:
             return
         try:
-            read = folders.read(self._home.root(self.name), (file.name,), self._limit)
+            read = self.read_file(file.name)
             file.observe(read.signature)
             file.id, times = _read_head(file.name, decode(read.data))
             if file.when is None:
                 file.when = next((when for when in map(time_of, times) if when is not None), None)
         except BadFile as error:
             file.reason = error.reason
-        except FileMissing:
-            file.reason = "I/O error"
         file.is_examined = True
 
     def newest_first(self, files: Iterable[RecordFile]) -> list[RecordFile]:
@@ -203,15 +186,17 @@ class RecordFolder(Generic[Record]):
             raise FileMissing
         for suffix, parse in self._parsers.items():
             with suppress(FileMissing):
-                return self._cache.load((stem + suffix,), parse)
+                return self.load_file((stem + suffix,), parse)
         raise FileMissing
 
-    def load_if_readable(self, stem: str) -> Record | None:
-        """Return the record with exactly this stem, or None."""
-        try:
-            return self.load(stem)[0]
-        except (BadFile, FileMissing):
-            return None
+    def load_readable(self, stems: Iterable[str]) -> Iterator[tuple[str, Record]]:
+        """Yield the records with exactly these stems, except those that cannot be read."""
+        for stem in stems:
+            try:
+                record, _ = self.load(stem)
+            except BadFile:
+                continue
+            yield stem, record
 
     def load_by_id(self, wanted: str) -> tuple[str, Record, FileData]:
         """Return the record that an id means, with its stem; raise as `load` and `find` do."""
@@ -224,7 +209,7 @@ class RecordFolder(Generic[Record]):
     # Finding
 
     def find(self, wanted: str) -> RecordFile:
-        """Return the one file that an id means; raise `Ambiguous` or `NoMatch`."""
+        """Return the one file that an id means; raise `Ambiguous` or `FileMissing`."""
         files = self.examined()
         if wanted in files:
             return files[wanted]
@@ -263,7 +248,7 @@ def _read_head(name: str, text: str) -> tuple[str, tuple[str, ...]]:
 def _find_loosely(files: list[RecordFile], wanted: str) -> list[RecordFile]:
     """Return the files matched by a part of an id or else by words; unreadable ones only if no other matches."""
     parts = [file for file in files if wanted in file.stem or wanted in file.id]
-    matching = parts or find_by_words(files, wanted, lambda file: file.names)
+    matching = parts or find_by_words(files, wanted, lambda file: f"{file.stem}\n{file.id}")
     return [file for file in matching if not file.reason] or matching
 
 
@@ -282,20 +267,9 @@ def find_by_words(items: Sequence[Item], wanted: str, names: Callable[[Item], st
 
 
 def only(matching: Sequence[Item], name: Callable[[Item], str]) -> Item:
-    """Return the only match; raise `NoMatch`, or `Ambiguous` with the first few names."""
+    """Return the only match; raise `FileMissing`, or `Ambiguous` with the first few names."""
     if not matching:
-        raise NoMatch
+        raise FileMissing
     if len(matching) > 1:
         raise Ambiguous(len(matching), [name(item) for item in matching[:MAX_CANDIDATES]])
     return matching[0]
-
-
-def open_checkpoints(home: SageFolders, limit: int) -> RecordFolder[Checkpoint]:
-    """Return the folder of checkpoints; of one stem, the Markdown file counts."""
-    parsers = {MARKDOWN: parse_checkpoint, LEGACY: parse_legacy_checkpoint}
-    return RecordFolder("checkpoints", home, limit, parsers)
-
-
-def open_failures(home: SageFolders, limit: int) -> RecordFolder[FailureRecord]:
-    """Return the folder of failure records."""
-    return RecordFolder("failures", home, limit, {MARKDOWN: parse_failure}, has_versions=True)

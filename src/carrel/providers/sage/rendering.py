@@ -40,138 +40,101 @@ def tokens(text: str) -> int:
 
 def render_checkpoint(checkpoint: Checkpoint, stem: str, form: Format = "markdown") -> str:
     """Return a checkpoint's text; `stem` names it if it has no id."""
-    name = checkpoint.id or stem
-    head = _markdown_head(checkpoint, name) if form == "markdown" else _toon_head(checkpoint, name)
-    parts = _markdown_sections(checkpoint) if form == "markdown" else _toon_sections(checkpoint)
-    others = [(f"## {heading}", (text,) if text else ()) for heading, text in checkpoint.others]
+    parts = (*_head(checkpoint, stem, form), *_research(checkpoint, form), *_work(checkpoint, form))
     present = [(heading, lines) for heading, lines in parts if lines]
-    return "".join("\n".join((heading, *lines)) + "\n\n" for heading, lines in (*head, *present, *others))
+    others = [(f"## {heading}", (text,) if text else ()) for heading, text in checkpoint.others]
+    return "".join("\n".join((heading, *lines)) + "\n\n" for heading, lines in (*present, *others))
 
 
-def _markdown_head(one: Checkpoint, name: str) -> tuple[Section, ...]:
-    continues = f" | Continues: {one.continues_from}" if one.continues_from else ""
-    saved = f"*Saved: {minute_of(one.ts)} | Confidence: {percent(one.confidence)}{continues}*"
-    return (
-        ("# Research Context (Restored from Checkpoint)", (f"*Checkpoint: {name}*", saved)),
-        ("## Core Question", (one.question,)),
-        ("## Current Thesis", (one.thesis,)),
-    )
+def _head(one: Checkpoint, stem: str, form: Format) -> Iterator[Section]:
+    name, saved, confidence = one.id or stem, minute_of(one.ts), percent(one.confidence)
+    if form == "markdown":
+        continues = f" | Continues: {one.continues_from}" if one.continues_from else ""
+        about = f"*Saved: {saved} | Confidence: {confidence}{continues}*"
+        yield "# Research Context (Restored from Checkpoint)", (f"*Checkpoint: {name}*", about)
+    else:
+        yield "# Research Context", (f"checkpoint: {name}", f"saved: {saved} | confidence: {confidence}")
+    yield _heading(form, "Core Question", "Question"), (one.question,)
+    yield _heading(form, "Current Thesis", "Thesis"), (one.thesis,)
 
 
-def _toon_head(one: Checkpoint, name: str) -> tuple[Section, ...]:
-    saved = f"saved: {minute_of(one.ts)} | confidence: {percent(one.confidence)}"
-    return (
-        ("# Research Context", (f"checkpoint: {name}", saved)),
-        ("## Question", (one.question,)),
-        ("## Thesis", (one.thesis,)),
-    )
+def _research(one: Checkpoint, form: Format) -> Iterator[Section]:
+    """Yield what was found out, in order; sections without lines are left out by the caller."""
+    yield _section(form, "Key Evidence", "Evidence", _bullets(one.key_evidence))
+    yield _heading(form, "Reasoning Trace", "Reasoning"), [one.reasoning_trace] if one.reasoning_trace else ()
+    yield _section(form, "Open Questions", "Open", _bullets(one.open_questions))
+    sources = [(each.id, each.type, each.take, SOURCE_MARKS.get(each.relation, "?")) for each in one.sources]
+    lines = [f"- [{mark}] **{name}** ({kind}): {take}" for name, kind, take, mark in sources]
+    yield _section(form, "Key Sources", "Sources", lines, "sources[{}]{{id,type,take,rel}}:", sources)
+    tensions = [(each.a, each.b, each.nature) for each in one.tensions if each.resolution == "unresolved"]
+    lines = [f"- **{a}** vs **{b}**: {nature}" for a, b, nature in tensions]
+    yield _section(form, "Unresolved Tensions", "Tensions", lines, "tensions[{}]{{a,b,nature}}:", tensions)
+    discoveries = [f"- *{each.type}*: {each.content}" for each in one.contributions]
+    yield _section(form, "Unique Discoveries", "Discoveries", discoveries)
 
 
-def _markdown_sections(one: Checkpoint) -> Iterator[Section]:
-    """Yield the sections in order; those without lines are left out by the caller."""
-    yield "## Key Evidence", _bullets(one.key_evidence)
-    yield "## Reasoning Trace", _optional(one.reasoning_trace)
-    yield "## Open Questions", _bullets(one.open_questions)
-    yield "## Key Sources", _source_lines(one)
-    yield "## Unresolved Tensions", _tension_lines(one)
-    yield "## Unique Discoveries", _discovery_lines(one)
+def _work(one: Checkpoint, form: Format) -> Iterator[Section]:
+    """Yield the state of the work, in order; sections without lines are left out by the caller."""
+    is_markdown = form == "markdown"
     if one.action_goal:
-        kind = _optional(one.action_type and f"**Type**: {one.action_type}")
-        yield "## Action Context", (f"**Goal**: {one.action_goal}", *kind)
-    yield "## Code References", [ref.bullet for ref in one.code_refs]
-    yield "## Files Changed", _file_lines(one.files_changed)
-    if not one.files_changed:
-        left = len(one.files_explored) - MAX_EXPLORED
-        more = [f"- _...and {left} more_"] if left > 0 else []
-        yield "## Files Explored", [*_file_lines(one.files_explored[:MAX_EXPLORED]), *more]
-    if (git := one.git_context) is not None:
+        goal, kind = ("**Goal**", "**Type**") if is_markdown else ("goal", "type")
+        more = [f"{kind}: {one.action_type}"] if one.action_type else []
+        yield _heading(form, "Action Context", "Action"), [f"{goal}: {one.action_goal}", *more]
+    refs = [(ref.file, ref.lines or "-", ref.mark) for ref in one.code_refs]
+    yield _section(
+        form, "Code References", "Code", [ref.bullet for ref in one.code_refs], "refs[{}]{{file,lines,rel}}:", refs
+    )
+    if one.files_changed:
+        rows = [(name,) for name in one.files_changed]
+        yield _section(form, "Files Changed", "Changed", _bullets(one.files_changed, "`"), "files[{}]:", rows, 5)
+    else:
+        yield _explored(one.files_explored, form)
+    git, diff = one.git_context, one.diff_summary
+    if git is not None and is_markdown:
         commits = ["Recent commits:", *_bullets(git.recent_commits)] if git.recent_commits else []
         yield "## Git Context", [f"Branch: `{git.branch}` @ `{git.commit}`{' (dirty)' if git.dirty else ''}", *commits]
-    if (diff := one.diff_summary) is not None:
+    elif git is not None:
+        yield "## Git", [f"branch: {git.branch} @ {git.commit[:7]}{'*' if git.dirty else ''}"]
+    if diff is not None and is_markdown:
         files = list(dict.fromkeys((*diff.files_changed, *diff.staged_files)))
         marked = [f"{'●' if name in diff.staged_files else '○'} `{name}`" for name in files[:MAX_UNCOMMITTED]]
         left = len(files) - MAX_UNCOMMITTED
         more = [f"_...and {left} more files_"] if left > 0 else []
         counts = f"+{diff.insertions} -{diff.deletions} lines"
         yield "## Uncommitted Changes (at save time)", [counts, *_bullets((*marked, *more))]
-    yield "## Related Knowledge", _related_lines(one)
+    yield _section(
+        form, "Related Knowledge", "Related", [f"- sage://knowledge/{name}" for name in one.related_knowledge]
+    )
 
 
-def _toon_sections(one: Checkpoint) -> Iterator[Section]:
-    yield _counted("Evidence", _bullets(one.key_evidence))
-    yield "## Reasoning", _optional(one.reasoning_trace)
-    yield _counted("Open", _bullets(one.open_questions))
-    sources = [_row(each.id, each.type, each.take, _source_mark(each.relation)) for each in one.sources]
-    yield _table("Sources", "sources", "{id,type,take,rel}", _source_lines(one), sources)
-    tensions = [_row(each.a, each.b, each.nature) for each in one.tensions if each.resolution == "unresolved"]
-    yield _table("Tensions", "tensions", "{a,b,nature}", _tension_lines(one), tensions)
-    yield _counted("Discoveries", _discovery_lines(one))
-    if one.action_goal:
-        yield "## Action", (f"goal: {one.action_goal}", *_optional(one.action_type and f"type: {one.action_type}"))
-    refs = [_row(ref.file, ref.lines or "-", ref.mark) for ref in one.code_refs]
-    yield _table("Code", "refs", "{file,lines,rel}", [ref.bullet for ref in one.code_refs], refs)
-    if one.files_changed:
-        yield _table("Changed", "files", "", _file_lines(one.files_changed), _rows(one.files_changed), 5)
-    else:
-        count = len(one.files_explored)
-        table = [f"files[{min(count, MAX_EXPLORED)}]:", *_rows(one.files_explored[:MAX_EXPLORED])]
-        more = [f"  ...+{count - MAX_EXPLORED} more"] if count > MAX_EXPLORED else []
-        yield f"## Explored [{count}]", _file_lines(one.files_explored) if count < 5 else [*table, *more]
-    if (git := one.git_context) is not None:
-        yield "## Git", [f"branch: {git.branch} @ {git.commit[:7]}{'*' if git.dirty else ''}"]
-    yield _counted("Related", _related_lines(one))
+def _explored(files: Lines, form: Format) -> Section:
+    shown, left = files[:MAX_EXPLORED], len(files) - MAX_EXPLORED
+    if form == "markdown":
+        return "## Files Explored", _bullets(shown, "`") + ([f"- _...and {left} more_"] if left > 0 else [])
+    table = [f"files[{len(shown)}]:", *map(_row, shown), *([f"  ...+{left} more"] if left > 0 else [])]
+    return f"## Explored [{len(files)}]", _bullets(files, "`") if len(files) < 5 else table
 
 
-def _optional(text: str) -> Lines:
-    return (text,) if text else ()
+def _heading(form: Format, markdown: str, toon: str) -> str:
+    return f"## {markdown if form == 'markdown' else toon}"
 
 
-def _counted(heading: str, lines: Lines) -> Section:
-    return f"## {heading} [{len(lines)}]", lines
-
-
-def _table(heading: str, name: str, columns: str, lines: Lines, rows: Lines, least: int = 3) -> Section:
-    """Return a section with a table if it has at least `least` rows, or else with plain lines."""
-    table = [f"{name}[{len(rows)}]{columns}:", *rows]
-    return f"## {heading} [{len(rows)}]", lines if len(rows) < least else table
+def _section(
+    form: Format, markdown: str, toon: str, lines: Lines, table: str = "", rows: Sequence[Lines] = (), least: int = 3
+) -> Section:
+    """Return a section; in TOON it has a count and, if it has at least `least` rows, a table instead of lines."""
+    if form == "markdown":
+        return f"## {markdown}", lines
+    is_table = bool(rows) and len(rows) >= least
+    return f"## {toon} [{len(lines)}]", [table.format(len(rows)), *(_row(*row) for row in rows)] if is_table else lines
 
 
 def _row(*cells: str) -> str:
     return "  " + ",".join(" ".join(cell.split("\n")).replace(",", ";") for cell in cells)
 
 
-def _rows(names: Lines) -> list[str]:
-    return [_row(name) for name in names]
-
-
-def _bullets(texts: Lines) -> list[str]:
-    return [f"- {text}" for text in texts]
-
-
-def _source_mark(relation: str) -> str:
-    return SOURCE_MARKS.get(relation, "?")
-
-
-def _source_lines(one: Checkpoint) -> list[str]:
-    return [f"- [{_source_mark(each.relation)}] **{each.id}** ({each.type}): {each.take}" for each in one.sources]
-
-
-def _tension_lines(one: Checkpoint) -> list[str]:
-    return [
-        f"- **{each.a}** vs **{each.b}**: {each.nature}" for each in one.tensions if each.resolution == "unresolved"
-    ]
-
-
-def _discovery_lines(one: Checkpoint) -> list[str]:
-    return [f"- *{each.type}*: {each.content}" for each in one.contributions]
-
-
-def _file_lines(names: Lines) -> list[str]:
-    return [f"- `{name}`" for name in names]
-
-
-def _related_lines(one: Checkpoint) -> list[str]:
-    return [f"- sage://knowledge/{name}" for name in one.related_knowledge]
+def _bullets(texts: Lines, quote: str = "") -> list[str]:
+    return [f"- {quote}{text}{quote}" for text in texts]
 
 
 # Knowledge and failures
@@ -219,20 +182,14 @@ def _link_line(resolved: ResolvedLink) -> str:
 def _toon_links(links: Sequence[ResolvedLink]) -> list[str]:
     marked = [(one.link.chunk_id, str(one.line or ""), LINK_MARKS[one.status]) for one in links]
     if len(links) >= 3:
-        return [
-            f"links[{len(links)}]{{chunk,line,status}}:",
-            *(_row(name, line or "-", mark) for name, line, mark in marked),
-        ]
+        rows = [_row(name, line or "-", mark) for name, line, mark in marked]
+        return [f"links[{len(links)}]{{chunk,line,status}}:", *rows]
     return [f"- [{mark}] `{name}{line and f':{line}'}`" for name, line, mark in marked]
 
 
-def render_failure(failure: FailureRecord, stem: str, form: Format = "markdown") -> str:
+def render_failure(one: FailureRecord, stem: str, form: Format = "markdown") -> str:
     """Return a failure record's text; `stem` names it if it has no id."""
-    return failure_text(failure.id or stem, failure.approach, failure.why_failed, failure.learned, form)
-
-
-def failure_text(name: str, approach: str, why_failed: str, learned: str, form: Format) -> str:
-    """Return the text for a failure: what was tried, why it failed, what was learned."""
-    if form == "markdown":
-        return f"## {name}\n**Approach:** {approach}\n**Why it failed:** {why_failed}\n**Learned:** {learned}\n"
-    return f"## {name}\napproach: {approach}\nfailed: {why_failed}\nlearned: {learned}\n"
+    approach, failed, learned = "**Approach:**", "**Why it failed:**", "**Learned:**"
+    if form == "toon":
+        approach, failed, learned = "approach:", "failed:", "learned:"
+    return f"## {one.id or stem}\n{approach} {one.approach}\n{failed} {one.why_failed}\n{learned} {one.learned}\n"

@@ -16,18 +16,17 @@ from carrel.core.errors import echo
 from carrel.core.provider import Project
 from carrel.core.record import Value, replace
 from carrel.files.atomic import FILE_MODE
-from carrel.files.secrets import Denial
+from carrel.files.secrets import DenyList
 from carrel.providers.sage import file_writes, folders, yaml_text
-from carrel.providers.sage.arguments import KnowledgeArguments
-from carrel.providers.sage.fields import BadFile
-from carrel.providers.sage.file_format import MAX_FRONT_MATTER, decode, split_front_matter
+from carrel.providers.sage.arguments import SaveKnowledge, bounded, invalid
+from carrel.providers.sage.fields import MAX_FRONT_MATTER, BadFile, decode, split_front_matter
 from carrel.providers.sage.file_writes import FolderWriter, NameTaken, WriteFailed
 from carrel.providers.sage.folders import Signature, segments_of
 from carrel.providers.sage.knowledge import INDEX, MAX_INDEX_BYTES
 from carrel.providers.sage.memory import SageError, SageMemory
 from carrel.providers.sage.names import checked, clean_id, slug_of
 from carrel.providers.sage.record_files import compose_checkpoint, compose_content, compose_failure
-from carrel.providers.sage.records import Checkpoint, FailureRecord, GitContext, KnowledgeItem
+from carrel.providers.sage.records import Checkpoint, CodeLink, FailureRecord, GitContext, KnowledgeItem, to_data
 from carrel.providers.sage.rendering import tokens
 
 LOCK: Final = ".index.lock"
@@ -64,16 +63,10 @@ class SageWriter:
             return [self._path(*names) for names in self._writer.make(*segments)]
 
     def _encode(self, text: str, name: str) -> bytes:
-        """Return the bytes of a file; raise `SageError` if Carrel could not read it again."""
-        data = text.encode()
-        if len(data) > self._memory.limit:
-            raise SageError(f"Invalid {name}: larger than {self._memory.limit} bytes", "invalid")
-        return data
-
-    def _encode_item(self, text: str, name: str) -> bytes:
+        """Return the bytes of an item's file; raise `SageError` if Carrel could not read it again."""
         if len(split_front_matter(text)[0].encode()) > MAX_FRONT_MATTER:
-            raise SageError(f"Invalid {name}: its metadata is larger than {MAX_FRONT_MATTER} bytes", "invalid")
-        return self._encode(text, name)
+            raise invalid(name, f"its metadata is larger than {MAX_FRONT_MATTER} bytes")
+        return bounded(text, name, self._memory.limit).encode()
 
     # Checkpoints and failures
 
@@ -87,18 +80,15 @@ class SageWriter:
             record = replace(record, continues_from=self._newest_checkpoint())
 
         def compose(stem: str) -> bytes:
-            return self._encode_item(compose_checkpoint(replace(record, id=stem)), "thesis")
+            return self._encode(compose_checkpoint(replace(record, id=stem)), "thesis")
 
         stem = self._create("checkpoints", f"{now.strftime(_STAMP)}_{slug_of(given.thesis)}", compose)
         return SavedItem(stem, f"sage://checkpoint/{stem}", self._path("checkpoints", f"{stem}.md"))
 
     def _newest_checkpoint(self) -> str:
         folder = self._memory.checkpoints
-        for file in folder.newest_first(folder.files().values()):
-            record = folder.load_if_readable(file.stem)
-            if record is not None and not record.is_recovery:
-                return file.stem
-        return ""
+        newest = folder.load_readable(file.stem for file in folder.newest_first(folder.files().values()))
+        return next((stem for stem, record in newest if not record.is_recovery), "")
 
     def save_failure(self, given: FailureRecord) -> SavedItem:
         """Save a failure record."""
@@ -106,7 +96,7 @@ class SageWriter:
         name = clean_id(given.id)
         added = now.strftime("%Y-%m-%dT%H:%M:%S")
         record = replace(given, id=name, added=added, project=os.path.basename(self._project.root))
-        data = self._encode_item(compose_failure(record), "approach")
+        data = self._encode(compose_failure(record), "approach")
         stem = self._create("failures", f"{now.strftime(_STAMP)}_{name}", lambda _: data)
         return SavedItem(name, f"sage://failure/{name}", self._path("failures", f"{stem}.md"))
 
@@ -121,9 +111,9 @@ class SageWriter:
         segments = segments_of(checked(filename) or "")
         if not segments or not segments[-1].endswith(".md") or any(part.startswith(".") for part in segments):
             raise SageError(f"Invalid filename: {echo(filename)}", "invalid")
-        if Denial(self._project.deny).covers_path(segments, is_folder=False):
+        if DenyList(self._project.deny).covers_path(segments, is_folder=False):
             raise SageError(f"Error writing {echo(filename)}: {folders.DENIED}", "unreadable")
-        data = self._encode(content, "content")
+        data = bounded(content, "content", self._memory.limit).encode()
         path = "/".join(segments)
         with _explained(filename), self._writer.folder("system", *segments[:-1]) as handle:
             try:
@@ -135,25 +125,27 @@ class SageWriter:
 
     # Knowledge
 
-    def save_knowledge(self, given: KnowledgeArguments) -> SavedItem:
+    def save_knowledge(self, given: SaveKnowledge) -> SavedItem:
         """Save a knowledge item: its content, then the index, under the lock of the index."""
         skill = clean_id(given.skill) if given.skill else ""
         segments = ("skills", skill) if skill else ("global",)
         name = clean_id(given.id)
+        links = tuple(CodeLink(one.chunk_id, one.relation, one.note) for one in given.code_links)
         item = KnowledgeItem(
             name,
             "/".join((*segments, f"{name}.md")),
             given.type,
-            given.keywords,
+            tuple(given.keywords),
             (skill,) if skill else (),
             added=datetime.now(UTC).astimezone().strftime("%Y-%m-%d"),
             source=given.source,
             status="pending" if given.type == "todo" else "",
+            saved_at_commit=self._memory.git.short_head() if links else "",
+            code_links=links,
         )
-        entry = self._new_entry(item, given)
-        fields = {key: entry[key] for key in ("id", "type")} | {"keywords": list(item.keywords), "source": item.source}
-        fields |= {"added": item.added, "skill": skill, "status": item.status}
-        data = self._encode_item(compose_content(fields, given.content), "content")
+        entry = _entry(item, tokens(given.content.strip()))
+        fields = to_data(item, "id", "type", "keywords", "source", "added") | {"skill": skill, "status": item.status}
+        data = self._encode(compose_content(fields, given.content), "content")
         with _explained(name), self._writer.folder("knowledge") as folder, _locked(folder):
             is_saved = False
             while not is_saved:
@@ -165,39 +157,32 @@ class SageWriter:
                 is_saved = file_writes.replace(folder, INDEX, index, lambda: _signature(folder) == signature)  # noqa: B023 called at once
         return SavedItem(name, f"sage://knowledge/{name}", self._path("knowledge", *item.file.split("/")))
 
-    def _new_entry(self, item: KnowledgeItem, given: KnowledgeArguments) -> dict[str, object]:
-        """Return the entry of a new item in the index; a value of None removes an older one."""
-        metadata: dict[str, object] = {"added": item.added, "source": item.source}
-        metadata |= {"tokens": tokens(given.content.strip()), "status": item.status}
-        entry = {**_entry(item), "metadata": metadata}
-        if given.code_links:
-            metadata["saved_at_commit"] = self._memory.git.short_head() or None
-            entry["code_links"] = given.code_links
-        return entry
-
     def _put_entry(self, text: str, entry: dict[str, object]) -> bytes:
         # A new index must not hide the items that were served without one.
         known = [] if text.strip() else [one.item for one in self._memory.knowledge.items().values()]
-        others = [
-            {**_entry(item), "metadata": {"added": item.added, "source": item.source, "status": item.status}}
-            for item in known
-            if item.id != entry["id"]
-        ]
         try:
+            others = [_entry(item) for item in known if item.id != entry["id"]]
             return yaml_text.put_item(text, entry, others).encode()
         except BadFile as error:
             raise WriteFailed(f"index.yaml is {error.reason}") from None
 
 
-def _entry(item: KnowledgeItem) -> dict[str, object]:
-    """Return what every entry in the index has; its metadata is added by the caller."""
-    return {
+def _entry(item: KnowledgeItem, size: int | None = None) -> dict[str, object]:
+    """Return an item's entry in the index. A value of None is not written, and removes an older one."""
+    links = [{key: value for key, value in to_data(link).items() if value} for link in item.code_links]
+    metadata = {"added": item.added, "source": item.source, "tokens": size, "status": item.status}
+    entry: dict[str, object] = {
         "id": item.id,
         "type": item.type,
         "file": item.file,
         "triggers": {"keywords": list(item.keywords)},
         "scope": {"skills": list(item.skills)},
+        "metadata": metadata,
     }
+    if links:
+        metadata["saved_at_commit"] = item.saved_at_commit or None
+        entry["code_links"] = links
+    return entry
 
 
 @contextmanager

@@ -8,14 +8,14 @@ guide's line. Only the user's own settings, or a project file that the user trus
 import json
 import os
 import re
-from collections.abc import Iterator
+from collections.abc import Callable
 from typing import Final
 
 from carrel.core.provider import Injection, Project
 from carrel.core.record import Value
 from carrel.providers.sage.memory import SageMemory
 from carrel.providers.sage.records import FailureRecord
-from carrel.providers.sage.rendering import Format, failure_text, tokens
+from carrel.providers.sage.rendering import Format, render_failure, tokens
 from carrel.providers.sage.sanitize import sanitize
 from carrel.providers.sage.system_files import OBJECTIVE
 
@@ -139,7 +139,8 @@ class SessionText:
         texts: list[str] = []
         for name, one in self._relevant_failures() if self._count > 0 else ():
             title, approach, why_failed, learned = map(_shorten, (name, one.approach, one.why_failed, one.learned))
-            text = failure_text(" ".join(title.split()), approach, why_failed, learned, self._form) + "\n"
+            short = FailureRecord(" ".join(title.split()), approach, why_failed, learned)
+            text = render_failure(short, "", self._form) + "\n"
             length += len(text)
             if length > room or len(texts) >= self._count:
                 break
@@ -151,31 +152,28 @@ class SessionText:
         return f"{head}# Failures [{len(texts)}]\n\n{''.join(texts)[:-1]}"
 
     def _relevant_failures(self) -> list[tuple[str, FailureRecord]]:
-        """Return the failures that match the project, the best first, then the newest."""
-        failures = list(self._newest_failures())
-        if not failures:
-            return []
-        context = self._context()
-        scored = [(score(one.keywords, context), name, one) for name, one in failures]
-        best = sorted((one for one in scored if one[0] >= LEAST_SCORE), key=lambda one: -one[0])
-        return [(name, one) for _, name, one in best]
-
-    def _newest_failures(self) -> Iterator[tuple[str, FailureRecord]]:
-        """Yield the newest failure of each name."""
+        """Return the failures that match the project by name, the best first, then the newest; one for each name."""
         folder = self._memory.failures
-        seen: set[str] = set()
-        for file in folder.newest_first(folder.files().values())[:MAX_FAILURES_READ]:
-            record = folder.load_if_readable(file.stem)
-            if record is not None and (name := record.id or file.stem) not in seen:
-                seen.add(name)
-                yield name, record
+        newest = folder.newest_first(folder.files().values())[:MAX_FAILURES_READ]
+        failures: dict[str, FailureRecord] = {}
+        for stem, record in folder.load_readable(file.stem for file in newest):
+            failures.setdefault(record.id or stem, record)
+        context = self._context() if failures else ""
+        scored = [(score(one.keywords, context), name) for name, one in failures.items()]
+        best = sorted((one for one in scored if one[0] >= LEAST_SCORE), key=lambda one: -one[0])
+        return [(name, failures[name]) for _, name in best]
 
     def _context(self) -> str:
         """Return the project's names and its objective."""
         code = self._memory.code
-        parts = [os.path.basename(self._project.root), self._memory.git.origin()]
-        parts += [_python_name(code.read("pyproject.toml")), _node_name(code.read("package.json"))]
-        return "\n".join((*parts, self._memory.system.text(OBJECTIVE))).casefold()
+        names = [os.path.basename(self._project.root), self._memory.git.origin()]
+        if text := code.read("pyproject.toml"):
+            from carrel.core import toml  # only if there is such a file
+
+            table = _parse(toml.loads, text)
+            names += [_name_in(table, "project"), _name_in(table, "tool", "poetry")]
+        names.append(_name_in(_parse(json.loads, code.read("package.json") or "")))
+        return "\n".join((*names, self._memory.system.text(OBJECTIVE))).casefold()
 
 
 def score(keywords: tuple[str, ...], context: str) -> float:
@@ -214,25 +212,16 @@ def _shorten(text: str) -> str:
     return shown if is_short else f"{shown[:FIELD_LENGTH]}…"
 
 
-def _python_name(text: str | None) -> str:
-    if not text:
-        return ""
-    from carrel.core import toml  # only if there is such a file
-
+def _parse(load: Callable[[str], object], text: str) -> object:
+    """Return the value of a text, or None if it is not valid."""
     try:
-        table = toml.loads(text)
-    except toml.TomlError:
-        return ""
-    tool = table.get("tool")
-    poetry = tool.get("poetry") if isinstance(tool, dict) else None
-    places = (table.get("project"), poetry)
-    return " ".join(str(place.get("name", "")) for place in places if isinstance(place, dict))
-
-
-def _node_name(text: str | None) -> str:
-    try:
-        value = json.loads(text) if text else None
+        return load(text)
     except (ValueError, RecursionError):
-        return ""
-    name = value.get("name") if isinstance(value, dict) else None
-    return name if isinstance(name, str) else ""
+        return None
+
+
+def _name_in(table: object, *keys: str) -> str:
+    """Return the name in a table within others, or an empty text."""
+    for key in (*keys, "name"):
+        table = table.get(key) if isinstance(table, dict) else None
+    return table if isinstance(table, str) else ""

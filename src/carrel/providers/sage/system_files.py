@@ -1,14 +1,11 @@
 """System files: everything below `.sage/system`, in the order of the list."""
 
-from threading import Lock
 from typing import Final
 
 from carrel.core.record import Value
 from carrel.files.file_types import UNKNOWN_TEXT, known_type
-from carrel.providers.sage import folders
-from carrel.providers.sage.fields import BadFile
-from carrel.providers.sage.file_format import decode
-from carrel.providers.sage.folders import FileMissing, FoundName, SageFolders, Signature
+from carrel.providers.sage.fields import BadFile, decode
+from carrel.providers.sage.folders import FileMissing, FoundName, SageFolders, Signature, Subfolder, walk
 from carrel.providers.sage.names import BAD_NAME, HIDDEN, is_plain
 
 OBJECTIVE: Final = "objective.md"
@@ -34,19 +31,17 @@ def mime_type_of(name: str) -> str:
     return mime_type if is_text else UNKNOWN_TEXT
 
 
-class SystemFiles:
+class SystemFiles(Subfolder[str]):
     """The files below the system folder; each is read again only when it changed."""
 
     def __init__(self, home: SageFolders, limit: int) -> None:
-        self._home = home
-        self._limit = limit
+        super().__init__(home, "system", limit)
         self._known: dict[str, SystemFile] = {}
-        self._lock = Lock()
 
     def every(self, *, with_hidden: bool = False) -> list[SystemFile]:
         """Return all files in order, also those that are not listed."""
         with self._lock:
-            names = folders.walk(self._home.root("system"), with_hidden=with_hidden)
+            names = walk(self.root, with_hidden=with_hidden)
             files = [self._examine(path, found) for path, found in names]
             self._known = {file.path: file for file in files}
         return sorted(files, key=lambda file: (file.rank, file.path))
@@ -67,19 +62,18 @@ class SystemFiles:
             reason = BAD_NAME
         else:
             try:
-                read = folders.read(self._home.root("system"), tuple(path.split("/")), self._limit)
+                read = self.read_file(*path.split("/"))
                 signature, first_line = read.signature, _first_line(decode(read.data))
             except BadFile as error:
-                reason = error.reason
-            except FileMissing:
-                reason = "link to a missing file" if found.is_link else "I/O error"
+                is_dangling = found.is_link and isinstance(error, FileMissing)
+                reason = "link to a missing file" if is_dangling else error.reason
         return SystemFile(path, rank, signature, first_line, reason)
 
     def text(self, path: str) -> str:
         """Return a file's text without space at its ends, or an empty text if it cannot be read."""
         try:
-            return decode(folders.read(self._home.root("system"), tuple(path.split("/")), self._limit).data).strip()
-        except (BadFile, FileMissing):
+            return self.load_file(tuple(path.split("/")), str.strip)[0]
+        except BadFile:
             return ""
 
 

@@ -1,36 +1,59 @@
 """The tools: search, list, load, recall and, if allowed, save. A failure is a result with an error message."""
 
 import re
-from collections.abc import Callable, Iterable, Sequence
-from typing import Final, Literal
+from collections.abc import Callable, Sequence
+from typing import Final, Generic, Literal
 
+from carrel.core.arguments import Arguments
 from carrel.core.errors import echo
 from carrel.core.model import ResourceLink, Tool, ToolResult
 from carrel.core.provider import Project, ToolLevel
-from carrel.core.record import Value
 from carrel.providers.sage import arguments
-from carrel.providers.sage.arguments import Given, check
+from carrel.providers.sage.arguments import Given, Record, check
 from carrel.providers.sage.code_links import ResolvedLink
 from carrel.providers.sage.fields import BadFile
 from carrel.providers.sage.memory import SageError, SageMemory
 from carrel.providers.sage.names import checked, split_uri
 from carrel.providers.sage.records import MARKS, Checkpoint, FailureRecord, KnowledgeItem, to_data
-from carrel.providers.sage.rendering import (
-    MIME_TYPES,
-    Format,
-    minute_of,
-    percent,
-    render_failure,
-    render_knowledge,
-    tokens,
-)
+from carrel.providers.sage.rendering import MIME_TYPES, minute_of, percent, render_failure, render_knowledge, tokens
 from carrel.providers.sage.saving import SageWriter, SavedItem
 from carrel.providers.sage.search import SageSearch
-from carrel.providers.sage.tool_schemas import TOOLS
 
 RECALL_TOKENS: Final = 2_000
 
 Data = dict[str, object]
+
+
+class SageTool(Generic[Record]):
+    """A tool: what clients see of it, its arguments and its method."""
+
+    def __init__(
+        self,
+        name: str,
+        title: str,
+        record: type[Record],
+        method: "Callable[[SageTools, Record], ToolResult]",
+        *,
+        writes: bool = False,
+    ) -> None:
+        self._arguments = Arguments(record)
+        self._method = method
+        # An id may have the name of its kind, and other arguments are ignored: the schema allows them.
+        schema = {key: value for key, value in self._arguments.schema.items() if key != "additionalProperties"}
+        self.tool = Tool(
+            name,
+            record.__doc__ or "",
+            schema,
+            title=title,
+            read_only=not writes,
+            destructive=name == "sage_write_system",
+            idempotent=not writes,
+            open_world=False,
+        )
+
+    def run(self, tools: "SageTools", given: Given) -> ToolResult:
+        """Check the arguments and call the method; raise `SageError` if the call fails."""
+        return self._method(tools, check(self._arguments, given))
 
 
 class SageTools:
@@ -38,38 +61,28 @@ class SageTools:
 
     def __init__(self, project: Project, memory: SageMemory, level: ToolLevel, search: Literal["auto", "bm25"]) -> None:
         self._memory = memory
+        allowed = [] if level == "off" else [one for one in TOOLS if level == "write" or one.tool.read_only]
+        self._allowed = {one.tool.name: one for one in allowed}
         self.search = SageSearch(memory, project.environment, search)
         self.writer = SageWriter(project, memory)
-        calls: dict[str, Callable[[Given], ToolResult]] = {
-            "sage_search_checkpoints": self.search_checkpoints,
-            "sage_list_checkpoints": self.list_checkpoints,
-            "sage_load_checkpoint": self.load_checkpoint,
-            "sage_recall_knowledge": self.recall_knowledge,
-            "sage_list_failures": self.list_failures,
-            "sage_save_checkpoint": self.save_checkpoint,
-            "sage_save_knowledge": self.save_knowledge,
-            "sage_record_failure": self.record_failure,
-            "sage_write_system": self.write_system,
-        }
-        self._calls = {
-            name: call
-            for name, call in calls.items()
-            if level == "write" or (level == "read" and TOOLS[name].read_only)
-        }
 
     def tools(self) -> Sequence[Tool]:
         """Return the tools that are allowed."""
-        return [TOOLS[name] for name in self._calls]
+        return [one.tool for one in self._allowed.values()]
 
     def call(self, name: str, given: Given) -> ToolResult:
-        """Call a tool."""
+        """Call a tool; a failure is a result."""
         try:
-            return self._calls[name](given)
+            return self.run(name, given)
         except SageError as error:
             meta: Data = {"dev.carrel/error": error.kind}
             if error.candidates:
                 meta["dev.carrel/candidates"] = list(error.candidates)
             return ToolResult((error.message,), is_error=True, meta=meta)
+
+    def run(self, name: str, given: Given) -> ToolResult:
+        """Call a tool; raise `SageError` if the call fails."""
+        return self._allowed[name].run(self, given)
 
     def close(self) -> None:
         """Close the search index."""
@@ -77,42 +90,38 @@ class SageTools:
 
     # Checkpoints
 
-    def search_checkpoints(self, given: Given) -> ToolResult:
-        asked = check(arguments.SEARCH_CHECKPOINTS, given)
+    def search_checkpoints(self, asked: arguments.SearchCheckpoints) -> ToolResult:
         query = arguments.needed("query", asked.query, self._memory.limit)
         found = self.search.search("checkpoint", query, asked.limit)
-        loaded = [(hit, self._memory.checkpoints.load_if_readable(hit.key)) for hit in found.hits]
-        hits = [(hit, one) for hit, one in loaded if one is not None]
-        results = [_checkpoint_data(hit.key, one, score=hit.score) for hit, one in hits]
-        lines = [f"Found {found.total} checkpoints (search: {found.engine}). Top {len(hits)}:"]
-        for number, (hit, one) in enumerate(hits, 1):
-            lines.append(f"{number}. {hit.key} [{hit.score:.3f}]")
+        scores = {hit.key: hit.score for hit in found.hits}
+        results = []
+        lines = []
+        for number, (stem, one) in enumerate(self._memory.checkpoints.load_readable(scores), 1):
+            results.append(_checkpoint_data(stem, one, score=scores[stem]))
+            lines.append(f"{number}. {stem} [{scores[stem]:.3f}]")
             lines.append(f"   {_line(one.thesis, 70)}")
             lines.append(f"   {percent(one.confidence)} | {one.trigger} | {minute_of(one.ts)}")
-        data: Data = {"engine": found.engine, "total": found.total, "results": results}
-        uris = [f"sage://checkpoint/{hit.key}" for hit, _ in hits]
-        return self._result("\n".join(lines) if hits else "No checkpoints found.", data, uris)
+        head = f"Found {found.total} checkpoints (search: {found.engine}). Top {len(results)}:"
+        text = "\n".join((head, *lines)) if results else "No checkpoints found."
+        return self._result(text, results, {"engine": found.engine, "total": found.total, "results": results})
 
-    def list_checkpoints(self, given: Given) -> ToolResult:
-        asked = check(arguments.LIST_CHECKPOINTS, given)
+    def list_checkpoints(self, asked: arguments.ListCheckpoints) -> ToolResult:
         limit, skill = asked.limit, arguments.clean(asked.skill)
         folder = self._memory.checkpoints
         stems = [file.stem for file, _ in folder.readable()]
         total = len(stems)
-        records = [(stem, folder.load_if_readable(stem)) for stem in (stems if skill else stems[:limit])]
-        listed = [(stem, one) for stem, one in records if one is not None and (not skill or one.skill == skill)]
+        listed = list(folder.load_readable(stems if skill else stems[:limit]))
         if skill:
-            total, listed = len(listed), listed[:limit]
-        lines = [f"## Checkpoints [{len(listed)}]"]
-        lines += [
+            of_skill = [(stem, one) for stem, one in listed if one.skill == skill]
+            total, listed = len(of_skill), of_skill[:limit]
+        lines = [
             f"- {stem}: {_line(one.thesis, 60)} ({percent(one.confidence)}, {one.trigger})" for stem, one in listed
         ]
-        data: Data = {"total": total, "checkpoints": [_checkpoint_data(stem, one) for stem, one in listed]}
-        uris = [f"sage://checkpoint/{stem}" for stem, _ in listed]
-        return self._result("\n".join(lines) if listed else "No checkpoints found.", data, uris)
+        text = "\n".join((f"## Checkpoints [{len(listed)}]", *lines)) if listed else "No checkpoints found."
+        rows = [_checkpoint_data(stem, one) for stem, one in listed]
+        return self._result(text, rows, {"total": total, "checkpoints": rows})
 
-    def load_checkpoint(self, given: Given) -> ToolResult:
-        asked = check(arguments.LOAD_CHECKPOINT, given)
+    def load_checkpoint(self, asked: arguments.LoadCheckpoint) -> ToolResult:
         name, form = _split_checkpoint(arguments.clean(asked.id))
         item = self._memory.read("checkpoint", name, form if asked.format is None else asked.format)
         assert isinstance(item.record, Checkpoint)
@@ -123,10 +132,9 @@ class SageTools:
 
     # Knowledge
 
-    def recall_knowledge(self, given: Given) -> ToolResult:
-        asked = check(arguments.RECALL_KNOWLEDGE, given)
+    def recall_knowledge(self, asked: arguments.RecallKnowledge) -> ToolResult:
         query = arguments.needed("query", asked.query, self._memory.limit)
-        limit, skill = asked.limit, arguments.clean(asked.skill)
+        skill = arguments.clean(asked.skill)
         form = self._memory.format(asked.format)
         found = self.search.search("knowledge", query)
         scores = {hit.key: hit.score for hit in found.hits}
@@ -134,28 +142,22 @@ class SageTools:
         always = sorted((key for key, item in items.items() if item.always), key=lambda key: -scores.get(key, 0.0))
         ordered = [items[key] for key in dict.fromkeys((*always, *scores)) if key in items]
         wanted = [one for one in ordered if not one.is_hidden and (not skill or not one.skills or skill in one.skills)]
-        recalled = [recalled for item in wanted[:limit] for recalled in self._recall(item)]
-        results = [one.data(scores.get(one.item.id, 0.0)) for one in recalled]
-        data: Data = {"engine": found.engine, "total": len(wanted), "results": results}
-        if not recalled:
-            return self._result("No knowledge found.", data, ())
-        texts, spent, left_out = _within_budget(recalled, form)
-        text = f"📚 Recalled Knowledge ({len(texts)} items, ~{spent} tokens):\n\n" + "\n".join(texts)
-        if left_out:
-            text += f"\nNot shown in full: {', '.join(left_out)}\n"
-        return self._result(text, data, [one.uri for one in recalled])
-
-    def _recall(self, item: KnowledgeItem) -> "Iterable[RecalledItem]":
-        try:
-            content, _ = self._memory.knowledge.content(item)
-        except BadFile:
-            return ()
-        return (RecalledItem(item, content, tuple(self._memory.code.resolve(item))),)
+        results: list[Data] = []
+        texts = []
+        for item in wanted[: asked.limit]:
+            try:
+                content, _ = self._memory.knowledge.content(item)
+            except BadFile:
+                continue
+            links = self._memory.code.resolve(item)
+            results.append(_knowledge_data(item, content, links, scores.get(item.id, 0.0)))
+            texts.append(render_knowledge(item, content, links, form))
+        text = _within_budget(results, texts) if results else "No knowledge found."
+        return self._result(text, results, {"engine": found.engine, "total": len(wanted), "results": results})
 
     # Failures
 
-    def list_failures(self, given: Given) -> ToolResult:
-        asked = check(arguments.LIST_FAILURES, given)
+    def list_failures(self, asked: arguments.ListFailures) -> ToolResult:
         limit, query = asked.limit, arguments.clean(asked.query)
         folder = self._memory.failures
         addresses = {file.stem: address for file, address in folder.listed()}
@@ -167,104 +169,90 @@ class SageTools:
         else:
             every = [file.stem for file, _ in folder.readable()]
             stems, total = every[:limit], len(every)
-        records = [(stem, folder.load_if_readable(stem)) for stem in stems]
-        listed = [(stem, one) for stem, one in records if one is not None]
+        listed = list(folder.load_readable(stems))
         failures = [_failure_data(addresses[stem], one) for stem, one in listed]
-        data: Data = {"total": total, "failures": failures, **engine}
         form = self._memory.format(None)
         texts = [render_failure(one, stem, form) for stem, one in listed]
         text = f"## Failures [{len(texts)}]\n\n" + "\n".join(texts) if texts else "No failures recorded."
-        return self._result(text, data, [f"sage://failure/{addresses[stem]}" for stem, _ in listed])
+        return self._result(text, failures, {"total": total, "failures": failures, **engine})
 
     # Saving
 
-    def save_checkpoint(self, given: Given) -> ToolResult:
-        record = arguments.checkpoint(given, self._memory.limit)
-        saved = self.writer.save_checkpoint(record, continues=given.get("continues_from") is None)
+    def save_checkpoint(self, asked: arguments.SaveCheckpoint) -> ToolResult:
+        record = arguments.checkpoint(asked, self._memory.limit)
+        saved = self.writer.save_checkpoint(record, continues=asked.continues_from is None)
         return _saved(f"Checkpoint saved: {saved.id}", saved)
 
-    def save_knowledge(self, given: Given) -> ToolResult:
-        saved = self.writer.save_knowledge(arguments.knowledge(given, self._memory.limit))
+    def save_knowledge(self, asked: arguments.SaveKnowledge) -> ToolResult:
+        saved = self.writer.save_knowledge(arguments.knowledge(asked, self._memory.limit))
         return _saved(f"Knowledge saved: {saved.id}", saved)
 
-    def record_failure(self, given: Given) -> ToolResult:
-        saved = self.writer.save_failure(arguments.failure(given, self._memory.limit))
+    def record_failure(self, asked: arguments.RecordFailure) -> ToolResult:
+        saved = self.writer.save_failure(arguments.failure(asked, self._memory.limit))
         return _saved(f"Recorded failure: {saved.id}", saved)
 
-    def write_system(self, given: Given) -> ToolResult:
-        asked = check(arguments.WRITE_SYSTEM, given)
+    def write_system(self, asked: arguments.WriteSystemFile) -> ToolResult:
         filename = arguments.clean(asked.filename)
         if checked(filename) is None:
             raise SageError(f"Invalid filename: {echo(filename)}", "invalid")
         arguments.needed("content", asked.content, self._memory.limit)
         content = asked.content.replace("\0", "")  # system files keep their line ends
         saved = self.writer.save_system_file(filename, content, overwrite=asked.overwrite)
-        result = _saved(f"System file saved: {echo(filename)}", saved)
-        return ToolResult(result.blocks, {"uri": saved.uri, "path": saved.path})
+        return _saved(f"System file saved: {echo(filename)}", saved, "uri", "path")
 
-    def _result(self, text: str, data: Data, uris: Iterable[str]) -> ToolResult:
+    def _result(self, text: str, rows: Sequence[Data], data: Data) -> ToolResult:
+        """Return a result with a link for each row."""
         mime_type = MIME_TYPES[self._memory.format(None)]
-        links = [ResourceLink(uri, uri.removeprefix("sage://"), None, mime_type) for uri in uris]
-        return ToolResult((text, *links), data)
+        return ToolResult((text, *(_link(str(row["uri"]), mime_type) for row in rows)), data)
 
 
-def _saved(text: str, saved: SavedItem) -> ToolResult:
-    link = ResourceLink(saved.uri, saved.uri.removeprefix("sage://"), None, MIME_TYPES["markdown"])
-    return ToolResult((text, link), {"id": saved.id, "uri": saved.uri, "path": saved.path})
+TOOLS: Final = (
+    SageTool(
+        "sage_search_checkpoints", "Search checkpoints", arguments.SearchCheckpoints, SageTools.search_checkpoints
+    ),
+    SageTool("sage_list_checkpoints", "List checkpoints", arguments.ListCheckpoints, SageTools.list_checkpoints),
+    SageTool("sage_load_checkpoint", "Load a checkpoint", arguments.LoadCheckpoint, SageTools.load_checkpoint),
+    SageTool("sage_recall_knowledge", "Recall knowledge", arguments.RecallKnowledge, SageTools.recall_knowledge),
+    SageTool("sage_list_failures", "List failures", arguments.ListFailures, SageTools.list_failures),
+    SageTool(
+        "sage_save_checkpoint", "Save a checkpoint", arguments.SaveCheckpoint, SageTools.save_checkpoint, writes=True
+    ),
+    SageTool("sage_save_knowledge", "Save knowledge", arguments.SaveKnowledge, SageTools.save_knowledge, writes=True),
+    SageTool("sage_record_failure", "Record a failure", arguments.RecordFailure, SageTools.record_failure, writes=True),
+    SageTool(
+        "sage_write_system", "Write a system file", arguments.WriteSystemFile, SageTools.write_system, writes=True
+    ),
+)
 
 
-class RecalledItem(Value, frozen=True):
-    """A knowledge item with its content and its resolved links."""
-
-    item: KnowledgeItem
-    content: str
-    links: tuple[ResolvedLink, ...]
-
-    @property
-    def uri(self) -> str:
-        """Its URI."""
-        return f"sage://knowledge/{self.item.id}"
-
-    def text(self, form: Format) -> str:
-        """Return its text."""
-        return render_knowledge(self.item, self.content, self.links, form)
-
-    def data(self, score: float) -> Data:
-        """Return its structured content."""
-        item = self.item
-        described = to_data(item, "type", "keywords", "source", "added", "status")
-        links = [{**to_data(one.link), **to_data(one, "file", "line", "status")} for one in self.links]
-        for link in links:
-            link["line"] = link["line"] or None
-        return {
-            "id": item.id,
-            "uri": self.uri,
-            "score": score,
-            **described,
-            "content": self.content,
-            "code_links": links,
-        }
+def _link(uri: str, mime_type: str) -> ResourceLink:
+    return ResourceLink(uri, uri.removeprefix("sage://"), None, mime_type)
 
 
-def _within_budget(recalled: Sequence[RecalledItem], form: Format) -> tuple[list[str], int, list[str]]:
-    """Return the texts that fit, their tokens, and the URIs of the items that are not shown in full.
+def _saved(text: str, saved: SavedItem, *names: str) -> ToolResult:
+    """Return the result of a save, with the named fields of the item, or all of them."""
+    return ToolResult((text, _link(saved.uri, MIME_TYPES["markdown"])), to_data(saved, *names))
+
+
+def _within_budget(results: Sequence[Data], texts: Sequence[str]) -> str:
+    """Return the text of a recall.
 
     An item that does not fit is skipped, so that smaller ones after it may fit; if none fits, the best is cut.
     """
-    texts: list[str] = []
+    shown: list[str] = []
     left_out: list[str] = []
     left, spent = RECALL_TOKENS, 0
-    for one in recalled:
-        text = one.text(form)
+    for result, text in zip(results, texts, strict=True):
         if tokens(text) > left:
-            left_out.append(one.uri)
+            left_out.append(str(result["uri"]))
             continue
-        texts.append(text)
+        shown.append(text)
         left -= tokens(text)
-        spent += tokens(one.content)
-    if not texts:
-        return [recalled[0].text(form)[: RECALL_TOKENS * 4 - 2] + "…\n"], RECALL_TOKENS, left_out
-    return texts, spent, left_out
+        spent += tokens(str(result["content"]))
+    if not shown:
+        shown, spent = [texts[0][: RECALL_TOKENS * 4 - 2] + "…\n"], RECALL_TOKENS
+    rest = f"\nNot shown in full: {', '.join(left_out)}\n" if left_out else ""
+    return f"📚 Recalled Knowledge ({len(shown)} items, ~{spent} tokens):\n\n" + "\n".join(shown) + rest
 
 
 _MENTION: Final = re.compile(r"@?(?:[\w-]+:)?(?=sage://)", re.IGNORECASE)
@@ -288,6 +276,13 @@ def _checkpoint_data(stem: str, one: Checkpoint, **score: float) -> Data:
 def _failure_data(address: str, one: FailureRecord) -> Data:
     shown = to_data(one, "approach", "why_failed", "learned", "keywords", "related_to", "added")
     return {"id": address, "uri": f"sage://failure/{address}", **shown}
+
+
+def _knowledge_data(item: KnowledgeItem, content: str, links: Sequence[ResolvedLink], score: float) -> Data:
+    shown = to_data(item, "type", "keywords", "source", "added", "status")
+    code = [{**to_data(one.link), "file": one.file, "line": one.line or None, "status": one.status} for one in links]
+    uri = f"sage://knowledge/{item.id}"
+    return {"id": item.id, "uri": uri, "score": score, **shown, "content": content, "code_links": code}
 
 
 def _whole_checkpoint(one: Checkpoint) -> Data:

@@ -1,10 +1,10 @@
-"""YAML, read and written event by event.
+"""YAML: read event by event, and changed node by node.
 
 Reading resolves and builds nothing: a scalar is its text, and neither depth nor aliases can hurt. Changing the
-knowledge index keeps every event that Carrel does not understand, so unknown keys, values and types survive.
+knowledge index keeps every node that Carrel does not understand, so unknown keys, values and types survive.
 """
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from typing import Final
 
 import yaml
@@ -16,17 +16,14 @@ MAX_DEPTH: Final = 100
 _WIDTH: Final = 1 << 30
 _LOADER: Final = getattr(yaml, "CSafeLoader", yaml.SafeLoader)
 _DUMPER: Final = getattr(yaml, "CSafeDumper", yaml.SafeDumper)
-
-Events = list[yaml.Event]
-Pair = tuple[str | None, Events, Events]
-"""A key's text (None if it is not a scalar), its events, and the events of its value."""
+_SEQUENCE: Final = "tag:yaml.org,2002:seq"
 
 
 def read_yaml(text: str, *, first_line: int = 1) -> object:
     """Return the one document of a text: `Fields`, lists, texts, and None for a plain null."""
     builder = _Builder()
     try:
-        for event in _parse(text):
+        for event in yaml.parse(text, Loader=_LOADER):
             if not builder.add(event):
                 raise _invalid(event.start_mark.line if event.start_mark else 0, first_line)
     except yaml.MarkedYAMLError as error:
@@ -38,11 +35,7 @@ def read_yaml(text: str, *, first_line: int = 1) -> object:
     return builder.value
 
 
-def _parse(text: str) -> Iterator[yaml.Event]:
-    return iter(yaml.parse(text, Loader=_LOADER))
-
-
-def _invalid(line: int, first_line: int = 1) -> BadFile:
+def _invalid(line: int, first_line: int) -> BadFile:
     return BadFile(f"not valid YAML (line {line + first_line})")
 
 
@@ -105,18 +98,21 @@ def put_item(text: str, item: Mapping[str, object], others: Sequence[Mapping[str
     """Return the index with an item put last, in the place of one with its id; a new index begins with `others`."""
     if not text.strip():
         return dump({"version": 1, "items": [_new_item(each) for each in (*others, item)]})
-    if not isinstance(read_yaml(text), Fields):
+    # Reading refuses a text that is too deep for `compose`, which is recursive.
+    root = yaml.compose(text, Loader=_LOADER) if isinstance(read_yaml(text), Fields) else None
+    if not isinstance(root, yaml.MappingNode):
         raise BadFile("not a mapping")
-    events = list(_parse(text))
-    start = next(at for at, event in enumerate(events) if isinstance(event, yaml.MappingStartEvent))
-    end = _end(events, start)
-    pairs = _with_item(_pairs(events[start:end]), item)
-    joined = [*events[:start], *_mapping(events[start], pairs), *events[end:]]
-    _check_aliases(joined)
-    for event in joined:
-        if isinstance(event, yaml.CollectionStartEvent):
-            event.flow_style = False
-    return str(yaml.emit(joined, Dumper=_DUMPER, allow_unicode=True, width=_WIDTH))
+    items = _child(root, "items")
+    if not isinstance(items, yaml.SequenceNode | None) and _text(items) not in NULLS:
+        raise BadFile("not a mapping")
+    every = items.value if isinstance(items, yaml.SequenceNode) else []
+    replaced = [node for node in every if _text(_child(node, "id")) == item["id"]]
+    new = _merge(replaced[-1], item) if replaced else _node(_new_item(item))
+    changed = yaml.SequenceNode(_SEQUENCE, [*(node for node in every if node not in replaced), new])
+    pairs = root.value if items is not None else [*root.value, (_node("items"), changed)]
+    root.value = [(key, changed if _text(key) == "items" else value) for key, value in pairs]
+    _use_block_style(root)
+    return str(yaml.serialize(root, Dumper=_DUMPER, allow_unicode=True, width=_WIDTH))
 
 
 def _new_item(item: Mapping[str, object]) -> dict[str, object]:
@@ -133,89 +129,42 @@ def _new_item(item: Mapping[str, object]) -> dict[str, object]:
     return made
 
 
-def _with_item(pairs: list[Pair], item: Mapping[str, object]) -> list[Pair]:
-    at = next((at for at, (key, _, _) in enumerate(pairs) if key == "items"), None)
-    if at is None:
-        return [*pairs, ("items", _events("items"), _events([_new_item(item)]))]
-    key, key_events, old = pairs[at]
-    if isinstance(old[0], yaml.SequenceStartEvent):
-        nodes = [(_id_of(node), node) for node in _nodes(old[1:-1])]
-        replaced = [node for name, node in nodes if name == item["id"]]
-        new = _merge(replaced[-1], item) if replaced else _events(_new_item(item))
-        kept = [event for name, node in nodes if name != item["id"] for event in node]
-        items = [old[0], *kept, *new, old[-1]]
-    elif isinstance(old[0], yaml.ScalarEvent) and old[0].value in ("", "~", "null"):
-        items = _events([_new_item(item)])
-    else:
-        raise BadFile("not a mapping")
-    return [*pairs[:at], (key, key_events, items), *pairs[at + 1 :]]
+def _merge(old: yaml.MappingNode, new: Mapping[str, object]) -> yaml.MappingNode:
+    """Return a mapping with new values; None removes a key, and keys that `new` does not have are kept.
 
-
-def _merge(old: Events, new: Mapping[str, object]) -> Events:
-    """Return a mapping's events with new values; None removes a key, and keys that `new` does not have are kept."""
-    before = _pairs(old)
-    known = {key: value for key, _, value in before if key is not None}
-    made: list[Pair] = []
+    It is another node, since an alias may lead to the old one.
+    """
+    made: list[tuple[yaml.Node, yaml.Node]] = []
     for key, value in new.items():
-        was = known.get(key)
-        if isinstance(value, Mapping) and was is not None and isinstance(was[0], yaml.MappingStartEvent):
-            made.append((key, _events(key), _merge(was, value)))
+        before = _child(old, key)
+        if isinstance(value, Mapping) and isinstance(before, yaml.MappingNode):
+            made.append((_node(key), _merge(before, value)))
         elif value is not None:
-            made.append((key, _events(key), _events(value)))
-    return _mapping(old[0], [*made, *(pair for pair in before if pair[0] is None or pair[0] not in new)])
+            made.append((_node(key), _node(_new_item({key: value})[key])))
+    return yaml.MappingNode(old.tag, made + [(key, value) for key, value in old.value if _text(key) not in new])
 
 
-def _end(events: Events, start: int) -> int:
-    """Return the index after the node that starts at `start`."""
-    depth = 0
-    for at in range(start, len(events)):
-        depth += isinstance(events[at], yaml.CollectionStartEvent) - isinstance(events[at], yaml.CollectionEndEvent)
-        if depth == 0:
-            return at + 1
-    raise _invalid(0)
+def _child(node: yaml.Node, name: str) -> yaml.Node | None:
+    """Return the value of a key, or None if there is no such key."""
+    pairs = node.value if isinstance(node, yaml.MappingNode) else ()
+    return next((value for key, value in reversed(pairs) if _text(key) == name), None)
 
 
-def _nodes(events: Events) -> list[Events]:
-    nodes = []
-    at = 0
-    while at < len(events):
-        end = _end(events, at)
-        nodes.append(events[at:end])
-        at = end
-    return nodes
+def _text(node: yaml.Node | None) -> str | None:
+    return node.value if isinstance(node, yaml.ScalarNode) else None
 
 
-def _pairs(mapping: Events) -> list[Pair]:
-    nodes = _nodes(mapping[1:-1])
-    return [(_scalar(key), key, value) for key, value in zip(nodes[::2], nodes[1::2], strict=True)]
+def _node(value: object) -> yaml.Node:
+    made = yaml.compose(dump(value), Loader=_LOADER)
+    assert made is not None
+    return made
 
 
-def _scalar(node: Events) -> str | None:
-    return node[0].value if isinstance(node[0], yaml.ScalarEvent) else None
-
-
-def _mapping(start: yaml.Event, pairs: Sequence[Pair]) -> Events:
-    return [start, *(event for _, key, value in pairs for event in (*key, *value)), yaml.MappingEndEvent()]
-
-
-def _id_of(node: Events) -> str | None:
-    """Return the id of an index entry, or None if it has none."""
-    if not isinstance(node[0], yaml.MappingStartEvent):
-        return None
-    return {key: _scalar(value) for key, _, value in _pairs(node)}.get("id")
-
-
-def _events(value: object) -> Events:
-    """Return the events of a new value, without those of stream and document."""
-    return list(_parse(dump(value)))[2:-2]
-
-
-def _check_aliases(events: Events) -> None:
-    """Raise `BadFile` if an alias names an anchor that the replaced item had."""
-    anchors: set[str | None] = set()
-    for event in events:
-        if isinstance(event, yaml.AliasEvent):
-            if event.anchor not in anchors:
-                raise _invalid(event.start_mark.line if event.start_mark else 0)
-        elif isinstance(event, yaml.NodeEvent):
-            anchors.add(event.anchor)
+def _use_block_style(root: yaml.Node) -> None:
+    ahead, seen = [root], set[yaml.Node]()
+    while ahead:
+        node = ahead.pop()
+        if isinstance(node, yaml.CollectionNode) and node not in seen:
+            seen.add(node)
+            node.flow_style = False
+            ahead += [part for child in node.value for part in (child if isinstance(child, tuple) else (child,))]

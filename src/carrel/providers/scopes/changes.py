@@ -5,7 +5,7 @@ canonical alias. A call that changes nothing leaves `updated_at` alone.
 """
 
 import sqlite3
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 from sqlite3 import Connection
 from typing import Final
@@ -51,13 +51,12 @@ def create(
     parent: Scope | None = None,
     alias: str | None = None,
     status: str = "TODO",
-    invent: Callable[[], str] = invent_alias,
 ) -> Scope:
     """Add a scope after its last sibling. The values must be checked."""
     parent_id = None if parent is None else parent.id
     scope = Scope(
         id=new_id(now),
-        alias=alias or free_alias(connection, invent),
+        alias=alias or free_alias(connection),
         parent_id=parent_id,
         title=title,
         description=description,
@@ -74,21 +73,9 @@ def create(
 def insert(connection: Connection, scope: Scope, aliases: Iterable[tuple[str, int]]) -> None:
     """Insert a row as it is, with its aliases."""
     with _named(scope.alias, scope.title):
-        connection.execute(
-            "INSERT INTO scopes (id, alias, parent_id, title, description, status, position, created_at, updated_at) "
-            "VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?)",
-            (
-                scope.id,
-                scope.alias,
-                scope.parent_id,
-                scope.title,
-                scope.description,
-                scope.status,
-                scope.position,
-                scope.created_at,
-                scope.updated_at,
-            ),
-        )
+        columns = Scope.__struct_fields__
+        statement = f"INSERT INTO scopes ({', '.join(columns)}) VALUES ({', '.join('?' * len(columns))})"
+        connection.execute(statement, [getattr(scope, column) for column in columns])
     for name, created_at in aliases:
         insert_alias(connection, name, scope.id, created_at)
 
@@ -233,10 +220,10 @@ def insert_alias(connection: Connection, name: str, scope_id: str, created_at: i
         connection.execute("INSERT INTO aliases VALUES (?, ?, ?)", (name, scope_id, created_at))
 
 
-def free_alias(connection: Connection, invent: Callable[[], str] = invent_alias) -> str:
+def free_alias(connection: Connection) -> str:
     """Return a generated alias that is free."""
     for _ in range(TRIES):
-        alias = invent()
+        alias = invent_alias()
         if queries.holder(connection, alias) is None:
             return alias
     raise ScopeError("ALIAS_GENERATION_FAILED", "No free alias was found; choose one yourself")

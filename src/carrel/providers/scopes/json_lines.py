@@ -10,6 +10,7 @@ from typing import Annotated, Final
 
 from carrel.core.arguments import Argument, Arguments, InvalidArguments
 from carrel.core.errors import echo
+from carrel.core.isotime import iso_ms
 from carrel.core.limits import STORE_COMMAND_S
 from carrel.core.record import Value, replace
 from carrel.providers.scopes import queries
@@ -24,7 +25,6 @@ from carrel.providers.scopes.values import (
     check_title,
     is_id,
     parse_time,
-    spell_time,
     to_json,
 )
 
@@ -87,7 +87,7 @@ def export(connection: StoreConnection, top: Scope | None) -> Iterator[str]:
                 "id": scope.id,
                 "alias": scope.alias,
                 "aliases": [
-                    {"name": name, "createdAt": spell_time(created_at)}
+                    {"name": name, "createdAt": iso_ms(created_at)}
                     for name, created_at in queries.aliases_of(connection, scope)
                 ],
                 "title": scope.title,
@@ -95,8 +95,8 @@ def export(connection: StoreConnection, top: Scope | None) -> Iterator[str]:
                 "status": scope.status,
                 "parentId": None if is_top else scope.parent_id,
                 "position": scope.position,
-                "createdAt": spell_time(scope.created_at),
-                "updatedAt": spell_time(scope.updated_at),
+                "createdAt": iso_ms(scope.created_at),
+                "updatedAt": iso_ms(scope.updated_at),
             }
         )
 

@@ -17,7 +17,7 @@ from carrel.core.record import Value
 from carrel.files.atomic import keep_out_of_git
 from carrel.files.data_folder import DataFolder
 from carrel.files.sandbox import Forbidden, Foreign, Missing, Outside, Root, SandboxError, Unreadable
-from carrel.files.secrets import Denial
+from carrel.files.secrets import DenyList
 from carrel.providers.scopes.scope_errors import StoreFault
 
 OWN_FOLDER: Final = ".carrel"
@@ -49,7 +49,7 @@ class Location:
         folder, self.name = os.path.split(path)
         own = os.path.relpath(folder, project.root).split(os.sep)[:1]
         self._folder = DataFolder(project, folder, is_named=is_named, own=(OWN_FOLDER,) if own == [OWN_FOLDER] else ())
-        self._is_denied = not is_named and Denial(project.deny).covers_path((self.name,), False)
+        self._is_denied = not is_named and DenyList(project.deny).covers_path((self.name,), False)
         self.path = path
         self._held: Root | None = None
         self._held_identity: Identity | None = None

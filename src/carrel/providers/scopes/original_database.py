@@ -37,6 +37,12 @@ MAX_TEXT: Final = 1_000_000
 _DIGITS: Final = "0123456789ABCDEFGHJKMNPQRSTVWXYZ"
 _STATUSES: Final = {"DRAFT": "PLANNING", "ACTIVE": "IN_PROGRESS", "COMPLETED": "DONE", **{one: one for one in STATUSES}}
 
+_QUERIES: Final = {
+    "scopes": "SELECT id, title, description, parent_id, created_at, updated_at FROM scopes ORDER BY created_at, id",
+    "scope_aliases": "SELECT scope_id, alias_name, alias_type, created_at FROM scope_aliases ORDER BY created_at, id",
+    "scope_aspects": "SELECT scope_id, aspect_key, aspect_value FROM scope_aspects ORDER BY scope_id",
+}
+
 Row = tuple[Any, ...]
 
 
@@ -63,28 +69,11 @@ class Original:
                 tables = _tables(connection)
                 if "scopes" not in tables:
                     raise StoreFault(f"{path} is not a database of the original Scopes application")
-                self._scopes = self._rows(
-                    connection, "id, title, description, parent_id, created_at, updated_at", "scopes", "created_at, id"
-                )
-                self._aliases = self._rows(
-                    connection,
-                    "scope_id, alias_name, alias_type, created_at",
-                    "scope_aliases",
-                    "created_at, id",
-                    tables,
-                )
-                self._aspects = self._rows(
-                    connection, "scope_id, aspect_key, aspect_value", "scope_aspects", "scope_id", tables
+                self._scopes, self._aliases, self._aspects = (
+                    connection.execute(query).fetchall() if table in tables else [] for table, query in _QUERIES.items()
                 )
         except sqlite3.Error as error:
             raise StoreFault(f"{path}: {error}") from None
-
-    def _rows(
-        self, connection: sqlite3.Connection, columns: str, table: str, order: str, tables: set[str] | None = None
-    ) -> list[Row]:
-        if tables is not None and table not in tables:
-            return []
-        return connection.execute(f"SELECT {columns} FROM {table} ORDER BY {order}").fetchall()
 
     def records(self) -> list[Record]:
         """Return the scopes, parents first, with siblings numbered in their order."""

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Final, Literal
 from carrel.core.errors import BadArgument, ConfigError, NotFound, ProviderError, RequestError, UnknownScheme, echo
 from carrel.core.limits import MAX_COMPLETIONS
 from carrel.core.model import Annotations, Completion, Meta, Rank, Reading, Resource, Text, Tool, ToolResult
-from carrel.core.provider import Call, Ceiling, Place, Project, Provider, Route, ToolLevel
+from carrel.core.provider import Call, Ceiling, Document, DocumentChanges, Place, Project, Provider, Route, ToolLevel
 from carrel.core.uri import scheme_of
 from carrel.providers.scopes import commands, uris
 from carrel.providers.scopes.location import DEFAULT, Location
@@ -82,33 +82,12 @@ class Scopes(Provider):
         self._opened: ScopeReader | None = None
 
     def routes(self) -> Sequence[Route]:
+        scope = ("scope", "application/json", "Scope Details", _SCOPE_DESCRIPTION)
+        tree = ("tree", "text/plain", "Scope Tree View", _TREE_DESCRIPTION)
         return (
-            Route(
-                uris.QUICK_REFERENCE,
-                self.read,
-                name=_QUICK.name,
-                title=_QUICK.title,
-                mime_type="text/markdown",
-                whole=True,
-            ),
-            Route(
-                uris.SCOPE,
-                self.read,
-                name="scope",
-                title="Scope Details",
-                mime_type="application/json",
-                description=_SCOPE_DESCRIPTION,
-                whole=True,
-            ),
-            Route(
-                uris.TREE,
-                self.read,
-                name="tree",
-                title="Scope Tree View",
-                mime_type="text/plain",
-                description=_TREE_DESCRIPTION,
-                whole=True,
-            ),
+            Route(uris.QUICK_REFERENCE, self.read, _QUICK.name, "text/markdown", _QUICK.title, whole=True),
+            Route(uris.SCOPE, self.read, *scope, whole=True),
+            Route(uris.TREE, self.read, *tree, whole=True),
         )
 
     # Listing
@@ -121,6 +100,22 @@ class Scopes(Provider):
             for entry in sorted(self._roots(), key=lambda entry: entry.uri):
                 if entry.uri > after:
                     yield entry
+
+    def documents(self) -> Iterator[Document]:
+        """Yield every scope, and the quick reference."""
+        return iter(self.document_changes(None).documents)
+
+    def document_changes(self, since: object) -> DocumentChanges:
+        """Return all scopes if anything was committed since a token, or nothing."""
+        try:
+            stamp = self._reader().store.stamp() if self._exists() else None
+            if stamp is not None and stamp == since:
+                return DocumentChanges((), token=stamp, is_whole=False)
+            found = self._reader().documents() if stamp is not None else []
+        except ScopeError as error:
+            raise _refusal(error, SCOPE_URI) from error
+        quick = Document(_QUICK.uri, uris.QUICK_REFERENCE, _QUICK.title, _QUICK.mime_type)
+        return DocumentChanges((quick, *found), token=stamp)
 
     def _roots(self) -> list[Resource]:
         try:
@@ -142,7 +137,7 @@ class Scopes(Provider):
     def list_fingerprint(self) -> str:
         """Return a token of what is listed."""
         try:
-            return self._reader().survey(self._list_roots) if self._exists() else ""
+            return self._reader().list_fingerprint(self._list_roots) if self._exists() else ""
         except ScopeError as error:
             return error.code
 
@@ -158,9 +153,7 @@ class Scopes(Provider):
         except ScopeError as error:
             raise _refusal(error, uri) from error
 
-    def read_unmatched(self, uri: str) -> Reading:
-        """Read any URI, exactly as sent."""
-        return self.read(uri)
+    read_unmatched = read
 
     def fingerprint(self, uri: str) -> str | None:
         """Return the ETag; None while no scope has the alias."""
@@ -234,10 +227,9 @@ class Scopes(Provider):
 
     def _reader(self) -> "ScopeReader":
         if self._opened is None:
-            from carrel.providers.scopes.reader import ReadingBounds, ScopeReader  # loads SQLite
+            from carrel.providers.scopes.reader import ScopeReader  # loads SQLite
 
-            bounds = ReadingBounds(self._ceiling, self._max_children, self._ttl_ms)
-            self._opened = ScopeReader(self._location, bounds)
+            self._opened = ScopeReader(self._location, self._ceiling, self._max_children, self._ttl_ms)
         return self._opened
 
 

@@ -7,13 +7,14 @@ from collections.abc import Iterator, Mapping, Sequence
 from sqlite3 import Connection
 from typing import Any, Final
 
+from carrel.core.isotime import iso_ms
 from carrel.providers.scopes.scope_errors import StoreFault
-from carrel.providers.scopes.values import SCOPE_URI, TREE_URI, Scope, hex_sha256, spell_time
+from carrel.providers.scopes.values import SCOPE_URI, TREE_URI, Scope, hex_sha256
 
 MAX_ALIASES: Final = 100_000
 """Aliases of one scope: a bound for the memory that a damaged index without an end can take."""
 
-_FIELDS: Final = "s.id, s.alias, s.parent_id, s.title, s.description, s.status, s.position, s.created_at, s.updated_at"
+_FIELDS: Final = ", ".join(f"s.{column}" for column in Scope.__struct_fields__)
 _ORDER: Final = "ORDER BY position, created_at, id"
 
 
@@ -34,6 +35,11 @@ def children(connection: Connection, parent_id: str | None, skip: int = 0, limit
     """Return the direct children of a scope, or the roots, in order."""
     statement = f"SELECT {_FIELDS} FROM scopes s WHERE parent_id IS ? {_ORDER} LIMIT ? OFFSET ?"
     return [Scope(*row) for row in connection.execute(statement, (parent_id, limit, skip))]
+
+
+def every(connection: Connection, limit: int) -> list[Scope]:
+    """Return all scopes, in any order."""
+    return [Scope(*row) for row in connection.execute(f"SELECT {_FIELDS} FROM scopes s LIMIT ?", (limit,))]
 
 
 def child_aliases(connection: Connection, parent_id: str, limit: int = -1) -> list[str]:
@@ -140,8 +146,8 @@ def describe(connection: Connection, scope: Scope, max_children: int) -> dict[st
         "description": scope.description,
         "parent": None if parent is None else parent.alias,
         "aliases": [name for name, _ in aliases_of(connection, scope)],
-        "createdAt": spell_time(scope.created_at),
-        "updatedAt": spell_time(scope.updated_at),
+        "createdAt": iso_ms(scope.created_at),
+        "updatedAt": iso_ms(scope.updated_at),
         "links": links,
     }
     if len(listed) > max_children:

@@ -1,39 +1,40 @@
 """Read scopes and trees from the store, and remember their fingerprints."""
 
-import threading
 from collections.abc import Callable
 from typing import Final
 
+from carrel.core.cache import BoundedCache
 from carrel.core.model import Reading, Text
-from carrel.core.record import Value
+from carrel.core.provider import Document
 from carrel.providers.scopes import queries, tree
 from carrel.providers.scopes.location import Location
 from carrel.providers.scopes.scope_errors import not_found
 from carrel.providers.scopes.sqlite import StoreConnection
 from carrel.providers.scopes.store import Store
 from carrel.providers.scopes.uris import ScopesTarget, TreeQuery
-from carrel.providers.scopes.values import Scope, hex_sha256, to_json
+from carrel.providers.scopes.values import SCOPE_URI, Scope, hex_sha256, to_json
 
 MAX_REMEMBERED: Final = 4_096
-"""Fingerprints that are kept: more than a few connections can subscribe to. Past that all are computed again."""
+"""Fingerprints that are kept: more than a few connections can subscribe to."""
 
 
-class ReadingBounds(Value, frozen=True):
-    """Settings of the provider: nodes of a tree, children listed of a scope, time that a copy stays fresh."""
-
-    ceiling: int
-    max_children: int
-    ttl_ms: int
+MAX_DOCUMENTS: Final = 500_000
+MAX_GIVEN: Final = 20_000
+"""Scopes that search finds, and those whose text is given with them."""
 
 
 class ScopeReader:
-    """Reads from an open store. Safe to use from several threads."""
+    """Reads from an open store. Safe to use from several threads.
 
-    def __init__(self, location: Location, bounds: ReadingBounds) -> None:
+    The settings are the nodes of a tree, the children listed of a scope, and how long clients may keep an answer.
+    """
+
+    def __init__(self, location: Location, max_nodes: int, max_children: int, ttl_ms: int) -> None:
         self.store = Store(location)
-        self._bounds = bounds
-        self._tokens: dict[str, tuple[str, str | None]] = {}
-        self._lock = threading.Lock()
+        self._max_nodes = max_nodes
+        self._max_children = max_children
+        self._ttl_ms = ttl_ms
+        self._tokens: BoundedCache[str, tuple[str, str | None]] = BoundedCache(MAX_REMEMBERED)
 
     def read(self, target: ScopesTarget) -> Reading:
         """Return a scope or a tree, or raise `SCOPE_NOT_FOUND`."""
@@ -52,18 +53,18 @@ class ScopeReader:
             return self._read_tree(connection, scope, target.query)
 
     def _read_scope(self, connection: StoreConnection, scope: Scope) -> Reading:
-        described = queries.describe(connection, scope, self._bounds.max_children)
+        described = queries.describe(connection, scope, self._max_children)
         text = to_json(described)
         return Reading(
             (Text(text),),
             mime_type="application/json",
             etag=queries.etag(scope, described, text),
             last_modified_ms=scope.updated_at,
-            ttl_ms=self._bounds.ttl_ms,
+            ttl_ms=self._ttl_ms,
         )
 
     def _read_tree(self, connection: StoreConnection, scope: Scope, query: TreeQuery) -> Reading:
-        shown = tree.render(connection, scope, query, self._bounds.ceiling)
+        shown = tree.render(connection, scope, query, self._max_nodes)
         meta: dict[str, object] = {
             "dev.carrel/depth": shown.depth,
             "dev.carrel/nodes": shown.nodes,
@@ -76,13 +77,20 @@ class ScopeReader:
             mime_type="text/plain",
             etag=shown.etag,
             last_modified_ms=shown.last_modified_ms,
-            ttl_ms=self._bounds.ttl_ms,
+            ttl_ms=self._ttl_ms,
         )
 
     def roots(self, limit: int) -> list[Scope]:
         """Return the first roots, in order."""
         with self.store.reading() as connection:
             return [] if connection is None else queries.children(connection, None, 0, limit)
+
+    def documents(self) -> list[Document]:
+        """Return every scope as search finds it: by its title and description."""
+        with self.store.reading() as connection:
+            found = [] if connection is None else queries.every(connection, MAX_DOCUMENTS)
+        is_given = len(found) <= MAX_GIVEN  # the text of more is read when it is needed
+        return [_document(scope, is_given=is_given) for scope in found]
 
     def aliases_from(self, prefix: str, limit: int) -> list[str]:
         """Return the aliases that begin with a text, by name."""
@@ -100,7 +108,7 @@ class ScopeReader:
         """Return the ETag of a URI; None while no scope has the alias."""
         return self._remembered(uri, lambda: None if (reading := self._find(target)) is None else reading.etag)
 
-    def survey(self, limit: int) -> str:
+    def list_fingerprint(self, limit: int) -> str:
         """Return a token of the first roots."""
         return self._remembered("", lambda: hex_sha256(to_json([(s.alias, s.title) for s in self.roots(limit)]))) or ""
 
@@ -111,9 +119,15 @@ class ScopeReader:
         if stamp is not None and known is not None and known[0] == stamp:
             return known[1]
         token = compute()
-        with self._lock:
-            if len(self._tokens) >= MAX_REMEMBERED:
-                self._tokens.clear()
-            if stamp is not None:
-                self._tokens[key] = stamp, token
+        if stamp is not None:
+            self._tokens.put(key, (stamp, token), 1)
         return token
+
+
+def _document(scope: Scope, *, is_given: bool) -> Document:
+    text = f"{scope.title}\n{scope.description or ''}\n{scope.status} {scope.alias}\n"
+    fingerprint = f"{scope.updated_at}-{hex_sha256(text)[:16]}"
+    given = text if is_given else None
+    return Document(
+        SCOPE_URI + scope.alias, fingerprint, scope.title, "application/json", len(text), scope.updated_at, given
+    )

@@ -97,20 +97,14 @@ class StoreConnection(sqlite3.Connection):
 
 
 def connect(
-    path: str,
-    mode: str = "rw",
-    *,
-    busy_ms: int | None = None,
-    is_frozen: bool = False,
-    max_text: int = MAX_TEXT,
-    max_sql: int = MAX_SQL,
+    path: str, mode: str = "rw", *, is_frozen: bool = False, max_text: int = MAX_TEXT, max_sql: int = MAX_SQL
 ) -> StoreConnection:
-    """Open a file with small limits, foreign keys and full synchronisation. Nobody may write to a frozen file."""
-    spelled = "".join(chr(byte) if byte in _SAFE else f"%{byte:02X}" for byte in os.fsencode(path))
+    """Open a file with small limits, foreign keys and full synchronisation. A frozen file must not change."""
+    quoted = "".join(chr(byte) if byte in _SAFE else f"%{byte:02X}" for byte in os.fsencode(path))
     connection = sqlite3.connect(
-        f"file:{spelled}?mode={mode}{'&immutable=1' if is_frozen else ''}",
+        f"file:{quoted}?mode={mode}{'&immutable=1' if is_frozen else ''}",
         uri=True,
-        timeout=(BUSY_MS if busy_ms is None else busy_ms) / 1000,
+        timeout=BUSY_MS / 1000,
         isolation_level=None,
         check_same_thread=False,
         cached_statements=256,

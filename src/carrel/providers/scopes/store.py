@@ -181,7 +181,10 @@ class Store:
         return False
 
     def _connection(self, mode: str) -> StoreConnection | None:
-        """Return this thread's connection for a mode; open it again if the file was replaced."""
+        """Return this thread's connection for a mode; open it again if the file was replaced.
+
+        The connections of threads that have ended are closed.
+        """
         place = threading.get_ident(), mode
         held = self._held.get(place)
         if held is not None:
@@ -191,7 +194,9 @@ class Store:
         opened = self._open(mode)
         if opened is None:
             return None
-        self._tidy()
+        for other, held in tuple(self._held.items()):
+            if not held.thread.is_alive():
+                self._drop(other)
         with self._lock:
             self._held[place] = opened
         return opened.connection
@@ -231,7 +236,7 @@ class Store:
         if mode == "rw" and found.is_frozen:
             raise StoreFault(f"{self.path} cannot be written: its folder is read-only")
         with self._ending_soon():
-            connection = _connect_to(found.identity[:2], found.path, mode, sqlite.BUSY_MS, is_frozen=found.is_frozen)
+            connection = _connect_to(found.identity[:2], found.path, mode, is_frozen=found.is_frozen)
         if self.location.identity() != found.identity[:2]:
             connection.close()
             raise StoreFault(f"{self.path} was replaced while it was opened")
@@ -280,12 +285,6 @@ class Store:
     def _own_places(self) -> list[tuple[int, str]]:
         return [(threading.get_ident(), mode) for mode in ("ro", "rw")]
 
-    def _tidy(self) -> None:
-        """Close the connections of threads that have ended."""
-        for place, held in tuple(self._held.items()):
-            if not held.thread.is_alive():
-                self._drop(place)
-
     @contextmanager
     def _translated(self) -> Iterator[None]:
         """Turn SQLite's errors into errors of scopes, and drop the connections of this thread."""
@@ -298,7 +297,8 @@ class Store:
                 raise ScopeError("BUSY", "Store is busy") from error
             if sqlite.is_ended(error):
                 check_cancelled()
-                if _is_main_thread() and own and not any(one.deadline.is_over() for one in own):
+                is_main = threading.current_thread() is threading.main_thread()
+                if is_main and own and not any(one.deadline.is_over() for one in own):
                     raise KeyboardInterrupt from None  # SQLite swallowed it while it worked
                 raise StoreFault(f"{self.path}: a query took too long; the store may be damaged") from error
             raise StoreFault(f"{self.path}: {error}") from error
@@ -334,7 +334,7 @@ class Store:
 
     @contextmanager
     def _announced(self) -> Iterator[None]:
-        """Hold a lock on the folder, which tells other writers that a long transaction runs."""
+        """Hold a lock on the folder, which shows other writers that a long transaction runs."""
         with self.location.open_folder() as folder, _locked(folder):
             yield
 
@@ -421,11 +421,9 @@ def _connect_new(folder: Root, name: str) -> StoreConnection:
     return _connect_to((made.st_dev, made.st_ino), os.path.join(folder.path, name), "rw")
 
 
-def _connect_to(
-    identity: Identity, path: str, mode: str, busy_ms: int | None = None, *, is_frozen: bool = False
-) -> StoreConnection:
+def _connect_to(identity: Identity, path: str, mode: str, *, is_frozen: bool = False) -> StoreConnection:
     """Connect to this file, and make sure that SQLite, which opens a path, opened the same one."""
-    connection = connect(path, mode, busy_ms=busy_ms, is_frozen=is_frozen)
+    connection = connect(path, mode, is_frozen=is_frozen)
     if open_descriptors(identity) == []:
         connection.close()
         raise StoreFault(f"{path} was replaced while it was opened")
@@ -446,10 +444,6 @@ def _locked(folder: Root) -> Iterator[int]:
 def _listing(folder: Root) -> int:
     """Open a folder again, for a lock that ends when this handle is closed."""
     return os.open(".", os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC, dir_fd=folder.fd)
-
-
-def _is_main_thread() -> bool:
-    return threading.current_thread() is threading.main_thread()
 
 
 def take_lock(connection: sqlite3.Connection) -> None:

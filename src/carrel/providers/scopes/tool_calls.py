@@ -101,25 +101,15 @@ def call(store: Store, name: str, arguments: Mapping[str, object], max_children:
 
 # Arguments
 
+_ALIASES: Final = (
+    "alias parent_alias custom_alias scope_alias new_alias alias_to_remove new_canonical_alias new_parent_alias "
+    "before after"
+).split()
 _CHECKS: Final[Mapping[str, Callable[[str], object]]] = {
     "title": check_title,
     "description": lambda text: check_description(text) or "",
     "status": check_status,
-    **dict.fromkeys(
-        (
-            "alias",
-            "parent_alias",
-            "custom_alias",
-            "scope_alias",
-            "new_alias",
-            "alias_to_remove",
-            "new_canonical_alias",
-            "new_parent_alias",
-            "before",
-            "after",
-        ),
-        check_alias,
-    ),
+    **dict.fromkeys(_ALIASES, check_alias),
 }
 """How the text of an argument becomes the value that is stored or looked up."""
 
@@ -137,8 +127,8 @@ def check_arguments(name: str, arguments: Mapping[str, object]) -> Value:
     key = getattr(given, "idempotency_key", None)
     if key is not None and not re.fullmatch(KEY_PATTERN.strip("^$"), key):
         raise ScopeError("INVALID_IDEMPOTENCY_KEY", "Invalid idempotency key format")
-    spelled = {name: getattr(given, name) for name in given.__struct_fields__ if name in _CHECKS}
-    return replace(given, **{name: _CHECKS[name](text) for name, text in spelled.items() if isinstance(text, str)})
+    values = {name: getattr(given, name) for name in given.__struct_fields__ if name in _CHECKS}
+    return replace(given, **{name: _CHECKS[name](value) for name, value in values.items() if isinstance(value, str)})
 
 
 def _subject(given: Value) -> str | None:
@@ -177,9 +167,7 @@ def _page(task: Task, parent_id: str | None, name: str, given: ListChildren | Li
     found = queries.children(task.connection, parent_id, given.skip, given.limit)
     total = queries.count_children(task.connection, parent_id)
     following = given.skip + len(found)
-    rows = [
-        {"alias": one.alias, "title": one.title, "status": one.status, "description": one.description} for one in found
-    ]
+    rows = [{key: getattr(one, key) for key in ("alias", "title", "status", "description")} for one in found]
     return {name: rows, "total": total, "nextSkip": following if found and following < total else None}
 
 

@@ -144,11 +144,9 @@ def _result(optional: tuple[str, ...] = (), **properties: Any) -> Schema:
     return {"type": "object", "properties": properties, "required": required}
 
 
-_BRIEF: Final = {
-    "type": "array",
-    "items": _result(alias=_STRING, title=_STRING, status=_STRING, description=_OR_NULL),
-}
 _COUNTS: Final[Schema] = {"total": _INTEGER, "nextSkip": {"type": ["integer", "null"]}}
+_CHILD: Final = _result(alias=_STRING, title=_STRING, status=_STRING, description=_OR_NULL)
+_CHILDREN: Final = {"type": "array", "items": _CHILD}
 _SCOPE: Final = _result(
     ("childrenOmitted",),
     id=_STRING,
@@ -164,64 +162,31 @@ _SCOPE: Final = _result(
     links={"type": "array", "items": _result(rel=_STRING, uri=_STRING)},
     childrenOmitted=_INTEGER,
 )
+_RESULTS: Final[Mapping[str, Schema]] = {
+    "scopes.children": _result(parent=_STRING, children=_CHILDREN, **_COUNTS),
+    "scopes.roots": _result(roots=_CHILDREN, **_COUNTS),
+    "scopes.delete": _result(alias=_STRING, deleted=_BOOLEAN, count=_INTEGER),
+    "aliases.resolve": _result(alias=_STRING, canonicalAlias=_STRING, title=_STRING, status=_STRING),
+    "aliases.add": _result(scope=_STRING, alias=_STRING, canonical=_BOOLEAN, aliases=_NAMES),
+    "aliases.remove": _result(scope=_STRING, removed=_STRING, aliases=_NAMES),
+    "aliases.setCanonical": _result(scope=_STRING, aliases=_NAMES),
+}
+"""The results of the tools; of those that are not here it is a scope."""
 
-
-_ROWS: Final[tuple[tuple[str, Effect, str, type[Value], Schema], ...]] = (
-    ("scopes.get", "reads", "Get everything about one scope.", OneScope, _SCOPE),
-    (
-        "scopes.children",
-        "reads",
-        "List the direct children of a scope, one page at a time.",
-        ListChildren,
-        _result(parent=_STRING, children=_BRIEF, **_COUNTS),
-    ),
-    (
-        "scopes.roots",
-        "reads",
-        "List the scopes that have no parent, one page at a time.",
-        ListRoots,
-        _result(roots=_BRIEF, **_COUNTS),
-    ),
-    (
-        "aliases.resolve",
-        "reads",
-        "Find the scope that an alias belongs to. The alias must match exactly.",
-        OneScope,
-        _result(alias=_STRING, canonicalAlias=_STRING, title=_STRING, status=_STRING),
-    ),
-    ("scopes.create", "adds", "Create a scope: a project, an epic or a task.", CreateScope, _SCOPE),
-    ("scopes.update", "changes", "Change a scope's title, description or status.", UpdateScope, _SCOPE),
-    ("scopes.move", "changes", "Move a scope below another parent, or among its siblings.", MoveScope, _SCOPE),
-    (
-        "scopes.delete",
-        "changes",
-        "Delete a scope.",
-        DeleteScope,
-        _result(alias=_STRING, deleted=_BOOLEAN, count=_INTEGER),
-    ),
-    (
-        "aliases.add",
-        "adds",
-        "Give a scope one more alias.",
-        AddAlias,
-        _result(scope=_STRING, alias=_STRING, canonical=_BOOLEAN, aliases=_NAMES),
-    ),
-    (
-        "aliases.remove",
-        "changes",
-        "Remove a secondary alias of a scope.",
-        RemoveAlias,
-        _result(scope=_STRING, removed=_STRING, aliases=_NAMES),
-    ),
-    (
-        "aliases.setCanonical",
-        "changes",
-        "Make one of a scope's aliases the canonical one.",
-        SetCanonicalAlias,
-        _result(scope=_STRING, aliases=_NAMES),
-    ),
-)
-ARGUMENTS: Final[Mapping[str, Arguments[Value]]] = {name: Arguments(record) for name, _, _, record, _ in _ROWS}
+_TOOLS: Final[Mapping[str, tuple[Effect, type[Value], str]]] = {
+    "scopes.get": ("reads", OneScope, "Get everything about one scope."),
+    "scopes.children": ("reads", ListChildren, "List the direct children of a scope, one page at a time."),
+    "scopes.roots": ("reads", ListRoots, "List the scopes that have no parent, one page at a time."),
+    "aliases.resolve": ("reads", OneScope, "Find the scope that an alias belongs to. The alias must match exactly."),
+    "scopes.create": ("adds", CreateScope, "Create a scope: a project, an epic or a task."),
+    "scopes.update": ("changes", UpdateScope, "Change a scope's title, description or status."),
+    "scopes.move": ("changes", MoveScope, "Move a scope below another parent, or among its siblings."),
+    "scopes.delete": ("changes", DeleteScope, "Delete a scope."),
+    "aliases.add": ("adds", AddAlias, "Give a scope one more alias."),
+    "aliases.remove": ("changes", RemoveAlias, "Remove a secondary alias of a scope."),
+    "aliases.setCanonical": ("changes", SetCanonicalAlias, "Make one of a scope's aliases the canonical one."),
+}
+ARGUMENTS: Final[Mapping[str, Arguments[Value]]] = {name: Arguments(record) for name, (_, record, _) in _TOOLS.items()}
 
 
 @cache
@@ -233,12 +198,12 @@ def tools_of(level: ToolLevel) -> tuple[Tool, ...]:
             name,
             description,
             ARGUMENTS[name].schema,
-            output_schema=result,
+            output_schema=_RESULTS.get(name, _SCOPE),
             read_only=effect == "reads",
             destructive=effect == "changes",
             idempotent=effect != "adds",
             open_world=False,
         )
-        for name, effect, description, _, result in _ROWS
+        for name, (effect, _, description) in _TOOLS.items()
         if effect in effects
     )

@@ -24,23 +24,20 @@ class Rendered(Value, frozen=True, gc=False):
     last_modified_ms: int
 
 
-class Node:
+class Node(Value, frozen=True):
     """A scope with its children."""
 
-    __slots__ = ("children", "id", "line", "updated_at")
-
-    def __init__(self, scope_id: str, line: str, updated_at: int) -> None:
-        self.id = scope_id
-        self.line = line
-        self.updated_at = updated_at
-        self.children: list[Node] = []
+    id: str
+    line: str
+    updated_at: int
+    children: list["Node"]
 
 
 def render(connection: Connection, root: Scope, query: TreeQuery, ceiling: int) -> Rendered:
     """Return a scope's tree."""
     depth = query.depth or 1
     bound = query.max_nodes or min(DEFAULT_NODES, ceiling)
-    top = Node(root.id, node_line(root.alias, root.title, root.status), root.updated_at)
+    top = Node(root.id, node_line(root.alias, root.title, root.status), root.updated_at, [])
     _gather(connection, top, query, depth, bound)
     lines, shown, last_modified = _walk(top, bound)
     is_truncated = len(lines) > bound
@@ -54,18 +51,10 @@ def render(connection: Connection, root: Scope, query: TreeQuery, ceiling: int) 
         remaining = queries.count_children(connection, root.id) - after
         if remaining > 0:
             following = TreeQuery(depth=query.depth, skip=after, limit=query.limit, max_nodes=query.max_nodes)
-            next_uri = f"{TREE_URI}{root.alias}{following.spelled()}"
+            next_uri = f"{TREE_URI}{root.alias}{following.text()}"
             lines.append(f"... {remaining} more: {next_uri}")
     text = "\n".join(lines)
-    return Rendered(
-        text=text,
-        etag=hex_sha256(text),
-        depth=depth,
-        nodes=nodes,
-        is_truncated=is_truncated,
-        next_uri=next_uri,
-        last_modified_ms=last_modified,
-    )
+    return Rendered(text, hex_sha256(text), depth, nodes, is_truncated, next_uri, last_modified)
 
 
 def _gather(connection: Connection, top: Node, query: TreeQuery, depth: int, bound: int) -> None:
@@ -80,7 +69,7 @@ def _gather(connection: Connection, top: Node, query: TreeQuery, depth: int, bou
             rows = queries.levels(connection, [node.id for node in level], most)
         below = []
         for rank, scope_id, alias, title, status, updated_at in rows:
-            node = Node(scope_id, node_line(alias, title, status), updated_at)
+            node = Node(scope_id, node_line(alias, title, status), updated_at, [])
             level[rank].children.append(node)
             below.append(node)
         if not below:
@@ -95,14 +84,14 @@ def _walk(top: Node, bound: int) -> tuple[list[str], int, int]:
     lines = [top.line]
     last_modified = top.updated_at
     shown = 0
-    ahead = [(child, "", child is top.children[-1]) for child in reversed(top.children)]
-    while ahead and len(lines) <= bound:
-        node, prefix, is_last = ahead.pop()
+    pending = [(child, "", child is top.children[-1]) for child in reversed(top.children)]
+    while pending and len(lines) <= bound:
+        node, prefix, is_last = pending.pop()
         if len(lines) < bound:
             shown += not prefix
             last_modified = max(last_modified, node.updated_at)
         lines.append(f"{prefix}{'└── ' if is_last else '├── '}{node.line}")
         if node.children:
             inner = prefix + ("    " if is_last else "│   ")
-            ahead += [(child, inner, child is node.children[-1]) for child in reversed(node.children)]
+            pending += [(child, inner, child is node.children[-1]) for child in reversed(node.children)]
     return lines, shown, last_modified

@@ -40,7 +40,7 @@ class TreeQuery(Value, frozen=True, gc=False):
     limit: int | None = None
     max_nodes: int | None = None
 
-    def spelled(self) -> str:
+    def text(self) -> str:
         """Return the query of a URI, in the order of the parameters."""
         given = [(name, getattr(self, name)) for name in self.__struct_fields__]
         query = "&".join(f"{name}={value}" for name, value in given if value is not None)

@@ -5,7 +5,7 @@ URIs, tools, the command line and imports all use these functions, so that one t
 
 import re
 from os import urandom
-from time import gmtime, time_ns
+from time import time_ns
 from typing import Final
 
 from carrel.core.errors import echo
@@ -91,19 +91,11 @@ def check_alias(text: str) -> str:
 
 
 def invent_alias() -> str:
-    """Return a generated alias: two words and three characters."""
-    adjective = ADJECTIVES[_below(len(ADJECTIVES))]
-    noun = NOUNS[_below(len(NOUNS))]
-    return f"{adjective}-{noun}-" + "".join(_TAIL[_below(len(_TAIL))] for _ in range(3))
+    """Return a generated alias: two words and three characters, from the system's cryptographic source."""
+    from random import SystemRandom  # not needed to read scopes
 
-
-def _below(limit: int) -> int:
-    """Return a random number below a small limit, from the system's cryptographic source."""
-    usable = 65_536 - 65_536 % limit
-    while True:
-        number = int.from_bytes(urandom(2))
-        if number < usable:
-            return number % limit
+    choice = SystemRandom().choice
+    return f"{choice(ADJECTIVES)}-{choice(NOUNS)}-" + "".join(choice(_TAIL) for _ in range(3))
 
 
 # Texts
@@ -174,15 +166,8 @@ def now_ms() -> int:
     return time_ns() // 1_000_000
 
 
-def spell_time(ms: int) -> str:
-    """Return a time in UTC, with milliseconds."""
-    seconds, fraction = divmod(ms, 1000)
-    year, month, day, hour, minute, second, *_ = gmtime(seconds)
-    return f"{year:04d}-{month:02d}-{day:02d}T{hour:02d}:{minute:02d}:{second:02d}.{fraction:03d}Z"
-
-
 def parse_time(name: str, text: object) -> int:
-    """Return the time that a text in the form of `spell_time` means; milliseconds may be left out."""
+    """Return the time that a text in the form of `iso_ms` means; milliseconds may be left out."""
     from datetime import UTC, datetime, timedelta  # needed only where a time is given
 
     if isinstance(text, str) and re.fullmatch(_TIME, text):

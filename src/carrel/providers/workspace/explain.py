@@ -19,19 +19,19 @@ _ADVICE = {
 
 def explain(tree: Tree, listing: Listing, target: Target) -> list[str]:
     """Return sentences that say which rule applies to a target, and how to change it."""
-    told = [f"Preset {tree.policy.preset}, in {f'the root {tree.name}' if tree.name else 'the main root'}."]
+    lines = [f"Preset {tree.policy.preset}, in {f'the root {tree.name}' if tree.name else 'the main root'}."]
     try:
         found = tree.open(target)
     except NotFound:
-        return [*told, "Not served: the file does not exist. The rules allow it to be read."]
+        return [*lines, "Not served: the file does not exist. The rules allow it to be read."]
     except Denied as error:
-        refused = [*told, f"Not served: {error.told} ({error.reason})."]
+        refused = [*lines, f"Not served: {error.explanation} ({error.reason})."]
         return [*refused, *_unusable_above(tree, target), _ADVICE[error.reason]]
     with found.opened:
-        return [*told, *_explain_found(tree, listing, found)]
+        return [*lines, *_explain_found(tree, listing, found)]
 
 
-def unusable_told(place: Segments, why: str) -> str:
+def unusable_message(place: Segments, why: str) -> str:
     """Return a message about an ignore file that cannot be used."""
     where = "everything" if place == EXCLUDE_FILE else f"everything in {'/'.join(place[:-1]) or 'the root'}"
     return f"{'/'.join(place)}: {why}; {where} counts as ignored"
@@ -41,7 +41,7 @@ def _unusable_above(tree: Tree, target: Target) -> list[str]:
     """Return messages about ignore files that apply to a target and cannot be used."""
     found = sorted(tree.policy.unusable_ignore_files().items())
     return [
-        f"{unusable_told(place, why)}."
+        f"{unusable_message(place, why)}."
         for place, why in found
         if place == EXCLUDE_FILE or place[:-1] == target.segments[: len(place) - 1]
     ]
@@ -49,11 +49,11 @@ def _unusable_above(tree: Tree, target: Target) -> list[str]:
 
 def _explain_found(tree: Tree, listing: Listing, found: FoundFile) -> list[str]:
     opened = found.opened
-    told = [f"Path: {'/'.join(found.segments) or 'the root'}."]
+    lines = [f"Path: {'/'.join(found.segments) or 'the root'}."]
     if opened.real != found.segments:
-        told.append(f"A link leads to {'/'.join(opened.real) or 'the root'}.")
+        lines.append(f"A link leads to {'/'.join(opened.real) or 'the root'}.")
     if opened.is_folder:
-        return [*told, "Served: a folder; a read returns its children."]
-    told.append(f"{opened.stat.st_size} bytes of {tree.sniff(opened).kind.encoding}.")
+        return [*lines, "Served: a folder; a read returns its children."]
+    lines.append(f"{opened.stat.st_size} bytes of {tree.sniff(opened).kind.encoding}.")
     is_listed = listing.listed(found.segments) is not None
-    return [*told, "Served and listed." if is_listed else "Served, but not listed."]
+    return [*lines, "Served and listed." if is_listed else "Served, but not listed."]

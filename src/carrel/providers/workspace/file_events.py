@@ -1,8 +1,8 @@
-"""File events to changes: only of what may be read, and of folders whose names changed.
+"""File events as changes of resources: of files that may be read, of folders, and of the list.
 
-On Linux each folder that may be read is watched by itself, so that no link is followed; elsewhere
-watchfiles watches the trees. Where events fail, it looks at the files itself. Reads do not rely on
-events, they look at the disk; what lists rely on is in `kept_folders`.
+On Linux each readable folder is watched separately, so that no link is followed; on other systems watchfiles watches
+the trees. If events fail, the files are polled. Reads do not depend on events, they always ask the disk; for lists see
+`kept_folders`.
 """
 
 import logging
@@ -34,17 +34,17 @@ WAKE_MS: Final = 100
 DEBOUNCE_MS: Final = 100
 STEP_MS: Final = 50
 EARLY_NS: Final = 10**9
-"""Names that changed so shortly before somebody was heard to listen may have changed after he began to."""
+"""Names that changed within this time before the start may have changed after a client began to listen."""
 
 _GIT: Final = EXCLUDE_FILE[0]
 _LED_TO_FOLDER: Final = {"file": (False,), "folder": (True,), "link": (False, True), None: ()}
-"""Whether a name led to a folder, by its kind: of a link, both may be; of a name that was not there, neither."""
+"""Whether a name may have led to a folder, by its kind; a link may have led to a file or a folder."""
 
 Watched = tuple[Tree, Listing]
 
 
 def watch_trees(watched: Sequence[Watched], changes: Changes) -> Callable[[], None]:
-    """Report to `changes` from threads of their own; the result ends them."""
+    """Report to `changes` from one thread for each tree; return a function that ends them."""
     stop = threading.Event()
     since_ns = time_ns() - EARLY_NS
     watching = []
@@ -67,18 +67,18 @@ def watch_trees(watched: Sequence[Watched], changes: Changes) -> Callable[[], No
 def _watch(report: "Report", ready: threading.Event) -> None:
     first = _follow_folders if sys.platform == "linux" else _follow_tree
     try:
-        for way in (first, partial(_follow_tree, is_polling=True)):
+        for follow in (first, partial(_follow_tree, is_polling=True)):
             try:
-                way(report, ready)
+                follow(report, ready)
                 return
-            except (OSError, RuntimeError) as error:  # watchfiles has errors of its own that say no more
+            except (OSError, RuntimeError) as error:  # the errors of watchfiles are RuntimeErrors
                 log.warning("file events ended: %s", error)
     finally:
         ready.set()
 
 
 def _follow_folders(report: "Report", ready: threading.Event) -> None:
-    """Follow each folder by itself."""
+    """Watch each folder separately."""
     system = Inotify()
     try:
         report.begin(system)
@@ -96,7 +96,7 @@ def _follow_folders(report: "Report", ready: threading.Event) -> None:
 
 
 def _batch(report: "Report", system: Inotify) -> dict[Segments, bool]:
-    """Wait a little for events, and for what comes right after them: names, each with whether it came or went."""
+    """Wait for events, and for those right after them; return the paths, and whether each was created or deleted."""
     batch: dict[Segments, bool] = {}
     until = 0.0
     found = system.read(WAKE_MS / 1_000)
@@ -112,7 +112,7 @@ def _batch(report: "Report", system: Inotify) -> dict[Segments, bool]:
 
 
 def _follow_tree(report: "Report", ready: threading.Event, *, is_polling: bool = False) -> None:
-    """Follow all that is below the root."""
+    """Watch everything below the root."""
     from watchfiles import Change, watch
 
     events = watch(
@@ -140,7 +140,7 @@ def _follow_tree(report: "Report", ready: threading.Event, *, is_polling: bool =
 
 
 class Report:
-    """What the events of one root mean. It remembers which folders there are: a name that is gone tells no kind."""
+    """Reports the events of one root. It remembers the folders, since no event has the kind of a deleted name."""
 
     def __init__(
         self, tree: Tree, listing: Listing, changes: Changes, stop: threading.Event, since_ns: int = 0
@@ -163,18 +163,18 @@ class Report:
         self._tracked: Hidden | None = None
 
     def folder_of(self, number: int) -> Segments | None:
-        """Give the folder that is watched by this number."""
+        """Return the folder that is watched under a number."""
         return self._by_number.get(number)
 
     def has_new_root(self) -> bool:
-        """Return whether another folder has taken the place of a root that was deleted."""
-        # The system sends no event while the root is held open.
+        """Return whether the root was deleted and there is a new folder in its place."""
+        # The system sends no event while the root is open.
         return self._tree.root.renew() or self._tree.root.renewals != self._renewals
 
-    # Which folders there are
+    # The known folders
 
     def begin(self, system: Inotify | None = None) -> None:
-        """Learn which folders there are, and have the system watch each; tell if names changed before."""
+        """Find the folders and watch each; report a change of the list if names changed just before."""
         self.system = system
         self._has_other_rules()
         self._tracks_others()
@@ -183,7 +183,7 @@ class Report:
             self._changes.list_changed()
 
     def begin_again(self) -> None:
-        """Learn anew which folders there are, and tell that anything may have changed."""
+        """Find the folders again, and report that everything may have changed."""
         self._renewals = self._tree.root.renewals
         self._has_other_rules()
         self._tracks_others()
@@ -194,16 +194,17 @@ class Report:
         self._changes.list_changed()
 
     def _learn(self, top: Segments) -> int:
-        """Remember a folder and those below it, as far as anything in them may be read; give the last change."""
+        """Remember a folder and those below it in which anything may be read; return the time of the last change."""
         last = 0
-        # Each is watched before it is looked into: what comes later is an event.
-        for segments, changed_ns, is_listed, names in self._listing.folders(top, self._remember):
+        # Each is watched before it is read, so that every later change is an event.
+        for rules, changed_ns, is_listed, names in self._listing.folders(top, self._remember):
+            segments = rules.segments
             if self.stop.is_set():
                 break
             if is_listed:
                 self._listed.add(segments)
                 last = max(last, changed_ns)
-            # Those of a folder that is known change by events alone: each that came or went is to be told.
+            # The names of a known folder change only by events, so that each change is reported.
             if segments not in self._names:
                 self._names[segments] = Names((name, kind) for _, name, kind in names)
         return last
@@ -230,7 +231,7 @@ class Report:
             self._listed.discard(segments)
             self._names.pop(segments, None)
             number = self._folders.pop(segments, -1)
-            # The same folder may be watched under its new name already.
+            # The same folder may already be watched under its new name.
             if self._by_number.get(number) == segments:
                 del self._by_number[number]
                 if self.system is not None:
@@ -239,7 +240,7 @@ class Report:
     # Events
 
     def take(self, events: Mapping[Segments, bool]) -> None:
-        """Tell of events: names below the root, each with whether it came or went."""
+        """Report events: paths below the root, and whether each was created or deleted."""
         others = [segments for segments in events if segments[0] != _GIT or len(segments) == 1]
         ruled = [segments[:-1] for segments in others if segments[-1] == IGNORE_FILE]
         if any(segments == EXCLUDE_FILE[: len(segments)] for segments in events) and self._has_other_rules():
@@ -248,13 +249,13 @@ class Report:
             ruled.append(())
         if ruled:
             self._reconsider(ruled)
-        # What came is the most work. What went is before it: it may be the same under another name.
+        # New names need the most work, so they come last. A deleted one may be the same file under its old name.
         for segments in sorted(others, key=lambda one: (events[one], one not in self._folders)):
             if all(map(is_servable, segments)) and not self.stop.is_set():
                 self._take_one(segments, is_named=events[segments])
 
     def _has_other_rules(self) -> bool:
-        """Tell whether what git ignores in the root is other than before; watch the folders where it says so."""
+        """Return whether the ignore rules of the root changed; watch the folders of `.git/info/exclude`."""
         while self._of_git:
             number = self._of_git.pop()
             self._by_number.pop(number, None)
@@ -270,16 +271,16 @@ class Report:
         return before != self._rules
 
     def _tracks_others(self) -> bool:
-        """Return whether git tracks other hidden files than before: most commands that write its index change none."""
+        """Return whether the tracked hidden files changed; most commands that write git's index change none."""
         before, self._tracked = self._tracked, self._tree.policy.tracked()
         return before != self._tracked
 
     def _reconsider(self, folders: Sequence[Segments]) -> None:
-        """Tell of all in folders where what is ignored changed."""
+        """Report everything in folders whose ignore rules changed."""
         self._tree.policy.forget()
         before = set(self._folders)
         self._listed.clear()
-        kept = {segments for segments, _, _, _ in self._listing.folders(())}
+        kept = {rules.segments for rules, _, _, _ in self._listing.folders(())}
         for gone in before - kept:
             self._forget(gone)
         self._learn(())
@@ -288,15 +289,15 @@ class Report:
         self._changes.list_changed()
 
     def _take_one(self, segments: Segments, *, is_named: bool) -> None:
-        """Tell of one event; of what is refused, or not listed, neither its folder nor the list."""
+        """Report one event; for a refused or unlisted path, neither its folder nor the list."""
         try:
             with self._tree.open_path("", segments).opened as opened:
                 is_folder, is_link, state = opened.is_folder, opened.real != segments, opened.stat
         except (RequestError, SandboxError) as error:
-            if isinstance(error, NotFound) or segments in self._folders or not self._tree.holds(segments):
+            if isinstance(error, NotFound) or segments in self._folders or not self._tree.root.exists(segments):
                 self._lose(segments)
             else:
-                self._changes.updated_below(self._uri(segments))  # to who asked for it when it was not refused
+                self._changes.updated_below(self._uri(segments))  # for subscriptions from before it was refused
                 self._take_name(segments, "file", is_sure=True)
             return
         if segments in self._folders and (is_link or not is_folder):
@@ -308,17 +309,17 @@ class Report:
 
     def _take_file(self, segments: Segments, state: os.stat_result, *, is_link: bool, is_named: bool) -> None:
         if is_link:
-            self._changes.updated_below(self._uri(segments))  # it may lead elsewhere than before
+            self._changes.updated_below(self._uri(segments))  # its target may have changed
         else:
             self._changes.updated(self._uri(segments), etag_of(state))
         names = self._names.get(segments[:-1])
         if is_named or (names is not None and not names.has(segments[-1], "file")):
-            # What a link led to, and what a file held whose name tells no type, may not have been listed.
+            # A link, or a file whose type depends on its content, may not have been listed before.
             is_sure = not is_link and file_types.known_type(segments[-1]) is not None
             self._take_name(segments, "link" if is_link else "file", is_sure=is_sure)
 
     def _take_name(self, segments: Segments, kind: Kind, *, is_sure: bool) -> None:
-        """Tell of a name that is there to its folder and the list, if it was not, or if it is listed no longer."""
+        """Report an existing name to its folder and the list, if it is new or no longer listed."""
         names = self._names.get(segments[:-1])
         is_listed = self._listing.listed(segments) is not None
         if not is_listed and self._lists(segments, is_folder=False):
@@ -327,10 +328,10 @@ class Report:
             was_there = names is not None and names.put(segments[-1], kind)
             is_other = is_listed and not (was_there and is_sure)
         if is_other:
-            self._tell_around(segments)
+            self._report_around(segments)
 
     def _gain(self, segments: Segments, *, is_link: bool) -> None:
-        """Tell that a folder came, with all it holds."""
+        """Report a new folder with everything in it."""
         self._tree.policy.forget()  # it may bring ignore files
         names = self._names.get(segments[:-1])
         was_there = names is not None and names.put(segments[-1], "link" if is_link else "folder")
@@ -345,17 +346,17 @@ class Report:
         self._changes.updated_below(self._uri(segments))
 
     def _lose(self, segments: Segments) -> None:
-        """Tell that a name is gone, judged by what it was."""
+        """Report a deleted name, by the kind it had."""
         was_listed = self._was_listed(segments)
         if segments in self._folders:
             was_listed = segments in self._listed
             self._forget(segments)
         self._changes.updated_below(self._uri(segments))
         if was_listed:
-            self._tell_around(segments)
+            self._report_around(segments)
 
     def _was_listed(self, segments: Segments) -> bool:
-        """Forget a name; tell whether it was listed, as far as names tell that."""
+        """Forget a name; return whether it was listed, judged by its name."""
         names = self._names.get(segments[:-1])
         kind = "link" if names is None else names.drop(segments[-1])
         return any(self._lists(segments, is_folder=is_folder) for is_folder in _LED_TO_FOLDER[kind])
@@ -366,8 +367,8 @@ class Report:
         is_text = is_folder or known is None or known[1]
         return not verdict.reason and verdict.is_listed and (is_text or not verdict.needs_text)
 
-    def _tell_around(self, segments: Segments) -> None:
-        """Tell that a listed name came or went."""
+    def _report_around(self, segments: Segments) -> None:
+        """Report a new or deleted name to its folder and the list."""
         if segments[:-1] in self._folders:
             self._changes.updated(self._uri(segments[:-1]))
         self._changes.list_changed()

@@ -1,6 +1,6 @@
-"""Reading one file: its bytes in parts, whole lines by streaming, the state they belong to.
+"""Parts of one file: ranges of bytes, and lines.
 
-Lines have no index: they are found by reading from the start. A search stops when its caller gives up, and ends at
+Lines have no index: they are found by reading from the start. The search stops when the request is cancelled, and after
 `MAX_SEARCHED_BYTES`.
 """
 
@@ -17,18 +17,18 @@ from carrel.core.uri import with_query
 from carrel.files.sandbox import Opened
 
 MAX_SEARCHED_BYTES: Final = 256 << 20
-"""Bytes that one request reads to find lines: well below a second. Holes of sparse files are passed, not read."""
+"""Bytes that one request reads to find lines, in well below a second. Holes of sparse files are skipped."""
 _CHUNK: Final = 1 << 20
 _SUGGESTED_BYTES: Final = 65_536
 _SEEK_DATA: Final[int | None] = getattr(os, "SEEK_DATA", None)
 _BLOCK_BYTES: Final = 512
 """The unit of `st_blocks`, whatever the file system."""
 _MARKS: Final[dict[Encoding, bytes]] = {"utf-16le": b"\n\0", "utf-16be": b"\0\n"}
-"""What ends a line, where it is not one byte."""
+"""Line ends of more than one byte."""
 
 
 class FileSource:
-    """An open file as a source; what was read to sniff it is not read again."""
+    """An open file as a source; its first bytes are not read again if they are known."""
 
     def __init__(self, opened: Opened, head: bytes = b"") -> None:
         self._opened = opened
@@ -38,13 +38,13 @@ class FileSource:
         self.close = opened.close
 
     def read(self, start: int, length: int) -> bytes:
-        """Give bytes, from the first ones kept or from the file."""
+        """Return bytes, from the known first ones or from the file."""
         if self._head and (end := min(start + length, self.size)) <= len(self._head):
             return self._head[start:end]
         return self._opened.read(start, length)
 
     def data_from(self, start: int) -> int:
-        """Return the first place at or after `start` that is in no hole, as far as the system tells; else the end."""
+        """Return the first position from `start` on that is not in a hole of a sparse file, or the end."""
         is_sparse = self._opened.stat.st_blocks * _BLOCK_BYTES < self.size
         if not is_sparse or start >= self.size or _SEEK_DATA is None:
             return start
@@ -57,7 +57,7 @@ class FileSource:
 def find_lines(
     source: FileSource, encoding: Encoding, first: int, last: int | None, uri: str
 ) -> tuple[Range, dict[str, object]]:
-    """Return the bytes of those lines, and what to tell of them; raise `TooLarge` if they lie too far."""
+    """Return the range of lines, and their metadata; raise `TooLarge` if they are too far from the start."""
     search = _Search(source, _MARKS.get(encoding, b"\n"))
     passed, start = search.pass_lines(0, first - 1)
     if start is None:
@@ -66,13 +66,13 @@ def find_lines(
         return Range(source.size, 0), {}
     given, end = search.pass_lines(start, None if last is None else last - first + 1)
     if end is None:
-        if last is None:  # all that follows: where it ends is known without counting its lines
+        if last is None:  # the rest of the file needs no search for its end
             return Range(start), {}
         raise _too_far(uri, last, search.place, source.size)
-    told: dict[str, object] = {"dev.carrel/lines": f"{first}-{first - 1 + given}"}
+    meta: dict[str, object] = {"dev.carrel/lines": f"{first}-{first - 1 + given}"}
     if last is not None and end < source.size:
-        told["dev.carrel/next"] = with_query(uri, lines=f"{last + 1}-{last + 1 + last - first}")
-    return Range(start, end - start), told
+        meta["dev.carrel/next"] = with_query(uri, lines=f"{last + 1}-{last + 1 + last - first}")
+    return Range(start, end - start), meta
 
 
 def _too_far(uri: str, line: int, place: int, size: int) -> TooLarge:
@@ -85,7 +85,7 @@ def _too_far(uri: str, line: int, place: int, size: int) -> TooLarge:
 
 
 class _Search:
-    """One request's search for line ends, within its bound."""
+    """The search of one request for line ends."""
 
     def __init__(self, source: FileSource, mark: bytes) -> None:
         self._source = source
@@ -93,12 +93,12 @@ class _Search:
         self._read_bytes = 0
         self._last_base, self._last = 0, b""
         self.place = 0
-        """Where it stopped at the bound."""
+        """The position at which it stopped because of the limit."""
 
     def pass_lines(self, start: int, wanted: int | None) -> tuple[int, int | None]:
-        """Pass a number of lines, or all there are: return how many there were, and where the last one ends.
+        """Skip a number of lines, or all; return how many there were, and where the last one ends.
 
-        Where the bound was reached before, that end is None.
+        That end is None if the limit was reached before.
         """
         if wanted == 0:
             return 0, start
@@ -109,7 +109,7 @@ class _Search:
             if chunk is None:
                 self.place = base
                 return passed, None
-            if not chunk:  # it became shorter
+            if not chunk:  # the file became shorter
                 break
             count, after = _count(chunk, mark)
             if wanted is not None and passed + count >= wanted:
@@ -123,7 +123,7 @@ class _Search:
         return passed + (place < size), size
 
     def _chunk(self, base: int) -> bytes | None:
-        """Return what follows a place, if need be from the file; None past the bound."""
+        """Return the bytes from a position on, from the last chunk or the file; None past the limit."""
         offset = base - self._last_base
         if 0 <= offset < len(self._last):
             return self._last[offset:]
@@ -136,7 +136,7 @@ class _Search:
 
 
 def _count(chunk: bytes, mark: bytes) -> tuple[int, int]:
-    """Give how many lines end in a part, and where the last of them does."""
+    """Return the number of line ends in a chunk, and the end of the last one."""
     if len(mark) == 1:
         return chunk.count(mark), chunk.rfind(mark) + 1
     places = list(_marks(chunk, mark))
@@ -144,7 +144,7 @@ def _count(chunk: bytes, mark: bytes) -> tuple[int, int]:
 
 
 def _marks(chunk: bytes, mark: bytes) -> Iterator[int]:
-    """Give the place of each line end; of two bytes, only where a character begins."""
+    """Yield the position of each line end; one of two bytes must start where a character starts."""
     at = chunk.find(mark)
     while at >= 0:
         if at % len(mark) == 0:

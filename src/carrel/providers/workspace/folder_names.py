@@ -1,4 +1,4 @@
-"""Which names a folder had: a file that is replaced by another of its name neither came nor went."""
+"""The names that a folder had, so that a replaced file counts neither as new nor as deleted."""
 
 from array import array
 from bisect import bisect_left, insort
@@ -11,17 +11,17 @@ _KINDS: Final[tuple[Kind, ...]] = ("file", "folder", "link")
 
 
 class Names:
-    """The names in one folder, each with its kind, remembered by eight bytes."""
+    """The names in one folder with their kinds; each takes eight bytes."""
 
     def __init__(self, names: Iterable[tuple[str, Kind]]) -> None:
         self._hashes = array("q", sorted(map(hash, names)))
 
     def has(self, name: str, kind: Kind) -> bool:
-        """Tell whether a name is known as a thing of this kind."""
+        """Return whether a name of this kind is known."""
         return self._place(name, kind) is not None
 
     def put(self, name: str, kind: Kind) -> bool:
-        """Note that a name is there; tell whether it was, as a thing of the same kind."""
+        """Add a name; return whether it was there with the same kind."""
         if self.has(name, kind):
             return True
         self.drop(name)
@@ -29,7 +29,7 @@ class Names:
         return False
 
     def drop(self, name: str) -> Kind | None:
-        """Note that a name is gone; give what it was, if it was there."""
+        """Remove a name; return its kind, or None if it was not there."""
         for kind in _KINDS:
             place = self._place(name, kind)
             if place is not None:

@@ -1,4 +1,4 @@
-"""A folder as a resource: one small item per child, so that a host can build its tree from the URIs."""
+"""A folder as a resource: one small item for each child, so that a host can build a tree from the URIs."""
 
 import os
 from collections.abc import Iterable, Iterator
@@ -22,14 +22,14 @@ TTL_MS: Final = 1_000
 
 
 class Folder(Value, frozen=True):
-    """An open folder, about to be shown."""
+    """An open folder that is read."""
 
     tree: Tree
     listing: Listing
     found: FoundFile
 
     def read(self, target: Target, after: str) -> Reading:
-        """Give one item per child after the place `after`; where there is none, the folder gives itself."""
+        """Return one item for each child after the sort key `after`; if there is none, one item for the folder."""
         opened, segments = self.found.opened, self.found.segments
         modified = opened.stat.st_mtime_ns // 1_000_000
         children = self.listing.children(opened, segments, after)
@@ -59,22 +59,22 @@ class Folder(Value, frozen=True):
         return self._file_item(child.entry)
 
     def _file_item(self, entry: Entry) -> Text | None:
-        """Describe a file without its content; None if it is gone, or may not be read after all."""
+        """Return the item of a file, without its content; None if it is gone, or may not be read after all."""
         sniffed, state = self.tree.sniffed(entry.state), entry.state
-        if sniffed is None or not sniffed.is_text:  # of what is no text, only its name was judged
+        if sniffed is None or not sniffed.is_text:  # for binary files, only the name was judged
             try:
                 with self.tree.open_path(entry.uri, entry.segments).opened as opened:
                     if opened.is_folder:
                         return None
                     sniffed, state = self.tree.sniff(opened), opened.stat
             except (RequestError, SandboxError) as error:
-                # What the system does not let us open is there, and listed: it is shown by its name.
+                # A file without permission exists and is listed, so it is shown without its encoding.
                 return _item(entry, state, None) if isinstance(error, Denied) and error.reason == "os" else None
         return _item(entry, state, sniffed)
 
 
 def _item(entry: Entry, state: os.stat_result, sniffed: Sniffed | None) -> Text:
-    """Describe a file in a given state; `sniffed` is what is known of its bytes."""
+    """Return the item of a file in a given state; `sniffed` is None if its bytes are not known."""
     modified = iso(state.st_mtime_ns // 1_000_000)
     is_text = sniffed is None or sniffed.kind.is_text
     meta = {

@@ -1,4 +1,4 @@
-"""The documents a newcomer opens first: what the project is, how it is built, where it begins."""
+"""The documents that a newcomer opens first: what the project is, how it is built, where it starts."""
 
 import re
 from collections.abc import Iterator
@@ -9,9 +9,9 @@ from carrel.providers.workspace.ignore_rules import Segments
 from carrel.providers.workspace.listing import FOLDER_COST, Entry, Listing, Pace
 
 MOST: Final = 20
-"""Documents that stand before everything else in the list."""
+"""Maximum number of documents that come first in the list."""
 _MOST_PACKAGES: Final = 8
-"""Folders in which an entry point is looked for: a look costs as much as a file in the list."""
+"""Maximum number of folders that are searched for an entry point."""
 
 _MANIFESTS: Final = (
     "pyproject.toml package.json cargo.toml go.mod pubspec.yaml pom.xml build.gradle build.gradle.kts gemfile "
@@ -28,12 +28,12 @@ _PLACES: Final = (
     rf"((src|lib|app|cmd)/)?(main|index|app|server|manage|__main__|mod){_CODE}|src/lib\.rs",
     rf"(src/|cmd/)?[^/]+/(__main__|main){_CODE}",
 )
-"""What their paths look like, the first kind first."""
+"""Patterns of their paths, in the order of the list."""
 _FOLDERS: Final = frozenset({"src", "lib", "app", "cmd", "doc", "docs"})
 
 
 def place_of(path: str) -> str:
-    """Return where a document stands among the others; empty for a file that is none of them."""
+    """Return the sort key of a document among the others; empty for any other file."""
     for number, pattern in enumerate(_patterns()):
         if pattern.fullmatch(path):
             return f"{number}{path}"
@@ -42,12 +42,12 @@ def place_of(path: str) -> str:
 
 @cache
 def _patterns() -> tuple[re.Pattern[str], ...]:
-    """Compile the patterns when the first list is asked for: a server starts without them."""
+    """Compile the patterns for the first list; a server starts without them."""
     return tuple(re.compile(pattern, re.IGNORECASE) for pattern in _PLACES)
 
 
 def find(listing: Listing) -> list[Entry]:
-    """Return the documents of a project that are listed, in their order; only a few folders are looked into."""
+    """Return the listed documents of a project, in their order; only a few folders are read."""
     listing.compare()
     found: dict[str, Entry] = {}
     for segments in _candidates(listing, Pace()):
@@ -59,7 +59,7 @@ def find(listing: Listing) -> list[Entry]:
 
 
 def _candidates(listing: Listing, pace: Pace) -> Iterator[Segments]:
-    """Yield the files in the root, in the folders that usually hold a beginning, and in a few packages."""
+    """Yield the files in the root, in the folders that usually have an entry point, and in a few packages."""
     packages: list[Segments] = []
     for name, is_folder in _names(listing, (), pace):
         if not is_folder:
@@ -79,7 +79,7 @@ def _candidates(listing: Listing, pace: Pace) -> Iterator[Segments]:
 
 
 def _names(listing: Listing, folder: Segments, pace: Pace) -> Iterator[tuple[str, bool]]:
-    """Yield the names in a folder, each with whether it is a folder."""
+    """Yield the names in a folder, and whether each is a folder."""
     pace.look(FOLDER_COST)
     for named in listing.names(folder):
         pace.look()

@@ -1,6 +1,6 @@
-"""Linux's own file events, of single folders, which Python does not offer: a link is never entered.
+"""Linux's file events for single folders, which Python does not offer; links are never followed.
 
-Loading the library imports ctypes, which takes 2 to 3 ms: nobody pays that before somebody listens.
+Loading the library imports ctypes, which takes 2 to 3 ms; that happens when the first client listens.
 """
 
 import errno
@@ -21,7 +21,7 @@ _GONE: Final = frozenset({errno.ENOENT, errno.ENOTDIR, errno.EACCES, errno.ELOOP
 
 
 class Event(NamedTuple):
-    """Something happened to a name in a watched folder; with `is_named`, the name came or went."""
+    """A change of a name in a watched folder; `is_named` if the name was created, deleted or renamed."""
 
     folder: int
     name: str
@@ -30,7 +30,7 @@ class Event(NamedTuple):
 
 
 class Lost(Exception):
-    """More happened than the system kept."""
+    """The system dropped events."""
 
 
 class Inotify:
@@ -47,7 +47,7 @@ class Inotify:
             raise self._error()
 
     def add(self, path: str) -> int | None:
-        """Watch a folder; give its number, or None if it is none that can be watched, or is gone."""
+        """Watch a folder; return its number, or None if it is gone or cannot be watched."""
         number: int = self._add(self._queue, os.fsencode(path), _WANTED)
         if number >= 0:
             return number
@@ -57,14 +57,14 @@ class Inotify:
         raise error
 
     def remove(self, number: int) -> None:
-        """Watch a folder no longer; one that is gone is none already."""
+        """Stop watching a folder; a deleted one is not watched any more."""
         self._remove(self._queue, number)
 
-    def read(self, patience_s: float) -> list[Event]:
-        """Wait so long for events, and give them in order."""
+    def read(self, timeout_s: float) -> list[Event]:
+        """Wait for events, and return them in order."""
         poll = select.poll()
         poll.register(self._queue, select.POLLIN)
-        if not poll.poll(patience_s * 1_000):
+        if not poll.poll(timeout_s * 1_000):
             return []
         data = os.read(self._queue, _READ_BYTES)
         events = []
@@ -81,7 +81,7 @@ class Inotify:
         return events
 
     def close(self) -> None:
-        """End it."""
+        """Close the queue."""
         os.close(self._queue)
 
     def _error(self) -> OSError:

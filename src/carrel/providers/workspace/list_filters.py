@@ -1,4 +1,4 @@
-"""What a part of the list is asked for by: a folder as people write it, or the beginning of a URI."""
+"""The filters of a list: a folder as people write it, or the beginning of a URI."""
 
 import re
 from collections.abc import Mapping
@@ -14,10 +14,10 @@ _CUT_ESCAPE: Final = re.compile(r"%[0-9A-Fa-f]?\Z")
 
 
 def open_folder(directory: str, trees: Mapping[str, Tree]) -> tuple[str, Segments]:
-    """Give the root and the names of a folder, or raise: it is outside, refused, missing, or a file."""
+    """Return the root and the path of a folder; raise if it is outside, refused, missing, or a file."""
     target = _folder_target(directory, trees)
     tree = trees[target.root]
-    # Who asks for a folder must not learn from the answer that a file is there which may not be read.
+    # The answer must not reveal that there is a file which may not be read.
     is_refused = bool(target.segments) and bool(tree.policy.judge(target.segments, is_folder=False).reason)
     found = tree.open(Target(directory, target.root, target.segments, is_refused, (), target.is_guess))
     with found.opened as opened:
@@ -27,7 +27,7 @@ def open_folder(directory: str, trees: Mapping[str, Tree]) -> tuple[str, Segment
 
 
 def _folder_target(directory: str, trees: Mapping[str, Tree]) -> Target:
-    """Read a folder's name: a path below the root, in which nothing is encoded, or a workspace URI."""
+    """Return the target of a folder's path below the root, without encoding, or of its workspace URI."""
     if directory.lower().startswith(_OWN):
         target = paths.parse(directory, trees)
         if target.query:
@@ -43,7 +43,7 @@ def _folder_target(directory: str, trees: Mapping[str, Tree]) -> Target:
 
 
 def canonical_prefix(prefix: str, trees: Mapping[str, Tree]) -> str:
-    """Give the beginning of canonical URIs that the beginning of a URI means."""
+    """Return the beginning of the canonical URIs for the beginning of a URI in any spelling."""
     if not prefix.lower().startswith(_OWN) or "?" in prefix:
         return prefix
     rest = prefix[len(_OWN) :]
@@ -61,7 +61,7 @@ def canonical_prefix(prefix: str, trees: Mapping[str, Tree]) -> str:
 
 
 def _meant(target: Target, tree: Tree) -> Segments:
-    """Give the names below the root, an alias taken for what it means unless its plain meaning exists."""
+    """Return the path below the root; an absolute path that does not exist there means the part after the root."""
     alias = tree.unaliased(target.segments)
     if alias is None or alias == target.segments:
         return target.segments

@@ -1,8 +1,8 @@
-"""Files in the order of their URIs, found lazily; and the children of one folder.
+"""The files of a tree in the order of their URIs, found lazily; and the children of one folder.
 
-Only folders that a page shows are read, and only those from the root to the present place are
-held: siblings are sorted by their quoted name, folders with a closing `/`, so depth-first order
-is URI order, and a whole folder that sorts before the place asked for is passed over unread.
+Only folders that a page needs are read, and only those from the root to the current one are held. Siblings are sorted
+by their quoted name, folders with a closing `/`, so depth-first order is URI order, and a folder that sorts before the
+requested position is skipped unread.
 """
 
 import os
@@ -12,7 +12,6 @@ from collections.abc import Callable, Generator, Iterable, Iterator
 from heapq import heappop, heappush
 from itertools import islice
 from operator import itemgetter
-from time import time_ns
 from typing import Final
 
 from carrel.core.cancellation import check_cancelled
@@ -22,37 +21,37 @@ from carrel.core.model import Annotations, Rank, Resource
 from carrel.core.record import Value
 from carrel.core.uri import quote
 from carrel.files import file_types
-from carrel.files.sandbox import Kind, Opened, SandboxError, Unreadable
-from carrel.providers.workspace.ignore_rules import SETTLED_NS, Segments
+from carrel.files.sandbox import FileState, Kind, Opened, SandboxError, Unreadable, is_settled, state_of
+from carrel.providers.workspace.ignore_rules import Segments
 from carrel.providers.workspace.kept_folders import Below, Kept, KeptFolders
 from carrel.providers.workspace.paths import prefix_of
-from carrel.providers.workspace.policy import Ground, Verdict
+from carrel.providers.workspace.policy import FolderRules, Verdict
 from carrel.providers.workspace.tree import FoundFile, Tree, is_servable
 
 MAX_OPEN: Final = 64
-"""Handles held on the way down; folders above are opened again when their turn comes."""
+"""Maximum number of open folders in one walk; those above are opened again when needed."""
 
 LARGE: Final = 2_000
-"""Names in a folder that is not read again for each of its pages."""
+"""Number of names from which a folder is not read again for each of its pages."""
 
 MAX_COUNTED_NAMES: Final = 20_000
-"""Names that are looked at to count what is left out."""
+"""Maximum number of names that are visited to count the files that are left out."""
 
 FOLDER_COST: Final = 4
-"""What opening a folder costs, in names."""
+"""The cost of opening a folder, in names."""
 
 _LOOK_UP_AFTER: Final = 256
-"""Names between two looks at whether the walk is still wanted."""
+"""Names between two checks whether the request was cancelled."""
 
 Named = tuple[str, str, Kind]
 """Quoted name, with a closing `/` for a folder; name; kind."""
 
-Looked = tuple[Segments, int, bool, list[Named]]
-"""A folder, when a name in it changed, whether anything in it may be listed, its names."""
+Looked = tuple[FolderRules, int, bool, list[Named]]
+"""The rules of a folder, when a name in it last changed, whether anything in it may be listed, and its names."""
 
 
 class Entry(Value, frozen=True, gc=False):
-    """A file to be listed: its state when it was looked at, and its type by name, or by content if that is unknown."""
+    """A listed file: its state, and its type by name, or by content if the name is unknown."""
 
     uri: str
     segments: Segments
@@ -61,27 +60,39 @@ class Entry(Value, frozen=True, gc=False):
 
 
 class Child(Value, frozen=True):
-    """What a folder shows: a file with its entry, or a folder without. `key` is its place, quoted."""
+    """A child of a folder: a file with its entry, or a folder without. `key` is its sort key, the quoted name."""
 
     key: str
     name: str
     entry: Entry | None
 
 
+class LookedFolder(Value, frozen=True):
+    """The content of a folder now: its files by name, and the folders in it.
+
+    `loose` are the names of files that may change without an event of this folder: links, and files with a second name.
+    """
+
+    rules: FolderRules
+    files: dict[str, Entry]
+    below: list[Below]
+    loose: frozenset[str]
+
+
 class _Step:
-    """A folder on the way to the present place."""
+    """A folder between the root and the current position."""
 
-    __slots__ = ("ground", "names", "opened", "prefix")
+    __slots__ = ("names", "opened", "prefix", "rules")
 
-    def __init__(self, ground: Ground, prefix: str, opened: Opened, names: Iterable[Named] = ()) -> None:
-        self.ground = ground
+    def __init__(self, rules: FolderRules, prefix: str, opened: Opened, names: Iterable[Named] = ()) -> None:
+        self.rules = rules
         self.prefix = prefix
         self.opened = opened
         self.names = iter(names)
 
 
 class Pace:
-    """Counts the names that one walk has looked at, and stops it when its caller gave up."""
+    """Counts the names that one walk visits, and stops it when the request is cancelled."""
 
     __slots__ = ("_check_at", "_looked_at")
 
@@ -90,7 +101,7 @@ class Pace:
         self._check_at = _LOOK_UP_AFTER
 
     def look(self, names: int = 1) -> int:
-        """Count names that are looked at now, and return how many that makes; raise if the walk must not go on."""
+        """Count names, and return the sum so far; raise if the request was cancelled."""
         self._looked_at += names
         if self._looked_at >= self._check_at:
             self._check_at = self._looked_at + _LOOK_UP_AFTER
@@ -99,9 +110,9 @@ class Pace:
 
 
 class Census(Value, frozen=True):
-    """How many files a tree has where it may be listed, and how many of them their type leaves out.
+    """The number of files in listed folders, and how many of them are left out because of their type.
 
-    With `is_cut` there are more: they were not counted.
+    With `is_cut`, there are more that were not counted.
     """
 
     files: int
@@ -110,19 +121,19 @@ class Census(Value, frozen=True):
 
 
 class Listing:
-    """Lists one tree; counts the folders it could not read."""
+    """Lists one tree; `unreadable` are the folders that it could not read."""
 
     def __init__(self, tree: Tree, max_listed_bytes: int) -> None:
         self._tree = tree
         self._max_listed_bytes = max_listed_bytes
-        self._large: tuple[tuple[int, ...], list[Named]] = ((), [])
+        self._large: tuple[FileState, list[Named]] = ((), [])
         self._kept = KeptFolders(tree.root)
         self.unreadable: set[Segments] = set()
 
     def files(self, after: str = "", folder: Segments = (), begins: str = "") -> Iterator[Entry]:
-        """Yield the files below a folder whose URI begins so and comes after `after`, in order."""
+        """Yield the files below a folder whose URI starts with `begins` and sorts after `after`, in order."""
         prefix = prefix_of(self._tree.name, folder)
-        first = self._enter(self._ground(folder), prefix, after) if _holds(prefix, after, begins) else None
+        first = self._enter(self._find(folder)[0], prefix, after) if _holds(prefix, after, begins) else None
         steps = [first] if first else []
         pace = Pace()
         try:
@@ -141,7 +152,7 @@ class Listing:
     def _files_until_folder(
         self, step: _Step, after: str, begins: str, pace: Pace
     ) -> Generator[Entry, None, _Step | None]:
-        """Yield the files of a folder; give the next folder in it to go into, or None at its end."""
+        """Yield the files of a folder; return the next folder in it to enter, or None at its end."""
         for key, name, kind in step.names:
             pace.look()
             uri = step.prefix + key
@@ -158,7 +169,7 @@ class Listing:
     def shallow_first(self) -> Iterator[Resource]:
         """Yield all files: those in the root, then those one folder deeper, and so on; each depth in URI order.
 
-        A folder is read when its turn comes, so a caller who needs a few files does not pay for the tree.
+        A folder is read only when its files are needed, so a caller that needs a few files does not wait for the tree.
         """
         top = self.compare()
         epoch, pace = self._kept.begin(), Pace()
@@ -175,14 +186,14 @@ class Listing:
                     yield from self._look_into(above, segments, uri, below, epoch, pace)
             level = below
 
-    def compare(self) -> Ground:
-        """Drop the kept folders if other rules hold in the root now; return what does."""
+    def compare(self) -> FolderRules:
+        """Drop the kept folders if the rules of the root changed; return the rules."""
         top = self._tree.policy.top()
         self._kept.compare(top.chain, self._tree.policy.tracked())
         return top
 
     def _look_into(
-        self, above: Ground, segments: Segments, prefix: str, below: list[Below], epoch: int, pace: Pace
+        self, above: FolderRules, segments: Segments, prefix: str, below: list[Below], epoch: int, pace: Pace
     ) -> Iterator[Resource]:
         """Yield the files of one folder; add the folders in it to `below`. Keep it, if it can be kept."""
         pace.look(FOLDER_COST)
@@ -191,10 +202,10 @@ class Listing:
             return
         with opened:
             watched = self._kept.watch(opened, segments, epoch)
-            ground = self._tree.policy.enter(above, segments[-1]) if segments else above
+            rules = self._tree.policy.enter(above, segments[-1]) if segments else above
             names = self._names(opened, segments)
-            step = _Step(ground, prefix, opened, names)
-            folders = [(ground, name, prefix + key) for key, name, kind in names if kind == "folder"]
+            step = _Step(rules, prefix, opened, names)
+            folders = [(rules, name, prefix + key) for key, name, kind in names if kind == "folder"]
             below += folders
             if watched is None or len(names) >= LARGE:
                 yield from map(_describe_by_depth, self._files_of(step, pace))
@@ -203,7 +214,7 @@ class Listing:
             resources = list(map(_describe_by_depth, entries))
             if all(kind != "link" for _, _, kind in names) and not self._has_second_names(step, names, entries):
                 named = [(name, kind == "folder") for _, name, kind in names]
-                self._kept.keep(opened, Kept(ground, resources, named, folders), epoch, watched)
+                self._kept.keep(opened, Kept(rules, resources, named, folders), epoch, watched)
         yield from resources
 
     def _has_second_names(self, step: _Step, names: list[Named], entries: list[Entry]) -> bool:
@@ -212,7 +223,7 @@ class Listing:
             return True
         listed, judge = {entry.segments[-1] for entry in entries}, self._tree.policy.judge_child
         for _, name, kind in names:
-            if kind == "file" and name not in listed and not judge(step.ground, name, is_folder=False).reason:
+            if kind == "file" and name not in listed and not judge(step.rules, name, is_folder=False).reason:
                 try:
                     if step.opened.stat_child(name).st_nlink != 1:
                         return True
@@ -228,89 +239,113 @@ class Listing:
             if entry is not None:
                 yield entry
 
+    def look_into(
+        self, above: FolderRules, segments: Segments, prefix: str, enter: Callable[[Opened], object]
+    ) -> LookedFolder | None:
+        """Return the content of a folder now, or None if nothing in it is listed; `enter` is called before it is read.
+
+        `above` are the rules of the folder above it; for the root, its own.
+        """
+        if segments and not self._may_go_below(above, segments[-1], prefix):
+            return None
+        opened = self._open(segments)
+        if opened is None:
+            return None
+        with opened:
+            enter(opened)
+            rules = self._tree.policy.enter(above, segments[-1]) if segments else above
+            names = self._names(opened, segments)
+            step, files = _Step(rules, prefix, opened, names), {}
+            for entry in self._files_of(step, Pace()):
+                files[entry.segments[-1]] = entry
+        links = {name for _, name, kind in names if kind == "link"}
+        loose = links | {name for name, entry in files.items() if entry.state.st_nlink != 1}
+        below = [(rules, name, prefix + key) for key, name, kind in names if kind == "folder"]
+        return LookedFolder(rules, files, below, frozenset(loose))
+
+    def look_at(self, rules: FolderRules, prefix: str, names: Iterable[str]) -> dict[str, tuple[Entry | None, bool]]:
+        """Return the entries of names in a folder as they are now, each with whether it is a link.
+
+        The entry is None if the name is not listed, or not a file.
+        """
+        opened = self._open(rules.segments)
+        if opened is None:
+            return dict.fromkeys(names, (None, False))
+        with opened:
+            step, found = _Step(rules, prefix, opened), {}
+            for name in names:
+                is_link = _is_link(opened, name)
+                entry = self._entry(step, name, "link" if is_link else "file", prefix + quote(name))
+                found[name] = (entry, is_link)
+            return found
+
     def names(self, folder: Segments = ()) -> list[tuple[str, bool]]:
         """Return the names in a folder in which anything may be listed, each with whether it is a folder."""
         kept = self._kept.find(folder)
         if kept is not None:
             return kept.names
-        if not self._is_on_the_way(folder):
-            return []
-        opened = self._open(folder)
+        opened = self._open(folder) if self._find(folder)[1] else None
         if opened is None:
             return []
         with opened:
             return [(name, kind == "folder") for _, name, kind in self._names(opened, folder)]
 
     def close(self) -> None:
-        """Keep nothing any more."""
+        """Drop the kept folders, and keep none from now on."""
         self._kept.close()
 
-    def folders(self, top: Segments, enter: Callable[[Segments], object] = lambda _: None) -> Iterator[Looked]:
-        """Yield a folder, and those below it in which anything may be read; `enter` is called before it looks into it.
+    def folders(
+        self, top: Segments, enter: Callable[[Segments], object] = lambda _: None, *, only_listed: bool = False
+    ) -> Iterator[Looked]:
+        """Yield a folder, and those below it in which anything may be read, or only those with listed files.
 
-        Each comes with when a name in it changed, whether anything in it may be listed, and its names.
+        `enter` is called before each is read.
         """
-        waiting = [(self._ground(top), self._is_on_the_way(top))]
+        waiting = [self._find(top)]
         while waiting:
-            ground, is_listed = waiting.pop()
-            opened = self._open(ground.segments)
+            rules, is_listed = waiting.pop()
+            opened = self._open(rules.segments)
             if opened is not None:
                 with opened:
-                    enter(ground.segments)
-                    names = self._names(opened, ground.segments)
-                yield ground.segments, opened.stat.st_mtime_ns, is_listed, names
+                    enter(rules.segments)
+                    names = self._names(opened, rules.segments)
+                yield rules, opened.stat.st_mtime_ns, is_listed, names
                 for name in (name for _, name, kind in names if kind == "folder"):
-                    below = self._tree.policy.enter(ground, name)
-                    may_list = self._may_enter(ground, name)
-                    if may_list or not below.verdict.reason:
-                        waiting.append((below, is_listed and may_list))
+                    may_list = self._tree.policy.may_list_below(rules, name)
+                    if may_list or not only_listed:
+                        below = self._tree.policy.enter(rules, name)
+                        if may_list or not below.verdict.reason:
+                            waiting.append((below, is_listed and may_list))
 
     def count(self) -> Census:
-        """Count the files, and those that their type leaves out; hidden and ignored ones are not among them."""
+        """Count the files, and those that are left out because of their type; hidden and ignored ones do not count."""
         policy, pace = self._tree.policy, Pace()
-        files = left_out = looked_at = 0
-        waiting = [policy.top()]
-        while waiting:
-            ground = waiting.pop()
-            pace.look(FOLDER_COST)
-            opened = self._open(ground.segments)
-            if opened is None:
-                continue
-            with opened:
-                names = self._names(opened, ground.segments)
+        files = left_out = 0
+        folders = self.folders((), only_listed=True)
+        for rules, _, _, names in folders:
+            looked_at = pace.look(FOLDER_COST + len(names))
             for _, name, kind in names:
-                looked_at = pace.look()
-                if kind == "folder" and self._may_enter(ground, name):
-                    waiting.append(policy.enter(ground, name))
-                elif kind == "file" and policy.is_ordinary(ground, name):
+                if kind == "file" and policy.is_ordinary(rules, name):
                     files += 1
-                    left_out += policy.judge_child(ground, name, is_folder=False).reason == "type"
+                    left_out += policy.judge_child(rules, name, is_folder=False).reason == "type"
             if looked_at > MAX_COUNTED_NAMES:
-                return Census(files, left_out, bool(waiting))
+                return Census(files, left_out, is_cut=next(folders, None) is not None)
         return Census(files, left_out, is_cut=False)
 
-    def _is_on_the_way(self, folder: Segments) -> bool:
-        """Tell whether anything may be listed in a folder."""
-        ground = self._tree.policy.top()
+    def _find(self, folder: Segments) -> tuple[FolderRules, bool]:
+        """Return the rules of a folder as they are now, and whether anything in it may be listed."""
+        rules, is_listed = self._tree.policy.top(), True
         for name in folder:
-            if not self._may_enter(ground, name):
-                return False
-            ground = self._tree.policy.enter(ground, name)
-        return True
-
-    def _ground(self, folder: Segments) -> Ground:
-        """Give what holds in a folder now."""
-        ground = self._tree.policy.top()
-        for name in folder:
-            ground = self._tree.policy.enter(ground, name)
-        return ground
+            is_listed = is_listed and self._tree.policy.may_list_below(rules, name)
+            rules = self._tree.policy.enter(rules, name)
+        return rules, is_listed
 
     def children(self, opened: Opened, segments: Segments, after: str = "", begun: str = "") -> Iterator[Child]:
-        """Yield what an open folder shows whose quoted name begins so, in order, after the place `after`."""
+        """Yield the children of an open folder after the sort key `after` whose quoted name starts with `begun`."""
         prefix = prefix_of(self._tree.name, segments)
-        ground = self._tree.policy.ground(segments).own
-        step = _Step(ground, prefix, opened)
-        # A link has the place of a file until it is known to lead to a folder: then it waits for its turn.
+        rules = self._tree.policy.rules_of(segments).own
+        step = _Step(rules, prefix, opened)
+        # A link sorts as a file until it is known to lead to a folder, which sorts later: then it waits.
         waiting: list[tuple[str, Child]] = []
         for key, name, kind in _from(self._names(opened, segments), after, begun):
             while waiting and waiting[0][0] < key:
@@ -326,45 +361,41 @@ class Listing:
             yield child
 
     def listed(self, segments: Segments) -> Entry | None:
-        """Give the entry of one file as it stands now; None if it is not listed."""
+        """Return the entry of one file as it is now; None if it is not listed."""
         opened = self._open(segments[:-1]) if segments else None
         if opened is None:
             return None
         with opened:
-            ground = self._tree.policy.ground(segments[:-1])
-            step = _Step(ground, prefix_of(self._tree.name, segments[:-1]), opened)
+            rules = self._tree.policy.rules_of(segments[:-1])
+            step = _Step(rules, prefix_of(self._tree.name, segments[:-1]), opened)
             uri = step.prefix + quote(segments[-1])
             kinds_found: tuple[Kind, ...] = ("file", "link")
             return next((entry for kind in kinds_found if (entry := self._entry(step, segments[-1], kind, uri))), None)
 
-    # One folder on the way
+    # One folder
 
     def _below(self, step: _Step, name: str, uri: str, after: str, pace: Pace) -> _Step | None:
-        """Go into a folder, if anything in it may be listed."""
-        if not self._may_go_below(step.ground, name, uri):
+        """Enter a folder; None if nothing in it may be listed."""
+        if not self._may_go_below(step.rules, name, uri):
             return None
         pace.look(FOLDER_COST)
-        return self._enter(self._tree.policy.enter(step.ground, name), uri, after)
+        return self._enter(self._tree.policy.enter(step.rules, name), uri, after)
 
-    def _may_go_below(self, ground: Ground, name: str, uri: str) -> bool:
-        return len(uri) < MAX_URI_LENGTH and self._may_enter(ground, name)
+    def _may_go_below(self, rules: FolderRules, name: str, uri: str) -> bool:
+        return len(uri) < MAX_URI_LENGTH and self._tree.policy.may_list_below(rules, name)
 
-    def _may_enter(self, ground: Ground, name: str) -> bool:
-        policy = self._tree.policy
-        return policy.may_list_below(ground, name, policy.judge_child(ground, name, is_folder=True))
-
-    def _enter(self, ground: Ground, prefix: str, after: str) -> _Step | None:
-        opened = self._open(ground.segments)
+    def _enter(self, rules: FolderRules, prefix: str, after: str) -> _Step | None:
+        opened = self._open(rules.segments)
         if opened is None:
             return None
-        names = self._names(opened, ground.segments)
+        names = self._names(opened, rules.segments)
         if after.startswith(prefix):
             reached, slash, _ = after[len(prefix) :].partition("/")
             names = names[_place_of(names, reached + slash) :]
-        return _Step(ground, prefix, opened, names)
+        return _Step(rules, prefix, opened, names)
 
     def _open(self, folder: Segments) -> Opened | None:
-        """Open a folder where it lies; one that became a link meanwhile is not entered."""
+        """Open a folder; None if it cannot be opened, or became a link meanwhile."""
         try:
             opened = self._tree.root.open(folder)
         except Unreadable:
@@ -379,10 +410,9 @@ class Listing:
         return None
 
     def _names(self, opened: Opened, folder: Segments) -> list[Named]:
-        """Give the names in a folder that a URI can hold, in order; those of a large one are kept while they hold."""
-        state = opened.stat
-        now = (state.st_dev, state.st_ino, state.st_mtime_ns, state.st_ctime_ns)
-        if self._large[0] == now:
+        """Return the names in a folder that a URI can contain, in order; those of one large folder are cached."""
+        state = state_of(opened.stat)
+        if self._large[0] == state:
             return self._large[1]
         try:
             found = opened.scan()
@@ -396,16 +426,15 @@ class Listing:
             if kind != "special" and is_servable(name)
         ]
         names.sort(key=itemgetter(0))
-        if len(names) >= LARGE and time_ns() - state.st_ctime_ns > SETTLED_NS:
-            self._large = (now, names)
+        if len(names) >= LARGE and is_settled(opened.stat):
+            self._large = (state, names)
         return names
 
     # One name in a folder
 
     def _child(self, step: _Step, key: str, name: str, kind: Kind) -> Child | None:
         if kind == "folder":
-            verdict = self._tree.policy.judge_child(step.ground, name, is_folder=True)
-            return Child(key, name, None) if self._tree.policy.shows(step.ground, name, verdict) else None
+            return Child(key, name, None) if self._tree.policy.shows(step.rules, name) else None
         entry = self._entry(step, name, kind, step.prefix + key)
         return None if entry is None else Child(key, name, entry)
 
@@ -420,7 +449,7 @@ class Listing:
             return None if entry is None else Child(key, name, entry)
 
     def _entry(self, step: _Step, name: str, kind: Kind, uri: str) -> Entry | None:
-        """Describe a file, or give None if it is not to be listed."""
+        """Return the entry of a file; None if it is not listed."""
         if len(uri) > MAX_URI_LENGTH:
             return None
         if kind == "link":
@@ -429,11 +458,11 @@ class Listing:
                 return None
             with found.opened:
                 return self._of_link(found, uri)
-        verdict = self._tree.policy.judge_child(step.ground, name, is_folder=False)
+        verdict = self._tree.policy.judge_child(step.rules, name, is_folder=False)
         if verdict.reason or not verdict.is_listed:
             return None
         if step.opened.fd < 0:
-            reopened = self._open(step.ground.segments)
+            reopened = self._open(step.rules.segments)
             if reopened is None:
                 return None
             step.opened = reopened
@@ -443,13 +472,13 @@ class Listing:
         try:
             state = step.opened.stat_child(name)
         except Unreadable:
-            self.unreadable.add(step.ground.segments)
+            self.unreadable.add(step.rules.segments)
             return None
         except SandboxError:
             return None
         if not stat.S_ISREG(state.st_mode) or state.st_size > self._max_listed_bytes:
             return None
-        segments = (*step.ground.segments, name)
+        segments = (*step.rules.segments, name)
         known = file_types.known_type(name)
         if known is None:
             return self._of_unknown(segments, uri, verdict, state)
@@ -458,7 +487,7 @@ class Listing:
         return Entry(uri, segments, known[0], state)
 
     def _of_unknown(self, segments: Segments, uri: str, verdict: Verdict, state: os.stat_result) -> Entry | None:
-        """Describe a file whose name tells no type: by its content."""
+        """Return the entry of a file whose type depends on its content."""
         sniffed = self._tree.sniffed(state)
         if sniffed is None:
             try:
@@ -473,19 +502,19 @@ class Listing:
         return Entry(uri, segments, file_types.type_of(segments[-1], is_text=sniffed.is_text), state)
 
     def _follow(self, step: _Step, name: str, uri: str) -> FoundFile | None:
-        """Open what a link leads to, if that may be read and the link is to be shown."""
+        """Open the target of a link; None if it may not be read, or if the link is not listed."""
         try:
-            found = self._tree.open_path(uri, (*step.ground.segments, name))
+            found = self._tree.open_path(uri, (*step.rules.segments, name))
         except (RequestError, SandboxError):
             return None
-        verdict = self._tree.policy.judge_child(step.ground, name, is_folder=found.opened.is_folder)
+        verdict = self._tree.policy.judge_child(step.rules, name, is_folder=found.opened.is_folder)
         if verdict.is_listed and not verdict.reason:
             return found
         found.opened.close()
         return None
 
     def _of_link(self, found: FoundFile, uri: str) -> Entry | None:
-        """Describe what a link leads to, if that is a file that is not too large."""
+        """Return the entry of a link to a file; None if it is too large, or a folder."""
         opened = found.opened
         if opened.is_folder or opened.stat.st_size > self._max_listed_bytes:
             return None
@@ -493,13 +522,20 @@ class Listing:
         return Entry(uri, found.segments, file_types.type_of(found.segments[-1], is_text=is_text), opened.stat)
 
 
+def _is_link(opened: Opened, name: str) -> bool:
+    try:
+        return stat.S_ISLNK(opened.stat_child(name).st_mode)
+    except SandboxError:
+        return False
+
+
 def _describe_by_depth(entry: Entry) -> Resource:
-    """Make the entry of a file in a list that goes from shallow to deep."""
+    """Return the resource of a file in a list that is sorted from shallow to deep."""
     return describe(entry, sort_key=f"{len(entry.segments):04d}{entry.uri}", rank=Rank.FILES)
 
 
 def describe(entry: Entry, *, sort_key: str = "", rank: Rank | None = None, guaranteed: bool = False) -> Resource:
-    """Make the list entry of a file."""
+    """Return the resource of a file."""
     return Resource(
         entry.uri,
         "/".join(entry.segments),
@@ -515,7 +551,7 @@ def describe(entry: Entry, *, sort_key: str = "", rank: Rank | None = None, guar
 
 
 def _from(names: list[Named], after: str, begun: str) -> Iterator[Named]:
-    """Yield the names that begin so, from the place `after` on; links before it may lead to folders behind it."""
+    """Yield the names from `after` on that start with `begun`; earlier links may be folders that sort after it."""
     for end in range(1, len(after)):
         at = _place_of(names, after[:end])
         if at < len(names) and names[at][2] == "link" and names[at][0] == after[:end] and after.startswith(begun):
@@ -531,7 +567,7 @@ def _place_of(names: list[Named], key: str) -> int:
 
 
 def _holds(folder: str, after: str, begins: str) -> bool:
-    """Tell whether a folder, by its URI with a closing `/`, can hold what comes after `after` and begins so."""
+    """Return whether a folder, given by its URI with a closing `/`, can contain URIs after `after` that match."""
     if not (folder.startswith(begins) or begins.startswith(folder)):
         return False
     return folder > after or after.startswith(folder)

@@ -1,7 +1,7 @@
-"""Workspace URIs to names below a root, and back. Nothing here touches the disk.
+"""Workspace URIs as paths below a root, and back. Nothing here reads the disk.
 
-Canonical: `workspace:///` and the path, or `workspace://@name/` and the path in a named
-root. Many spellings are read: hosts and URL libraries drop slashes and `@`.
+The canonical form is `workspace:///` and the path, or `workspace://@name/` and the path in a named root. Other
+spellings are accepted, because hosts and URL libraries drop slashes and `@`.
 """
 
 import re
@@ -17,9 +17,9 @@ SCHEME: Final = "workspace"
 _OF_URI: Final = {"parameter": "uri"}
 MAIN: Final = "workspace:///"
 EVERY: Final = "workspace://"
-"""What the URIs of all roots begin with."""
+"""The beginning of the URIs of all roots."""
 KEY_SAFE: Final = SEGMENT_SAFE + "/"
-"""A folder's place among its siblings ends with `/`."""
+"""The sort key of a folder ends with `/`."""
 REASONS: Final = {
     "outside": "outside the workspace",
     "deny": "may hold secrets",
@@ -31,7 +31,6 @@ REASONS: Final = {
 }
 """Why a URI is refused, in words."""
 OWN_DENY: Final = "denied by [workspace] deny"
-"""The same where the operator's own patterns deny it."""
 
 _PLAIN: Final = re.compile(r"workspace:///([A-Za-z0-9_~!$&'()*+,;=:@-][A-Za-z0-9._~!$&'()*+,;=:@/-]*+)")
 """Most canonical URIs, with nothing to decode."""
@@ -40,9 +39,9 @@ Segments = tuple[str, ...]
 
 
 class Target(Value, frozen=True):
-    """What a workspace URI means: a root, names below it, and what its query asks.
+    """The meaning of a workspace URI: a root, a path below it, and the query.
 
-    `is_guess` where the first name looks like that of a root, and there is none of that name.
+    `is_guess` if the first name looks like that of a root, and there is no such root.
     """
 
     uri: str
@@ -54,7 +53,7 @@ class Target(Value, frozen=True):
 
 
 def parse(uri: str, roots: Collection[str]) -> Target:
-    """Read a URI; `roots` are the names of the further roots."""
+    """Return the target of a URI; `roots` are the names of the further roots."""
     plain = _PLAIN.fullmatch(uri)
     if plain is not None and len(uri) <= MAX_URI_LENGTH:
         path = plain[1]
@@ -91,7 +90,7 @@ def _root_of(name: str, roots: Collection[str]) -> str | None:
 
 
 def parse_folder(text: str) -> Segments:
-    """Read a folder's path below the root, as people write it: nothing in it is encoded."""
+    """Return the names in a folder's path below the root, as people write it, without encoding."""
     if not is_text(text):
         raise invalid("directory", text, "a path or a workspace URI")
     segments = tuple(name for name in text.split("/") if name not in ("", "."))
@@ -101,23 +100,23 @@ def parse_folder(text: str) -> Segments:
 
 
 def canonical(root: str, segments: Segments | list[str]) -> str:
-    """Give the canonical URI of names below a root."""
+    """Return the canonical URI of a path below a root."""
     return prefix_of(root) + "/".join([quote(name) for name in segments])
 
 
 def prefix_of(root: str, folder: Segments = ()) -> str:
-    """Give what the URIs below a folder begin with."""
+    """Return the beginning of all URIs below a folder."""
     top = f"{EVERY}@{root}/" if root else MAIN
     return top + "".join([f"{quote(name)}/" for name in folder])
 
 
-def denied(uri: str, reason: str, told: str = "") -> Denied:
-    """Refuse a URI: the same bytes whether or not anything is there."""
-    words = told or REASONS[reason]
-    return Denied(f"Access denied: {echo(uri)} ({words})", reason=reason, told=words, uri=uri)
+def denied(uri: str, reason: str, words: str = "") -> Denied:
+    """Return the error for a refused URI; it does not depend on whether the file exists."""
+    words = words or REASONS[reason]
+    return Denied(f"Access denied: {echo(uri)} ({words})", reason=reason, explanation=words, uri=uri)
 
 
 def invalid(name: str, value: str, expected: str, uri: str | None = None) -> BadArgument:
-    """Refuse a parameter."""
+    """Return the error for an invalid parameter."""
     message = f"Invalid parameter: {echo(name)}={echo(value)} ({expected})"
     return BadArgument(message, uri=uri, data={"parameter": name})

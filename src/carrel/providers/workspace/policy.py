@@ -1,8 +1,8 @@
-"""What may be read: one answer for list, read, folder, completion, watch and search.
+"""Which files may be read: one policy for lists, reads, folders, completion, watching and search.
 
-The deny-list always wins. Then hidden names, git's ignore rules, and the allowlist of file
-types. `allow` lifts all of these but the deny-list. Only names are looked at here; what needs
-the content (`code` serves any text) is decided on the open file.
+The deny-list comes first, then hidden names, git's ignore rules, and the allowed file types. `allow` lifts all of these
+except the deny-list. Only names are judged here; a rule that needs the content (`code` serves any text) is applied to
+the open file.
 """
 
 from collections.abc import Callable, Sequence
@@ -11,9 +11,9 @@ from typing import Final, Literal
 
 from carrel.core.errors import ConfigError
 from carrel.core.limits import MAX_REMEMBERED_LENGTH
-from carrel.core.record import Value
+from carrel.core.record import Value, replace
 from carrel.files.gitignore import Chain, Rules, TooManyPatterns, ignores, octets
-from carrel.files.secrets import Denial, holds_secrets
+from carrel.files.secrets import DenyList, holds_secrets
 from carrel.providers.workspace.ignore_rules import IgnoreFiles, Segments, enter
 from carrel.providers.workspace.paths import REASONS
 from carrel.providers.workspace.tracked_files import Hidden, Tracked
@@ -24,19 +24,19 @@ Treatment = Literal["show", "unlisted", "refuse"]
 SET_PRESET: Final = "carrel config set workspace.preset"
 """The command that changes which types are served."""
 FRESH_S: Final = 1.0
-"""How long ignore rules hold for reads: as long as an answer may be kept by a client (`ttlMs`)."""
-MAX_GROUNDS: Final = 4_096
+"""How long ignore rules are cached for reads: as long as a client may keep an answer (`ttlMs`)."""
+MAX_CACHED_FOLDERS: Final = 4_096
 MAX_REMEMBERED_DEPTH: Final = 32
-"""What is deeper is worked out anew: a URI may have thousands of names, and remembering would cost their square."""
+"""Deeper folders are not cached: a URI may have thousands of names, and the memory would grow with their square."""
 
 _FLUTTER_SUFFIXES: Final = tuple(".dart .yaml .yml .gradle .kt .kts .swift .mm .m .xml .plist".split())
 _FLUTTER_NAMES: Final = frozenset("pubspec.yaml analysis_options.yaml CMakeLists.txt Podfile Info.plist".split())
 
 
 class Verdict(Value, frozen=True):
-    """What may be done with a path: refused with a reason, readable, listed too; or decided by content.
+    """What may be done with a path: it is refused for a reason, readable, or readable and listed.
 
-    `is_own` where the operator's own patterns deny it.
+    With `needs_text`, the content decides. `is_own` if the operator's own patterns deny the path.
     """
 
     reason: str = ""
@@ -57,31 +57,31 @@ _TEXT_ONLY: Final = Verdict(needs_text=True)
 _TEXT_UNLISTED: Final = Verdict(is_listed=False, needs_text=True)
 
 
-class Ground(Value, frozen=True):
-    """What holds in a folder for all that lies there: its verdict, `allow`, the ignore rules.
+class FolderRules(Value, frozen=True):
+    """The rules that apply to everything in a folder: its own verdict, whether `allow` covers it, the ignore rules.
 
-    `way` leads there from the root, as octets, with a closing `/`.
+    `path` is the path from the root, as octets, with a closing `/`.
     """
 
     segments: Segments
-    way: str
+    path: str
     verdict: Verdict
     is_allowed: bool
     chain: Chain
     is_hidden: bool = False
-    """Whether it, or a folder above it, is hidden, and only what git tracks is served in it."""
+    """Whether it, or a folder above it, is hidden, so that only tracked files are served in it."""
 
     @property
-    def own(self) -> "Ground":
-        """Give the same as seen by who reads this folder by name: what is not listed is listed here.
+    def own(self) -> "FolderRules":
+        """The rules for a client that reads this folder by name: an unlisted folder lists its files here.
 
-        A folder that is refused, and only leads to what is allowed, shows no more than that.
+        A refused folder that only leads to allowed files still shows only those.
         """
         is_same = self.verdict is OPEN or bool(self.verdict.reason)
-        return self if is_same else Ground(self.segments, self.way, OPEN, self.is_allowed, self.chain, self.is_hidden)
+        return self if is_same else replace(self, verdict=OPEN)
 
 
-Grounds = dict[Segments, Ground]
+RulesByFolder = dict[Segments, FolderRules]
 
 
 class Policy:
@@ -99,160 +99,160 @@ class Policy:
         tracked: Tracked | None = None,
     ) -> None:
         self.preset = preset
-        # What the user says of hidden files holds for those that git tracks, too.
+        # A setting for hidden files applies to tracked ones too.
         self._tracked = tracked if hidden is None and preset in ("code", "all") else None
         self._ignore = ignore
         ignore.on_full = self.forget
         self._allow = _rules_of(allow)
-        self._deny = Denial(deny)
+        self._deny = DenyList(deny)
         self._hidden: Treatment = hidden or ("unlisted" if preset == "flutter" else "refuse")
         self._ignored: Treatment = ignored or ("unlisted" if preset == "flutter" else "refuse")
-        self._judge_type: Callable[[str], Verdict] = {"code": _any_text, "all": _anything, "flutter": _flutter}.get(
-            preset, _nothing
-        )
-        self._grounds: Grounds = {}
+        self._by_type: Verdict | None = {"code": _TEXT_ONLY, "all": OPEN, "flutter": None}.get(preset, TYPE)
+        self._cache: RulesByFolder = {}
         self._forget_at = 0.0
 
     def judge(self, segments: Segments, *, is_folder: bool) -> Verdict:
-        """Decide by the path alone, the same whether or not anything is there."""
+        """Return the verdict on a path, whether or not it exists."""
         if not segments:
             return OPEN
-        return self.judge_child(self.ground(segments[:-1]), segments[-1], is_folder=is_folder)
+        return self.judge_child(self.rules_of(segments[:-1]), segments[-1], is_folder=is_folder)
 
-    def judge_child(self, ground: Ground, name: str, *, is_folder: bool) -> Verdict:
-        """Decide by one name in a folder, and by what holds there."""
-        above = ground.verdict
+    def judge_child(self, rules: FolderRules, name: str, *, is_folder: bool) -> Verdict:
+        """Return the verdict on a name in a folder."""
+        above = rules.verdict
         if above.reason == "deny":
             return above
-        if self._deny.covers(ground.segments, ground.way, name, is_folder=is_folder):
-            return _DENIED if holds_secrets(ground.segments, name, is_folder=is_folder) else _DENIED_BY_OWN
-        own = self._judge_name(ground, name, is_folder=is_folder)
+        if self._deny.covers(rules.segments, rules.path, name, is_folder=is_folder):
+            return _DENIED if holds_secrets(rules.segments, name, is_folder=is_folder) else _DENIED_BY_OWN
+        own = self._judge_name(rules, name, is_folder=is_folder)
         verdict = own if above is OPEN else _join(above, own)
         if verdict is OPEN or not self._allow:
             return verdict
-        return OPEN if ground.is_allowed or self._allows(ground, name, is_folder=is_folder) else verdict
+        return OPEN if rules.is_allowed or self._allows(rules, name, is_folder=is_folder) else verdict
 
     def denies(self, segments: Segments, is_folder: bool) -> bool:
-        """Return whether the deny-list, or a pattern of the operator's, covers a path."""
+        """Return whether the deny-list, or a pattern of the operator, covers a path."""
         return self._deny.covers_path(segments, is_folder)
 
-    def ground(self, folder: Segments) -> Ground:
-        """Give what holds in a folder, at most a second old."""
+    def rules_of(self, folder: Segments) -> FolderRules:
+        """Return the rules of a folder, at most a second old."""
         self.fresh_until()
-        grounds = self._grounds  # what is forgotten meanwhile is not remembered by who looked before
-        known = grounds.get(folder)
+        cache = self._cache  # `forget` replaces the dictionary, so nothing older is put into the new one
+        known = cache.get(folder)
         if known is not None:
             return known
-        ground = self._remembered(grounds, (), None)
+        rules = self._cached(cache, (), None)
         for depth in range(1, min(len(folder), MAX_REMEMBERED_DEPTH) + 1):
-            ground = self._remembered(grounds, folder[:depth], ground)
-        return self._deeper(ground, folder[MAX_REMEMBERED_DEPTH:]) if len(folder) > MAX_REMEMBERED_DEPTH else ground
+            rules = self._cached(cache, folder[:depth], rules)
+        return self._deeper(rules, folder[MAX_REMEMBERED_DEPTH:]) if len(folder) > MAX_REMEMBERED_DEPTH else rules
 
     def fresh_until(self) -> float:
-        """Return until when a verdict that is asked for now may be used, as `monotonic` counts."""
+        """Return the time, by `monotonic`, until which a verdict of now may be used."""
         now = monotonic()
         if now >= self._forget_at:
-            # All at once: folders that nobody asks about again do not stay.
+            # All at once, so that folders that are not read again are dropped.
             self.forget()
             self._forget_at = now + FRESH_S
         return self._forget_at
 
-    def _deeper(self, ground: Ground, names: Segments) -> Ground:
-        """Go on from a remembered folder; what does not exist has no rules of its own, however long its name."""
+    def _deeper(self, rules: FolderRules, names: Segments) -> FolderRules:
+        """Return the rules of a folder below a cached one; folders that do not exist are not searched for rules."""
         exists = True
         for number, name in enumerate(names):
             if exists and number % MAX_REMEMBERED_DEPTH == 0:
-                exists = self._ignore.exists(ground.segments)
-            ground = self.enter(ground, name, exists=exists)
-        return ground
+                exists = self._ignore.root.exists(rules.segments)
+            rules = self.enter(rules, name, exists=exists)
+        return rules
 
-    def _remembered(self, grounds: Grounds, folder: Segments, above: Ground | None) -> Ground:
-        known = grounds.get(folder)
+    def _cached(self, cache: RulesByFolder, folder: Segments, above: FolderRules | None) -> FolderRules:
+        known = cache.get(folder)
         if known is not None:
             return known
-        ground = self.top() if above is None else self.enter(above, folder[-1])
-        if len(ground.way) <= MAX_REMEMBERED_LENGTH:
-            if len(grounds) >= MAX_GROUNDS:
-                grounds.clear()
-            grounds[folder] = ground
-        return ground
+        rules = self.top() if above is None else self.enter(above, folder[-1])
+        if len(rules.path) <= MAX_REMEMBERED_LENGTH:
+            if len(cache) >= MAX_CACHED_FOLDERS:
+                cache.clear()
+            cache[folder] = rules
+        return rules
 
     def tracked(self) -> Hidden | None:
-        """Return which hidden files git tracks now; None where that makes no difference."""
+        """Return which hidden files git tracks now; None if that makes no difference."""
         return None if self._tracked is None else self._tracked.look()
 
     def forget(self) -> None:
-        """Look anew at what holds where, and at what git tracks: an ignore file changed, or it is a second old."""
+        """Drop the cached rules, because an ignore file changed or they are a second old."""
         if self._tracked is not None:
             self._tracked.forget()
-        self._grounds = {}
+        self._cache = {}
 
-    def is_ordinary(self, ground: Ground, name: str) -> bool:
-        """Return whether a file is neither hidden, ignored nor denied, so that only its type can leave it out."""
-        if name[0] == "." or (ground.chain and ignores(ground.chain, name, is_folder=False)):
+    def is_ordinary(self, rules: FolderRules, name: str) -> bool:
+        """Return whether a file is neither hidden, ignored nor denied, so that only its type can exclude it."""
+        if name[0] == "." or (rules.chain and ignores(rules.chain, name, is_folder=False)):
             return False
-        return not self._deny.covers(ground.segments, ground.way, name, is_folder=False)
+        return not self._deny.covers(rules.segments, rules.path, name, is_folder=False)
 
     @property
-    def type_told(self) -> str:
-        """Say that a file's type is not served, and the command that changes it."""
+    def type_message(self) -> str:
+        """The message that a file type is not served, with the command that changes it."""
         wider = {"flutter": "code", "none": "code", "code": "all"}.get(self.preset)
         return REASONS["type"] + (f"; `{SET_PRESET} {wider}` serves it" if wider else "")
 
     def unusable_ignore_files(self) -> dict[Segments, str]:
-        """Return the ignore files whose rules cannot be honoured, and why, as far as they were met."""
+        """Return the ignore files whose rules cannot be used, and why, as far as they were read."""
         return dict(self._ignore.unusable)
 
-    def top(self) -> Ground:
-        """Give what holds in the root, now."""
-        return Ground((), "", OPEN, False, self._ignore.top() if self._ignored != "show" else ())
+    def top(self) -> FolderRules:
+        """Return the rules of the root, as they are now."""
+        return FolderRules((), "", OPEN, False, self._ignore.top() if self._ignored != "show" else ())
 
-    def enter(self, above: Ground, name: str, *, exists: bool = True) -> Ground:
-        """Give what holds in a folder, now, from what holds in the one above it."""
+    def enter(self, above: FolderRules, name: str, *, exists: bool = True) -> FolderRules:
+        """Return the rules of a folder, as they are now, from those of the folder above it."""
         segments = (*above.segments, name)
         verdict = self.judge_child(above, name, is_folder=True)
         is_allowed = above.is_allowed or self._allows(above, name, is_folder=True)
-        # Below a refused folder nothing can be ignored any further: its own rules are not even read.
+        # In a refused folder the ignore rules make no difference, so its ignore file is not read.
         is_moot = self._ignored == "show" or bool(verdict.reason)
         chain = () if is_moot else self._ignore.enter(above.chain, segments) if exists else enter(above.chain, name)
         is_hidden = self._tracked is not None and (above.is_hidden or name[0] == ".")
-        return Ground(segments, f"{above.way}{octets(name)}/", verdict, is_allowed, chain, is_hidden)
+        return FolderRules(segments, f"{above.path}{octets(name)}/", verdict, is_allowed, chain, is_hidden)
 
-    def may_list_below(self, ground: Ground, name: str, verdict: Verdict) -> bool:
-        """Tell whether anything below a folder may be listed: where it is not, `allow` may still name something."""
+    def may_list_below(self, rules: FolderRules, name: str) -> bool:
+        """Return whether anything below a folder may be listed: in a refused folder, `allow` may name something."""
+        return self._lists_folder(rules, name, self._allow.may_match_below)
+
+    def shows(self, rules: FolderRules, name: str) -> bool:
+        """Return whether the folder above shows a folder: it is listed, or leads to allowed files."""
+        return self._lists_folder(rules, name, self._allow.leads_through)
+
+    def _lists_folder(self, rules: FolderRules, name: str, is_lifted: Callable[[str], bool]) -> bool:
+        verdict = self.judge_child(rules, name, is_folder=True)
         if verdict.is_listed and not verdict.reason:
             return True
-        return verdict.reason != "deny" and self._allow.may_match_below(f"{ground.way}{octets(name)}/")
-
-    def shows(self, ground: Ground, name: str, verdict: Verdict) -> bool:
-        """Tell whether a folder is shown where it lies: because nothing speaks against it, or for what it leads to."""
-        if verdict.is_listed and not verdict.reason:
-            return True
-        return verdict.reason != "deny" and self._allow.leads_through(f"{ground.way}{octets(name)}/")
+        return verdict.reason != "deny" and is_lifted(f"{rules.path}{octets(name)}/")
 
     def leads_to_allowed(self, folder: Segments, verdict: Verdict) -> bool:
-        """Tell whether a folder that is refused lies on the way to what `allow` names."""
+        """Return whether a refused folder lies on the path to files that `allow` names."""
         if verdict.reason not in ("hidden", "ignored"):
             return False
         return self._allow.leads_through("".join(f"{octets(name)}/" for name in folder))
 
-    def _judge_name(self, ground: Ground, name: str, *, is_folder: bool) -> Verdict:
+    def _judge_name(self, rules: FolderRules, name: str, *, is_folder: bool) -> Verdict:
         is_listed = True
-        if name[0] == "." or ground.is_hidden:
+        if name[0] == "." or rules.is_hidden:
             if self._hidden == "refuse":
-                if self._tracked is None or not self._tracked.holds(ground.way, name, is_folder=is_folder):
+                if self._tracked is None or not self._tracked.holds(rules.path, name, is_folder=is_folder):
                     return _HIDDEN
             else:
                 is_listed = self._hidden == "show"
-        if ground.chain and ignores(ground.chain, name, is_folder=is_folder):
+        if rules.chain and ignores(rules.chain, name, is_folder=is_folder):
             if self._ignored == "refuse":
                 return _IGNORED
             is_listed = False
-        verdict = OPEN if is_folder else self._judge_type(name)
+        verdict = OPEN if is_folder else self._by_type or _judge_flutter(name)
         return verdict if is_listed or verdict.reason else _join(_UNLISTED, verdict)
 
-    def _allows(self, ground: Ground, name: str, *, is_folder: bool) -> bool:
-        return bool(self._allow.decide(ground.way, octets(name), is_folder=is_folder))
+    def _allows(self, rules: FolderRules, name: str, *, is_folder: bool) -> bool:
+        return bool(self._allow.decide(rules.path, octets(name), is_folder=is_folder))
 
 
 def _rules_of(allow: Sequence[str]) -> Rules:
@@ -263,14 +263,14 @@ def _rules_of(allow: Sequence[str]) -> Rules:
 
 
 def follow(verdict: Verdict, real: Verdict) -> Verdict:
-    """Join what holds for a link's name with what holds where it leads: both must pass; its own name is listed."""
+    """Join the verdicts on a link and on its target: both must pass; the name of the link decides about listing."""
     if real.reason:
         return real
     return _join(verdict, _TEXT_ONLY) if real.needs_text else verdict
 
 
 def _join(outer: Verdict, inner: Verdict) -> Verdict:
-    """Join two verdicts: the first reason in order stays, and what one does not list is not listed."""
+    """Join two verdicts: the first reason in `_ORDER` counts, and both must list the path."""
     if outer.reason or inner.reason:
         return outer if _ORDER[outer.reason] <= _ORDER[inner.reason] else inner
     if outer.is_listed and inner.is_listed:
@@ -278,17 +278,5 @@ def _join(outer: Verdict, inner: Verdict) -> Verdict:
     return _TEXT_UNLISTED if outer.needs_text or inner.needs_text else _UNLISTED
 
 
-def _anything(_: str) -> Verdict:
-    return OPEN
-
-
-def _any_text(_: str) -> Verdict:
-    return _TEXT_ONLY
-
-
-def _flutter(name: str) -> Verdict:
+def _judge_flutter(name: str) -> Verdict:
     return OPEN if name.endswith(_FLUTTER_SUFFIXES) or name in _FLUTTER_NAMES else TYPE
-
-
-def _nothing(_: str) -> Verdict:
-    return TYPE

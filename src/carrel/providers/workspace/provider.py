@@ -1,7 +1,6 @@
-"""A file tree as resources: safe by construction, at any size.
-
-workspace:///{+path}{?start,length,lines}         a file, or a folder's children
-workspace://@{root}/{+path}{?start,length,lines}  the same in a further root
+"""A file tree as resources.
+workspace:///{+path}{?start,length,lines,outline}         a file, or a folder's children
+workspace://@{root}/{+path}{?start,length,lines,outline}  the same in a further root
 """
 
 import os
@@ -9,10 +8,10 @@ import re
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import ExitStack
 from functools import partial
-from heapq import merge
 from itertools import islice, pairwise
 from operator import attrgetter
-from typing import Final, Literal
+from threading import Lock
+from typing import TYPE_CHECKING, Final, Literal
 
 from carrel.core.content import parse_number
 from carrel.core.errors import ConfigError, NotFound, RequestError
@@ -20,16 +19,13 @@ from carrel.core.hashing import blake2b
 from carrel.core.limits import MAX_COMPLETIONS, MAX_REMEMBERED_LENGTH
 from carrel.core.line_ranges import parse as parse_lines
 from carrel.core.model import Completion, Meta, Range, Rank, Reading, Resource, Stored, Unread
-from carrel.core.provider import Changes, Place, Project, Provider, Route
+from carrel.core.provider import Changes, Document, DocumentChanges, Place, Project, Provider, Route
 from carrel.core.uri import quote, split_query
 from carrel.files import file_types
 from carrel.files.file_types import Kind
 from carrel.files.sandbox import Opened, Root, SandboxError
-from carrel.providers.workspace import front_documents, list_filters, paths
-from carrel.providers.workspace.explain import explain, unusable_told
-from carrel.providers.workspace.file_events import watch_trees
+from carrel.providers.workspace import paths
 from carrel.providers.workspace.file_source import FileSource, find_lines
-from carrel.providers.workspace.folders import Folder
 from carrel.providers.workspace.ignore_rules import IgnoreFiles
 from carrel.providers.workspace.listing import Census, Entry, Listing, describe
 from carrel.providers.workspace.paths import Target
@@ -41,13 +37,16 @@ TTL_MS: Final = 1_000
 _FILE_KEYS: Final = ("start", "length", "lines")
 _FOLDER_KEYS: Final = ("after",)
 _ROOT_NAME: Final = re.compile(r"[a-z0-9][a-z0-9-]{0,31}")
+if TYPE_CHECKING:
+    from carrel.providers.workspace.kept_documents import KeptDocuments
+
 _ENOUGH: Final = MAX_COMPLETIONS + 1
 _NO_VALUES: Final = Completion((), total=0, has_more=False)
 _WHOLE: Final[tuple[Range | None, dict[str, object]]] = (None, {})
 
 
 class Workspace(Provider):
-    """The files of a project, as far as its policy lets them be read."""
+    """The files of a project that its policy allows to be read."""
 
     name = "workspace"
     schemes = (paths.SCHEME,)
@@ -78,7 +77,7 @@ class Workspace(Provider):
         try:
             for name, folder in {"": root, **_checked_names(roots or {})}.items():
                 place = os.path.join(project.root, os.path.expanduser(folder))
-                # Ignore files are read by rules of their own: one of them lies in `.git`.
+                # The guard is set below, since ignore files are read without it: one of them is in `.git`.
                 opened = self._until_closed.enter_context(_open_root(name, place))
                 policy = Policy(
                     _preset(preset, opened),
@@ -99,10 +98,12 @@ class Workspace(Provider):
         self._listings = {name: Listing(self._trees[name], max_listed_bytes) for name in in_order}
         for listing in self._listings.values():
             self._until_closed.callback(listing.close)
+        self._searching = Lock()
+        self._kept: list[KeptDocuments] = []
 
     def routes(self) -> Sequence[Route]:
         main = Route(
-            "workspace:///{+path}{?start,length,lines}",
+            "workspace:///{+path}{?start,length,lines,outline}",
             self.begin_read,
             name="workspace-file",
             title="File or folder",
@@ -110,7 +111,7 @@ class Workspace(Provider):
             whole=True,
         )
         named = Route(
-            "workspace://@{root}/{+path}{?start,length,lines}",
+            "workspace://@{root}/{+path}{?start,length,lines,outline}",
             self.begin_read,
             name="workspace-root-file",
             title="File or folder in a further root",
@@ -127,17 +128,21 @@ class Workspace(Provider):
 
     def shortlist(self) -> Sequence[Iterable[Resource]]:
         """Return the project's front documents, then all other files, shallow before deep."""
+        from carrel.providers.workspace import front_documents  # not needed to start
+
         found = front_documents.find(self._listings[""])
         documents = [_document(entry) for entry in found]
         return documents, self._shallow_first(frozenset(entry.uri for entry in found))
 
     def _shallow_first(self, left_out: frozenset[str]) -> Iterator[Resource]:
         every = [listing.shallow_first() for listing in self._listings.values()]
-        in_order = every[0] if len(every) == 1 else merge(*every, key=attrgetter("sort_key"))
+        in_order = every[0] if len(every) == 1 else _merged(every)
         return (entry for entry in in_order if entry.uri not in left_out) if left_out else in_order
 
     def browse(self, directory: str | None, prefix: str, after: str = "") -> Iterator[Resource]:
-        """Give the files below a folder, or those whose URI begins with the prefix."""
+        """Return the files below a folder, or those whose URI starts with the prefix."""
+        from carrel.providers.workspace import list_filters  # only for Fly's lists and for prefixes
+
         if directory is None:
             return self._files(after, list_filters.canonical_prefix(prefix, self._trees))
         root, folder = list_filters.open_folder(directory, self._trees)
@@ -147,10 +152,39 @@ class Workspace(Provider):
         for listing in self._listings.values():
             yield from map(describe, listing.files(after, (), begins))
 
+    # Searching
+
+    def documents(self) -> Iterator[Document]:
+        """Yield every listed file."""
+        for kept in self._documents():
+            yield from kept.walk()
+
+    def document_changes(self, since: object) -> DocumentChanges:
+        """Return the files that changed since a token, or all of them."""
+        kept = self._documents()
+        tokens = since if isinstance(since, tuple) else (None,) * len(kept)
+        found = [one.changes(token) for one, token in zip(kept, tokens, strict=True)]
+        is_whole = any(one.is_whole for one in found)
+        if is_whole:
+            found = [one if one.is_whole else root.changes(None) for one, root in zip(found, kept, strict=True)]
+        documents = [document for one in found for document in one.documents]
+        gone = [uri for one in found for uri in one.gone]
+        return DocumentChanges(documents, gone, tuple(one.token for one in found), is_whole=is_whole)
+
+    def _documents(self) -> "Sequence[KeptDocuments]":
+        from carrel.providers.workspace.kept_documents import KeptDocuments  # only if somebody searches
+
+        with self._searching:
+            if not self._kept:
+                self._kept = [KeptDocuments(self._trees[name], listing) for name, listing in self._listings.items()]
+                for kept in self._kept:
+                    self._until_closed.callback(kept.close)
+            return self._kept
+
     # Reading
 
     def begin_read(self, uri: str) -> Reading | Unread:
-        """Open a file that was read a moment ago; anything else takes longer: rules, folders, lines."""
+        """Open a file that was read a moment ago; anything else takes longer and is left to `read`."""
         known = self._known.get(uri)
         again = None if known is None else known.open()
         if known is None or again is None:
@@ -169,6 +203,8 @@ class Workspace(Provider):
                 return self._read_file(target, found, tree, until)
             with found.opened:
                 after = _checked_query(target, _FOLDER_KEYS).get("after", "")
+                from carrel.providers.workspace.folders import Folder  # not needed to start
+
                 shown = Folder(tree, self._listings[target.root], found)
                 return shown.read(target, quote(after, safe=paths.KEY_SAFE))
         except BaseException:
@@ -197,7 +233,7 @@ class Workspace(Provider):
         return _reading(found.opened, shape, None, part)
 
     def fingerprint(self, uri: str) -> str | None:
-        """Give the ETag of a file, or a token of a folder's names; None where nothing is yet."""
+        """Return the ETag of a file, or a token of the names in a folder; None if there is nothing."""
         target = paths.parse(uri, self._trees)
         try:
             found = self._trees[target.root].open(target)
@@ -212,24 +248,24 @@ class Workspace(Provider):
             return blake2b("/".join([child.key for child in children]).encode(), digest_size=16).hexdigest()
 
     def aliases(self, uri: str) -> Sequence[str]:
-        """Return the URIs under which changes of this one are reported: its own, and where links lead."""
+        """Return the URIs under which changes of this one are reported: its own, and those that links lead to."""
         target = paths.parse(uri, self._trees)
         tree = self._trees[target.root]
         try:
             found = tree.open(target)
         except RequestError:
             alias = tree.unaliased(target.segments)
-            names = [*tree.ways(target.segments), *(() if alias is None else tree.ways(alias))]
+            found_at = [*tree.spellings(target.segments), *(() if alias is None else tree.spellings(alias))]
         else:
             with found.opened as opened:
                 is_linked = opened.real != found.segments
-            names = tree.ways(found.segments) if is_linked else [found.segments]
-        return [paths.canonical(target.root, segments) for segments in names if all(map(is_servable, segments))]
+            found_at = tree.spellings(found.segments) if is_linked else [found.segments]
+        return [paths.canonical(target.root, segments) for segments in found_at if all(map(is_servable, segments))]
 
     # Completion, watching, explaining
 
     def complete(self, template: str, variable: str, value: str, context: Mapping[str, str]) -> Completion:
-        """Offer direct children that begin with what is typed; folders end with `/`."""
+        """Return the children of a folder that start with the typed name; folders end with `/`."""
         if variable == "root":
             return Completion(tuple(name for name in sorted(self._trees) if name and name.startswith(value)))
         is_named = "{root}" in template
@@ -254,42 +290,50 @@ class Workspace(Provider):
 
     def watch(self, changes: Changes) -> Callable[[], None]:
         """Report file events of every root until stopped."""
+        from carrel.providers.workspace.file_events import watch_trees  # only once somebody subscribes
+
         changes.ask_aliases(self.aliases)
         return watch_trees([(self._trees[name], listing) for name, listing in self._listings.items()], changes)
 
     def explain(self, uri: str) -> list[str]:
-        """Say why a URI is or is not served, a sentence each."""
+        """Return sentences that say why a URI is served or not."""
         try:
             target = paths.parse(uri, self._trees)
         except RequestError as error:
             return [f"Not served. {error.message}."]
+        from carrel.providers.workspace.explain import explain  # a server is not asked this
+
         return explain(self._trees[target.root], self._listings[target.root], target)
 
     def health(self) -> Meta:
-        """Tell which preset holds, and what could not be read."""
+        """Return the presets, and what could not be read."""
         unreadable = sum(len(listing.unreadable) for listing in self._listings.values())
         problems = [f"{unreadable} folder(s) cannot be read and are left out"] if unreadable else []
+        from carrel.providers.workspace.explain import unusable_message  # not needed to start
+
         for tree in self._trees.values():
-            problems += [unusable_told(*one) for one in sorted(tree.policy.unusable_ignore_files().items())]
+            problems += [unusable_message(*one) for one in sorted(tree.policy.unusable_ignore_files().items())]
         presets = {name or "main": tree.policy.preset for name, tree in self._trees.items()}
         return {"presets": presets, "problems": problems, "left_out": self.left_out()}
 
     def left_out(self) -> list[str]:
         """Return how many files a preset with a list of types leaves out of each root, and the command to change it."""
-        told = []
+        messages = []
         for name, tree in self._trees.items():
             if tree.policy.preset in ("flutter", "none"):
                 census = self._listings[name].count()
                 if census.left_out:
-                    told.append(_left_out_told(name, tree.policy.preset, census))
-        return told
+                    messages.append(_left_out_message(name, tree.policy.preset, census))
+        return messages
 
     def close(self) -> None:
-        """Give the roots' handles back."""
+        """Close the handles of the roots."""
         self._until_closed.close()
 
 
 def _document(entry: Entry) -> Resource:
+    from carrel.providers.workspace import front_documents  # loaded by `shortlist`
+
     place = front_documents.place_of("/".join(entry.segments))
     return describe(entry, sort_key=place, rank=Rank.DOCUMENTS, guaranteed=True)
 
@@ -297,7 +341,7 @@ def _document(entry: Entry) -> Resource:
 def _reading(
     opened: Opened, shape: Shape, kept: Shape | None = None, part: tuple[Range | None, dict[str, object]] = _WHOLE
 ) -> Reading:
-    """Give an open file, or a part of it, with what is to be told of it; `kept` is the shape, if that is kept."""
+    """Return the reading of an open file, or of a part of it; `kept` is the shape, if it is kept."""
     sniffed = shape.sniffed
     meta = {**shape.meta, **part[1]} if part[1] else shape.meta
     source = opened if kept is not None else FileSource(opened, sniffed.head)
@@ -308,7 +352,7 @@ def _reading(
 
 
 def _wanted_part(target: Target, source: FileSource, kind: Kind) -> tuple[Range, dict[str, object]]:
-    """Make a byte range of what the query asks."""
+    """Return the byte range that a query requests, and the metadata of lines."""
     query = _checked_query(target, _FILE_KEYS)
     if "lines" not in query:
         length = query.get("length")
@@ -323,7 +367,14 @@ def _wanted_part(target: Target, source: FileSource, kind: Kind) -> tuple[Range,
     return find_lines(source, kind.encoding, first, last, split_query(target.uri)[0])
 
 
-def _left_out_told(root: str, preset: str, census: Census) -> str:
+def _merged(every: Iterable[Iterator[Resource]]) -> Iterator[Resource]:
+    """Yield the entries of several roots in order."""
+    from heapq import merge  # most projects have one root
+
+    return merge(*every, key=attrgetter("sort_key"))
+
+
+def _left_out_message(root: str, preset: str, census: Census) -> str:
     counted = f"{census.left_out} of {census.files} files"
     if census.is_cut:
         counted = f"{census.left_out} of the first {census.files} files"
@@ -369,7 +420,7 @@ def _preset(preset: Preset, root: Root) -> Preset:
 
 
 def _check_apart(trees: Iterable[Tree]) -> None:
-    """Refuse roots that lie in one another: one file would have two URIs and two policies."""
+    """Raise for a root inside another: its files would have two URIs and two policies."""
     places = sorted((tree.root.path.rstrip("/") + "/", tree.name or "the main root") for tree in trees)
     for (outer, first), (inner, second) in pairwise(places):
         if inner.startswith(outer):

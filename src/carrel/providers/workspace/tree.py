@@ -1,35 +1,43 @@
-"""One served folder: its handle, its rules, and the way from a path to an open file.
+"""One served folder: its handle, its policy, and how a path becomes an open file.
 
-Everything that opens anything for a client goes through `open`: policy by name first, then
-the sandbox, which refuses links to what is denied before it opens it, then policy on what was
-really opened.
+Everything that is opened for a client is opened by `open`: first the policy judges the name; then the sandbox opens it,
+and refuses links to denied names; then the policy judges the file that was opened.
 """
 
 import os
-from time import monotonic, time_ns
+from time import monotonic
 from typing import Final
 
 from carrel.core.errors import Denied, NotFound, RequestError
-from carrel.core.hashing import sha256
+from carrel.core.hashing import blake2b, sha256
 from carrel.core.model import Range
 from carrel.core.record import Value
 from carrel.files import file_types
 from carrel.files.file_types import Kind
-from carrel.files.sandbox import Forbidden, Missing, Opened, Outside, Root, SandboxError, Special, Walk, Way
-from carrel.providers.workspace.ignore_rules import SETTLED_NS, Segments
+from carrel.files.sandbox import (
+    CheckedPath,
+    FileState,
+    Forbidden,
+    Missing,
+    Opened,
+    Outside,
+    Root,
+    SandboxError,
+    Special,
+    Walk,
+    is_settled,
+    state_of,
+)
+from carrel.providers.workspace.ignore_rules import Segments
 from carrel.providers.workspace.paths import OWN_DENY, Target, denied
 from carrel.providers.workspace.policy import OPEN, TYPE, Policy, Verdict, follow
 
 MAX_SNIFFED: Final = 16_384
 MAX_KNOWN: Final = 4_096
 
-_Identity = tuple[int, int]
-"""A file's number and its device. The latest state of each file is remembered: earlier ones never come back."""
-_State = tuple[int, int, int]
-
 
 class FoundFile(Value, frozen=True):
-    """Something open that may be served: the names that led to it, and what holds for it."""
+    """An open file or folder that may be served, the path that led to it, and the verdict on it."""
 
     opened: Opened
     segments: Segments
@@ -37,13 +45,13 @@ class FoundFile(Value, frozen=True):
 
 
 class Sniffed(Value, frozen=True):
-    """What was found out about one state of a file."""
+    """What is known about one state of a file."""
 
     etag: str
     kind: Kind
     is_text: bool
     head: bytes = b""
-    """The first bytes, where they were read just now."""
+    """The first bytes, if they were read just now."""
 
 
 class Tree:
@@ -55,10 +63,11 @@ class Tree:
         self.policy = policy
         places = {_names(configured), _names(root.path)}
         self._places = sorted(places, key=len, reverse=True)
-        self._sniffed: dict[_Identity, tuple[_State, Sniffed]] = {}
+        self._sniffed: dict[FileState, tuple[FileState, Sniffed]] = {}
+        """The latest known state of each file, by inode and device."""
 
     def open(self, target: Target) -> FoundFile:
-        """Open what a target means, or raise; an absolute path inside the root is an alias for its rest."""
+        """Open a target, or raise; an absolute path inside the root means the path below the root."""
         try:
             return self.open_path(target.uri, target.segments, is_folder=target.is_folder)
         except RequestError:
@@ -70,22 +79,14 @@ class Tree:
         return self.open_path(target.uri, rest, is_folder=target.is_folder)
 
     def unaliased(self, segments: Segments) -> Segments | None:
-        """Give what follows the root's own absolute path, if the segments begin with it."""
+        """Return what follows the root's own absolute path, if the segments begin with it; else None."""
         for place in self._places:
             if segments[: len(place)] == place:
                 return segments[len(place) :]
         return None
 
-    def holds(self, segments: Segments) -> bool:
-        """Tell whether anything is there, as far as can be known; whether it may be read is not asked."""
-        try:
-            self.root.open(segments).close()
-        except SandboxError as error:
-            return not isinstance(error, Missing)
-        return True
-
-    def ways(self, segments: Segments) -> list[Segments]:
-        """Give the names, and the other names they have by each link on the way, as far as there is anything."""
+    def spellings(self, segments: Segments) -> list[Segments]:
+        """Return a path, and the other paths that it has through each link in it."""
         trail = Trail(self.root.fd, None)
         try:
             with trail.open(segments) as opened:
@@ -95,11 +96,11 @@ class Tree:
         return list(dict.fromkeys(names))
 
     def open_path(self, uri: str, segments: Segments, *, is_folder: bool = False) -> FoundFile:
-        """Open the names below the root; `is_folder` if they can only mean a folder."""
+        """Open a path below the root; `is_folder` if it can only mean a folder."""
         judge = self.policy.judge
         as_file = judge(segments, is_folder=False) if segments else judge(segments, is_folder=True)
         verdict = judge(segments, is_folder=True) if is_folder or as_file.reason else as_file
-        # A name that is refused as a file may still be a folder's; only the disk can tell.
+        # A name that is refused for files may be that of a folder; only the disk can tell.
         if verdict.reason and not self.policy.leads_to_allowed(segments, verdict):
             raise self._refused(uri, verdict if is_folder else as_file)
         try:
@@ -117,7 +118,7 @@ class Tree:
     def _failure(
         self, uri: str, segments: Segments, error: Exception, as_file: Verdict, *, is_folder: bool
     ) -> RequestError:
-        """Say why nothing was opened; where a name may be refused, the same whether or not anything has it."""
+        """Return the error for a path that was not opened; for a refused name it does not depend on what exists."""
         if is_folder:
             if as_file.reason:
                 return NotFound(uri)
@@ -137,15 +138,15 @@ class Tree:
         return denied(uri, "special" if isinstance(error, Special) else "os")
 
     def _refused(self, uri: str, verdict: Verdict) -> Denied:
-        told = OWN_DENY if verdict.is_own else self.policy.type_told if verdict.reason == "type" else ""
-        return denied(uri, verdict.reason, told)
+        words = OWN_DENY if verdict.is_own else self.policy.type_message if verdict.reason == "type" else ""
+        return denied(uri, verdict.reason, words)
 
     def _refused_behind_links(self, segments: Segments, *, is_folder: bool) -> Verdict | None:
-        """Return why the place that links lead to is refused, though nothing could be opened there.
+        """Return the refusal of a path that links lead to, if nothing could be opened there; else None.
 
-        It is the refusal that a link to something gets: what is missing is told in the same words.
+        So a link to a refused path gets the same error whether or not the path exists.
         """
-        for place in self.ways(segments)[1:]:
+        for place in self.spellings(segments)[1:]:
             if place != segments and all(map(is_servable, place)):
                 verdict = self.policy.judge(place, is_folder=is_folder)
                 if verdict.reason:
@@ -153,7 +154,7 @@ class Tree:
         return None
 
     def _admit(self, uri: str, segments: Segments, opened: Opened, as_file: Verdict, *, is_folder: bool) -> FoundFile:
-        """Judge what was really opened: a link leads to another name, and a name may be a folder's."""
+        """Judge the file that was opened: a link may lead to another name, and a name may be that of a folder."""
         if is_folder and not opened.is_folder:
             raise NotFound(uri)
         verdict = self.policy.judge(segments, is_folder=True) if opened.is_folder else as_file
@@ -170,7 +171,7 @@ class Tree:
         return FoundFile(opened, segments, verdict)
 
     def sniff(self, opened: Opened) -> Sniffed:
-        """Find out what a file's bytes are: looked at once per state of the file."""
+        """Return what the bytes of a file are; they are read once for each state of the file."""
         stat = opened.stat
         known = self.sniffed(stat)
         if known is not None:
@@ -178,21 +179,23 @@ class Tree:
         head = opened.read(0, file_types.WINDOW)
         kind = file_types.sniff(head, is_whole=stat.st_size <= len(head))
         etag = etag_of(stat)
-        # What changed a moment ago may change once more and not show it.
-        if time_ns() - stat.st_ctime_ns > SETTLED_NS:
-            if len(self._sniffed) >= MAX_SNIFFED:
-                self._sniffed.clear()
-            self._sniffed[_identity(stat)] = _state(stat), Sniffed(etag, kind, kind.is_text)
+        if not is_settled(stat):
+            # It may still be written without another change of its times. So these bytes must not have the ETag of
+            # the final ones.
+            return Sniffed(f"{etag}-{blake2b(head, digest_size=4).hexdigest()}", kind, kind.is_text, head)
+        if len(self._sniffed) >= MAX_SNIFFED:
+            self._sniffed.clear()
+        self._sniffed[stat.st_ino, stat.st_dev] = state_of(stat), Sniffed(etag, kind, kind.is_text)
         return Sniffed(etag, kind, kind.is_text, head)
 
     def sniffed(self, stat: os.stat_result) -> Sniffed | None:
-        """Return what is known of this state of a file, or None."""
-        known = self._sniffed.get(_identity(stat))
-        return known[1] if known is not None and known[0] == _state(stat) else None
+        """Return what is known about this state of a file, or None."""
+        known = self._sniffed.get((stat.st_ino, stat.st_dev))
+        return known[1] if known is not None and known[0] == state_of(stat) else None
 
 
 class Trail(Walk):
-    """A way that remembers where it met links, and where it ended behind one or for want of anything to go on with."""
+    """A walk that records the path at each link, and the path at which it ended."""
 
     def __init__(self, root: int, anchor: str | None) -> None:
         super().__init__(root, anchor)
@@ -210,7 +213,7 @@ class Trail(Walk):
 
 
 class Shape(Value, frozen=True, eq=False):
-    """What is told of one state of a file, whatever its bytes are."""
+    """What clients learn about one state of a file besides its bytes."""
 
     sniffed: Sniffed
     meta: dict[str, object]
@@ -219,7 +222,7 @@ class Shape(Value, frozen=True, eq=False):
 
     @classmethod
     def of(cls, sniffed: Sniffed, stat: os.stat_result, canonical: str, mime_types: tuple[str, str]) -> "Shape":
-        """Make it. The types are those of binary content, and of text."""
+        """Return the shape; `mime_types` are those for binary content and for text."""
         kind, is_text = sniffed.kind, sniffed.is_text
         meta: dict[str, object] = {
             "dev.carrel/uri": canonical,
@@ -231,9 +234,9 @@ class Shape(Value, frozen=True, eq=False):
 
 
 class Known:
-    """A file that was read a moment ago: what its name means, what the policy said of it, and its latest state."""
+    """A file that was read a moment ago: its path, the verdict of the policy, and its latest state."""
 
-    __slots__ = ("_canonical", "_latest", "_mime_types", "_needs_text", "_tree", "_until", "_way", "part")
+    __slots__ = ("_canonical", "_latest", "_mime_types", "_needs_text", "_path", "_tree", "_until", "part")
 
     def __init__(
         self,
@@ -245,42 +248,43 @@ class Known:
         before: "Known | None" = None,
         part: Range | None = None,
     ) -> None:
-        """Remember it for as long as the rules by which it was found; `before` was remembered of it, and is too old.
+        """Remember a file until the rules by which it was found expire; `before` is the expired record of the same URI.
 
-        `part` is the range that its URI asks for.
+        `part` is the range that the URI requests.
         """
         self.part = part
         self._tree = tree
-        self._way = Way(found.segments)
+        self._path = CheckedPath(found.segments)
         self._needs_text = found.verdict.needs_text
         self._canonical = canonical
         self._mime_types = mime_types
         self._until = until
-        # One value, so that no thread finds the state of one moment with the shape of another.
-        self._latest: tuple[tuple[int, ...], Shape | None] = ((), None)
+        # One value, so that no thread pairs a state with the shape of another state.
+        self._latest: tuple[FileState, Shape | None] = ((), None)
         if before is not None and (before._canonical, before._mime_types) == (canonical, mime_types):
             state, shape = before._latest
             if shape is not None and (shape.sniffed.is_text or not self._needs_text):
                 self._latest = state, shape
 
     def open(self) -> tuple[Opened, Shape, Shape | None] | None:
-        """Open it once more; None if anything is another than it was, and must be looked at from the start.
+        """Open the file again; return None if it must be found again from the start.
 
-        The shape comes twice if it is kept: that of a file which changed a moment ago is not.
+        The shape is returned twice if it is kept; that of a file that changed a moment ago is not.
         """
         if monotonic() > self._until:
             return None
         try:
-            opened = self._tree.root.reopen(self._way)
+            opened = self._tree.root.reopen(self._path)
         except SandboxError:
             return None
         try:
             stat = opened.stat
             state, shape = self._latest
-            now = (stat.st_ctime_ns, stat.st_mtime_ns, stat.st_size, stat.st_ino, stat.st_dev)
-            if state == now and shape is not None and opened.real is self._way.segments:
+            # As `state_of`, without the call: most reads come here.
+            now = (stat.st_dev, stat.st_ino, stat.st_size, stat.st_mtime_ns, stat.st_ctime_ns)
+            if state == now and shape is not None and opened.real is self._path.segments:
                 return opened, shape, shape
-            if not opened.is_folder and opened.real == self._way.segments:
+            if not opened.is_folder and opened.real == self._path.segments:
                 known = self._tree.sniffed(stat)
                 sniffed = known or self._tree.sniff(opened)
                 if sniffed.is_text or not self._needs_text:
@@ -297,23 +301,15 @@ class Known:
 
 
 def is_servable(name: str) -> bool:
-    """Tell whether a name can stand in a URI: UTF-8, without a backslash."""
+    """Return whether a URI can contain a name: UTF-8, without a backslash."""
     return "\\" not in name and (name.isascii() or not any("\ud800" <= one <= "\udfff" for one in name))
 
 
 def etag_of(stat: os.stat_result) -> str:
-    """Give the ETag of a file's state: it changes whenever the bytes may have."""
+    """Return the ETag of a file's state; it changes whenever the bytes may have changed."""
     state = f"{stat.st_dev}:{stat.st_ino}:{stat.st_size}:{stat.st_mtime_ns}:{stat.st_ctime_ns}"
     digest: str = sha256(state.encode()).hexdigest()
     return digest[:16]
-
-
-def _identity(stat: os.stat_result) -> _Identity:
-    return (stat.st_ino, stat.st_dev)
-
-
-def _state(stat: os.stat_result) -> _State:
-    return (stat.st_size, stat.st_mtime_ns, stat.st_ctime_ns)
 
 
 def _names(path: str) -> Segments:

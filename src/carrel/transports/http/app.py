@@ -1,13 +1,14 @@
 """HTTP as one ASGI application: `/mcp`, every resource by its path, and `/-/` about the server.
 
-`serve` runs it on uvicorn. Everything passes the guard first. Loaded only when HTTP is asked for.
+`serve` runs it on uvicorn. Every request passes the guard first. Imported only for `serve --http`.
 
-    /mcp                       Streamable HTTP (`http_mcp`)
-    /{scheme}/{rest}           a resource (`http_plain`); /-/read?uri= reads any
-    /-/health                  whether it runs, and how many listen
-    /-/providers               what is served
-    /-/limits                  the bounds that hold here
-    /.well-known/…             who gives out tokens for it (RFC 9728)
+    /mcp                       Streamable HTTP (`mcp`)
+    /{scheme}/{rest}           a resource (`plain`); /-/read?uri= reads any
+    /-/search?q=               search over everything that is served
+    /-/health                  state, sessions and open streams
+    /-/providers               the served providers
+    /-/limits                  the limits of this server
+    /.well-known/…             the authorization server (RFC 9728)
 """
 
 import socket
@@ -22,8 +23,7 @@ from carrel.server.ratelimit import Allowance
 from carrel.server.server import Server
 from carrel.transports.http.asgi import BEGUN, MCP_PATH, Answered, Event, Gone, Receive, Request, Send
 from carrel.transports.http.guard import Guard, Refusal
-from carrel.transports.http.mcp import Endpoint, problem_with
-from carrel.transports.http.open_posts import OpenPost
+from carrel.transports.http.mcp import Endpoint, OpenPost, problem_with
 from carrel.transports.http.plain import Plain, refuse
 from carrel.transports.http.threads import Threads
 from carrel.transports.http.unauthenticated import Lobby
@@ -38,7 +38,7 @@ _GRACE_S: Final = 1
 
 
 class App:
-    """The application: `App(server, guard)` is what an ASGI server runs."""
+    """The ASGI application."""
 
     def __init__(self, server: Server, guard: Guard, deadline_s: float = limits.REQUEST_DEADLINE_S) -> None:
         self._server = server
@@ -51,7 +51,7 @@ class App:
         self.lobby: Lobby[object] = Lobby()
 
     async def __call__(self, scope: Event, receive: Receive, send: Send) -> None:
-        """Answer one request; its message may be accepted already (`accept`)."""
+        """Answer one request; `accept` may have accepted its message already."""
         if scope["type"] != "http":
             await self._take_other(scope, receive, send)
             return
@@ -69,7 +69,7 @@ class App:
             return
 
     def lets_in(self, request: Request) -> bool:
-        """Let in a POST to `/mcp` with sound headers whose caller is known without waiting; never refuse one."""
+        """Return whether a POST to `/mcp` has valid headers and a caller who is known without waiting."""
         access = None if self._guard.refusal(request) is not None else self._guard.known(request)
         if not isinstance(access, Access) or problem_with(request) is not None:
             return False
@@ -77,18 +77,18 @@ class App:
         return True
 
     def accept(self, request: Request, body: bytes) -> Answered | OpenPost:
-        """Take the message of a POST that was let in; return its answer, or what `__call__` needs to wait for it."""
+        """Accept the message of a POST; return its answer, or what `__call__` needs to wait for it."""
         return self._endpoint.accept(request, body)
 
     def end(self) -> None:
-        """End every stream and session, each in good order."""
+        """End every stream and session properly."""
         self._endpoint.close()
         self.threads.close()
 
     async def _answer(self, request: Request) -> None:
         refusal = self._guard.refusal(request)
         if refusal is None and self._guard.is_metadata(request.path):
-            await self._tell_metadata(request)
+            await self._reply_metadata(request)
             return
         access = refusal or await self._guard.identify(request, self.threads)
         if isinstance(access, Refusal):
@@ -98,12 +98,14 @@ class App:
         if request.path == MCP_PATH:
             await self._endpoint.answer(request)
         elif request.path in _ABOUT:
-            await self._tell_about(request)
+            await self._reply_about(request)
+        elif request.path == b"/-/search":
+            await self._plain.search(request)
         else:
             await self._plain.answer(request)
 
     def _is_let_in(self, request: Request) -> bool:
-        """Return whether a token that was accepted still is, as far as that is known without waiting."""
+        """Return whether an accepted token is still valid, as far as that is known without waiting."""
         known = self._guard.known(request)
         return known is None or (isinstance(known, Access) and known.is_like(request.access))
 
@@ -122,22 +124,22 @@ class App:
             found = self._allowances[name] = Allowance()
         return found
 
-    async def _tell_metadata(self, request: Request) -> None:
+    async def _reply_metadata(self, request: Request) -> None:
         schemes = {scheme for mounted in self._server.catalog.mounted for scheme in mounted.provider.schemes}
-        told = self._guard.metadata(f"{scheme}:read" for scheme in schemes)
-        if told is None:
+        metadata = self._guard.metadata(f"{scheme}:read" for scheme in schemes)
+        if metadata is None:
             await request.refuse(404, "No authorization server is configured")
         elif request.method not in ("GET", "HEAD"):
             await request.refuse(405, "Use GET or HEAD", (b"allow", b"GET, HEAD"))
         else:
-            await request.reply_json(200, told)
+            await request.reply_json(200, metadata)
 
-    async def _tell_about(self, request: Request) -> None:
+    async def _reply_about(self, request: Request) -> None:
         if request.method not in ("GET", "HEAD"):
             await request.refuse(405, "Use GET or HEAD", (b"allow", b"GET, HEAD"))
         elif request.path == b"/-/health":
-            told = {"status": "ok", "version": __version__, "sessions": len(self.sessions)}
-            await request.reply_json(200, {**told, "streams": self.threads.open_streams})
+            state = {"status": "ok", "version": __version__, "sessions": len(self.sessions)}
+            await request.reply_json(200, {**state, "streams": self.threads.open_streams})
         elif request.path == b"/-/providers":
             with ActingAs(request.access):
                 visible = self._server.catalog.visible()
@@ -169,7 +171,7 @@ class App:
 
 
 def bind(host: str, port: int) -> socket.socket:
-    """Take an address, or say that it cannot be had."""
+    """Return a socket that listens on an address; raise ConfigError if that is not possible."""
     family = socket.AF_INET6 if ":" in host else socket.AF_INET
     taken = socket.socket(family, socket.SOCK_STREAM)
     try:
@@ -185,7 +187,7 @@ def bind(host: str, port: int) -> socket.socket:
 
 def runner(app: App, ending: Ending | None = None) -> "uvicorn.Server":
     """Return the server that runs the application; `run(sockets=[…])` starts it, `should_exit` ends it."""
-    import uvicorn  # only to serve: the application itself needs none
+    import uvicorn  # only to serve; the application does not need it
 
     from carrel.transports.http.wire import Wire
 
@@ -194,7 +196,7 @@ def runner(app: App, ending: Ending | None = None) -> "uvicorn.Server":
 
         async def startup(self, sockets: list[socket.socket] | None = None) -> None:
             if ending is not None:
-                ending.claim_signals()  # uvloop has them told to itself
+                ending.claim_signals()  # uvloop redirects them to itself
             await super().startup(sockets)
 
         async def shutdown(self, sockets: list[socket.socket] | None = None) -> None:
@@ -220,16 +222,16 @@ def runner(app: App, ending: Ending | None = None) -> "uvicorn.Server":
 
 
 def serve(app: App, listening: socket.socket, close: Callable[[], object] = lambda: None) -> None:
-    """Serve until the process is asked to stop, then `close`; from the signal on the process has `FORCED_END_S`."""
+    """Serve until a signal, then `close`. The process ends `FORCED_END_S` after the signal at the latest."""
     _widen()
-    # uvicorn raises the signal again when it is done; by then it has done what it was sent for.
+    # uvicorn raises the signal again when it is done; `Ending` ignores it then.
     with Ending(close, raises=False) as ending:
         runner(app, ending).run(sockets=[listening])
         close()
 
 
 def _widen() -> None:
-    """Ask for as many open files as the system lets this user have: each connection is one."""
+    """Raise the limit of open files as far as the system allows: each connection is one."""
     try:
         import resource  # not on every system
 

@@ -1,7 +1,7 @@
-"""What the HTTP modules share: one request as the server hands it over, and answering it.
+"""One HTTP request and its answer, shared by the HTTP modules.
 
-Plain ASGI, without a framework: a read of a kilobyte is answered in fewer steps than a
-framework needs to wrap the request (`docs/decisions/0010-http.md` has the measurement).
+Plain ASGI without a framework: a framework needs more steps to wrap a request than we need to answer a read of a
+kilobyte (`docs/decisions/0010-http.md` has the measurement).
 """
 
 import re
@@ -19,9 +19,9 @@ HeaderList = Iterable[tuple[bytes, bytes]]
 
 MCP_PATH: Final = b"/mcp"
 LET_IN: Final = "carrel.let_in"
-"""Key of the scope: a function to call when the caller is known."""
+"""Key of the scope: a function to call when the caller is accepted."""
 BEGUN: Final = "carrel.begun"
-"""Key of the scope: a request whose message is accepted already, and what came of that."""
+"""Key of the scope: a request whose message is accepted already, and its outcome."""
 _UNSAFE: Final = re.compile(rb"[^\t -~]")
 _UNQUOTABLE: Final = re.compile(rb"[^!#-\[\]-~ ]")
 JSON: Final = (b"content-type", b"application/json")
@@ -29,7 +29,7 @@ _NOTHING: Final[Mapping[bytes, frozenset[bytes]]] = {}
 
 
 class Answered(NamedTuple):
-    """A whole answer: its status, its headers but the length, and its body."""
+    """A whole answer: status, headers except the length, and body."""
 
     status: int
     headers: tuple[tuple[bytes, bytes], ...] = ()
@@ -37,7 +37,7 @@ class Answered(NamedTuple):
 
 
 class Gone(Exception):
-    """The client left and does not wait for the answer."""
+    """The client has closed the connection."""
 
 
 class TooLong(Exception):
@@ -45,7 +45,7 @@ class TooLong(Exception):
 
 
 def header(name: bytes, value: str | bytes) -> tuple[bytes, bytes]:
-    """Return a header. What its value may not hold, control characters and all but ASCII, is percent-encoded.
+    """Return a header with control and non-ASCII characters of its value percent-encoded.
 
     Every header that is sent passes through here.
     """
@@ -54,7 +54,7 @@ def header(name: bytes, value: str | bytes) -> tuple[bytes, bytes]:
 
 
 def quoted(value: str) -> str:
-    """Return a quoted string for the value of a header; what that may not hold is percent-encoded."""
+    """Return a quoted string for the value of a header; invalid characters are percent-encoded."""
     return '"' + _UNQUOTABLE.sub(_percent, value.encode()).decode("ascii") + '"'
 
 
@@ -63,10 +63,10 @@ def _percent(found: re.Match[bytes]) -> bytes:
 
 
 class Request:
-    """One HTTP request, and who makes it.
+    """One HTTP request and its caller.
 
-    A header on several lines is one whose values are joined; `repeated` has what such lines say. `metadata_url` tells
-    where to ask for other tokens, if anywhere.
+    The values of a header on several lines are joined; `repeated` has the separate values. `metadata_url` is the
+    address of the metadata about tokens, if there is one.
     """
 
     __slots__ = (
@@ -114,21 +114,21 @@ class Request:
         await self.reply(status, jsonrpc.plain(value), JSON, *headers)
 
     async def refuse(self, status: int, problem: str, *headers: tuple[bytes, bytes]) -> None:
-        """Answer with an error, in a sentence."""
+        """Answer with an error."""
         await self.reply_json(status, {"error": problem}, *headers)
 
     def scope_challenge(self, scope: str) -> tuple[bytes, bytes]:
-        """Return the header that says which scope is missing, and where to ask for it."""
+        """Return the header that names the missing scope, and where to ask for it."""
         where = f", resource_metadata={quoted(self.metadata_url)}" if self.metadata_url else ""
         return header(b"www-authenticate", f'Bearer error="insufficient_scope", scope={quoted(scope)}{where}')
 
     async def begin(self, status: int, headers: HeaderList) -> None:
-        """Begin an answer whose body follows in parts."""
+        """Start an answer whose body follows in parts."""
         self.has_begun = True
         await self.send({"type": "http.response.start", "status": status, "headers": [header(*one) for one in headers]})
 
     async def write(self, part: bytes, *, is_last: bool = False) -> None:
-        """Send a part of the body; it waits while the reader takes nothing."""
+        """Send a part of the body; wait while the client does not read."""
         await self.send({"type": "http.response.body", "body": part, "more_body": not is_last})
 
     async def body(self, limit: int) -> bytes:
@@ -158,7 +158,7 @@ class Request:
 
 
 def _join_lines(given: HeaderList, headers: dict[bytes, bytes]) -> Mapping[bytes, frozenset[bytes]]:
-    """Join the lines of each header that has several, unless they say the same; give what they say."""
+    """Join the different lines of each repeated header; return the values by name."""
     lines: dict[bytes, list[bytes]] = {}
     for name, value in given:
         lines.setdefault(name, []).append(value)

@@ -1,11 +1,12 @@
-"""What an address gives, within one time for all of it.
+"""Fetch an address within one time limit for the whole answer.
 
-`urlopen` bounds each read, so that who sends a byte now and then is read for ever. Here each
-read has what is left of the whole, and each attempt to connect. Loaded only where something is fetched.
+`urlopen` limits each single read, so a server that sends a byte now and then could hold it for ever. Here each attempt
+to connect and each read gets the time that is left. Imported only when something is fetched.
 """
 
+from collections.abc import Callable
 from functools import partial
-from http.client import HTTPResponse
+from http.client import HTTPConnection, HTTPResponse
 from io import BufferedReader, RawIOBase
 from socket import socket
 from time import monotonic
@@ -13,31 +14,33 @@ from typing import Any
 from urllib.request import HTTPHandler, HTTPSHandler, Request, build_opener
 
 
-def fetch(address: str, within_s: float) -> Any:
-    """Ask for JSON; give the response of `urlopen`, whose reads raise `TimeoutError` when the time is over."""
-    return build_opener(_Timely(monotonic() + within_s)).open(Request(address, headers={"accept": "application/json"}))
+def fetch(address: str, within_s: float) -> HTTPResponse:
+    """Ask for JSON and return the response; its reads raise `TimeoutError` when the time is over."""
+    request = Request(address, headers={"accept": "application/json"})
+    response: HTTPResponse = build_opener(_Timely(monotonic() + within_s)).open(request)
+    return response
 
 
 class _Timely(HTTPSHandler, HTTPHandler):
-    """Opens connections, also those that redirects lead to, and has what comes on them read in time."""
+    """Opens connections, also those that redirects lead to, and limits the time of each read."""
 
     def __init__(self, ends_at: float) -> None:
         super().__init__()
         self._ends_at = ends_at
 
-    def do_open(self, http_class: Any, req: Request, **given: Any) -> HTTPResponse:
+    def do_open(self, http_class: Callable[..., HTTPConnection], req: Request, **given: object) -> HTTPResponse:
         req.timeout = _left(self._ends_at)
         return super().do_open(partial(self._connect, http_class), req, **given)
 
-    def _connect(self, kind: Any, host: str, **given: Any) -> Any:
+    def _connect(self, kind: Callable[..., Any], host: str, **given: object) -> Any:
         connection = kind(host, **given)
         connection.response_class = partial(_Response, self._ends_at)
         return connection
 
 
 class _Response(HTTPResponse):
-    def __init__(self, ends_at: float, connection: socket, *given: Any, **named: Any) -> None:
-        super().__init__(connection, *given, **named)
+    def __init__(self, ends_at: float, connection: socket, debuglevel: int = 0, method: str | None = None) -> None:
+        super().__init__(connection, debuglevel, method)
         self.fp = BufferedReader(_Reader(self.fp, connection, ends_at))
 
 

@@ -1,8 +1,8 @@
-"""Who comes in: the names this server is reached by, the pages that may ask, and the tokens.
+"""Decide which requests are accepted: by the server's names, the origins of web pages, and tokens.
 
-`Host` and `Origin` are checked on every request, before anything else, whatever the bind
-address: a page that rebinds its name to this machine changes neither in its favour. Of two
-lines that say different things none is picked, since whoever stands before us may pick the other.
+`Host` and `Origin` are checked on every request, before anything else, for every bind address: a web page that rebinds
+its name to this machine cannot change them. A header that is repeated with different values is refused, because a proxy
+may have used the other value.
 """
 
 from collections.abc import Iterable
@@ -17,26 +17,26 @@ from carrel.transports.http.asgi import MCP_PATH, Request, header, quoted
 from carrel.transports.http.threads import Threads
 
 _OWN_NAMES: Final = frozenset(f"[{host}]" if ":" in host else host for host in LOOPBACK)
-"""Those of this machine, as `Host` and `Origin` spell them."""
+"""The names of this machine, as spelled in `Host` and `Origin`."""
 METADATA_PATH: Final = "/.well-known/oauth-protected-resource"
 _MAX_REMEMBERED: Final = 64
 _SINGLE: Final = (b"host", b"origin", b"authorization", b"content-type", b"mcp-session-id", b"sec-fetch-site")
-"""Headers that say one thing. Those that repeat a modern message's body are compared with it (`protocol.headers`)."""
+"""Headers that may have one value only. `protocol.headers` compares those that repeat the body of a message."""
 _VERIFIER: Final = Access("tokens", frozenset())
-"""Whose requests those count as of whom it is not known yet who they are."""
+"""Identity used while a token is being verified."""
 
 Header = tuple[bytes, bytes]
 
 
 class Keys(Protocol):
-    """Knows this machine's own tokens."""
+    """The tokens of this machine."""
 
     def find(self, token: str) -> Access | None:
         """Return the access of a token; must not wait."""
 
 
 class Issuers(Protocol):
-    """Knows tokens of an outside authorization server."""
+    """The tokens of an outside authorization server."""
 
     issuer: str
     audience: str
@@ -49,7 +49,7 @@ class Issuers(Protocol):
 
 
 class Doors(Value, frozen=True):
-    """The names and origins that are let in; on loopback also the loopback names, with any port."""
+    """The accepted names and origins; on loopback also the loopback names, with any port."""
 
     is_loopback: bool
     hosts: frozenset[str] = frozenset()
@@ -77,7 +77,7 @@ class Guard:
         self._metadata_paths = frozenset({METADATA_PATH.encode(), METADATA_PATH.encode() + MCP_PATH, path.encode()})
 
     def refusal(self, request: Request) -> Refusal | None:
-        """Say why a request is not even looked at, if so."""
+        """Return why a request is refused before its token is checked, or None."""
         headers = request.headers
         if request.repeated and (doubtful := _doubtful(request)):
             return Refusal(400, f"{doubtful} stands on several lines")
@@ -119,7 +119,7 @@ class Guard:
         return Refusal(401, "The token is not valid", self._challenge(request, "invalid_token"))
 
     def metadata(self, scopes: Iterable[str]) -> dict[str, object] | None:
-        """Return what RFC 9728 wants told of this server; None where there is no authorization server."""
+        """Return the metadata of RFC 9728; None without an authorization server."""
         if self._issuer is None:
             return None
         return {
@@ -131,11 +131,11 @@ class Guard:
         }
 
     def is_metadata(self, path: bytes) -> bool:
-        """Return whether what RFC 9728 wants told is asked for there."""
+        """Return whether a path is that of the metadata."""
         return path.startswith(b"/.well-known/") and path.rstrip(b"/") in self._metadata_paths
 
     def metadata_url(self, request: Request) -> str:
-        """Return where the metadata is: by the name of the resource, if that is an address; "" where there is none."""
+        """Return the address of the metadata; empty without an authorization server."""
         if self._issuer is None or self._metadata_url:
             return self._metadata_url
         return f"http://{request.headers[b'host'].decode('latin-1')}{METADATA_PATH}/mcp"
@@ -170,7 +170,7 @@ class Guard:
 
 
 def _doubtful(request: Request) -> str:
-    """Name a header that should say one thing and says several; two names of a host are never one (RFC 9112, 3.2)."""
+    """Return the name of a repeated header that must not be; `Host` never may (RFC 9112, 3.2)."""
     for name in _SINGLE:
         said = request.repeated.get(name, ())
         if len(said) > 1 or (said and name == b"host"):
@@ -179,7 +179,7 @@ def _doubtful(request: Request) -> str:
 
 
 def _well_known(audience: str) -> str:
-    """Return where RFC 9728 wants the metadata of a resource that is an address; "" for any other."""
+    """Return where RFC 9728 places the metadata of a resource; empty if the resource is not a URL."""
     resource = urlsplit(audience)
     if resource.scheme not in ("http", "https") or not resource.netloc:
         return ""
@@ -188,7 +188,7 @@ def _well_known(audience: str) -> str:
 
 
 def _token_of(request: Request) -> str | None:
-    """Return the token that was sent; None if there is none, or something else."""
+    """Return the bearer token of a request, or None."""
     given = request.headers.get(b"authorization")
     if given is None:
         return None
@@ -197,7 +197,7 @@ def _token_of(request: Request) -> str | None:
 
 
 def _without_port(authority: str) -> str | None:
-    """Return the name of `name:port`; None for what is no name."""
+    """Return the name of `name:port`; None if it is not valid."""
     name, colon, port = authority.rpartition(":")
     if not colon or authority.endswith("]"):
         name, port = authority, "0"

@@ -1,13 +1,13 @@
 """Streamable HTTP: the endpoint `/mcp`, both eras.
 
-A modern request has a connection of its own, which is closed with it: equal ids of different clients never meet, and a
-client that leaves has cancelled. A legacy request belongs to its session, if it has one. Answers are JSON; an event
-stream is opened only when a notification comes before the answer.
+Each modern request has its own connection, which is closed with it: equal ids of different clients do not conflict, and
+a client that disconnects cancels its request. A legacy request belongs to its session, if it has one. Answers are JSON;
+an event stream is opened only if a notification comes before the answer.
 """
 
 import asyncio
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from functools import lru_cache
 from time import time
 from typing import Final
@@ -15,15 +15,15 @@ from typing import Final
 from carrel.core.errors import ProtocolError, ProviderError, RequestError
 from carrel.core.faults import attempt
 from carrel.core.limits import MAX_REMEMBERED_LENGTH
+from carrel.core.record import Value
 from carrel.protocol import eras, headers, jsonrpc, methods, wire_errors
 from carrel.protocol.eras import Era
 from carrel.protocol.headers import Headers
-from carrel.protocol.jsonrpc import Key, Message, Response
+from carrel.protocol.jsonrpc import Key, Message
 from carrel.server.connection import Connection
 from carrel.server.requests import Work, aside
 from carrel.server.server import Server
 from carrel.transports.http.asgi import JSON, Answered, Request, TooLong
-from carrel.transports.http.open_posts import OpenPost, messages_in
 from carrel.transports.http.plain import refusal
 from carrel.transports.http.sessions import LegacySession, Sessions
 from carrel.transports.http.sse import Outbox, stream
@@ -36,11 +36,44 @@ _ALLOW_POST: Final = (b"allow", b"POST")
 _ALLOW_ALL: Final = (b"allow", b"POST, GET, DELETE")
 
 
+class OpenPost(Value, frozen=True, eq=False):
+    """A POST that waits for its answer, or streams notifications.
+
+    `ids` are the ids of its requests that were not cancelled. `work` returns the answer; without it, or with
+    `may_go_on`, the answer comes when the connection is closed. `opens` is the session that a successful answer opens.
+    """
+
+    connection: Connection
+    outbox: Outbox
+    era: Era
+    ids: dict[Key, bytes]
+    work: Work | None = None
+    may_go_on: bool = False
+    is_batch: bool = False
+    opens: LegacySession | None = None
+
+    def cancel(self, key: Key | None) -> None:
+        """Remove a cancelled request; when all are cancelled, end without an answer."""
+        if key is not None and self.ids.pop(key, None) is not None and not self.ids:
+            self.outbox.finish()
+
+    def fail(self, problem: str) -> None:
+        """Answer with an error, unless there is an answer already."""
+        error = ProviderError(problem, word="unavailable")
+        failures = b",".join([wire_errors.encode(error, self.era, request_id) for request_id in self.ids.values()])
+        self.outbox.finish(b"[" + failures + b"]" if self.is_batch else failures)
+
+    def take(self, answer: bytes | None) -> None:
+        """Receive the outcome of the work."""
+        if answer is not None or not self.may_go_on:
+            self.outbox.finish(answer)
+
+
 class Endpoint:
-    """Answers what comes to `/mcp`."""
+    """Answers requests to `/mcp`."""
 
     def __init__(self, server: Server, threads: Threads, is_let_in: Callable[[Request], bool]) -> None:
-        """`is_let_in` returns whether the caller of a request would still be let in."""
+        """`is_let_in` returns whether the token of a request is still valid."""
         self.sessions = Sessions(self._end_posts)
         self._server = server
         self._threads = threads
@@ -64,7 +97,7 @@ class Endpoint:
                 post.outbox.finish(ending)
             post.fail("Server is stopping")
         for connection in busy:
-            # Last, and on another thread: work that is stopped gives no answer, and may take long to stop.
+            # Last, and on another thread: stopped work returns no answer, and may take long to stop.
             aside(connection.close)
         self.sessions.close()
 
@@ -96,7 +129,7 @@ class Endpoint:
         await self.finish(request, self.accept(request, body))
 
     def accept(self, request: Request, body: bytes) -> Answered | OpenPost:
-        """Take the message of a POST, whose headers are in order; return its answer, or the POST that will get it."""
+        """Accept the message of a POST with valid headers; return its answer, or the POST that waits for it."""
         try:
             return attempt("HTTP", self._accept, request, body)
         except (RequestError, ProviderError, ProtocolError) as error:
@@ -104,17 +137,23 @@ class Endpoint:
 
     def _accept(self, request: Request, body: bytes) -> Answered | OpenPost:
         beside = _headers_of(request)
+        call = methods.parse_read(body, beside)
+        if call is not None:
+            return self._accept_call(request, call)
         try:
             message = jsonrpc.decode(body)
         except ProtocolError as error:
             return self._accept_batch(request, body, error)
-        if isinstance(message, Response) or message.id is None:
+        if message is None or message.id is None:
             return self._accept_notice(request, message, beside)
         try:
             call = methods.parse(message, self._server.dispatch.served, beside)
         except ProtocolError as error:
             era = methods.era_of(message, beside)
             return _answered(request, wire_errors.encode(error, era, message.id), era)
+        return self._accept_call(request, call)
+
+    def _accept_call(self, request: Request, call: methods.ParsedCall) -> Answered | OpenPost:
         if call.era is Era.MODERN:
             return self._begin(request, call, None)
         if call.method == "initialize":
@@ -155,12 +194,12 @@ class Endpoint:
         return OpenPost(connection, Outbox(), Era.LEGACY, {call.key: call.id}, given, opens=session)
 
     def _accept_batch(self, request: Request, body: bytes, error: ProtocolError) -> Answered | OpenPost:
-        """Take what is not one message: a batch, where the session has batches, or an error."""
+        """Accept a batch, if the session has batches; return the error for anything else."""
         session = self._session_of(request)
         if body.lstrip()[:1] != b"[" or session is None or session.version != eras.BATCH_VERSION:
             return Answered(400, (JSON,), wire_errors.encode(error, Era.LEGACY, error.request_id))
         given = session.connection.accept(body.strip())
-        messages = messages_in(body)
+        messages = _messages_in(body)
         for message in messages:
             if message.method == "notifications/cancelled":
                 self._cancel_posts(session, methods.cancelled_key(message))
@@ -171,10 +210,10 @@ class Endpoint:
             return OpenPost(session.connection, Outbox(), Era.LEGACY, ids, given, is_batch=True)
         return Answered(200 if given.startswith(b"[") else 400, (JSON,), given)
 
-    def _accept_notice(self, request: Request, message: Message | Response, beside: Headers) -> Answered:
-        """Take a message that gets no answer."""
-        is_modern = beside.is_modern or (isinstance(message, Message) and methods.era_of(message) is Era.MODERN)
-        if isinstance(message, Response):
+    def _accept_notice(self, request: Request, message: Message | None, beside: Headers) -> Answered:
+        """Accept a message that gets no answer."""
+        is_modern = beside.is_modern or (message is not None and methods.era_of(message) is Era.MODERN)
+        if message is None:
             if is_modern:
                 error = ProtocolError(jsonrpc.INVALID_REQUEST, "Invalid request: a response, and nothing was asked")
                 return Answered(400, (JSON,), wire_errors.encode(error, Era.MODERN, None))
@@ -190,7 +229,7 @@ class Endpoint:
     # The answer
 
     async def finish(self, request: Request, given: Answered | OpenPost) -> None:
-        """Send what came of a message: its answer, now or when there is one."""
+        """Send the answer to a message, now or when it is ready."""
         if isinstance(given, Answered):
             await request.reply(given.status, given.body, *given.headers)
             return
@@ -205,7 +244,7 @@ class Endpoint:
                     connection.close()
 
     async def _wait(self, request: Request, post: OpenPost) -> None:
-        """Wait for the first of these: the answer, a notification before it, or that the client leaves."""
+        """Wait for the answer, a notification before it, or the client to disconnect, and act on the first of them."""
         outbox = post.outbox
         gone = asyncio.ensure_future(request.until_gone())
         gone.add_done_callback(lambda _: outbox.wake())
@@ -223,7 +262,7 @@ class Endpoint:
                 answered = self._answered(request, post, outbox.answer)
                 await request.reply(answered.status, answered.body, *answered.headers)
             else:
-                # A cancelled request gets no answer, but a POST gets JSON or a stream: one that ends at once.
+                # A cancelled request gets no answer, but the POST needs one: a stream that ends at once.
                 await stream(request, outbox, gone.done)
         finally:
             self._posts.discard(post)
@@ -244,7 +283,7 @@ class Endpoint:
                 await request.refuse(503, "Too many open streams: close some", (b"retry-after", b"1"))
 
     def _is_shut_out(self, request: Request) -> bool:
-        """Return whether the caller of a stream may get no more of it: the token expired or was revoked."""
+        """Return whether the token of a stream has expired or was revoked."""
         ends_at = request.access.expires_at
         return (ends_at is not None and time() >= ends_at) or not self._is_let_in(request)
 
@@ -291,8 +330,20 @@ class Endpoint:
             gone.cancel()
 
 
+def _messages_in(batch: bytes) -> list[Message]:
+    """Return the requests and notifications of a batch."""
+    messages = []
+    with suppress(ProtocolError):
+        for line in jsonrpc.decode_batch(batch):
+            with suppress(ProtocolError):
+                message = jsonrpc.decode(line)
+                if message is not None:
+                    messages.append(message)
+    return messages
+
+
 def _answered(request: Request, answer: bytes, era: Era) -> Answered:
-    """Return an answer with its status, and with the scope that is missing where it says so."""
+    """Return an answer with its status and, for 403, the missing scope."""
     status = headers.status_of(answer, era)
     if status != 403:
         return Answered(status, (JSON,), answer)
@@ -306,7 +357,7 @@ def _unknown_session(request_id: bytes | None) -> Answered:
 
 @contextmanager
 def _expiring(request: Request, outbox: Outbox) -> Iterator[None]:
-    """Wake a stream when the right to it ends."""
+    """Wake a stream when its token expires."""
     ends_at = request.access.expires_at
     if ends_at is None:
         yield

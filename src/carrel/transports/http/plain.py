@@ -1,11 +1,11 @@
-"""The same resources for anything that speaks HTTP: `GET /{scheme}/{rest}?query`.
+"""The same resources for any HTTP client: `GET /{scheme}/{rest}?query`.
 
-`/logs/run/web_1` is `logs://run/web_1`; a scheme whose URIs have no authority, such as
-workspace, gets its empty one: `/workspace/x` is `workspace:///x`. The path is taken as it
-was sent and decoded once, with the rest of the URI. Bodies are sent in parts, never held in memory.
+`/logs/run/web_1` is `logs://run/web_1`. For a scheme whose URIs have an empty authority, such as workspace,
+`/workspace/x` is `workspace:///x`. The path is used as sent and decoded once, with the rest of the URI. Bodies are sent
+in parts and never kept in memory.
 """
 
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Mapping
 from email.utils import formatdate
 from functools import partial
 from typing import Final
@@ -16,7 +16,7 @@ from carrel.catalog.routes import Found
 from carrel.core.content import takes_long
 from carrel.core.errors import BadArgument, NotFound, ProtocolError, ProviderError, RequestError
 from carrel.core.faults import attempt
-from carrel.core.isotime import sayable
+from carrel.core.isotime import clamp
 from carrel.core.model import Range, Reading, Source, Stored, Unread
 from carrel.core.provider import Given
 from carrel.core.uri import decode, pairs
@@ -39,6 +39,10 @@ _SAFETY: Final = (
 )
 """What a browser must not do with a resource: guess its type, run it as a page of ours, or show it to another site."""
 
+_NOTHING_HERE: Final = (
+    "Nothing is here: MCP is at /mcp, a resource at /{scheme}/…, search at /-/search?q=…, health at /-/health"
+)
+
 Header = tuple[bytes, bytes]
 Part = Callable[[int, int], Awaitable[bytes]]
 """Returns bytes from a position on, at most the given number."""
@@ -54,8 +58,7 @@ class Plain:
 
     async def answer(self, request: Request) -> None:
         """Answer a read, by the path or by `/-/read?uri=`."""
-        if request.method not in ("GET", "HEAD"):
-            await request.refuse(405, "Use GET or HEAD", (b"allow", b"GET, HEAD"))
+        if await _refuses_method(request):
             return
         try:
             uri = self._uri_of(request)
@@ -68,8 +71,30 @@ class Plain:
         except (RequestError, ProviderError, ProtocolError) as error:
             await refuse(request, error)
 
+    async def search(self, request: Request) -> None:
+        """Answer a search with JSON; its parameters are those of `carrel://search`."""
+        if await _refuses_method(request):
+            return
+        try:
+            found = await self._threads.call(request.access, partial(self._search, request.query), owner="search")
+            await request.reply(200, jsonrpc.plain(found), JSON, *_SAFETY)
+        except (RequestError, ProviderError, ProtocolError) as error:
+            await refuse(request, error)
+
+    def _search(self, query: bytes) -> Mapping[str, object]:
+        from carrel.search import rendering, requests  # not before the first search
+
+        if self._server.search is None:
+            raise NotFound("/-/search", "There is no search here: it is turned off in the configuration")
+        try:
+            # Browsers and curl write a space as a plus.
+            asked = requests.from_query(pairs(query.replace(b"+", b"%20").decode()))
+        except UnicodeDecodeError:
+            raise BadArgument("The query is not UTF-8", data={"parameter": "q"}) from None
+        return rendering.as_json(self._server.search.opened().search(asked.request()), asked)
+
     def _uri_of(self, request: Request) -> str:
-        """Make the URI that a request means, of its path exactly as it came."""
+        """Return the URI of a request, from its path exactly as sent."""
         try:
             path, query = request.path.decode(), request.query.decode()
         except UnicodeDecodeError:
@@ -78,7 +103,7 @@ class Plain:
             return _asked_for(query)
         head, _, rest = path[1:].partition("/")
         if head in ("", "-"):
-            raise NotFound(path, "Nothing is here: MCP is at /mcp, a resource at /{scheme}/…, health at /-/health")
+            raise NotFound(path, _NOTHING_HERE)
         scheme = decode(head).lower()
         start = f"{scheme}:///" if self._has_no_authority(scheme) else f"{scheme}://"
         return f"{start}{rest}?{query}" if query else start + rest
@@ -125,7 +150,7 @@ class Plain:
             await request.reply(304, b"", *facts)
             return
         if len(reading.items) != 1 or reading.is_folder:
-            # A folder: its children, as an MCP read tells them.
+            # A folder: its children, as in the result of an MCP read.
             await request.reply(200, jsonrpc.plain(results.read_result(reading, uri, Era.LEGACY)), JSON, *facts)
             return
         item = reading.items[0]
@@ -186,6 +211,14 @@ _SAID_OTHERWISE: Final = frozenset({"error", "etag", "last-modified", "length", 
 """Keys of `_meta` for which HTTP has its own headers."""
 
 
+async def _refuses_method(request: Request) -> bool:
+    """Refuse a method other than GET and HEAD; return whether it was refused."""
+    is_refused = request.method not in ("GET", "HEAD")
+    if is_refused:
+        await request.refuse(405, "Use GET or HEAD", (b"allow", b"GET, HEAD"))
+    return is_refused
+
+
 async def refuse(request: Request, error: Failure) -> None:
     """Answer with an error; in the middle of an answer, close the connection."""
     if request.has_begun:
@@ -213,12 +246,12 @@ def _asked_for(query: str) -> str:
 
 
 def _facts(reading: Reading) -> list[Header]:
-    """Return what the headers say of a reading."""
+    """Return the headers that describe a reading."""
     facts = list(_SAFETY)
     if reading.error is None and reading.etag and _is_plain(reading.etag):
         facts.append((b"etag", f'"{reading.etag}"'.encode()))
     if reading.last_modified_ms is not None:
-        facts.append((b"last-modified", formatdate(sayable(reading.last_modified_ms) // 1000, usegmt=True).encode()))
+        facts.append((b"last-modified", formatdate(clamp(reading.last_modified_ms) // 1000, usegmt=True).encode()))
     return facts + _remarks(reading)
 
 

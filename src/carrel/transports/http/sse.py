@@ -1,7 +1,7 @@
-"""An event stream: messages from any thread, sent in order.
+"""Event streams: messages from any thread, sent in order.
 
-A message that already waits is not kept twice, so what waits for a slow reader is bounded by what it subscribed to. An
-idle stream carries a comment at intervals.
+A message that already waits is not added again, so the number of waiting messages is limited by the subscription. An
+idle stream sends a comment at intervals.
 """
 
 import asyncio
@@ -14,7 +14,7 @@ from carrel.core.limits import KEEP_ALIVE_S
 from carrel.transports.http.asgi import Request
 
 MAX_PENDING: Final = 2_048
-"""Messages that wait for one reader. Changes fold to at most 1,025; what comes on top is progress, and may be lost."""
+"""Messages that wait for one client. At most 1,025 of them are changes; the rest is progress and may be lost."""
 
 HEADERS: Final = (
     (b"content-type", b"text/event-stream"),
@@ -25,7 +25,7 @@ _COMMENT: Final = b": \n\n"
 
 
 class Outbox:
-    """Messages for one client, and at last its answer. Made on the event loop, filled from any thread."""
+    """Messages for one client, and finally its answer. Created on the event loop, filled from any thread."""
 
     def __init__(self) -> None:
         self._loop = asyncio.get_running_loop()
@@ -60,7 +60,7 @@ class Outbox:
 
     @property
     def has_pending(self) -> bool:
-        """Whether anything waits, the answer aside."""
+        """Whether a message other than the answer waits."""
         return bool(self._pending)
 
     def wake(self) -> None:
@@ -68,7 +68,7 @@ class Outbox:
         if threading.get_ident() == self._thread:
             self._wake()
         else:
-            # The loop may be gone: then nobody is left to be told.
+            # The loop may be closed; then there is nothing to wake.
             with contextlib.suppress(RuntimeError):
                 self._loop.call_soon_threadsafe(self._wake)
 
@@ -94,7 +94,7 @@ class Outbox:
         try:
             await waiter
         finally:
-            # A stream that takes over waits already while the one before it comes to its end.
+            # A stream that takes over may wait already before the former one has ended.
             if self._waiter is waiter:
                 self._waiter = None
             if timer is not None:
@@ -103,7 +103,7 @@ class Outbox:
 
 
 async def stream(request: Request, outbox: Outbox, is_over: Callable[[], bool]) -> None:
-    """Send what the outbox gets until it is finished; where it is over for another reason, not even the answer."""
+    """Send the messages of the outbox until it is finished; if `is_over` says so before, stop without the answer."""
     await request.begin(200, HEADERS)
     await request.write(_COMMENT)
     last = b""
@@ -120,5 +120,5 @@ async def stream(request: Request, outbox: Outbox, is_over: Callable[[], bool]) 
 
 
 def frame(message: bytes) -> bytes:
-    """Make an event of a message, which has no line end inside."""
+    """Return a message as an event; it must not contain line ends."""
     return b"event: message\ndata: " + message + b"\n\n"

@@ -145,7 +145,7 @@ class _Errand(Generic[_Made]):
 
     def settle(self, _: bytes | None) -> None:
         """Settle the future. This may be called twice: by the clock, and by the thread when it is done."""
-        # The loop may be gone: then nobody waits any more.
+        # The loop may be closed; then no caller waits.
         with contextlib.suppress(RuntimeError):
             self._loop.call_soon_threadsafe(self._settle)
 

@@ -1,8 +1,8 @@
-"""Bearer tokens of this machine: one made at first start, and those the user adds.
+"""Bearer tokens of this machine: the local token, made at the first start, and those that the user adds.
 
-The local token may do everything. It is kept in clear in the user's state folder, readable
-by the user only, since whoever can read it there can read the files it guards; the others
-are kept as hashes. Comparing takes the same time whatever the token.
+The local token may do everything. It is stored as plain text in the user's state folder, readable only by the user:
+a program that can read it there can also read the served files. Other tokens are stored as hashes. A comparison
+takes the same time for every token.
 """
 
 import json
@@ -26,11 +26,11 @@ log = logging.getLogger(__name__)
 
 PREFIX: Final = "carrel_"
 _LOOK_S: Final = 1.0
-"""How soon a running server notices a token that was added or revoked."""
+"""Interval at which a running server looks for added and revoked tokens."""
 
 
 class Token(Value, frozen=True):
-    """A token as it is remembered. Without `scopes` it may do everything."""
+    """A stored token. Without `scopes`, it may do everything."""
 
     name: str
     digest: str
@@ -47,7 +47,7 @@ class TokenStore:
         self.local_path = os.path.join(folder, "local-token")
 
     def local(self) -> tuple[str, bool]:
-        """Return the local token, and whether it was made just now."""
+        """Return the local token, and whether it was created just now."""
         if os.path.exists(self.local_path):
             return self._read_local(), False
         with locked(self.local_path):
@@ -63,11 +63,11 @@ class TokenStore:
                 os.fchmod(file.fileno(), FILE_MODE)
             token = file.read().strip()
         if len(token) < len(PREFIX) + 32:
-            raise ConfigError(f"{self.local_path}: holds no token; remove the file, and a new one is made")
+            raise ConfigError(f"{self.local_path}: contains no token; remove the file to get a new one")
         return token
 
     def add(self, name: str, scopes: frozenset[str] | None) -> str:
-        """Make a token; it is given once and kept only as a hash."""
+        """Create a token and return it; only its hash is stored."""
         secret = _make()
         kept = None if scopes is None else tuple(sorted(scopes))
         with locked(self._path):
@@ -78,7 +78,7 @@ class TokenStore:
         return secret
 
     def revoke(self, name: str) -> bool:
-        """Forget a token; tell whether it was there."""
+        """Revoke a token; return whether it existed."""
         with locked(self._path):
             tokens = self.all()
             rest = [token for token in tokens if token.name != name]
@@ -87,7 +87,7 @@ class TokenStore:
         return len(rest) != len(tokens)
 
     def all(self) -> list[Token]:
-        """Return every token that was added, in the order they were."""
+        """Return every added token, in order."""
         try:
             with open(self._path, encoding="utf-8") as file:
                 known = json.load(file)
@@ -103,7 +103,7 @@ class TokenStore:
             raise ConfigError(f"{self._path}: cannot be read as a list of tokens") from None
 
     def state(self) -> tuple[int, int]:
-        """Return what changes when the file does."""
+        """Return a value that changes when the file changes."""
         try:
             found = os.stat(self._path)
         except OSError:
@@ -118,7 +118,7 @@ class TokenStore:
 
 
 class Keyring:
-    """Who a token belongs to, for a running server: the local one, and those added meanwhile."""
+    """The tokens of a running server: the local one, and those that are added meanwhile."""
 
     def __init__(self, store: TokenStore, local: str | None) -> None:
         self._store = store
@@ -129,7 +129,7 @@ class Keyring:
         self._known: list[tuple[str, Access]] = []
 
     def find(self, token: str) -> Access | None:
-        """Return the access of a token; every known one is compared, so the time says nothing."""
+        """Return the access of a token. All tokens are compared, so that the time reveals nothing."""
         self._look()
         digest = _hash(token)
         found = None
@@ -146,11 +146,11 @@ class Keyring:
             state = self._store.state()
             if state != self._state:
                 self._known, self._state = [*self._local, *self._added()], state
-            # Last: who sees it does not wait, and takes what is known.
+            # Last: other threads see it without the lock, and then use `_known`.
             self._looked_at = now
 
     def _added(self) -> list[tuple[str, Access]]:
-        """Return what the file says now; while it cannot be read, none of its tokens count."""
+        """Return the tokens of the file; none if it cannot be read."""
         try:
             tokens = self._store.all()
         except ConfigError as error:

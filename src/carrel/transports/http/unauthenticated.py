@@ -1,8 +1,8 @@
-"""Connections of which it is not known yet who makes them: few, and not for long.
+"""Limits for connections without an authenticated request.
 
-A connection is new until one of its requests was let in. New ones have places of their own and never take those
-of the others. Where the places are all taken, the oldest new connection goes: one that asks at once is let in within
-milliseconds, and one that only waits makes room for it. An address that is not this machine's has fewer places.
+A connection is new until one of its requests is accepted. New connections have their own limit and never take the
+places of others. At the limit, the oldest new connection is closed: a client that sends a request at once is accepted
+within milliseconds, and one that only waits makes room. A remote address has a lower limit.
 """
 
 from typing import Generic, TypeVar
@@ -23,7 +23,7 @@ class Lobby(Generic[Connection]):
         self._by_address: dict[str, dict[Connection, None]] = {}
 
     def __len__(self) -> int:
-        """Return how many there are."""
+        """Return the number of new connections."""
         return len(self._address_of)
 
     def __contains__(self, connection: Connection) -> bool:
@@ -31,7 +31,7 @@ class Lobby(Generic[Connection]):
         return connection in self._address_of
 
     def enter(self, connection: Connection, address: str) -> Connection | None:
-        """Take in a new connection; return the one that has to go for it."""
+        """Add a new connection; return the one to close for it, or None."""
         same = self._by_address.setdefault(address, {})
         gone: Connection | None = None
         if len(same) >= self._limit_each and not is_loopback(address):
@@ -45,7 +45,7 @@ class Lobby(Generic[Connection]):
         return gone
 
     def leave(self, connection: Connection) -> None:
-        """Forget a connection: it was let in, or is over."""
+        """Remove a connection that was accepted or closed."""
         address = self._address_of.pop(connection, None)
         if address is not None:
             same = self._by_address[address]

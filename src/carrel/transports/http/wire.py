@@ -1,10 +1,10 @@
-"""The server's side of a TCP connection: uvicorn's protocol, with bounds on who sends slowly, or much.
+"""One TCP connection of the server: uvicorn's protocol with limits for slow and large requests.
 
-Headers and bodies have to arrive in time, headers within a size, and what follows a body too.
-A connection past the bound on all of them is closed at once, one whose reader takes nothing is cut off.
+Headers and bodies must arrive in time; headers and trailers have a maximum size. A connection above the maximum number
+is closed at once, and one whose client reads nothing is cut off.
 
-A small call to `/mcp` is collected here and accepted when its last byte has arrived. If its answer is there at once,
-it is written without a task of its own; else the application gets the accepted call and waits for its answer
+A small call to `/mcp` is collected here and accepted when its last byte has arrived. If the answer is ready at once, it
+is written without an asyncio task; else the application gets the accepted call and waits for its answer
 (`docs/decisions/0011-answers-at-once.md`).
 """
 
@@ -44,10 +44,10 @@ class Answering(Protocol):
     lobby: Lobby[object]
 
     def lets_in(self, request: Request) -> bool:
-        """Return whether the headers alone, without waiting, tell that the caller may ask."""
+        """Return whether the headers show, without waiting, that the caller is authenticated."""
 
     def accept(self, request: Request, body: bytes) -> object:
-        """Take the message of a POST; return an `Answered`, or something for the application to go on with."""
+        """Accept the message of a POST; return an `Answered`, or what the application needs to wait for the answer."""
 
 
 class Wire(HttpToolsProtocol):
@@ -71,7 +71,7 @@ class Wire(HttpToolsProtocol):
     _answers_until = 0.0
     _held: "tuple[Request, bytearray] | None" = None
     _refusal_due: tuple[int, str] | None = None
-    """Told when the requests before it are answered."""
+    """A refusal to send after the answers to earlier requests."""
     _said = b""
     _earlier: tuple[RequestResponseCycle, ...] = ()
     _deadline: asyncio.TimerHandle | None = None
@@ -79,7 +79,7 @@ class Wire(HttpToolsProtocol):
     _rest: asyncio.TimerHandle | None = None
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
-        """Begin, unless there are too many."""
+        """Open the connection, unless there are too many."""
         super().connection_made(cast("asyncio.Transport", transport))
         lobby = self._application.lobby
         if len(self.connections) - len(lobby) > self.max_connections:
@@ -109,11 +109,11 @@ class Wire(HttpToolsProtocol):
 
     @property
     def _may_idle_s(self) -> float:
-        """How long nothing may happen."""
+        """The time that the connection may be idle."""
         return min(self.idle_s, self.first_s) if self in self._application.lobby else self.idle_s
 
     def eof_received(self) -> None:
-        """The other end sends no more; what was answered it may still read."""
+        """Write the collected answers: the client sends no more, but may still read."""
         self._flush()
         super().eof_received()
 
@@ -123,7 +123,7 @@ class Wire(HttpToolsProtocol):
             if timer is not None:
                 timer.cancel()
         self._application.lobby.leave(self)
-        # uvicorn tells only the latest request of a pipeline that nobody waits any more.
+        # uvicorn notifies only the latest request of a pipeline that the client is gone.
         for cycle in self._earlier:
             cycle.disconnected = True
             cycle.message_event.set()
@@ -131,13 +131,13 @@ class Wire(HttpToolsProtocol):
         super().connection_lost(exc)
 
     def shutdown(self) -> None:
-        """End in good order, as soon as nothing is under way."""
+        """Close properly, as soon as no request is in progress."""
         self._flush()
         self._give_over()
         super().shutdown()
 
     def data_received(self, data: bytes) -> None:
-        """Take bytes, as long as they come within the bounds."""
+        """Parse bytes within the limits of time and size."""
         if self._is_refused:
             return
         self._answers_until = monotonic() + self.burst_s
@@ -178,9 +178,9 @@ class Wire(HttpToolsProtocol):
         return self.parser.should_upgrade() and self.parser.get_method() != b"CONNECT"
 
     def _without_upgrade(self) -> bytes:
-        """Spell a head anew without its wish for another protocol, which may be ignored (RFC 9110, 7.8).
+        """Return the head of the request without `Upgrade`, which may be ignored (RFC 9110, 7.8).
 
-        Java's client, for one, asks for HTTP/2 this way with its first requests.
+        Java's client, for example, asks for HTTP/2 this way.
         """
         head = b"%s %s HTTP/%s\r\n" % (self.parser.get_method(), self.url, self.parser.get_http_version().encode())
         return b"".join([head, *(b"%s: %s\r\n" % one for one in self.headers if one[0] != b"upgrade"), b"\r\n"])
@@ -194,7 +194,7 @@ class Wire(HttpToolsProtocol):
         super().on_message_begin()
 
     def on_header(self, name: bytes, value: bytes) -> None:
-        """Keep a header. What follows a body says nothing of the request: it is counted, and not kept."""
+        """Keep a header. Trailers, which follow the body, are counted but not kept."""
         if self._is_in_headers:
             name = name.lower()
             self.headers.append((name, value))
@@ -202,7 +202,7 @@ class Wire(HttpToolsProtocol):
                 self.expect_100_continue = True
 
     def on_headers_complete(self) -> None:
-        """Go on with a request whose headers are complete and within the size."""
+        """Continue with a request whose headers are complete and not too large."""
         if self._is_given_up:
             return
         self._is_in_headers = False
@@ -217,7 +217,7 @@ class Wire(HttpToolsProtocol):
             self._start()
 
     def on_body(self, body: bytes) -> None:
-        """Take a part of the body."""
+        """Add a part of the body."""
         self._header_bytes = 0
         if self._held is not None:
             self._held[1].extend(body)
@@ -240,7 +240,7 @@ class Wire(HttpToolsProtocol):
         """Refuse what is not HTTP, after the answers to earlier requests."""
         told = 400, msg
         if self._is_arriving:
-            # It is the latest request that breaks off: nobody answers it.
+            # The latest request breaks off and gets no answer.
             if not self.pipeline:
                 self._refuse(told)
                 return
@@ -256,7 +256,7 @@ class Wire(HttpToolsProtocol):
         return len(self.url) + sum([len(name) + len(value) + 4 for name, value in self.headers])
 
     def _start(self, begun: tuple[Request, object] | None = None) -> None:
-        """Return the request to the application; `begun` if its message is accepted already."""
+        """Pass the request to the application; `begun` if its message is accepted already."""
         self._flush()
         if not self.url.startswith(b"/"):
             self._take_authority()
@@ -284,7 +284,7 @@ class Wire(HttpToolsProtocol):
     # Small calls
 
     def _hold(self) -> tuple[Request, bytearray] | None:
-        """Begin to collect a small call, if it may be accepted here when it is complete."""
+        """Start to collect a small call, if it may be accepted here when it is complete."""
         parser = self.parser
         if self.url != MCP_PATH or self.expect_100_continue or parser.get_method() != b"POST" or not self._is_between:
             return None
@@ -299,14 +299,14 @@ class Wire(HttpToolsProtocol):
         return request, bytearray()
 
     def _give_over(self) -> None:
-        """Return the application what was collected."""
+        """Pass what was collected to the application."""
         held, self._held = self._held, None
         if held is not None:
             self._start()
             super().on_body(bytes(held[1]))
 
     def _accept(self, request: Request, body: bytearray) -> bool:
-        """Take a call; write its answer, or have the application wait for it. Return False if it is not taken."""
+        """Accept a call; write its answer, or let the application wait for it. Return False if it is not accepted."""
         if self.flow.write_paused or self.transport.is_closing() or monotonic() > self._answers_until:
             return False
         given = self._application.accept(request, bytes(body))
@@ -316,7 +316,7 @@ class Wire(HttpToolsProtocol):
             super().on_message_complete()
             return True
         common = _spelled(tuple(self.server_state.default_headers))
-        self._say(_HEAD % (STATUS_LINE[given.status], common, _spelled(given.headers), len(given.body)) + given.body)
+        self._say(_HEAD % (STATUS_LINE[given.status], common, _spelled(given.headers), len(given.body)), given.body)
         self.on_response_complete()
         return True
 
@@ -324,14 +324,19 @@ class Wire(HttpToolsProtocol):
     def _application(self) -> Answering:
         return cast("Answering", self.config.app)
 
-    def _say(self, answer: bytes) -> None:
-        """Write an answer soon: when all that came in together, on other connections too, has been answered.
+    def _say(self, head: bytes, body: bytes) -> None:
+        """Write an answer after everything that arrived at the same time, on any connection, is answered.
 
-        A write wakes its reader. Where that comes between two answers, both sides are switched to and fro for each.
+        A write wakes the client; between two answers, that would switch between both processes for each answer.
         """
+        if len(body) > _MUCH_BYTES:
+            self._flush()
+            if not self.transport.is_closing():
+                self.transport.writelines((head, body))  # does not copy them together
+            return
         if not self._said:
             self.loop.call_soon(self._flush)
-        self._said += answer
+        self._said += head + body
         if len(self._said) > _MUCH_BYTES:
             self._flush()
 
@@ -343,7 +348,7 @@ class Wire(HttpToolsProtocol):
     # Between requests
 
     def on_response_complete(self) -> None:
-        """Go on with the next request, or wait for one."""
+        """Continue with the next request, or wait for one."""
         if self.pipeline:
             super().on_response_complete()
             return
@@ -355,28 +360,28 @@ class Wire(HttpToolsProtocol):
         self._rests_since = self.loop.time()
 
     def _look_if_idle(self) -> None:
-        """Close a connection on which nothing happened for long. One timer does for all of its requests."""
+        """Close an idle connection. One timer serves all of its requests."""
         idle_s = self._may_idle_s
         left = self._rests_since + idle_s - self.loop.time()
         if left > 0 or self._is_reading or not self._is_between:
             self._rest = self.loop.call_later(max(left, idle_s / 16), self._look_if_idle)
         elif self.transport.get_write_buffer_size():
-            # One that never took our last answer is not waited for.
+            # The client has not read our last answer.
             self.transport.abort()
         elif not self.transport.is_closing():
             self.transport.close()
 
-    # Who sends too slowly, or takes nothing
+    # Slow clients
 
     def pause_writing(self) -> None:
-        """Begin to watch whether the other end takes anything at all."""
+        """Start to check whether the client reads anything at all."""
         super().pause_writing()
         if self._stall is None:
             left = self.transport.get_write_buffer_size()
             self._stall = self.loop.call_later(self.stall_s, self._look_if_stalled, left)
 
     def resume_writing(self) -> None:
-        """Stop watching: the other end took what it was sent."""
+        """Stop checking: the client has read what was sent."""
         super().resume_writing()
         if self._stall is not None:
             self._stall.cancel()
@@ -390,7 +395,7 @@ class Wire(HttpToolsProtocol):
             self._stall = self.loop.call_later(self.stall_s, self._look_if_stalled, left)
 
     def _give_up(self) -> None:
-        """End a connection whose request does not arrive. The time is that of the request that is arriving now."""
+        """Close a connection whose present request has not arrived in time."""
         left = self._begun_at + self._may_read_s - self.loop.time()
         if left > 0:
             self._deadline = self.loop.call_later(left, self._give_up)
@@ -399,7 +404,7 @@ class Wire(HttpToolsProtocol):
             self._refuse(_LATE if self._is_reading else None)
 
     def _refuse(self, told: tuple[int, str] | None) -> None:
-        """Close the connection; say why, unless that would break into an answer or be a second one."""
+        """Close the connection; send the reason, unless that would interrupt an answer or be a second one."""
         may_tell = not self._is_answered
         self._is_refused = True
         self._held = None
@@ -411,7 +416,7 @@ class Wire(HttpToolsProtocol):
 
     @property
     def _is_arriving(self) -> bool:
-        """Whether the application has a request whose body is not all there."""
+        """Whether the application has a request whose body is incomplete."""
         return self._is_reading and not self._is_in_headers and self._held is None
 
     @property

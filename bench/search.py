@@ -1,0 +1,256 @@
+"""Search in numbers: how fast a tree is indexed, how large the index is, how long a query takes.
+
+    python -m bench.search [--smoke] [--check] [--json FILE]
+
+The tree is made here: code and prose whose words are as unevenly frequent as real ones. Beside it, in the same minute,
+stand a plain FTS5 table of whole files, and ripgrep if `rg` is there. Building counts processor time, as one core is
+what it may use; a query is timed by the clock.
+"""
+
+import argparse
+import json
+import os
+import platform
+import random
+import shutil
+import sqlite3
+import statistics
+import subprocess
+import sys
+import tempfile
+import time
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Final
+
+from bench.pinning import one_core
+from carrel.search.index import Index, SourceText
+from carrel.search.query import parse
+
+SYLLABLES: Final = (
+    "con fig par se re quest han dle ser ver cli ent to ken buf fer stream ren der load er map list".split()
+)
+KEYWORDS: Final = (
+    "return if else for while import self value result error none true false the a of to is in and".split()
+)
+BATCH_BYTES: Final = 4 << 20
+
+BUILD: Final = "build, MB/s"
+SIZE: Final = "index to text"
+QUERY: Final = "query, ms"
+
+
+@dataclass(frozen=True, slots=True)
+class Plan:
+    """How much is measured, and what must hold."""
+
+    files: int
+    queries: int
+    speed: float
+    size: float
+    median_ms: float
+    late_ms: float
+
+
+FULL: Final = Plan(files=20_000, queries=200, speed=4, size=0.6, median_ms=20, late_ms=60)
+SMOKE: Final = Plan(files=1_500, queries=60, speed=1.2, size=0.6, median_ms=40, late_ms=200)
+
+
+def vocabulary(chance: random.Random) -> list[str]:
+    """Make the names of a project: words of syllables, in the spellings of code."""
+    names = set[str]()
+    while len(names) < 20_000:
+        parts = ["".join(chance.choices(SYLLABLES, k=chance.randint(1, 3))) for _ in range(chance.randint(1, 3))]
+        names.add(chance.choice(("_".join(parts), "".join(part.title() for part in parts), "".join(parts))))
+    return sorted(names)
+
+
+def texts(files: int) -> Iterator[tuple[str, str]]:
+    """Yield paths with texts: four of five are code, the rest prose."""
+    chance = random.Random(17)
+    names = vocabulary(chance)
+    chance.shuffle(names)
+    weights = [1 / rank for rank in range(1, len(names) + 1)]
+    for number in range(files):
+        drawn = iter(chance.choices(names, weights, k=500))
+        path = (
+            f"src/{names[number % 997]}/{names[number * 7 % len(names)]}_{number}.{'md' if number % 5 == 4 else 'py'}"
+        )
+        lines = [f"def {next(drawn)}({next(drawn)}):" if path.endswith("py") else f"# {next(drawn)}"]
+        for _ in range(chance.randint(20, 150)):
+            words = [next(drawn), *chance.choices(KEYWORDS, k=3), next(drawn)]
+            lines.append(f"    {words[0]} = {words[4]}.{words[1]}({words[2]}, {words[3]})")
+        yield path, "\n".join(lines) + "\n"
+
+
+def write_tree(folder: Path, files: int) -> int:
+    """Write the tree; return its size."""
+    total = 0
+    for path, text in texts(files):
+        place = folder / path
+        place.parent.mkdir(parents=True, exist_ok=True)
+        place.write_text(text, encoding="utf-8")
+        total += len(text)
+    return total
+
+
+def sources(folder: Path) -> Iterator[SourceText]:
+    """Read the tree."""
+    for place in sorted(folder.rglob("*.*")):
+        path = place.relative_to(folder).as_posix()
+        yield SourceText(f"workspace:///{path}", "1", "workspace", path, place.read_text(encoding="utf-8"))
+
+
+def build(index: Index, folder: Path) -> float:
+    """Index the tree in batches; return the seconds of processor time."""
+    started = time.process_time()
+    batch: list[SourceText] = []
+    size = 0
+    for source in sources(folder):
+        batch.append(source)
+        size += len(source.text)
+        if size >= BATCH_BYTES:
+            index.put(batch)
+            batch, size = [], 0
+    index.put(batch)
+    index.tidy()
+    return time.process_time() - started
+
+
+def build_plain(path: Path, folder: Path) -> tuple[sqlite3.Connection, float]:
+    """Put whole files into a plain FTS5 table; return it with the seconds of processor time."""
+    connection = sqlite3.connect(path, isolation_level=None)
+    started = time.process_time()
+    connection.execute("CREATE VIRTUAL TABLE plain USING fts5 (path, body)")
+    connection.execute("BEGIN")
+    rows = ((source.path, source.text) for source in sources(folder))
+    connection.executemany("INSERT INTO plain VALUES (?, ?)", rows)
+    connection.execute("COMMIT")
+    return connection, time.process_time() - started
+
+
+def questions(count: int) -> list[str]:
+    """Make queries as they are asked: words rare and frequent, a name, a phrase, an expression."""
+    chance = random.Random(5)
+    names = vocabulary(random.Random(17))
+    forms: Sequence[Callable[[], str]] = (
+        lambda: " ".join(chance.choices(names, k=3)),
+        lambda: f"how is {chance.choice(names)} of the {chance.choice(KEYWORDS)} handled",
+        lambda: chance.choice(names),
+        lambda: f"return error {chance.choice(names)} path:src/",
+        lambda: f"/def {chance.choice(names)[:6]}\\w+/",
+    )
+    return [forms[number % len(forms)]() for number in range(count)]
+
+
+def timed(work: Callable[[str], object], queries: Sequence[str]) -> list[float]:
+    """Return the milliseconds that each query takes, after one that warms up."""
+    work(queries[0])
+    taken = []
+    for query in queries:
+        started = time.perf_counter()
+        work(query)
+        taken.append((time.perf_counter() - started) * 1_000)
+    return taken
+
+
+def measure(folder: Path, plan: Plan) -> dict[str, dict[str, list[float]]]:
+    """Build and ask each contender."""
+    tree = folder / "tree"
+    size = write_tree(tree, plan.files)
+    queries = questions(plan.queries)
+    index = Index(str(folder / "ours" / "index.db"))
+    ours_s = build(index, tree)
+    plain, plain_s = build_plain(folder / "plain.db", tree)
+    samples: dict[str, dict[str, list[float]]] = {
+        BUILD: {"carrel": [size / 1e6 / ours_s], "plain FTS5": [size / 1e6 / plain_s]},
+        SIZE: {
+            "carrel": [index.facts().index_bytes / size],
+            "plain FTS5": [(folder / "plain.db").stat().st_size / size],
+        },
+        QUERY: {
+            "carrel": timed(lambda query: index.find(parse(query), limit=10), queries),
+            "plain FTS5": timed(lambda query: ask_plain(plain, query), queries),
+        },
+    }
+    if shutil.which("rg"):
+        samples[QUERY]["ripgrep"] = timed(lambda query: ask_ripgrep(tree, query), queries[:20])
+    index.close()
+    plain.close()
+    return samples
+
+
+def ask_plain(connection: sqlite3.Connection, query: str) -> object:
+    """Ask the plain table for any of the words."""
+    words = " OR ".join(f'"{word}"' for word in parse(query).words) or '"def"'
+    sql = "SELECT path FROM plain WHERE plain MATCH ? ORDER BY rank LIMIT 10"
+    return connection.execute(sql, (words,)).fetchall()
+
+
+def ask_ripgrep(tree: Path, query: str) -> object:
+    """Ask ripgrep for the files with any of the words."""
+    pattern = "|".join(parse(query).words) or query.strip("/")
+    return subprocess.run(["rg", "-l", "-i", "-e", pattern, str(tree)], capture_output=True, check=False)
+
+
+def late(numbers: Sequence[float]) -> float:
+    """Return the 95th percentile."""
+    return sorted(numbers)[len(numbers) * 95 // 100]
+
+
+def verdicts(samples: Mapping[str, Mapping[str, list[float]]], plan: Plan) -> dict[str, tuple[float, float, bool]]:
+    """Return what must hold: the number found, its limit, and whether it holds."""
+    speed, size, queries = samples[BUILD]["carrel"][0], samples[SIZE]["carrel"][0], samples[QUERY]["carrel"]
+    return {
+        "MB of text a second, at least": (speed, plan.speed, speed >= plan.speed),
+        "index to text, at most": (size, plan.size, size <= plan.size),
+        "median of a query, ms": (
+            statistics.median(queries),
+            plan.median_ms,
+            statistics.median(queries) <= plan.median_ms,
+        ),
+        "95th percentile, ms": (late(queries), plan.late_ms, late(queries) <= plan.late_ms),
+    }
+
+
+def table_lines(samples: Mapping[str, Mapping[str, list[float]]]) -> Iterator[str]:
+    """Write everything as a table for people."""
+    yield f"{'':16} {'':12} {'median':>10} {'95 %':>10}"
+    for metric, rows in samples.items():
+        for name, numbers in rows.items():
+            yield f"{metric:16} {name:12} {statistics.median(numbers):10.2f} {late(numbers):10.2f}"
+
+
+def arguments() -> argparse.Namespace:
+    """Read the command line."""
+    parser = argparse.ArgumentParser(prog="python -m bench.search", description="Search beside FTS5 and ripgrep.")
+    parser.add_argument("--smoke", action="store_true", help="in under 20 s, with looser limits")
+    parser.add_argument("--check", action="store_true", help="exit 1 where a limit is missed")
+    parser.add_argument("--json", type=Path, metavar="FILE", help="write all samples there")
+    return parser.parse_args()
+
+
+def main() -> int:
+    """Measure, print, judge."""
+    given = arguments()
+    plan = SMOKE if given.smoke else FULL
+    with tempfile.TemporaryDirectory(prefix="carrel-bench-") as name, one_core() as pinned:
+        samples = measure(Path(name), plan)
+    found = verdicts(samples, plan)
+    print(f"{plan.files:,} files, {pinned}.\n")
+    print("\n".join(table_lines(samples)))
+    for what, (number, limit, _) in found.items():
+        print(f"{what}: {number:.2f} (limit {limit:g})")
+    if given.json:
+        given.json.parent.mkdir(parents=True, exist_ok=True)
+        report = {"python": platform.python_version(), "cores": os.cpu_count(), "files": plan.files, "samples": samples}
+        given.json.write_text(json.dumps(report, indent=2) + "\n", encoding="utf-8")
+    failed = [what for what, (_, _, holds) in found.items() if not holds] if given.check else []
+    for what in failed:
+        print(f"FAILED: {what}", file=sys.stderr)
+    return 1 if failed else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

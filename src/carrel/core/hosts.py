@@ -1,0 +1,57 @@
+"""What hosts do with the answers of tools: each cuts those that are longer than it likes, some in the middle.
+
+A host is known by the beginning of the name that it gives itself (`clientInfo.name`). The limits were measured in
+November 2026: each host was run with a scripted model, a tool gave 65,536 bytes, and the request to the model showed
+what was left. An answer is a little shorter than the limit, since hosts count differently.
+"""
+
+from typing import Final, Literal
+
+from carrel.core.record import Value
+
+Cut = Literal["middle", "end", "preview", "never"]
+"""Which part of a long answer a host drops: its middle, its end, all but a few lines, or nothing."""
+
+
+class Host(Value, frozen=True):
+    """A host that is known: its client name, what it does with long answers, and how long an answer may be."""
+
+    client: str
+    tried: str
+    """The version that was measured."""
+    limit: int
+    """Characters that survive."""
+    cut: Cut
+    answer: int
+    """Maximum length of an answer, in bytes of JSON."""
+
+
+HOSTS: Final = (
+    Host("claude-code", "2.1.325", 50_000, "preview", 45_000),
+    Host("codex-mcp-client", "0.166.0", 48_017, "middle", 40_000),
+    Host("gemini-cli-mcp-client", "0.61", 40_295, "middle", 36_000),
+    Host("opencode", "1.18", 51_504, "end", 45_000),
+    Host("qwen-cli-mcp-client", "0.15", 25_497, "middle", 22_000),
+    Host("@cline/core", "3.0", 7_999, "middle", 7_000),
+    Host("continue-cli-client", "1.5", 65_536, "never", 45_000),
+)
+ANSWER_LENGTH: Final = 20_000
+"""Maximum length of an answer for an unknown host."""
+
+ALWAYS_LOADED: Final = {"anthropic/alwaysLoad": True}
+"""`_meta` of a tool that Claude Code shows to the model from the start; it hides others behind a search for tools."""
+LONG_RESULTS: Final = {"anthropic/maxResultSizeChars": 500_000}
+"""`_meta` of a tool whose answers Claude Code does not cut: a caller may ask for long ones."""
+
+
+def answer_length(client: str) -> int:
+    """Return the maximum length of an answer, in bytes of JSON, for a host with this client name."""
+    known = (host.answer for host in HOSTS if client.startswith(host.client))
+    return next(known, ANSWER_LENGTH)
+
+
+def length_in_json(text: str) -> int:
+    """Return the length of a text as hosts count it: in bytes of JSON."""
+    import json  # only for the answers of tools
+
+    return len(json.dumps(text, ensure_ascii=False).encode("utf-8", "surrogatepass"))

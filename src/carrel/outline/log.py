@@ -1,0 +1,72 @@
+"""The errors and warnings of a log, each with the lines around it."""
+
+import re
+from typing import Final
+
+from carrel.outline.rows import Row
+
+BEFORE: Final = 2
+AFTER: Final = 6
+"""Lines around an event: what led to it, and what it says further."""
+MAX_EVENT: Final = 120
+MAX_EVENTS: Final = 20_000
+
+_ERROR: Final = re.compile(
+    r"\b(?:FATAL|CRITICAL|PANIC|SEVERE|EMERG|ALERT|ERROR|ERR!)(?![\w-])|\bERR\b"
+    r"|(?i:\b(?:error|fatal|panic|critical)\b\s*[:\]])|(?i:\[(?:error|fatal|critical)\])"
+    r"|(?i:\blevel\"?\s*[=:]\s*\"?(?:error|fatal|critical|panic)\b)"
+    r"|^Traceback \(most recent call last\)|\b[A-Z]\w*(?:Exception|Error)\b\s*(?::|$|\()|^[EF]/|\bFAILED\b|^\s*✗"
+)
+_WARNING: Final = re.compile(
+    r"\bWARN(?:ING)?(?![\w-])|(?i:\bwarning\b\s*[:\]])|(?i:\[warn(?:ing)?\])"
+    r"|(?i:\blevel\"?\s*[=:]\s*\"?warn(?:ing)?\b)|^W/"
+)
+_TIME: Final = re.compile(
+    r"\s*\[?(?:\d{4}-\d\d-\d\d[T ]\d\d:\d\d|[A-Z][a-z]{2} [ \d]\d \d\d:\d\d:\d\d|\d\d:\d\d:\d\d|\[ *\d+\.\d{3,}\])"
+)
+_VARYING: Final = re.compile(r"0x[0-9a-fA-F]+|[0-9a-f]{8,}(?:-[0-9a-f]{4,})*|\d+")
+_LOOKED_AT: Final = 200
+
+
+def looks_like_log(lines: list[str]) -> bool:
+    """Return whether the first lines of a text begin with a time, or name errors and warnings."""
+    head = [line for line in lines[:_LOOKED_AT] if line.strip()]
+    timed = sum(_TIME.match(line) is not None for line in head)
+    return bool(head) and (timed * 3 >= len(head) or any(_ERROR.search(line) or _WARNING.search(line) for line in head))
+
+
+def events(lines: list[str]) -> list[Row]:
+    """Return the errors and warnings, like ones together; warnings are the first to be left out."""
+    first_of: dict[str, int] = {}
+    times: dict[int, int] = {}
+    rows: list[Row] = []
+    previous = 0
+    for number, line in enumerate(lines, 1):
+        kind = "error" if _ERROR.search(line) else "warning" if _WARNING.search(line) else ""
+        if not kind or (line[:1].isspace() and previous == number - 1):  # the stack of the one before
+            previous = number if previous == number - 1 and line[:1].isspace() else previous
+            continue
+        previous = number
+        like = _VARYING.sub("#", line)[:MAX_EVENT]
+        if like in first_of:
+            times[first_of[like]] += 1
+            continue
+        if len(rows) >= MAX_EVENTS:
+            break
+        first_of[like] = len(rows)
+        times[len(rows)] = 1
+        rows.append(_event(kind, line, number, len(lines)))
+    return [_repeated(row, times[at]) for at, row in enumerate(rows)]
+
+
+def _event(kind: str, line: str, number: int, total: int) -> Row:
+    text = " ".join(line.split())
+    text = text if len(text) <= MAX_EVENT else f"{text[: MAX_EVENT - 1]}…"
+    around = max(1, number - BEFORE), min(total, number + AFTER)
+    return Row(kind, f"{number}: {text[:40]}", f"{number}: {text}", 0, *around, is_inner=kind == "warning")
+
+
+def _repeated(row: Row, times: int) -> Row:
+    from carrel.core.record import replace
+
+    return row if times == 1 else replace(row, signature=f"{row.signature} ({times} times)")

@@ -1,0 +1,98 @@
+"""The outline of a folder: its tree with sizes, as deep as there is room for."""
+
+from collections.abc import Iterable, Iterator
+from itertools import islice
+from typing import Final
+
+from carrel.core.tokens import estimate_tokens
+
+MAX_TOKENS: Final = 2_000
+MAX_FILES: Final = 50_000
+"""Files that are counted; of a larger tree, the sizes are those of its first files."""
+MAX_ALL: Final = 5_000
+"""Lines of a tree that is shown whole."""
+
+
+class _Branch:
+    """A folder: what is in it, and how much that is."""
+
+    __slots__ = ("children", "files", "size")
+
+    def __init__(self) -> None:
+        self.children: dict[str, _Branch | int | None] = {}
+        self.files = 0
+        self.size = 0
+
+
+def render(uri: str, files: Iterable[tuple[str, int | None]], *, is_all: bool = False) -> str:
+    """Return the tree below a URI, from the URIs of its files and their sizes.
+
+    Each line ends in what is appended to the URI to outline the folder or file.
+    """
+    every = list(islice(files, MAX_FILES + 1))
+    root = _tree(uri, every[:MAX_FILES])
+    more = "more than " if len(every) > MAX_FILES else ""
+    head = f"{uri} (folder, {more}{root.files} files, {root.size} bytes)"
+    lines = list(islice(_lines(root, "", 1_000), MAX_ALL)) if is_all else _fitting(root)
+    return "\n".join([head, *lines]) + "\n"
+
+
+def _tree(uri: str, files: Iterable[tuple[str, int | None]]) -> _Branch:
+    root = _Branch()
+    for file, size in files:
+        folder = root
+        *folders, name = file.removeprefix(uri).lstrip("/").split("/")
+        for part in folders:
+            _count(folder, size)
+            inner = folder.children.get(part)
+            if not isinstance(inner, _Branch):
+                inner = folder.children[part] = _Branch()
+            folder = inner
+        _count(folder, size)
+        folder.children[name] = size
+    return root
+
+
+def _count(folder: _Branch, size: int | None) -> None:
+    folder.files += 1
+    folder.size += size or 0
+
+
+def _fitting(root: _Branch) -> list[str]:
+    """Return the tree as deep as `MAX_TOKENS` allow; at least its first level, or as much of that as fits."""
+    best: list[str] = []
+    for depth in range(1, 16):
+        lines = list(_lines(root, "", depth))
+        if lines == best or estimate_tokens("\n".join(lines)) > MAX_TOKENS:
+            break
+        best = lines
+    if best or not root.children:
+        return best
+    taken: list[str] = []
+    left = MAX_TOKENS
+    lines = list(_lines(root, "", 1))
+    for line in lines:
+        left -= estimate_tokens(line) + 1
+        if left < 0:
+            return [*taken, f"[{len(lines) - len(taken)} more: ?outline=all]"]
+        taken.append(line)
+    return taken
+
+
+def _lines(folder: _Branch, path: str, depth: int) -> Iterator[str]:
+    """Yield a line for each child, folders with their children if they are not too deep."""
+    stack = [(folder, path, 0, iter(folder.children.items()))]
+    while stack:
+        _, path, level, children = stack[-1]
+        name, child = next(children, ("", None))
+        if not name:
+            stack.pop()
+            continue
+        below = f"{path}/{name}"
+        if isinstance(child, _Branch):
+            yield f"{' ' * level}{child.files} files, {child.size} bytes {below}?outline"
+            if level + 1 < depth:
+                stack.append((child, below, level + 1, iter(child.children.items())))
+        else:
+            size = "" if child is None else f"{child} bytes "
+            yield f"{' ' * level}{size}{below}?outline"

@@ -1,0 +1,159 @@
+"""What a newcomer asks first about a project: its size, languages and main folders, and how to run and test it.
+
+Everything is read through the catalogue, so that a caller learns nothing here that it may not read. A manifest is a
+stranger's text: only short names without spaces are repeated.
+"""
+
+import json
+import re
+from collections import Counter
+from collections.abc import Callable, Iterable, Mapping
+from contextlib import suppress
+from functools import partial
+from itertools import islice
+from typing import Final
+
+from carrel.catalog.catalog import Catalog
+from carrel.core import toml
+from carrel.core.errors import CarrelError
+from carrel.core.model import Range, Resource, Text
+from carrel.core.record import Value
+from carrel.core.uri import decode_loosely
+
+MAX_COUNTED: Final = 10_000
+"""Files that are counted: counting more would delay the guide."""
+MAX_MANIFEST_BYTES: Final = 100_000
+_MOST_NAMED: Final = 5
+_EXAMPLE_BYTES: Final = 100_000
+"""Size of a file that serves as an example, at most."""
+_ROOT: Final = "workspace:///"
+_NOT_CODE: Final = frozenset({"", "make", "markdown", "text", "json", "yaml", "toml", "xml", "html", "css", "log"})
+_NAME: Final = re.compile(r"[A-Za-z0-9][A-Za-z0-9:_.@/-]{0,39}")
+_TARGET: Final = re.compile(r"^(test|check|run|start|dev|demo|build) *::?(?!=)", re.MULTILINE)
+_WANTED: Final = ("test", "check", "start", "dev", "run", "demo", "build")
+"""Commands that are named, the most useful first."""
+
+Commands = Iterable[str]
+
+
+class ProjectFacts(Value, frozen=True):
+    """Lines about a project, and a file that serves as an example: code, where there is any."""
+
+    lines: tuple[str, ...]
+    example: str = ""
+
+
+def look_at(catalog: Catalog) -> ProjectFacts:
+    """Return the facts about a project's files; none if no files are served."""
+    from carrel.search.languages import language_of  # only for the guide
+
+    languages: Counter[str] = Counter()
+    folders: Counter[str] = Counter()
+    largest: dict[str, tuple[int, str]] = {}
+    size = count = 0
+    with suppress(CarrelError):
+        for entry in islice(_files(catalog), MAX_COUNTED):
+            path, bytes_ = entry.uri[len(_ROOT) :], entry.size or 0
+            language = language_of(path)
+            languages[language] += 1
+            folders[path.partition("/")[0] if "/" in path else ""] += 1
+            size, count = size + bytes_, count + 1
+            if bytes_ <= _EXAMPLE_BYTES:
+                largest[language] = max(largest.get(language, (0, "")), (bytes_, path))
+    if not count:
+        return ProjectFacts(())
+    del folders[""], languages[""]
+    more = " or more" if count == MAX_COUNTED else ""
+    named = ", ".join(f"{name} {number:,}" for name, number in languages.most_common(_MOST_NAMED))
+    lines = [f"{count:,}{more} files, {_megabytes(size)}{f': {named}' if named else ''}"]
+    if folders:
+        shown = folders.most_common(_MOST_NAMED)
+        lines.append(f"Folders: {', '.join(f'`{decode_loosely(name)[:40]}/` {number:,}' for name, number in shown)}")
+    commands = list(dict.fromkeys(_commands(catalog)))[:_MOST_NAMED]
+    if commands:
+        lines.append(f"Run and test: {', '.join(f'`{command}`' for command in commands)}")
+    return ProjectFacts(tuple(lines), _ROOT + _example(languages, largest))
+
+
+def _example(languages: Counter[str], largest: Mapping[str, tuple[int, str]]) -> str:
+    """Return the largest file of the most frequent language of code, or of any."""
+    named = [name for name, _ in languages.most_common() if name in largest]
+    code = [name for name in named if name not in _NOT_CODE]
+    return largest[(code or named)[0]][1] if named else "README.md"
+
+
+def _files(catalog: Catalog) -> Iterable[Resource]:
+    return (entry for entry in catalog.entries("workspace") if entry.uri.startswith(_ROOT))
+
+
+def _megabytes(size: int) -> str:
+    return f"{size / 1_000_000:.1f} MB" if size >= 100_000 else f"{max(1, size // 1_000)} KB"
+
+
+def _commands(catalog: Catalog) -> Iterable[str]:
+    """Yield the commands that the project's manifests name."""
+    for name, commands_of in _MANIFESTS.items():
+        with suppress(CarrelError, ValueError, RecursionError):
+            text = _text_of(catalog, name)
+            if text is not None:
+                yield from commands_of(text)
+
+
+def _text_of(catalog: Catalog, name: str) -> str | None:
+    [item, *_] = catalog.read(_ROOT + name, Range(0, MAX_MANIFEST_BYTES)).items
+    return item.text if isinstance(item, Text) else None
+
+
+def _make(text: str) -> Commands:
+    targets = set(_TARGET.findall(text))
+    return [f"make {name}" for name in _WANTED if name in targets]
+
+
+def _npm(text: str) -> Commands:
+    scripts = _table(json.loads(text), "scripts")
+    names = [name for name in _WANTED if name in scripts]
+    return [f"npm {name}" if name in ("test", "start") else f"npm run {name}" for name in names]
+
+
+def _python(text: str) -> Commands:
+    manifest = toml.loads(text)
+    scripts = [name for name in _table(manifest, "project", "scripts") if _NAME.fullmatch(name)]
+    tests = ["pytest"] if "pytest" in _table(manifest, "tool") else []
+    return [*tests, *scripts[:2]]
+
+
+def _composer(text: str) -> Commands:
+    scripts = _table(json.loads(text), "scripts")
+    return [f"composer {name}" for name in _WANTED if name in scripts]
+
+
+def _flutter(text: str) -> Commands:
+    tool = "flutter" if re.search(r"^\s+sdk: *flutter\b", text, re.MULTILINE) else "dart"
+    return [f"{tool} test", f"{tool} run"]
+
+
+def _always(*commands: str) -> Callable[[str], Commands]:
+    return partial(lambda given, _: given, commands)
+
+
+_MANIFESTS: Final[Mapping[str, Callable[[str], Commands]]] = {
+    "Makefile": _make,
+    "package.json": _npm,
+    "pyproject.toml": _python,
+    "Cargo.toml": _always("cargo test", "cargo run"),
+    "go.mod": _always("go test ./..."),
+    "pubspec.yaml": _flutter,
+    "pom.xml": _always("mvn test"),
+    "build.gradle": _always("gradle test"),
+    "build.gradle.kts": _always("gradle test"),
+    "mix.exs": _always("mix test"),
+    "composer.json": _composer,
+}
+"""Where a project says how it is run, and how to read that."""
+
+
+def _table(manifest: object, *names: str) -> Mapping[str, object]:
+    """Return a table within a manifest; an empty one where there is none."""
+    for name in names:
+        manifest = manifest.get(name) if isinstance(manifest, Mapping) else None
+    return manifest if isinstance(manifest, Mapping) else {}

@@ -1,0 +1,228 @@
+"""Completes the index in the background, below the priority of everything else.
+
+The process that holds the lock builds; the others use what it wrote. It can be stopped or killed at any point: what
+was written stays, and the next one goes on from there.
+"""
+
+import contextlib
+import fcntl
+import logging
+import os
+import sys
+import threading
+from collections.abc import Iterator
+from time import monotonic
+from typing import Final
+
+from carrel.core.provider import Document
+from carrel.files.atomic import FILE_MODE
+from carrel.search.answers import Coverage, Progress
+from carrel.search.index import Index, IndexUnavailable, SourceText
+from carrel.search.keeper import BATCH_BYTES, BATCH_COUNT, Keeper
+from carrel.search.settings import SearchSettings
+from carrel.search.store import LOCK_FILE
+
+log = logging.getLogger(__name__)
+
+NICENESS: Final = 5
+"""How nice the thread is to others. A nicer one would get no time on a busy machine, and answers would wait for the
+interpreter while it holds it."""
+SWITCH_S: Final = 0.000_5
+"""How long a thread that answers waits for the one that builds; Python's own value is ten times that."""
+PAUSE_S: Final = 0.02
+"""Pause while a search is running."""
+OTHERS_S: Final = 2.0
+"""How often it is looked whether the process that builds has ended."""
+FEW: Final = 16
+"""So few documents that a search reads them itself."""
+MAX_SLOW_BYTES: Final = 64 << 20
+"""Text that is read of sources that may take long, such as other servers, in all."""
+
+_END_S: Final = 1.0
+"""How long closing waits for the thread: a server has two seconds to end."""
+
+
+class Builder:
+    """Builds the index of a keeper, on a thread or at once."""
+
+    def __init__(self, keeper: Keeper, folder: str | None, settings: SearchSettings) -> None:
+        self._keeper = keeper
+        self._folder = folder
+        self._settings = settings
+        self._stop = threading.Event()
+        self._lock = threading.Lock()
+        self._thread: threading.Thread | None = None
+        self._answers = 0
+        self._spent_s = 0.0
+        self._slow_bytes = 0
+
+    # The thread
+
+    def begin(self) -> None:
+        """Build on a thread, unless that is done already or the time for it is spent."""
+        with self._lock:
+            is_running = self._thread is not None and self._thread.is_alive()
+            if not is_running and not self._stop.is_set() and self._spent_s < self._settings.build_s:
+                self._thread = threading.Thread(target=self._run, name="carrel-search-index", daemon=True)
+                self._thread.start()
+
+    @property
+    def is_running(self) -> bool:
+        """Whether the index is being completed."""
+        return self._thread is not None and self._thread.is_alive()
+
+    @contextlib.contextmanager
+    def giving_way(self) -> Iterator[None]:
+        """Have the thread pause for as long as a search runs."""
+        with self._lock:
+            self._answers += 1
+        try:
+            yield
+        finally:
+            with self._lock:
+                self._answers -= 1
+
+    def close(self) -> None:
+        """Stop building."""
+        self._stop.set()
+        thread = self._thread
+        if thread is not None and thread is not threading.current_thread():
+            thread.join(_END_S)
+
+    def _run(self) -> None:
+        if sys.platform == "linux":
+            with contextlib.suppress(OSError):
+                os.setpriority(os.PRIO_PROCESS, threading.get_native_id(), NICENESS)
+        before = sys.getswitchinterval()
+        sys.setswitchinterval(min(before, SWITCH_S))
+        try:
+            self.build(None)
+        except IndexUnavailable as error:
+            log.warning("the index of search cannot be completed: %s", error)
+        finally:
+            sys.setswitchinterval(before)
+
+    # Building
+
+    def build(self, progress: Progress | None) -> Coverage:
+        """Complete the index; return what it covers then."""
+        keeper, rounds = self._keeper, 0
+        self._renew()
+        keeper.sources.survey()
+        while not self._stop.is_set():
+            with keeper.lock:
+                keeper.refresh(self.schemes())
+                waiting = keeper.waiting()
+            # What changes all the time is left to searches.
+            if len(waiting) <= (FEW if rounds else 0) or keeper.is_full or self._spent_s > self._settings.build_s:
+                break
+            with self._sole_builder() as is_sole:
+                if not is_sole:
+                    self._stop.wait(OTHERS_S)
+                elif not self._work(waiting, progress):
+                    break
+                rounds += is_sole
+        with keeper.lock:
+            return keeper.coverage(self.schemes())
+
+    def schemes(self) -> frozenset[str]:
+        return frozenset(name for table in self._keeper.sources.tables() for name in table.mounted.provider.schemes)
+
+    @contextlib.contextmanager
+    def _sole_builder(self) -> Iterator[bool]:
+        """Hold the lock of the one process that builds; yield whether this is it."""
+        if self._folder is None or not self._keeper.store.is_on_disk:
+            yield True
+            return
+        try:
+            place = os.path.join(self._folder, LOCK_FILE)
+            handle = os.open(place, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC | os.O_NOFOLLOW, FILE_MODE)
+        except OSError:  # the folder was deleted, or is not ours to write
+            yield True
+            return
+        try:
+            fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except OSError:
+            yield False
+        else:
+            yield True
+        finally:
+            os.close(handle)
+
+    def _work(self, waiting: list[Document], progress: Progress | None) -> bool:
+        """Read and index documents; return whether any of them could be."""
+        started, done = monotonic(), 0
+        total = len(waiting)
+        index = self._connection()
+        try:
+            for batch in self._batches(waiting):
+                done += self._write(index, batch)
+                if progress is not None:
+                    progress(done, total, f"{done:,} of {total:,} documents indexed")
+                if self._stop.is_set() or self._keeper.is_full:
+                    break
+            if index is not None and done:
+                index.tidy()
+        finally:
+            self._spent_s += monotonic() - started
+            if index is not None:
+                index.close()
+        return done > 0
+
+    def _renew(self) -> None:
+        """Begin with an empty index where too much of it is of documents that are gone."""
+        with self._keeper.lock, self._sole_builder() as is_sole:
+            index = self._connection() if is_sole else None
+            if index is not None:
+                try:
+                    if index.facts().should_rebuild:
+                        index.make_anew()
+                finally:
+                    index.close()
+
+    def _connection(self) -> Index | None:
+        """Return a connection of the thread's own, so that searches do not wait for what it writes."""
+        store = self._keeper.store
+        return Index(store.path) if store.is_on_disk else None
+
+    def _batches(self, waiting: list[Document]) -> Iterator[list[tuple[Document, SourceText]]]:
+        """Yield texts, some at a time."""
+        batch: list[tuple[Document, SourceText]] = []
+        size = 0
+        for document in waiting:
+            while self._answers and not self._stop.is_set():
+                self._stop.wait(PAUSE_S)
+            if self._stop.is_set():
+                break
+            text = self._read(document)
+            if text is not None:
+                batch.append((document, text))
+                size += len(text.text)
+            if size >= BATCH_BYTES or len(batch) >= BATCH_COUNT:
+                yield batch
+                batch, size = [], 0
+        if batch:
+            yield batch
+
+    def _read(self, document: Document) -> SourceText | None:
+        is_slow = self._keeper.sources.is_in_background(document.uri)
+        if is_slow and self._slow_bytes > MAX_SLOW_BYTES:
+            return None
+        text = self._keeper.read(document)
+        if is_slow and text is not None:
+            self._slow_bytes += len(text.text)
+        return text
+
+    def _write(self, index: Index | None, batch: list[tuple[Document, SourceText]]) -> int:
+        """Index texts; return how many."""
+        keeper = self._keeper
+        with keeper.lock:
+            if index is None:
+                written = batch if keeper.put([text for _, text in batch]) else []
+            else:
+                written = [(document, text) for document, text in batch if keeper.has_room(text.uri)]
+        if index is not None:
+            index.put([text for _, text in written])
+        with keeper.lock:
+            keeper.was_read(document for document, _ in written)
+        return len(written)

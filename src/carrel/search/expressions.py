@@ -1,0 +1,249 @@
+"""Regular expressions in linear time, as RE2 understands them, and what a text must hold to match one.
+
+`^` and `$` are the ends of a line, a dot is any character of a line; case matters unless the expression says `(?i)`.
+"""
+
+from collections.abc import Iterator
+from functools import lru_cache
+from typing import Final
+
+import re2
+
+from carrel.core.record import Value
+
+_MEMORY: Final = 8 << 20
+_MAX_PROGRAM: Final = 2_500
+"""Steps of an expression. Time is linear in the text, but each character may cost as much as there are steps."""
+_MOST: Final = 200
+"""Matches that are looked for in one text; more are never shown."""
+_DEPTH: Final = 40
+_REPEATS: Final = frozenset("*+?{")
+
+
+@lru_cache(maxsize=64)
+def _compiled(source: str) -> "re2._Regexp":
+    options = re2.Options()
+    options.log_errors = False
+    options.max_mem = _MEMORY
+    options.never_capture = True
+    return re2.compile(f"(?m){source}", options)
+
+
+def quoted(text: str) -> str:
+    """Return an expression that matches a text as it stands."""
+    return str(re2.escape(text))
+
+
+def phrase_source(phrase: str) -> str:
+    """Return an expression for a phrase, whose case and kind of white space do not matter."""
+    return "(?i)" + r"\s+".join(map(quoted, phrase.split()))
+
+
+def fault_of(source: str) -> str | None:
+    """Return what is wrong with an expression, in words, or None where nothing is."""
+    try:
+        if _compiled(source).programsize > _MAX_PROGRAM:
+            return "it is too large"
+    except re2.error as error:
+        detail = error.args[0] if error.args else "it cannot be read"
+        return detail.decode("utf-8", "replace") if isinstance(detail, bytes) else str(detail)
+    except UnicodeEncodeError:
+        return "it holds half a character"
+    return None
+
+
+def spans(source: str, text: str, most: int = _MOST) -> list[tuple[int, int]]:
+    """Return where an expression matches in a text, as positions of characters; at most `most` of them."""
+    found: list[tuple[int, int]] = []
+    for match in _compiled(source).finditer(_encodable(text)):
+        found.append(match.span())
+        if len(found) >= most:
+            break
+    return found
+
+
+def _encodable(text: str) -> str:
+    """Return a text in which a question mark stands for each half of a character."""
+    try:
+        text.encode()
+    except UnicodeEncodeError:
+        return text.encode("utf-8", "replace").decode()
+    return text
+
+
+class Need(Value, frozen=True):
+    """What every text that matches must hold: all of `literals` and of `needs`, or one of `needs` with `is_any`."""
+
+    literals: tuple[str, ...] = ()
+    needs: tuple["Need", ...] = ()
+    is_any: bool = False
+
+    def __bool__(self) -> bool:
+        return bool(self.literals or self.needs)
+
+    def texts(self) -> Iterator[str]:
+        """Yield every literal in it."""
+        yield from self.literals
+        for need in self.needs:
+            yield from need.texts()
+
+
+def need_of(source: str) -> Need:
+    """Return what a text must hold to match an expression; nothing, where that is not certain."""
+    try:
+        reader = _ExpressionReader(source)
+        need = reader.alternatives(0)
+        return need if reader.is_at_end else Need()
+    except _Unclear:
+        return Need()
+
+
+class _Unclear(Exception):
+    """The expression holds something that is not understood here."""
+
+
+class _ExpressionReader:
+    """Reads an expression from left to right; takes the needs of its parts together."""
+
+    def __init__(self, source: str) -> None:
+        self._source = source
+        self._at = 0
+
+    @property
+    def is_at_end(self) -> bool:
+        """Return whether everything was read."""
+        return self._at >= len(self._source)
+
+    def _peek(self) -> str:
+        return self._source[self._at : self._at + 1]
+
+    def _next(self) -> str:
+        if self.is_at_end:
+            raise _Unclear
+        self._at += 1
+        return self._source[self._at - 1]
+
+    def alternatives(self, depth: int) -> Need:
+        """Read up to the end of a group; return the need of one of its alternatives."""
+        if depth > _DEPTH:
+            raise _Unclear
+        branches = [self._sequence(depth)]
+        while self._peek() == "|":
+            self._at += 1
+            branches.append(self._sequence(depth))
+        if len(branches) == 1:
+            return branches[0]
+        return Need(needs=tuple(branches), is_any=True) if all(branches) else Need()
+
+    def _sequence(self, depth: int) -> Need:
+        literals: list[str] = []
+        needs: list[Need] = []
+        run: list[str] = []
+        while not self.is_at_end and self._peek() not in "|)":
+            atom = self._atom(depth)
+            least = self._least()
+            if isinstance(atom, str) and least is None:
+                run.append(atom)
+                continue
+            if isinstance(atom, str) and least:
+                run.append(atom)
+            if atom != "":  # an assertion is between characters, and does not part them
+                literals.append("".join(run))
+                run.clear()
+            if isinstance(atom, Need) and atom and least != 0:
+                needs.append(atom)
+        literals.append("".join(run))
+        return Need(tuple(literal for literal in literals if literal), tuple(needs))
+
+    def _least(self) -> int | None:
+        """Read a repetition; return how often it asks for what stands before it, or None where there is none."""
+        least: int | None = None
+        while self._peek() in _REPEATS and self._peek():
+            sign = self._next()
+            if sign == "{":
+                end = self._source.find("}", self._at)
+                inner = self._source[self._at : end] if end >= 0 else ""
+                low = inner.partition(",")[0]
+                if not low.isdecimal() or not inner.replace(",", "", 1).isdecimal():
+                    raise _Unclear  # a brace that stands for itself
+                self._at = end + 1
+                least = min(1, int(low)) if least is None else least and min(1, int(low))
+            elif sign == "+":
+                least = 1 if least is None else least
+            elif least is None or sign == "*":
+                least = 0
+            # a question mark after a repetition makes it short, and changes no need
+        return least
+
+    def _atom(self, depth: int) -> str | Need:
+        """Read one part: a character, "" for an assertion, or the need of a group or of any character."""
+        sign = self._next()
+        if sign == "\\":
+            return self._escape()
+        if sign == "[":
+            return self._class()
+        if sign == "(":
+            return self._group(depth)
+        if sign in "^$":
+            return ""
+        if sign == ".":
+            return Need()
+        if sign in _REPEATS:
+            raise _Unclear
+        return sign
+
+    def _escape(self) -> str | Need:
+        sign = self._next()
+        if sign in "bBAz":
+            return ""
+        if sign in "dDwWsSntrfva":
+            return Need()
+        if sign in "pP":
+            if self._next() == "{":
+                self._skip_to("}")
+            return Need()
+        if sign.isalnum():
+            raise _Unclear  # a number of a character, or a quotation
+        return sign
+
+    def _skip_to(self, sign: str) -> None:
+        end = self._source.find(sign, self._at)
+        if end < 0:
+            raise _Unclear
+        self._at = end + 1
+
+    def _class(self) -> str | Need:
+        """Read a class of characters; one that holds a letter in both cases is that letter."""
+        start = self._at
+        if self._peek() == "^":
+            self._at += 1
+        if self._peek() == "]":
+            self._at += 1
+        while (sign := self._next()) != "]":
+            if sign == "\\":
+                self._next()
+            elif sign == "[" and self._peek() == ":":
+                self._skip_to(":]")
+                self._at += 1
+        inner = self._source[start : self._at - 1]
+        if inner.isalpha() and len({letter.lower() for letter in inner}) == 1:
+            return inner[0]
+        return Need()
+
+    def _group(self, depth: int) -> Need:
+        if self._peek() == "?":
+            self._at += 1
+            sign = self._next()
+            if sign in "P<":
+                self._skip_to(">")
+            elif sign != ":":
+                while sign in "imsU-":
+                    sign = self._next()
+                if sign == ")":
+                    return Need()
+                if sign != ":":
+                    raise _Unclear
+        need = self.alternatives(depth + 1)
+        if self._next() != ")":
+            raise _Unclear
+        return need

@@ -1,0 +1,241 @@
+"""The index: what is known of all documents.
+
+It may be deleted at any time; then it is built anew. Each `put` and `remove` is one transaction, so a process that is
+killed leaves each document whole or not at all.
+
+A row of the table `words` is a piece of a text; its number holds that of the document. The rows of a document that was
+removed or replaced stay, for SQLite cannot find them again; its number is among the `dead`, and is never used again.
+When they are too many, the index should be built anew (`IndexFacts.should_rebuild`).
+"""
+
+import os
+import sqlite3
+import zlib
+from collections.abc import Collection, Iterable, Mapping
+from typing import Final
+
+from carrel.core.record import Value
+from carrel.search.chunks import PIECE_BITS, Splitter
+from carrel.search.finding import Candidate, Candidates, Finder
+from carrel.search.index_file import MEMORY, IndexUnavailable, SearchFile
+from carrel.search.languages import language_of
+from carrel.search.query import Query
+from carrel.search.ranking import traits_of
+
+__all__ = ["MEMORY", "Candidate", "Candidates", "Index", "IndexFacts", "IndexUnavailable", "SourceText"]
+
+_DEAD_SHARE: Final = 0.3
+"""Share of rows that may be of removed documents before the index should be built anew."""
+_FEW_DEAD: Final = 2_000
+"""Rows of removed documents that are never too many."""
+_MERGED_PAGES: Final = 2_000
+_MERGES: Final = 500
+
+
+class SourceText(Value, frozen=True):
+    """A document to index. `path` is what `path:` looks at; without a language its ending decides."""
+
+    uri: str
+    fingerprint: str
+    scheme: str
+    path: str
+    text: str
+    title: str = ""
+    language: str = ""
+    modified_ms: int | None = None
+    is_partial: bool = False
+
+
+class IndexFacts(Value, frozen=True):
+    """How large an index is. `text_bytes` is the length of the texts in characters, `index_bytes` that of its files."""
+
+    documents: int
+    text_bytes: int
+    index_bytes: int
+    dead_share: float
+    dead_pieces: int = 0
+
+    @property
+    def should_rebuild(self) -> bool:
+        """Return whether too much of the index is of documents that are gone."""
+        return self.dead_share > _DEAD_SHARE and self.dead_pieces > _FEW_DEAD
+
+
+class Index:
+    """One index. Every method may be called from any thread; several processes may share the file.
+
+    Every method raises `IndexUnavailable` where the file cannot be used. One that is damaged is made anew, empty.
+    """
+
+    def __init__(self, path: str) -> None:
+        """Open the index at `path`, or make it; one that is broken or of an older version is made anew."""
+        self._store = SearchFile(path)
+        self._finder = Finder()
+        self._splitter = Splitter()
+        self._splitter_of = self._store.generation
+        self._known = _Known()
+
+    @property
+    def path(self) -> str:
+        """Return the path of the file."""
+        return self._store.path
+
+    def close(self) -> None:
+        """Close the file."""
+        self._store.close()
+
+    def put(self, batch: Iterable[SourceText]) -> None:
+        """Index documents, in place of those with the same URI; all of them, or none where it fails."""
+        with self._store.writing() as connection:
+            if self._splitter_of != self._store.generation:
+                self._forget()
+            try:
+                for source in batch:
+                    _remove(connection, source.uri)
+                    self._add(connection, source)
+                self._note_words(connection)
+            except BaseException:
+                self._forget()  # the words that were noted are not in the file
+                raise
+
+    def remove(self, uris: Iterable[str]) -> None:
+        """Remove documents; one that is not there is passed over."""
+        with self._store.writing() as connection:
+            for uri in uris:
+                _remove(connection, uri)
+
+    def make_anew(self) -> None:
+        """Delete everything."""
+        self._store.make_anew()
+
+    def known(self) -> Mapping[str, str]:
+        """Return the URI of every document with the fingerprint it was indexed with; cheap while nothing changes."""
+        with self._store.reading() as connection:
+            self._known.follow(connection, self._store.generation)
+            return self._known.fingerprints
+
+    def find(
+        self,
+        query: Query,
+        *,
+        schemes: Collection[str] | None = None,
+        limit: int = 10,
+        deadline: float | None = None,
+    ) -> Candidates:
+        """Return the best documents for a query, at most `limit`, of these schemes.
+
+        `deadline` is a time of `time.monotonic`.
+        """
+        with self._store.reading() as connection:
+            state = (self._store.generation, *_state(connection))
+            return self._finder.find(connection, state, query, schemes=schemes, limit=limit, deadline=deadline)
+
+    def facts(self) -> IndexFacts:
+        """Return how large the index is."""
+        with self._store.reading() as connection:
+            documents, size, pieces = connection.execute(
+                "SELECT count(*), coalesce(sum(size), 0), coalesce(sum(pieces), 0) FROM documents"
+            ).fetchone()
+            (dead,) = connection.execute("SELECT coalesce(sum(pieces), 0) FROM dead").fetchone()
+        return IndexFacts(documents, size, self._size(), dead / (dead + pieces) if dead else 0.0, dead)
+
+    def tidy(self) -> None:
+        """Make the files small and fast after much was put: merge what was written apart, and empty the journal."""
+        for _ in range(_MERGES):
+            with self._store.writing() as connection:
+                before = connection.total_changes
+                # A negative number begins a merge of everything; the later ones go on with it.
+                connection.execute("INSERT INTO words (words, rank) VALUES ('merge', ?)", (-_MERGED_PAGES,))
+                if connection.total_changes - before < 2:
+                    break
+        with self._store.writer_lock:
+            self._store.writer.execute("PRAGMA wal_checkpoint(TRUNCATE)")
+
+    def _size(self) -> int:
+        return sum(
+            os.stat(self.path + ending).st_size
+            for ending in ("", "-wal", "-shm")
+            if self.path != MEMORY and os.path.exists(self.path + ending)
+        )
+
+    def _forget(self) -> None:
+        self._splitter = Splitter()
+        self._splitter_of = self._store.generation
+
+    def _add(self, connection: sqlite3.Connection, source: SourceText) -> None:
+        language = source.language or language_of(source.path)
+        pieces = self._splitter.split(source.text, source.path, source.title, language)
+        traits = traits_of(source.text, language, has_definitions=pieces.has_definitions)
+        document = connection.execute(
+            "INSERT INTO documents (uri, fingerprint, scheme, path, title, language, modified_ms, is_partial, traits,"
+            " lines_each, pieces, size) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)",
+            (
+                source.uri,
+                source.fingerprint,
+                source.scheme,
+                _storable(source.path),
+                _storable(source.title),
+                language,
+                source.modified_ms,
+                source.is_partial,
+                traits,
+                pieces.lines_each,
+                len(pieces.terms),
+                len(source.text),
+            ),
+        ).lastrowid
+        start = (document or 0) << PIECE_BITS
+        connection.executemany("INSERT INTO words (rowid, terms) VALUES (?, ?)", enumerate(pieces.terms, start))
+
+    def _note_words(self, connection: sqlite3.Connection) -> None:
+        """Keep every word that was not seen before: expressions look for words that hold a piece of theirs."""
+        fresh = self._splitter.terms.fresh
+        if fresh:
+            text = "\n".join(sorted(set(fresh)))
+            connection.execute("INSERT INTO vocabulary (words) VALUES (?)", (zlib.compress(text.encode("utf-8"), 6),))
+            fresh.clear()
+
+
+class _Known:
+    """The documents of the index, read once, and then only what changed since."""
+
+    def __init__(self) -> None:
+        self.fingerprints: dict[str, str] = {}
+        self._uris: dict[int, str] = {}
+        self._generation = self._last = self._last_dead = 0
+
+    def follow(self, connection: sqlite3.Connection, generation: int) -> None:
+        """Read what changed."""
+        if generation != self._generation:
+            self.fingerprints, self._uris = {}, {}
+            self._generation, self._last, self._last_dead = generation, 0, 0
+        dead = connection.execute("SELECT number, id FROM dead WHERE number > ? ORDER BY number", (self._last_dead,))
+        for number, document in dead:
+            self._last_dead = number
+            uri = self._uris.pop(document, None)
+            if uri is not None:
+                self.fingerprints.pop(uri, None)
+        # A document that was replaced has another number, which is greater than all before.
+        rows = connection.execute("SELECT id, uri, fingerprint FROM documents WHERE id > ? ORDER BY id", (self._last,))
+        for document, uri, fingerprint in rows:
+            self._last = document
+            self._uris[document] = uri
+            self.fingerprints[uri] = fingerprint
+
+
+def _remove(connection: sqlite3.Connection, uri: str) -> None:
+    row = connection.execute("SELECT id, pieces FROM documents WHERE uri = ?", (uri,)).fetchone()
+    if row is not None:
+        connection.execute("DELETE FROM documents WHERE id = ?", row[:1])
+        connection.execute("INSERT INTO dead (id, pieces) VALUES (?, ?)", row)
+
+
+def _state(connection: sqlite3.Connection) -> tuple[int, int]:
+    """Return numbers that are others after every change, whether this connection made it or another."""
+    (version,) = connection.execute("PRAGMA data_version").fetchone()
+    return (version, connection.total_changes)
+
+
+def _storable(text: str) -> str:
+    """Return a text that can be written as UTF-8: a name of a file may hold bytes that are none."""
+    return text if text.isascii() else text.encode("utf-8", "replace").decode()

@@ -1,0 +1,226 @@
+"""The file of the index: opened, made, made anew when it is of no use, and shared with other processes.
+
+Two connections, so that who reads does not wait for who writes. Errors of SQLite leave here as `IndexUnavailable`.
+"""
+
+import contextlib
+import os
+import sqlite3
+import stat
+import threading
+from collections.abc import Iterator
+from typing import Final
+
+from carrel.core.errors import CarrelError
+from carrel.files.atomic import FILE_MODE, FOLDER_MODE, locked
+
+VERSION: Final = 1
+"""Raised whenever an index of before would answer wrongly."""
+APPLICATION: Final = 0x43524C53
+"""Marks a file as ours."""
+MEMORY: Final = ":memory:"
+"""The path of an index that is kept in memory."""
+
+_BUSY_MS: Final = 5_000
+_JOURNAL_BYTES: Final = 4 << 20
+_LAYOUT: Final = """
+CREATE TABLE documents (
+    id INTEGER PRIMARY KEY AUTOINCREMENT, uri TEXT NOT NULL UNIQUE, fingerprint TEXT NOT NULL, scheme TEXT NOT NULL,
+    path TEXT NOT NULL, title TEXT NOT NULL, language TEXT NOT NULL, modified_ms INTEGER, is_partial INTEGER NOT NULL,
+    traits INTEGER NOT NULL, lines_each INTEGER NOT NULL, pieces INTEGER NOT NULL, size INTEGER NOT NULL
+);
+CREATE TABLE dead (number INTEGER PRIMARY KEY AUTOINCREMENT, id INTEGER NOT NULL, pieces INTEGER NOT NULL);
+CREATE TABLE vocabulary (id INTEGER PRIMARY KEY AUTOINCREMENT, words BLOB NOT NULL);
+CREATE VIRTUAL TABLE words USING fts5 (terms, content='', tokenize='ascii', detail=none, columnsize=0);
+"""
+_REASONS: Final = {
+    sqlite3.SQLITE_BUSY: "busy",
+    sqlite3.SQLITE_LOCKED: "busy",
+    sqlite3.SQLITE_FULL: "full",
+    sqlite3.SQLITE_READONLY: "read-only",
+    sqlite3.SQLITE_CANTOPEN: "read-only",
+    sqlite3.SQLITE_PERM: "read-only",
+    sqlite3.SQLITE_CORRUPT: "broken",
+    sqlite3.SQLITE_NOTADB: "broken",
+    sqlite3.SQLITE_ERROR: "broken",
+}
+
+
+class IndexUnavailable(CarrelError):
+    """The index cannot be used now.
+
+    `reason` is one of `busy`, `full`, `read-only`, `newer` (a newer Carrel made it), `its folder is not private`, and
+    `broken`: then it was made anew, and is empty.
+    """
+
+    def __init__(self, reason: str) -> None:
+        super().__init__(f"the search index cannot be used now: {reason}")
+        self.reason = reason
+
+
+class SearchFile:
+    """The file, with one connection to read and one to write."""
+
+    def __init__(self, path: str) -> None:
+        """Open the file at `path`, or make it; raise `IndexUnavailable` where that is not possible."""
+        self.path = path
+        self.generation = 0
+        """Is another number whenever the file is another; what is remembered of its content is then void."""
+        self.writer_lock = threading.RLock()
+        self.reader_lock = self.writer_lock if path == MEMORY else threading.RLock()
+        with self._faults(), self.writer_lock, self.reader_lock:
+            self._open()
+
+    def _open(self) -> None:
+        self.generation += 1
+        if self.path == MEMORY:
+            self._identity = (0, 0)
+            self.writer = self.reader = _connected(MEMORY)
+            self._make(self.writer)
+            return
+        folder = os.path.dirname(self.path) or "."
+        os.makedirs(folder, FOLDER_MODE, exist_ok=True)
+        _check_private(folder)
+        with locked(self.path):
+            writer = self._opened()
+        self.writer, self.reader = writer, _connected(self.path)
+        self._identity = self._identity_now()
+
+    def _opened(self) -> sqlite3.Connection:
+        """Return a connection to a file of our version; one that is of no use is made anew."""
+        connection: sqlite3.Connection | None = None
+        try:
+            connection = self._connected()
+            (application,) = connection.execute("PRAGMA application_id").fetchone()
+            (version,) = connection.execute("PRAGMA user_version").fetchone()
+            if application == APPLICATION and version > VERSION:
+                raise IndexUnavailable("newer")
+            if (application, version) == (APPLICATION, VERSION):
+                connection.execute("SELECT count(*) FROM words WHERE words MATCH 'a'").fetchone()
+                return connection
+        except sqlite3.DatabaseError as error:
+            if _reason_of(error) != "broken":
+                raise
+        if connection is not None:
+            connection.close()
+        self._delete()
+        connection = self._connected()
+        self._make(connection)
+        return connection
+
+    def _connected(self) -> sqlite3.Connection:
+        os.close(os.open(self.path, os.O_RDWR | os.O_CREAT | os.O_NOFOLLOW | os.O_CLOEXEC, FILE_MODE))
+        return _connected(self.path)
+
+    def _make(self, connection: sqlite3.Connection) -> None:
+        # One transaction, and the mark last: a process that is killed here leaves a file that is not ours yet.
+        connection.executescript(
+            f"BEGIN IMMEDIATE; {_LAYOUT} PRAGMA application_id={APPLICATION}; PRAGMA user_version={VERSION}; COMMIT;"
+        )
+
+    def _delete(self) -> None:
+        for ending in ("-wal", "-shm", ""):
+            with contextlib.suppress(FileNotFoundError):
+                os.unlink(self.path + ending)
+
+    def _identity_now(self) -> tuple[int, int]:
+        try:
+            state = os.stat(self.path)
+        except OSError:
+            return (0, 0)
+        return (state.st_dev, state.st_ino)
+
+    def close(self) -> None:
+        """Close the file."""
+        with self.writer_lock, self.reader_lock:
+            self.reader.close()
+            self.writer.close()
+
+    def make_anew(self) -> None:
+        """Delete everything, and begin with an empty file."""
+        with self._faults(), self.writer_lock, self.reader_lock:
+            self.close()
+            if self.path != MEMORY:
+                with locked(self.path):
+                    self._delete()
+            self._open()
+
+    @contextlib.contextmanager
+    def reading(self) -> Iterator[sqlite3.Connection]:
+        """Lend the connection to read, as one unchanging state."""
+        with self._faults(), self._followed(), self.reader_lock:
+            connection = self.reader
+            is_outer = not connection.in_transaction
+            if is_outer:
+                connection.execute("BEGIN")
+            try:
+                yield connection
+            finally:
+                if is_outer and connection.in_transaction:
+                    connection.execute("COMMIT")
+
+    @contextlib.contextmanager
+    def writing(self) -> Iterator[sqlite3.Connection]:
+        """Lend the connection to write; what is written is kept whole, or not at all."""
+        with self._faults(), self._followed(), self.writer_lock:
+            connection = self.writer
+            connection.execute("BEGIN IMMEDIATE")
+            try:
+                yield connection
+                connection.execute("COMMIT")
+            except BaseException:
+                with contextlib.suppress(sqlite3.Error):
+                    if connection.in_transaction:
+                        connection.execute("ROLLBACK")
+                raise
+
+    @contextlib.contextmanager
+    def _followed(self) -> Iterator[None]:
+        """Open the file anew where another process put another one in its place; needs no lock of ours."""
+        if self.path != MEMORY and self._identity_now() != self._identity:
+            # The locks are always taken in this order.
+            with self.writer_lock, self.reader_lock:
+                self.close()
+                self._open()
+        yield
+
+    @contextlib.contextmanager
+    def _faults(self) -> Iterator[None]:
+        try:
+            yield
+        except sqlite3.Error as error:
+            reason = _reason_of(error)
+            if reason == "broken":
+                self._mend()
+            raise IndexUnavailable(reason) from error
+        except OSError as error:
+            raise IndexUnavailable("read-only") from error
+
+    def _mend(self) -> None:
+        with contextlib.suppress(IndexUnavailable, sqlite3.Error, OSError):
+            self.make_anew()
+
+
+def _check_private(folder: str) -> None:
+    """Raise where somebody else could have put the files into a folder: they are trusted as they are."""
+    found = os.lstat(folder)
+    if not stat.S_ISDIR(found.st_mode) or found.st_uid != os.geteuid() or found.st_mode & 0o022:
+        raise IndexUnavailable("its folder is not private")
+
+
+def _connected(path: str) -> sqlite3.Connection:
+    connection = sqlite3.connect(path, timeout=_BUSY_MS / 1_000, isolation_level=None, check_same_thread=False)
+    try:
+        connection.execute("PRAGMA journal_mode=WAL")
+        connection.execute("PRAGMA synchronous=NORMAL")
+        connection.execute(f"PRAGMA journal_size_limit={_JOURNAL_BYTES}")
+        connection.execute("PRAGMA temp_store=MEMORY")
+    except sqlite3.Error:
+        connection.close()
+        raise
+    return connection
+
+
+def _reason_of(error: sqlite3.Error) -> str:
+    code = getattr(error, "sqlite_errorcode", sqlite3.SQLITE_ERROR)
+    return _REASONS.get(code & 0xFF, "read-only")

@@ -1,0 +1,252 @@
+"""Keeps the index in step with the documents: knows what it does not hold yet, reads that, and writes it."""
+
+import threading
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+from time import monotonic
+from typing import Final
+
+from carrel.catalog.access import EVERYTHING, ActingAs
+from carrel.catalog.catalog import Catalog
+from carrel.catalog.routes import Mounted
+from carrel.core.errors import CarrelError, Denied
+from carrel.core.faults import attempt
+from carrel.core.provider import Document
+from carrel.search.answers import Coverage
+from carrel.search.index import Candidates, IndexUnavailable, SourceText
+from carrel.search.query import Query
+from carrel.search.settings import SearchSettings
+from carrel.search.sources import DocumentSources, path_of, scheme
+from carrel.search.store import IndexStore
+from carrel.search.texts import FreshText, read_text
+
+BATCH_BYTES: Final = 256 << 10
+BATCH_COUNT: Final = 64
+"""What is written at once. Readers of an index in memory wait for it."""
+_MEGABYTE: Final = 1 << 20
+_UNSETTLED: Final = "~"
+"""Before the fingerprint of a document that may change without another fingerprint, so that it is read again."""
+_LANGUAGES: Final = {"text/markdown": "markdown", "application/json": "json"}
+"""Languages of documents whose names tell none, by type."""
+
+
+class Keeper:
+    """The index of one catalogue, and what it lacks. Its methods are called by one thread at a time, with `lock`."""
+
+    def __init__(
+        self, catalog: Catalog, folder: str | None, settings: SearchSettings, is_left_out: Callable[[Mounted], bool]
+    ) -> None:
+        self.lock = threading.RLock()
+        self.sources = DocumentSources(catalog, is_left_out)
+        self.store = IndexStore(folder)
+        self.pending: dict[str, Document] = {}
+        """The documents that the index does not hold as they are now."""
+        self.is_full = False
+        """Whether documents were left out because the index would get too large."""
+        self._catalog = catalog
+        self._settings = settings
+        self._known: Mapping[str, str] | None = None
+        self._added: set[str] = set()
+        """Documents that were indexed since `_known` was looked at."""
+        self._gone: set[str] = set()
+        self._unread: dict[str, str] = {}
+        """The fingerprints of documents that could not be read."""
+        self._momentary: dict[str, str] = {}
+        """The fingerprints of documents that were indexed, and may have changed since."""
+
+    # What is pending
+
+    def refresh(self, schemes: frozenset[str]) -> None:
+        """Learn what the documents of these schemes are now, and what of that the index lacks."""
+        try:
+            self._refresh(schemes)
+        except IndexUnavailable as error:
+            self.store.recover(error)
+            self._known = None
+            self._refresh(schemes)
+
+    def _refresh(self, schemes: frozenset[str]) -> None:
+        if self.store.open():
+            self._known = None
+        changed = self.sources.refresh(schemes)
+        known = self.store.known()
+        if known is not self._known or changed is None:
+            self._known = known
+            self._compare_all(known, schemes)
+        else:
+            for uri in changed:
+                self._compare(uri, self.sources.find(uri))
+        if self.store.is_on_disk and any(map(self._is_refused, self._gone)):
+            # The words of a document cannot be found again in the file, and no trace of this one may stay.
+            self.store.make_anew()
+            self._known = self.store.known()
+            self._compare_all(self._known, schemes)
+        if self._gone and self.store.remove(self._gone):
+            self._gone = set()
+
+    def _is_refused(self, uri: str) -> bool:
+        """Return whether nobody may read a document any more, whether it is there or not."""
+        try:
+            with ActingAs(EVERYTHING):
+                attempt("a document that is gone", self._catalog.fingerprint, uri)
+        except Denied:
+            return True
+        except CarrelError:
+            pass
+        return False
+
+    def _compare_all(self, known: Mapping[str, str], schemes: frozenset[str]) -> None:
+        self.pending, self._added, self.is_full = {}, set(), False
+        for table in self.sources.tables():
+            for uri, document in table.documents.items():
+                if not document.settled or known.get(uri) != document.fingerprint:
+                    self._compare(uri, document)
+        looked_at = self.sources.complete_schemes() & schemes
+        held = known.keys() | self.store.overlaid.keys()
+        held.difference_update(*(table.documents for table in self.sources.tables()))
+        self._gone = {uri for uri in held if scheme(uri) in looked_at}
+
+    def _compare(self, uri: str, document: Document | None) -> None:
+        """Note whether the index lacks a document, or holds one that is no more."""
+        known = {} if self._known is None else self._known
+        indexed = self.store.overlaid.get(uri, known.get(uri))
+        self.pending.pop(uri, None)
+        if document is None:
+            self._momentary.pop(uri, None)
+            if indexed is not None:
+                self._gone.add(uri)
+            return
+        self._gone.discard(uri)
+        if document.settled:
+            self._momentary.pop(uri, None)
+        is_unread = self._unread.get(uri) == document.fingerprint and document.settled
+        if not is_unread and (not document.settled or indexed != document.fingerprint):
+            self.pending[uri] = document
+
+    # Reading and writing
+
+    def take_in(self, documents: Iterable[Document], until: float) -> None:
+        """Read documents and index them, as far as there is time."""
+        batch: list[SourceText] = []
+        size = 0
+        for document in documents:
+            if monotonic() > until:
+                break
+            text = self.read(document)
+            if text is None:
+                continue
+            batch.append(text)
+            size += len(text.text)
+            if size >= BATCH_BYTES or len(batch) >= BATCH_COUNT:
+                self.put(batch)
+                batch, size = [], 0
+        self.put(batch)
+
+    def put(self, batch: Sequence[SourceText]) -> bool:
+        """Index texts; return whether there was room for all of them. The others stay pending."""
+        wanted = [text for text in batch if self.has_room(text.uri)]
+        if wanted and not self.store.put(wanted):
+            self.is_full = True
+            return False
+        for text in wanted:
+            if text.fingerprint.startswith(_UNSETTLED):
+                self._momentary[text.uri] = text.fingerprint[len(_UNSETTLED) :]
+            else:
+                self.pending.pop(text.uri, None)
+        return len(wanted) == len(batch)
+
+    def has_room(self, uri: str) -> bool:
+        """Return whether a document may be added to the index, or is in it already."""
+        known = {} if self._known is None else self._known
+        if uri in known:
+            return True
+        most = self._settings.max_index_mb * _MEGABYTE
+        self._added.add(uri)
+        if len(known) + len(self._added) > self._settings.max_documents or self.store.size() > most:
+            self.is_full = True
+        return not self.is_full
+
+    def waiting(self) -> list[Document]:
+        """Return the documents to index now: of those that may still change, only what the index lacks altogether."""
+        known = {} if self._known is None else self._known
+        return [
+            document
+            for uri, document in self.pending.items()
+            if document.settled or uri not in known or self.sources.is_in_background(uri)
+        ]
+
+    def read(self, document: Document) -> SourceText | None:
+        """Return a document with its text; None if it cannot be read. One that has no text is found by its name."""
+        fresh: FreshText | None = None
+        if document.text is None:
+            try:
+                with ActingAs(EVERYTHING):
+                    fresh = attempt("the text of a document", read_text, self._catalog, document.uri)
+            except CarrelError:
+                with self.lock:
+                    self._unread[document.uri] = document.fingerprint
+                    self.pending.pop(document.uri, None)
+                return None
+        is_kept = document.settled or self.sources.is_in_background(document.uri)
+        return source_text(document, fresh, is_kept=is_kept)
+
+    def was_read(self, documents: Iterable[Document]) -> None:
+        """Note that another connection indexed documents."""
+        for document in documents:
+            if self.pending.get(document.uri) is document:
+                if document.settled:
+                    del self.pending[document.uri]
+                else:
+                    self._momentary[document.uri] = document.fingerprint
+                self.sources.was_read(document)
+
+    # Answers
+
+    def find(self, query: Query, schemes: Collection[str], limit: int, deadline: float) -> Candidates:
+        """Return the best documents of these schemes."""
+        try:
+            return self.store.find(query, schemes, self._gone, limit, deadline)
+        except IndexUnavailable as error:
+            self.store.recover(error)
+            self._known = None
+            return Candidates((), 0, is_complete=False, must_verify=query.must_verify)
+
+    def coverage(self, schemes: frozenset[str], scanned: Collection[str] = ()) -> Coverage:
+        """Return how many documents of these schemes are indexed, or were searched without the index."""
+        total = lacking = 0
+        for table in self.sources.of(schemes):
+            documents = table.documents
+            total += (
+                len(documents)
+                if schemes.issuperset(table.mounted.provider.schemes)
+                else sum(scheme(uri) in schemes for uri in documents)
+            )
+        for uri, document in self.pending.items():
+            is_indexed = self._momentary.get(uri) == document.fingerprint
+            lacking += scheme(uri) in schemes and uri not in scanned and not is_indexed
+        unread = sum(scheme(uri) in schemes and self.sources.find(uri) is not None for uri in self._unread)
+        return Coverage(total - unread - lacking, total - unread)
+
+    def close(self) -> None:
+        """Close the index, and listen to no provider any more."""
+        with self.lock:
+            self.sources.close()
+            self.store.close()
+            self._known, self.pending = None, {}
+
+
+def source_text(document: Document, fresh: FreshText | None, *, is_kept: bool) -> SourceText:
+    """Return what is indexed of a document; one that is not kept is read again for the next search."""
+    path = path_of(document.uri)
+    title = "" if document.title == path.rpartition("/")[2] else document.title
+    text = (document.text or "") if fresh is None else fresh.text
+    return SourceText(
+        document.uri,
+        document.fingerprint if is_kept else f"{_UNSETTLED}{document.fingerprint}",
+        scheme(document.uri),
+        path,
+        text,
+        title,
+        _LANGUAGES.get(document.mime_type, "") if "." not in path.rpartition("/")[2] else "",
+        document.modified_ms if fresh is None or fresh.modified_ms is None else fresh.modified_ms,
+        is_partial=fresh is not None and fresh.is_partial,
+    )

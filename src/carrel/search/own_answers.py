@@ -1,0 +1,86 @@
+"""Providers that answer searches themselves: their matches take their places among those of the index."""
+
+import threading
+from collections.abc import Sequence
+from functools import partial
+from itertools import zip_longest
+
+from carrel.catalog.catalog import Catalog
+from carrel.catalog.routes import Mounted
+from carrel.core.bounded_calls import BoundedCalls
+from carrel.core.errors import CarrelError
+from carrel.core.faults import attempt
+from carrel.core.provider import Match
+from carrel.core.record import replace
+from carrel.search.index import Candidate, Candidates
+from carrel.search.sources import path_of, scheme
+
+
+class OwnAnswers:
+    """Asks the providers that override `Provider.search`."""
+
+    def __init__(self, catalog: Catalog, within_s: float) -> None:
+        self._catalog = catalog
+        self._calls = BoundedCalls("search", within_s)
+        self._lock = threading.Lock()
+        self._declined: set[int] = set()
+        """The providers whose documents are to be indexed after all."""
+
+    def answers(self, mounted: Mounted) -> bool:
+        """Return whether a provider answers itself, as far as that is known."""
+        return "search" in mounted.overrides and id(mounted.provider) not in self._declined
+
+    def ask(self, text: str, schemes: frozenset[str], limit: int) -> tuple[list[Candidate], list[str]]:
+        """Return what they find, best first, and sentences about those that could not be asked."""
+        asked = {
+            one.provider.name: partial(self._ask_one, one, text, limit)
+            for one in self._catalog.visible()
+            if self.answers(one) and not schemes.isdisjoint(one.provider.schemes)
+        }
+        answers = self._calls.ask(asked) if asked else {}
+        notes = [f"{name} did not answer in time and was not searched." for name in asked if name not in answers]
+        found: list[Candidate] = []
+        for name, matches in answers.items():
+            if isinstance(matches, str):
+                notes.append(matches)
+            else:
+                found += [_candidate(match, name) for match in matches if scheme(match.uri) in schemes]
+        return found, notes
+
+    def _ask_one(self, mounted: Mounted, text: str, limit: int) -> Sequence[Match] | str:
+        provider = mounted.provider
+        try:
+            matches = attempt(f"search of {provider.name}", provider.search, text, limit)
+        except CarrelError:
+            return f"{provider.name} could not be searched."
+        if matches is None:
+            with self._lock:
+                self._declined.add(id(provider))
+        return matches or ()
+
+
+def joined(found: Candidates, own: list[Candidate]) -> Candidates:
+    """Return candidates of the index with those that providers found: one of each in turn, since scores differ."""
+    if not own:
+        return found
+    given = {one.uri for one in own}
+    kept = [one for one in found.found if one.uri not in given]
+    in_turn = [one for pair in zip_longest(kept, own) for one in pair if one is not None]
+    return replace(found, found=tuple(in_turn), total=found.total + len(own))
+
+
+def _candidate(match: Match, name: str) -> Candidate:
+    return Candidate(
+        match.uri,
+        "",
+        scheme(match.uri),
+        path_of(match.uri),
+        match.title,
+        "",
+        None,
+        is_partial=False,
+        score=match.score,
+        reasons=(f"found by {name} itself",),
+        first_line=1,
+        last_line=1,
+    )

@@ -1,0 +1,185 @@
+"""What somebody typed into the box, taken apart.
+
+    retry backoff                 words: the more of them, and the rarer, the better
+    "connection refused"          an exact phrase; case does not matter
+    parseConfig, parse_config     a name, in every spelling
+    /fn \\w+_handler/              a regular expression of RE2; case matters unless it begins with (?i)
+    path:src/ -path:test lang:dart scheme:logs path:"my notes/"     filters
+
+What cannot be read as one of these is searched as words, and `notes` says so.
+"""
+
+import difflib
+import re
+from collections.abc import Collection, Iterator
+from typing import Final
+
+from carrel.core.errors import BadArgument, echo
+from carrel.core.record import Value
+from carrel.search import expressions
+from carrel.search.languages import language_named, nearest_language
+
+MAX_CHARACTERS: Final = 10_000
+"""How much of a query is looked at."""
+MAX_TERMS: Final = 64
+"""How many words and phrases are searched for; a sentence has fewer."""
+MAX_FILTERS: Final = 32
+"""How many filters are used: SQLite refuses a condition that is nested too deeply."""
+MAX_NOTES: Final = 6
+FILTERS: Final = ("path", "lang", "scheme")
+
+_TOKEN: Final = re.compile(
+    r"""
+    (?P<not>-)?(?P<filter>[a-z]{2,12}):(?:"(?P<quoted>[^"]*)"|(?P<value>[^\s"/:][^\s"]*|/(?!/)[^\s"]*))(?=\s|$)
+    | /(?P<expression>(?:[^/\\]|\\.|/(?!i?(?:\s|$)))++)/(?P<fold>i)?(?=\s|$)
+    | "(?P<phrase>[^"]*)"
+    | (?P<word>"|[^\s"]+)
+    """,
+    re.VERBOSE | re.DOTALL,
+)
+_TOKEN_AFTER: Final = re.compile(_TOKEN.pattern.replace("| /(?P<expression>", "| (?!)/(?P<expression>"), _TOKEN.flags)
+"""The same without expressions."""
+_OPEN: Final = re.compile(r"/(?!/i?(?:\s|$))")
+_NAME: Final = re.compile(r"\w+(?:-\w+)*")
+_COMPOUND: Final = re.compile(r"[a-z0-9][A-Z]|[A-Z]{2}[a-z]|\w[_-]\w|^[A-Z][a-z]")
+
+
+class QueryFilter(Value, frozen=True):
+    """A condition on where a document is, or what it is written in."""
+
+    kind: str
+    value: str
+    is_negated: bool = False
+
+
+class Query(Value, frozen=True):
+    """A query, taken apart. `identifiers` are those of the `words` that are spelled like names in code."""
+
+    text: str
+    words: tuple[str, ...] = ()
+    identifiers: tuple[str, ...] = ()
+    phrases: tuple[str, ...] = ()
+    expression: str | None = None
+    filters: tuple[QueryFilter, ...] = ()
+    notes: tuple[str, ...] = ()
+
+    @property
+    def must_verify(self) -> bool:
+        """Return whether a hit counts only if the text itself holds the expression and every phrase."""
+        return self.expression is not None or bool(self.phrases)
+
+
+def parse(text: str, schemes: Collection[str] = ()) -> Query:
+    """Return a query, taken apart; raise `BadArgument` where nothing is asked for.
+
+    `schemes` are those that exist; without them every scheme is taken as it is.
+    """
+    reader = _QueryReader(schemes)
+    if len(text) > MAX_CHARACTERS:
+        reader.notes.append(f"Only the first {MAX_CHARACTERS:,} characters of the query were searched for.")
+    for match in _tokens(text[:MAX_CHARACTERS]):
+        reader.take(match)
+    return reader.query(text[:MAX_CHARACTERS])
+
+
+def _tokens(text: str) -> Iterator[re.Match[str]]:
+    """Yield the parts of a query, in linear time: where one expression has no end, none after it has one."""
+    pattern, at = _TOKEN, 0
+    while (match := pattern.search(text, at)) is not None:
+        yield match
+        at = match.end()
+        if match["word"] is not None and _OPEN.match(text, match.start()):
+            pattern = _TOKEN_AFTER
+
+
+class _QueryReader:
+    """Collects the parts of one query."""
+
+    def __init__(self, schemes: Collection[str]) -> None:
+        self.schemes = schemes
+        self.words: list[str] = []
+        self.phrases: list[str] = []
+        self.expression: str | None = None
+        self.filters: list[QueryFilter] = []
+        self.notes: list[str] = []
+
+    def take(self, match: re.Match[str]) -> None:
+        """Take the next part."""
+        if match["filter"] is not None:
+            value = match["quoted"] if match["quoted"] is not None else match["value"]
+            self._take_filter(match["filter"], value, is_negated=bool(match["not"]))
+        elif match["expression"] is not None:
+            self._take_expression(("(?i)" if match["fold"] else "") + match["expression"])
+        elif match["phrase"] is not None:
+            self._take_phrase(match["phrase"])
+        elif match["word"] == '"':
+            self.notes.append('A quotation mark is not closed; its text was searched as words. Write "like this".')
+        else:
+            self._take_words(match["word"])
+
+    def query(self, text: str) -> Query:
+        """Return what was taken; raise `BadArgument` where it is nothing."""
+        words = tuple(dict.fromkeys(self.words))
+        phrases = tuple(dict.fromkeys(self.phrases))
+        if len(words) + len(phrases) > MAX_TERMS:
+            self.notes.append(f"Only the first {MAX_TERMS} words of the query were searched for.")
+            words, phrases = words[:MAX_TERMS], phrases[:MAX_TERMS]
+        filters = tuple(dict.fromkeys(self.filters))
+        if len(filters) > MAX_FILTERS:
+            self.notes.insert(0, f"Only the first {MAX_FILTERS} filters of the query were used.")
+            filters = filters[:MAX_FILTERS]
+        notes = tuple(dict.fromkeys(self.notes))[:MAX_NOTES]
+        if not (words or phrases or self.expression or filters):
+            raise BadArgument(
+                'The query is empty. Give words, a "phrase", a name such as parseConfig, or a /regular expression/.',
+                data={"parameter": "query"},
+            )
+        names = tuple(word for word in words if _COMPOUND.search(word))
+        return Query(text, words, names, phrases, self.expression, filters, notes)
+
+    def _take_words(self, text: str) -> None:
+        self.words.extend(_NAME.findall(text))
+
+    def _take_phrase(self, text: str) -> None:
+        phrase = " ".join(text.split())
+        if _NAME.search(phrase):
+            self.phrases.append(phrase)
+        elif phrase:
+            self._take_expression(expressions.quoted(phrase))
+
+    def _take_expression(self, source: str) -> None:
+        if self.expression is not None:
+            self.notes.append("A query can hold one /regular expression/; the second was searched as words.")
+        elif fault := expressions.fault_of(source):
+            self.notes.append(f"/{echo(source)}/ was searched as words: {fault}.")
+        else:
+            self.expression = source
+            return
+        self._take_words(source)
+
+    def _take_filter(self, kind: str, value: str, *, is_negated: bool) -> None:
+        if kind not in FILTERS:
+            near = next(iter(difflib.get_close_matches(kind, FILTERS, 1, 0.4)), None)
+            meant = f"; did you mean {near}:{echo(value)}?" if near else "; there are path:, lang: and scheme:."
+            self.notes.append(f"{kind}:{echo(value)} was searched as words, since there is no filter {kind}:{meant}")
+            self._take_words(f"{kind} {value}")
+            return
+        known = self._known_value(kind, value)
+        if known is not None:
+            self.filters.append(QueryFilter(kind, known, is_negated))
+
+    def _known_value(self, kind: str, value: str) -> str | None:
+        """Return the value that is meant, or None, with a note, where there is none such."""
+        if kind == "path":
+            return value or None
+        if kind == "lang":
+            known, near = language_named(value), nearest_language(value)
+        else:
+            folded = value.lower()
+            known = folded if not self.schemes or folded in self.schemes else None
+            near = next(iter(difflib.get_close_matches(folded, sorted(self.schemes), 1, 0.4)), None)
+        if known is None:
+            what = "language" if kind == "lang" else "scheme"
+            meant = f" Did you mean {kind}:{near}?" if near else ""
+            self.notes.append(f"{kind}:{echo(value)} was left out: no {what} has that name.{meant}")
+        return known

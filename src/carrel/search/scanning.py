@@ -1,0 +1,90 @@
+"""Searching documents that are not indexed yet: those that may match are read and indexed first.
+
+The documents whose names match come first, then small ones. What does not hold a word of the query costs no more than
+reading it; of the others, those with the most words are indexed, as many as there is time for.
+"""
+
+from collections.abc import Collection, Iterable
+from time import monotonic
+from typing import Final
+
+from carrel.core.provider import Document
+from carrel.search.index import SourceText
+from carrel.search.keeper import Keeper
+from carrel.search.passages import passage
+from carrel.search.query import Query
+from carrel.search.sources import path_of
+from carrel.search.words import terms_of
+
+FEW: Final = 64
+FEW_BYTES: Final = 1 << 20
+"""So few documents are indexed at once, whatever they hold."""
+_READING_SHARE: Final = 0.6
+"""The part of the time that is left in which documents are read; in the rest those that match are indexed."""
+_LEAST_S: Final = 0.15
+"""Time that is taken for this even if the list of documents took all there was: an answer should hold something."""
+_HELD_BYTES: Final = 8 << 20
+"""Texts that are kept in memory until they are indexed."""
+
+
+def catch_up(keeper: Keeper, query: Query, schemes: frozenset[str], until: float) -> Collection[str]:
+    """Index what is pending, or what of it matters for a query; return the URIs that were looked at."""
+    waiting = [
+        document
+        for uri, document in keeper.pending.items()
+        if uri.partition(":")[0] in schemes and not keeper.sources.is_in_background(uri)
+    ]
+    if len(waiting) <= FEW and sum(document.size or 0 for document in waiting) <= FEW_BYTES:
+        keeper.take_in(waiting, until)
+        return ()
+    return _scan(keeper, query, waiting, until)
+
+
+def _scan(keeper: Keeper, query: Query, waiting: list[Document], until: float) -> Collection[str]:
+    words = terms(query)
+    now = monotonic()
+    until = max(until, now + _LEAST_S)
+    read_until = now + (until - now) * _READING_SHARE
+    scanned: set[str] = set()
+    matching: list[tuple[int, SourceText]] = []
+    held = 0
+    for document in _likely_first(waiting, words):
+        if monotonic() > read_until or held > _HELD_BYTES:
+            break
+        text = keeper.read(document)
+        scanned.add(document.uri)
+        if text is not None and (count := _count(text, query, words)):
+            matching.append((count, text))
+            held += len(text.text)
+    matching.sort(key=lambda one: -one[0])
+    for at, (_, text) in enumerate(matching):
+        if monotonic() > until:
+            scanned.difference_update(left.uri for _, left in matching[at:])
+            break
+        if not keeper.put([text]):
+            scanned.discard(text.uri)
+    return scanned
+
+
+def terms(query: Query) -> list[str]:
+    """Return the words that a text must hold one of, in small letters; none if it need not."""
+    words = (*query.words, *" ".join(query.phrases).split())
+    return list(dict.fromkeys(term for word in words for term in terms_of(word)))
+
+
+def _likely_first(waiting: Iterable[Document], words: list[str]) -> list[Document]:
+    def place(document: Document) -> tuple[int, int]:
+        path = f"{path_of(document.uri)} {document.title}".lower()
+        return -sum(word in path for word in words), document.size or 0
+
+    return sorted(waiting, key=place)
+
+
+def _count(text: SourceText, query: Query, words: list[str]) -> int:
+    """Return how many words of the query a text or its name holds; for phrases and expressions, whether it matches."""
+    if query.must_verify:
+        return int(passage(text.text, query) is not None)
+    if not words:
+        return 1
+    lowered = f"{text.path} {text.title}\n{text.text}".lower()
+    return sum(word in lowered for word in words)

@@ -1,0 +1,225 @@
+"""One function that finds in everything that is served, with the caller's access.
+
+What is pending is indexed first, or as much of it as there is time for; then the index is asked. Each hit is read
+through the catalogue as the caller would read it, and its lines are taken from what was read: a hit never shows what a
+resource no longer holds, or what the caller may not read.
+"""
+
+from time import monotonic
+from typing import Final
+
+from carrel.catalog.access import may_see
+from carrel.catalog.catalog import Catalog
+from carrel.core.bounded_calls import BoundedCalls
+from carrel.core.errors import BadArgument, CarrelError, echo
+from carrel.core.faults import attempt
+from carrel.core.model import Meta
+from carrel.core.provider import Document
+from carrel.search.answers import MAX_LIMIT, Coverage, Progress, SearchAnswer, SearchHit, SearchRequest, start_of
+from carrel.search.builder import Builder
+from carrel.search.hits import hit_of
+from carrel.search.index import Candidate, Candidates
+from carrel.search.keeper import Keeper
+from carrel.search.own_answers import OwnAnswers, joined
+from carrel.search.query import Query, parse
+from carrel.search.scanning import catch_up
+from carrel.search.settings import SearchSettings
+from carrel.search.sources import scheme
+from carrel.search.texts import FreshText, read_text
+
+CHECK_S: Final = 0.3
+"""How long a source that may be slow, such as another server, has to answer."""
+OWN_LIMIT: Final = 50
+"""Matches that a provider which answers itself is asked for."""
+_SPARE: Final = 20
+"""Candidates that are asked for beyond a page, since some may not be hits any more."""
+_MANY: Final = 400
+"""Candidates that are asked for at least where each must be verified."""
+_RESERVED_S: Final = 0.15
+"""Part of the time of an answer that is kept for asking the index and reading the hits."""
+
+
+class Search:
+    """Searches a catalogue. Safe to use from several threads."""
+
+    def __init__(self, catalog: Catalog, folder: str | None, settings: SearchSettings | None = None) -> None:
+        """`folder` is where the index is kept; without one it is kept in memory. Nothing is opened before a search."""
+        self._catalog = catalog
+        self._settings = settings or SearchSettings()
+        self._own = OwnAnswers(catalog, CHECK_S)
+        self._keeper = Keeper(catalog, folder, self._settings, self._own.answers)
+        self._builder = Builder(self._keeper, folder, self._settings)
+        self._slow = BoundedCalls("hits", CHECK_S)
+
+    def search(
+        self, asked: SearchRequest, progress: Progress | None = None, within_s: float | None = None
+    ) -> SearchAnswer:
+        """Return a page of what the caller may read, best first, in about `within_s`.
+
+        Raise BadArgument for an empty query, and for a scheme that is not served. `progress` is called at least once
+        while the index is not complete.
+        """
+        until = monotonic() + (self._settings.answer_s if within_s is None else within_s)
+        schemes = self._schemes(asked.scheme)
+        query = parse(asked.query, self._visible())
+        start = start_of(asked.after)
+        with self._builder.giving_way():
+            own, notes = self._own.ask(query.text, schemes, OWN_LIMIT)
+            coverage = self._catch_up(query, schemes, until)
+            if coverage.is_partial and progress is not None:
+                progress(coverage.searched, coverage.total, str(coverage))
+            until = max(until, monotonic() + _RESERVED_S)  # however long catching up took
+            limit = max(1, min(asked.limit, MAX_LIMIT))
+            page = _Page(self, query, schemes, start, limit, until)
+            page.fill(own)
+        with self._keeper.lock:
+            unlisted = self._keeper.sources.unlisted(schemes)
+        notes += self._notes(query, schemes, coverage)
+        notes += [f"{name} is being read: search again for what it holds." for name in unlisted]
+        if unlisted or (coverage.is_partial and not self._keeper.is_full):
+            self._builder.begin()
+        return page.answer(coverage, tuple(notes))
+
+    def build(self, progress: Progress | None = None) -> Coverage:
+        """Complete the index, however long that takes; return what it covers."""
+        return self._builder.build(progress)
+
+    def facts(self, *, looks: bool = False) -> Meta:
+        """Return JSON-ready facts for people: the size, age and coverage of the index.
+
+        With `looks`, the documents are looked at; else what is known of them is from the last search.
+        """
+        keeper = self._keeper
+        schemes = frozenset(self._visible())
+        with keeper.lock:
+            if looks:
+                keeper.refresh(schemes)
+            coverage = keeper.coverage(schemes)
+            problems = [one for one in (keeper.store.problem, *keeper.sources.problems(schemes)) if one]
+        return {
+            "state": "building" if self._builder.is_running else "partial" if coverage.is_partial else "complete",
+            "documents": coverage.total,
+            "indexed": coverage.searched,
+            "bytes": keeper.store.size(),
+            "written": keeper.store.written_ms(),
+            "problems": problems,
+        }
+
+    def close(self) -> None:
+        """Stop building, and close the index; a second call does nothing."""
+        self._builder.close()
+        self._keeper.close()
+
+    # Parts of an answer
+
+    def _visible(self) -> list[str]:
+        named = {name for mounted in self._catalog.visible() for name in mounted.provider.schemes}
+        return sorted(name for name in named if may_see((name,)))
+
+    def _schemes(self, asked: str) -> frozenset[str]:
+        """Return the schemes to search; raise BadArgument for one that the caller cannot search."""
+        known = self._visible()
+        if asked and asked not in known:
+            from difflib import get_close_matches  # only for messages
+
+            near = next(iter(get_close_matches(asked, known, n=1)), "")
+            advice = f"did you mean {near}?" if near else f"known: {', '.join(known)}"
+            raise BadArgument(f"Unknown scheme: {echo(asked)} ({advice})", data={"parameter": "in"})
+        return frozenset({asked} if asked else known)
+
+    def _catch_up(self, query: Query, schemes: frozenset[str], until: float) -> Coverage:
+        keeper = self._keeper
+        with keeper.lock:
+            keeper.refresh(schemes)
+            scanned = catch_up(keeper, query, schemes, until - _RESERVED_S)
+            return keeper.coverage(schemes, scanned)
+
+    def find(self, query: Query, schemes: frozenset[str], limit: int, until: float) -> Candidates:
+        """Return what the index has for a query."""
+        with self._keeper.lock:
+            return self._keeper.find(query, schemes, limit, until)
+
+    def verify(self, candidate: Candidate, query: Query) -> SearchHit | None:
+        """Return a candidate as a hit, as the caller can read it now; None if it is none any more."""
+        uri = candidate.uri
+        document = self._keeper.sources.find(uri)
+        if document is None and candidate.fingerprint:
+            return None
+        document = document or Document(uri, title=candidate.title)
+        try:
+            if self._keeper.sources.is_in_background(uri) or not candidate.fingerprint:
+                answers = self._slow.ask({scheme(uri): lambda: self._read(uri, candidate)})
+                if not answers:
+                    return None
+                fresh = answers[scheme(uri)]
+            else:
+                fresh = attempt("a hit", self._read, uri, candidate)
+        except CarrelError:
+            return None
+        return hit_of(candidate, document, fresh, query)
+
+    def _read(self, uri: str, candidate: Candidate) -> FreshText | None:
+        return read_text(self._catalog, uri, counts_lines=candidate.is_partial)
+
+    def _notes(self, query: Query, schemes: frozenset[str], coverage: Coverage) -> list[str]:
+        keeper = self._keeper
+        notes = [*query.notes, *keeper.sources.problems(schemes)]
+        if coverage.is_partial and keeper.is_full:
+            notes.append("The index is as large as [search] max_index_mb and max_documents allow.")
+        return notes
+
+
+class _Page:
+    """One page of an answer while it is made."""
+
+    def __init__(
+        self, search: Search, query: Query, schemes: frozenset[str], start: int, limit: int, until: float
+    ) -> None:
+        self._search = search
+        self._query = query
+        self._schemes = schemes
+        self._start = start
+        self._limit = limit
+        self._until = until
+        self._hits: list[SearchHit] = []
+        self._passed = 0
+        """Hits of the pages before."""
+        self._at = 0
+        self._dropped = 0
+        self._found = Candidates((), 0, is_complete=True, must_verify=query.must_verify)
+
+    def fill(self, own: list[Candidate]) -> None:
+        """Verify candidates until the page is full, or there are no more, or no time is left."""
+        wanted = self._start + self._limit + _SPARE
+        if self._query.must_verify:
+            wanted = max(wanted, _MANY)
+        while True:
+            self._found = joined(self._search.find(self._query, self._schemes, wanted, self._until), own)
+            if not self._query.must_verify:
+                self._at = self._passed = max(self._at, min(self._start, len(self._found.found)))
+            for candidate in self._found.found[self._at :]:
+                if len(self._hits) >= self._limit or (self._at and monotonic() > self._until):
+                    return
+                self._take(candidate)
+            if len(self._found.found) >= self._found.total or monotonic() > self._until:
+                return
+            wanted *= 4
+
+    def _take(self, candidate: Candidate) -> None:
+        self._at += 1
+        hit = self._search.verify(candidate, self._query)
+        if hit is None:
+            self._dropped += 1
+        elif self._passed < self._start:
+            self._passed += 1
+        else:
+            self._hits.append(hit)
+
+    def answer(self, coverage: Coverage, notes: tuple[str, ...]) -> SearchAnswer:
+        """Return the page."""
+        found, shown = self._found, self._passed + len(self._hits)
+        has_more = self._at < found.total
+        total = shown if found.must_verify else found.total - self._dropped
+        is_least = not found.is_complete or (has_more and found.must_verify)
+        following = str(shown) if has_more and self._hits else ""
+        return SearchAnswer(tuple(self._hits), total, coverage, notes, following, is_least)

@@ -1,0 +1,338 @@
+"""What there is to find: the documents of every provider, as they are at the moment of a search.
+
+A provider is asked for its documents on the way of an answer, which must be cheap. Those that may take long, such as
+other servers and foreign objects, are asked in the background: their documents are as they were last reported.
+"""
+
+import logging
+import threading
+from collections.abc import Callable, Iterator, Sequence
+from functools import partial
+from time import monotonic, time
+from typing import Final
+
+from carrel.catalog.access import EVERYTHING, ActingAs
+from carrel.catalog.catalog import Catalog
+from carrel.catalog.routes import Mounted
+from carrel.core.errors import CarrelError, ProviderError, RequestError
+from carrel.core.faults import attempt
+from carrel.core.hashing import blake2b
+from carrel.core.provider import Document, DocumentChanges
+from carrel.core.record import replace, to_json
+from carrel.core.uri import decode_loosely, scheme_of
+
+log = logging.getLogger(__name__)
+
+ASKING_S: Final = 0.1
+"""How long an answer asks a provider for fingerprints that do not come with its documents."""
+MAX_ENTRIES: Final = 10_000
+"""Documents that are taken of a source that is asked in the background."""
+_DAY_S: Final = 86_400
+_INTERNAL: Final = "Internal error"
+"""What a fault is called that clients are told nothing of."""
+_LONG: Final = 64
+"""A longer fingerprint is kept as a digest."""
+
+Changed = set[str] | None
+"""The URIs that changed; None if that may be any."""
+
+
+class DocumentTable:
+    """The documents of one provider."""
+
+    is_background = False
+
+    def __init__(self, catalog: Catalog, mounted: Mounted) -> None:
+        self.catalog = catalog
+        self.mounted = mounted
+        self.documents: dict[str, Document] = {}
+        self.problem = ""
+        self.is_known = False
+        """Whether the documents are all that the provider has."""
+        self._token: object = None
+
+    def refresh(self) -> Changed:
+        """Bring the documents up to date; if the provider fails, they stay as they are."""
+        name = self.mounted.provider.name
+        try:
+            changes = attempt(f"documents of {name}", self.mounted.provider.document_changes, self._token)
+            documents = attempt(f"documents of {name}", list, changes.documents)
+        except CarrelError as error:
+            # Some systems say no more of a fault than that there is one.
+            reason = "its data cannot be read" if str(error) == _INTERNAL else str(error)
+            self.problem, self.is_known = f"{name} could not be searched: {reason}", False
+            return set()
+        self.problem, self.is_known = "", True
+        self._token = changes.token
+        return self._take(documents, changes)
+
+    def _take(self, documents: list[Document], changes: DocumentChanges) -> Changed:
+        fresh = {one.uri: one for one in self._with_fingerprints(documents)}
+        if changes.is_whole:
+            before, self.documents = self.documents, fresh
+            if not before:
+                return None
+            changed = {uri for uri, one in fresh.items() if before.get(uri) != one}
+            return changed.union(before.keys() - fresh.keys())
+        self.documents.update(fresh)
+        for uri in changes.gone:
+            self.documents.pop(uri, None)
+        return {*fresh, *changes.gone}
+
+    def _with_fingerprints(self, documents: list[Document]) -> Iterator[Document]:
+        """Yield documents with fingerprints; those that cannot be asked for in time are not settled."""
+        until = monotonic() + ASKING_S
+        with ActingAs(EVERYTHING):
+            for document in documents:
+                if document.fingerprint:
+                    yield document if len(document.fingerprint) <= _LONG else _shortened(document, document.fingerprint)
+                elif monotonic() > until:
+                    yield replace(document, settled=False)
+                else:
+                    yield self._asked(document)
+
+    def _asked(self, document: Document) -> Document:
+        try:
+            token = attempt("a fingerprint", self.catalog.fingerprint, document.uri)
+        except (RequestError, ProviderError):
+            token = None
+        return replace(document, settled=False) if token is None else _shortened(document, token)
+
+
+class BackgroundTable(DocumentTable):
+    """The documents of a provider that may take long, as it last reported them.
+
+    The content of each is read once, and again when the provider reports a change.
+    """
+
+    is_background = True
+
+    def __init__(self, catalog: Catalog, mounted: Mounted) -> None:
+        super().__init__(catalog, mounted)
+        self._lock = threading.Lock()
+        self._is_listed = False
+        self._is_watched = False
+        self._stop: Callable[[], None] = lambda: None
+        self._reported: set[str] = set()
+        self._is_taken = False
+
+    def refresh(self) -> Changed:
+        """Return what was reported since the last time; the provider is asked for no list and no content."""
+        if self.mounted.gateway is not None and self._token != self._list_token():
+            self._is_listed = False
+        with self._lock:
+            if not self._is_taken:
+                self._is_taken = True
+                return None
+            changed, self._reported = self._reported, set()
+            return changed
+
+    @property
+    def is_listed(self) -> bool:
+        """Whether the list was asked for since it last changed."""
+        return self._is_listed
+
+    def _list_token(self) -> str:
+        try:
+            return attempt(f"list of {self.mounted.provider.name}", self.mounted.provider.list_fingerprint)
+        except CarrelError:
+            return ""
+
+    def survey(self) -> None:
+        """Ask for the list, if it changed; this may take long."""
+        if self._is_listed:
+            return
+        self._token = self._list_token()
+        name, provider = self.mounted.provider.name, self.mounted.provider
+        if not self._is_watched and "watch" in self.mounted.overrides:
+            self._is_watched = True
+            self._stop = provider.watch(self)
+        self._is_listed = True
+        try:
+            listed = attempt(f"documents of {name}", partial(_first, provider.documents, MAX_ENTRIES))
+        except CarrelError as error:
+            self.problem = f"{name} could not be searched: {error}"
+            return
+        self.problem = ""
+        with self._lock:
+            self.is_known = True
+            before = self.documents
+            self.documents = {one.uri: _as_listed(one) for one in listed}
+            self._reported.update(before.keys() - self.documents.keys())
+            self._reported.update(uri for uri, one in self.documents.items() if before.get(uri) != one)
+
+    def was_read(self, document: Document) -> None:
+        """Note that the content of a document was read, unless it changed since."""
+        with self._lock:
+            if self.documents.get(document.uri) is document:
+                self.documents[document.uri] = replace(document, settled=True)
+                self._reported.add(document.uri)
+
+    def close(self) -> None:
+        """Have changes reported no longer."""
+        self._stop()
+
+    # As `Changes`
+
+    def updated(self, uri: str, fingerprint: str = "") -> None:
+        """Note that the content of a document changed: it is to be read once more."""
+        del fingerprint
+        with self._lock:
+            known = self.documents.get(uri)
+            if known is not None:
+                self.documents[uri] = replace(known, settled=False)
+                self._reported.add(uri)
+
+    def updated_below(self, uri: str) -> None:
+        """Note that documents may have changed."""
+        for one in [one for one in list(self.documents) if one.startswith(uri)]:
+            self.updated(one)
+
+    def reconsidered(self, uri: str) -> None:
+        """Note that documents may have changed."""
+        self.updated_below(uri)
+
+    def list_changed(self) -> None:
+        """Have the list asked for again."""
+        self._is_listed = False
+
+    def ask_aliases(self, aliases: Callable[[str], Sequence[str]]) -> None:
+        """Ask for no aliases: documents have one URI."""
+
+
+class DocumentSources:
+    """The documents of all providers."""
+
+    def __init__(self, catalog: Catalog, is_left_out: Callable[[Mounted], bool]) -> None:
+        """`is_left_out` returns whether a provider's documents are not to be indexed."""
+        self._catalog = catalog
+        self._is_left_out = is_left_out
+        self._tables: dict[int, DocumentTable] = {}
+        self._mounted: tuple[Mounted, ...] = ()
+
+    def tables(self) -> list[DocumentTable]:
+        """Return a table for each provider that has documents and does not answer searches itself."""
+        mounted = tuple(one for one in self._catalog.mounted if not self._is_left_out(one))
+        if mounted != self._mounted:
+            self._mounted = mounted
+            kept = {id(one.provider): one for one in mounted}
+            for gone in self._tables.keys() - kept.keys():
+                self._drop(self._tables.pop(gone))
+            for number, one in kept.items():
+                table = self._tables.get(number)
+                if table is None:
+                    self._tables[number] = _table_of(self._catalog, one)
+                else:
+                    table.mounted = one
+        return list(self._tables.values())
+
+    def refresh(self, schemes: frozenset[str]) -> Changed:
+        """Bring the tables of these schemes up to date; return what changed."""
+        generation = self._catalog.generation
+        changed: set[str] = set()
+        is_any = False
+        for table in list(self.of(schemes)):
+            some = table.refresh()
+            is_any = is_any or some is None
+            changed.update(some or ())
+        if self._catalog.generation != generation:  # the data of a provider appeared: another one stands in its place
+            for table in self.of(schemes):
+                if not table.is_known:
+                    table.refresh()
+            is_any = True
+        return None if is_any else changed
+
+    def of(self, schemes: frozenset[str]) -> Iterator[DocumentTable]:
+        """Yield the tables that may have documents of these schemes."""
+        for table in self.tables():
+            if not schemes.isdisjoint(table.mounted.provider.schemes):
+                yield table
+
+    def find(self, uri: str) -> Document | None:
+        """Return a document as it was last looked at."""
+        for table in list(self._tables.values()):  # other threads may add tables
+            if uri in table.documents:
+                return table.documents[uri]
+        return None
+
+    def complete_schemes(self) -> frozenset[str]:
+        """Return the schemes of which all documents are known: what is not among them is no more."""
+        tables = self.tables()
+        named = {scheme for table in tables for scheme in table.mounted.provider.schemes}
+        unknown = {scheme for table in tables if not table.is_known for scheme in table.mounted.provider.schemes}
+        return frozenset(named - unknown)
+
+    def is_in_background(self, uri: str) -> bool:
+        """Return whether a document is one of a provider that is asked in the background."""
+        return any(table.is_background and uri in table.documents for table in list(self._tables.values()))
+
+    def was_read(self, document: Document) -> None:
+        """Note that the content of a document was read."""
+        for table in list(self._tables.values()):
+            if isinstance(table, BackgroundTable):
+                table.was_read(document)
+
+    def survey(self) -> None:
+        """Ask the providers that may take long for their lists, if these changed."""
+        for table in self.tables():
+            if isinstance(table, BackgroundTable):
+                table.survey()
+
+    def unlisted(self, schemes: frozenset[str]) -> list[str]:
+        """Return the names of providers that are to be asked for their lists in the background."""
+        tables = [table for table in self.of(schemes) if isinstance(table, BackgroundTable)]
+        return [table.mounted.provider.name for table in tables if not table.is_listed]
+
+    def problems(self, schemes: frozenset[str]) -> list[str]:
+        """Return a sentence about each provider of these schemes that could not be asked."""
+        return [table.problem for table in list(self.of(schemes)) if table.problem]
+
+    def close(self) -> None:
+        """Have changes reported no longer."""
+        for table in self._tables.values():
+            self._drop(table)
+        self._tables, self._mounted = {}, ()
+
+    def _drop(self, table: DocumentTable) -> None:
+        if isinstance(table, BackgroundTable):
+            table.close()
+
+
+def is_slow(mounted: Mounted) -> bool:
+    """Return whether a provider must not be asked on the way of an answer."""
+    own = {"documents", "document_changes"} & mounted.overrides
+    return mounted.gateway is not None or (mounted.speed == "blocking" and not own)
+
+
+def scheme(uri: str) -> str:
+    """Return the scheme of a document's URI; empty if it has none."""
+    try:
+        return scheme_of(uri)
+    except RequestError:
+        return ""
+
+
+def path_of(uri: str) -> str:
+    """Return the part of a URI that people read: what follows the scheme, decoded."""
+    return decode_loosely(uri.partition(":")[2].lstrip("/"))
+
+
+def _table_of(catalog: Catalog, mounted: Mounted) -> DocumentTable:
+    return BackgroundTable(catalog, mounted) if is_slow(mounted) else DocumentTable(catalog, mounted)
+
+
+def _first(documents: Callable[[], Iterator[Document]], most: int) -> list[Document]:
+    return [document for document, _ in zip(documents(), range(most), strict=False)]
+
+
+def _as_listed(document: Document) -> Document:
+    """Return a document with a fingerprint of what is listed of it; one that tells no time is read again each day."""
+    today = 0 if document.modified_ms is not None else int(time() // _DAY_S)
+    return _shortened(document, f"{to_json(document)!r} of day {today}")
+
+
+def _shortened(document: Document, fingerprint: str) -> Document:
+    short = fingerprint
+    if len(short) > _LONG:
+        short = blake2b(short.encode("utf-8", "surrogatepass"), digest_size=12).hexdigest()
+    return replace(document, fingerprint=short)

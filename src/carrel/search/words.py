@@ -1,0 +1,138 @@
+"""Words of texts and names, as the index keeps them.
+
+A word such as `parseConfigs` is found by its parts (`pars`, `config`: their stems) and by all of it in small letters
+(`parseconfigs`), so that it is the same as `parse_configs`, `parse-configs` and `PARSE_CONFIGS`. Accents do not matter.
+Scripts that write no spaces are cut into pairs of signs.
+"""
+
+import re
+import unicodedata
+from functools import lru_cache
+from typing import Final
+
+WORD: Final = re.compile(r"[^\W_]\w*(?:-[^\W\d_]\w*)*")
+"""A word of a text, or a name; signs before it do not belong to it."""
+MAX_WORD: Final = 64
+"""Characters of a word that count; longer ones are data."""
+MAX_PARTS: Final = 8
+"""A word with more parts is no name but a number or data, and is found only as a whole."""
+LONG: Final = "¤"
+"""The term of a text with a word that is longer than `MAX_WORD`."""
+
+_KNOWN_WORDS: Final = 300_000
+_PARTS: Final = re.compile(r"[A-Z]+(?![a-z])|[A-Z]?[a-z]+|\d+|[^\W\dA-Za-z_]+")
+_UNSPACED: Final = re.compile("[\u0e00-\u0eff\u1000-\u109f\u1780-\u17ff\u3040-\u30ff\u3400-\u9fff\uf900-\ufaff]+")
+_VOWEL: Final = re.compile(r"[aeiouy]")
+_DERIVED: Final = tuple(
+    "ization isation ational fulness iveness ation ition ator ment able ible tion sion ate ize ise er or ly".split()
+)
+_KEPT: Final = {"ization": "iz", "isation": "iz", "ize": "iz", "ise": "iz", "tion": "t", "sion": "s", "ition": "it"}
+
+
+def plain(text: str) -> str:
+    """Return a text without accents."""
+    if text.isascii():
+        return text
+    bare = "".join(c for c in unicodedata.normalize("NFKD", text) if not "\u0300" <= c <= "\u036f")
+    return unicodedata.normalize("NFC", bare)
+
+
+def folded(text: str) -> str:
+    """Return a text without accents and differences of case, character by character."""
+    return text.lower() if text.isascii() else plain(text).casefold()
+
+
+@lru_cache(maxsize=50_000)
+def stem(word: str) -> str:
+    """Return what English forms of one word have in common: `caching`, `cached` and `caches` are `cach`."""
+    if len(word) < 4 or not word.isascii() or word.isdigit():
+        return word
+    word = _inflected(word)
+    for ending in _DERIVED:
+        if word.endswith(ending):
+            rest = word[: -len(ending)]
+            if len(rest) >= 3 and _VOWEL.search(rest):
+                word = _without_double(rest) + _KEPT.get(ending, "")
+                break
+    if len(word) > 3 and word[-1] == "e":
+        return word[:-1]
+    return word[:-1] + "i" if word[-1] == "y" and len(word) > 3 else word
+
+
+def _inflected(word: str) -> str:
+    """Return a word without the endings of plural and time."""
+    if word.endswith(("ies", "ied")) and len(word) > 4:
+        return word[:-3] + "y"
+    if word.endswith(("sses", "xes", "ches", "shes")):
+        word = word[:-2]
+    elif word[-1] == "s" and word[-2] not in "su" and not word.endswith("is"):
+        word = word[:-1]
+    for ending in ("ing", "ed"):
+        rest = word[: -len(ending)]
+        if word.endswith(ending) and len(rest) >= 3 and _VOWEL.search(rest):
+            return f"{rest}e" if rest.endswith(("at", "bl", "iz")) else _without_double(rest)
+    return word
+
+
+def _without_double(word: str) -> str:
+    return word[:-1] if len(word) > 3 and word[-1] == word[-2] and word[-1] not in "aeiouls" else word
+
+
+def parts_of(word: str) -> list[str]:
+    """Return the parts of a name in small letters, not stemmed; of scripts without spaces, pairs of signs."""
+    parts: list[str] = []
+    for part in _PARTS.findall(plain(word)):
+        small = folded(part)
+        if small.isascii():
+            parts.append(small)
+        else:
+            parts.extend(_pairs(small))
+    return parts
+
+
+def _pairs(text: str) -> list[str]:
+    """Return a word of letters as it is, and runs of signs without spaces as overlapping pairs."""
+    found: list[str] = []
+    last = 0
+    for match in _UNSPACED.finditer(text):
+        found.append(text[last : match.start()])
+        run = match[0]
+        found.extend(run[at : at + 2] for at in range(max(1, len(run) - 1)))
+        last = match.end()
+    found.append(text[last:])
+    return [part for part in found if part]
+
+
+def whole_of(word: str) -> str:
+    """Return a name in small letters, without the signs between its parts."""
+    return folded(word.replace("_", "").replace("-", ""))
+
+
+def terms_of(word: str) -> tuple[str, ...]:
+    """Return what a word is found by: all of it first, then the stems of its parts."""
+    if len(word) > MAX_WORD and not _UNSPACED.search(word):
+        return (whole_of(word)[:MAX_WORD], LONG)
+    parts = parts_of(word)
+    if len(parts) == 1:
+        return (stem(parts[0]),)
+    whole = whole_of(word)[:MAX_WORD]
+    if len(parts) > MAX_PARTS and word.isascii():
+        return (whole,)
+    names = (stem(part) for part in parts if len(part) > 1)
+    return tuple(dict.fromkeys((whole, *names)))
+
+
+class Terms(dict[str, str]):
+    """The terms of each distinct word, joined by spaces. Each word is taken apart once, and noted in `fresh`."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.fresh: list[str] = []
+
+    def __missing__(self, word: str) -> str:
+        """Return the terms of a word that was not seen before."""
+        if len(self) > _KNOWN_WORDS:
+            self.clear()
+        self[word] = terms = " ".join(terms_of(word))
+        self.fresh.append(whole_of(word))
+        return terms

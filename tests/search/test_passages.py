@@ -1,0 +1,121 @@
+"""A passage shows the best lines of a text, as it is now, and what they stand in."""
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from carrel.core.errors import BadArgument
+from carrel.search.passages import Passage, passage
+from carrel.search.query import parse
+
+PYTHON = '''\
+import os
+
+
+class Loans:
+    """Who has which book."""
+
+    limit = 3
+
+    @property
+    def open(self):
+        return [loan for loan in self._loans if loan.is_open]
+
+    def lend_book(self, reader, book):
+        """Lend a book to a reader."""
+        if len(self.open) >= self.limit:
+            raise TooMany(reader)
+        return Loan(reader, book)
+
+
+def report(loans):
+    for loan in loans.open:
+        loans.lend_book(loan.reader, loan.book)
+'''
+
+
+def shown(text: str, query: str, language: str = "python", near: int = 1) -> Passage:
+    found = passage(text, parse(query), language=language, near=near)
+    assert found is not None
+    return found
+
+
+def test_a_passage_marks_the_words_of_the_query() -> None:
+    found = shown("import os\n\ndef connect_now(): ...\n", "connect")
+
+    assert [(line.number, line.text, line.spans) for line in found.lines] == [(3, "def connect_now(): ...", ((4, 15),))]
+
+
+@pytest.mark.parametrize("name", ["lend_book", "lendBook", "LEND_BOOK", "lend-book"])
+def test_the_definition_of_a_name_is_shown_as_a_whole_before_its_uses(name: str) -> None:
+    found = shown(PYTHON, name)
+
+    assert (found.first_line, found.last_line, found.definition) == (13, 17, "Loans.lend_book")
+    assert [line.number for line in found.lines if line.number in (13, 22)] == [13, 22]
+
+
+def test_a_passage_says_what_it_stands_in() -> None:
+    assert shown(PYTHON, "is_open").definition == "Loans.open"
+    assert shown(PYTHON, "limit = 3").definition == "Loans"
+    assert shown(PYTHON, "import os").definition == ""
+    assert shown("# Garden\n\n## Water\n\nEvery morning.\n", "morning", "markdown").definition == "Water"
+
+
+def test_the_place_with_most_of_the_words_wins_over_the_first() -> None:
+    filler = "the reader reads\n" * 60
+    found = shown(f"{filler}a reader who is late pays a fine\n{filler}", "late reader fine", "text")
+
+    assert found.first_line <= 61 <= found.last_line
+    assert 61 in [line.number for line in found.lines]
+
+
+def test_a_rare_word_counts_more_than_a_frequent_one() -> None:
+    log = "".join(f"[{number:05}] compiled lib/part_{number}.dart\n" for number in range(900))
+
+    assert [line.number for line in shown(log, "part_777", "log").lines] == [778]
+    assert shown(log, "part_777", "log").first_line == 776
+
+
+def test_a_word_of_a_sentence_is_not_taken_for_a_name() -> None:
+    text = "def read():\n    pass\n" + "\n" * 60 + "def parse():\n    # read the header of a response\n    pass\n"
+
+    assert shown(text, "read header response").definition == "parse"
+    assert shown(text, "read").definition == "read"
+
+
+def test_a_text_without_the_phrase_is_no_hit() -> None:
+    assert passage("refused connection", parse('"connection refused"')) is None
+    assert passage("Connection\n  refused", parse('"connection refused"')) is not None
+
+
+def test_an_expression_minds_case() -> None:
+    assert passage("Alpha", parse("/alpha/")) is None
+    assert passage("Alpha", parse("/(?i)alpha/")) is not None
+
+
+def test_an_expression_is_shown_where_it_matches() -> None:
+    found = shown("x\n" * 300 + "error 42\n" + "x\n" * 300, r"/error \d+/", "log")
+
+    assert [(line.number, line.spans) for line in found.lines] == [(301, ((0, 8),))]
+
+
+def test_a_text_with_nothing_of_the_query_is_shown_where_the_index_saw_it() -> None:
+    found = shown("x\n" * 100, "absent", near=50)
+
+    assert (found.first_line <= 50 <= found.last_line, found.lines) == (True, ())
+
+
+@given(st.text(max_size=400), st.text(min_size=1, max_size=30), st.integers(1, 500))
+def test_a_passage_never_leaves_the_text(text: str, query: str, near: int) -> None:
+    try:
+        asked = parse(query)
+    except BadArgument:  # nothing is asked for
+        return
+    found = passage(text, asked, language="python", near=near)
+    lines = text.split("\n")
+
+    if found is not None:
+        assert 1 <= found.first_line <= found.last_line <= len(lines)
+        for line in found.lines:
+            assert line.text == lines[line.number - 1]
+            assert all(0 <= start <= end <= len(line.text) for start, end in line.spans)

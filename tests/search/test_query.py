@@ -1,0 +1,114 @@
+"""What somebody types is taken apart by its form."""
+
+import pytest
+
+from carrel.core.errors import BadArgument
+from carrel.search.query import MAX_CHARACTERS, MAX_TERMS, QueryFilter, parse
+
+
+def test_words_are_words() -> None:
+    query = parse("retry with backoff")
+
+    assert query.words == ("retry", "with", "backoff")
+    assert (query.identifiers, query.phrases, query.expression, query.filters, query.notes) == ((), (), None, (), ())
+
+
+@pytest.mark.parametrize("name", ["parseConfig", "parse_config", "parse-config", "ParseConfig", "PARSE_CONFIG"])
+def test_a_name_is_an_identifier_in_every_spelling(name: str) -> None:
+    assert parse(f"the {name}").identifiers == (name,)
+
+
+def test_what_stands_in_quotation_marks_is_a_phrase() -> None:
+    query = parse('socket "connection  refused" "retry"')
+
+    assert (query.words, query.phrases) == (("socket",), ("connection refused", "retry"))
+    assert query.must_verify
+
+
+def test_what_stands_between_slashes_is_an_expression() -> None:
+    query = parse(r"/fn \w+_handler\(/ path:src/")
+
+    assert query.expression == r"fn \w+_handler\("
+    assert query.filters == (QueryFilter("path", "src/"),)
+
+
+def test_a_slash_inside_an_expression_needs_no_sign_before_it() -> None:
+    assert parse("/https?://x/").expression == "https?://x"
+
+
+def test_a_path_without_a_closing_slash_is_no_expression() -> None:
+    query = parse("/usr/lib/python")
+
+    assert query.expression is None
+    assert query.words == ("usr", "lib", "python")
+
+
+def test_a_broken_expression_is_searched_as_words() -> None:
+    query = parse("/(unclosed group/")
+
+    assert query.expression is None
+    assert query.words == ("unclosed", "group")
+    assert "searched as words" in query.notes[0]
+
+
+def test_filters_are_taken_out_of_the_words() -> None:
+    query = parse('token path:src/ -path:test lang:py scheme:logs path:"my notes/"')
+
+    assert query.words == ("token",)
+    assert query.filters == (
+        QueryFilter("path", "src/"),
+        QueryFilter("path", "test", is_negated=True),
+        QueryFilter("lang", "python"),
+        QueryFilter("scheme", "logs"),
+        QueryFilter("path", "my notes/"),
+    )
+
+
+def test_an_unknown_filter_is_searched_as_words_and_the_nearest_is_named() -> None:
+    query = parse("pth:src token")
+
+    assert query.words == ("pth", "src", "token")
+    assert "did you mean path:src?" in query.notes[0]
+
+
+def test_an_unknown_language_is_left_out_and_the_nearest_is_named() -> None:
+    query = parse("token lang:pythn")
+
+    assert query.filters == ()
+    assert "Did you mean lang:python?" in query.notes[0]
+
+
+def test_an_unknown_scheme_is_left_out_and_the_nearest_is_named() -> None:
+    query = parse("token scheme:log", schemes=("logs", "workspace"))
+
+    assert query.filters == ()
+    assert "Did you mean scheme:logs?" in query.notes[0]
+
+
+@pytest.mark.parametrize("text", ["http://example.org/a", "std::vector<int>", "TypeError:x"])
+def test_a_colon_alone_makes_no_filter(text: str) -> None:
+    assert parse(text).filters == ()
+    assert parse(text).notes == ()
+
+
+@pytest.mark.parametrize("text", ["", "  ", '""', "..."])
+def test_an_empty_query_is_refused_with_advice(text: str) -> None:
+    with pytest.raises(BadArgument, match="Give words"):
+        parse(text)
+
+
+def test_a_quotation_mark_that_is_not_closed_is_noted() -> None:
+    query = parse('say "hello world')
+
+    assert query.words == ("say", "hello", "world")
+    assert "not closed" in query.notes[0]
+
+
+def test_a_long_query_is_cut_and_says_so() -> None:
+    query = parse("word " * MAX_CHARACTERS)
+    many = parse(" ".join(f"word{number}" for number in range(1_000)))
+
+    assert query.words == ("word",)
+    assert "characters" in query.notes[0]
+    assert len(many.words) == MAX_TERMS
+    assert "first 64 words" in many.notes[0]

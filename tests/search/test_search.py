@@ -1,0 +1,91 @@
+"""Searching a desk: what is found, for whom, and how it is told."""
+
+from pathlib import Path
+
+import pytest
+
+from carrel.catalog import access
+from carrel.catalog.access import Access, ActingAs
+from carrel.catalog.catalog import Catalog
+from carrel.core.errors import BadArgument
+from carrel.core.provider import Project
+from carrel.providers.logs import Logs
+from carrel.providers.workspace import Workspace
+from carrel.search.answers import SearchRequest
+from carrel.search.search import Search
+
+
+@pytest.fixture(name="desk")
+def small_desk(tmp_path: Path) -> Catalog:
+    (tmp_path / "notes.md").write_text("# Garden\n\nThe tomatoes need water.\n")
+    (tmp_path / "main.py").write_text("def water_tomatoes():\n    return 'done'\n")
+    project = Project(str(tmp_path), {"HOME": str(tmp_path)})
+    return Catalog((Workspace(project), Logs(project)))
+
+
+def found(search: Search, query: str, **asked: object) -> list[str]:
+    """Return the URIs of the resources that a query finds."""
+    return [hit.base for hit in search.search(SearchRequest(query, **asked)).hits]  # type: ignore[arg-type]
+
+
+def test_a_word_is_found_in_files(desk: Catalog) -> None:
+    search = Search(desk, None)
+
+    assert set(found(search, "tomatoes")) == {"workspace:///notes.md", "workspace:///main.py"}
+
+
+def test_a_hit_is_a_uri_that_can_be_read(desk: Catalog) -> None:
+    [hit, *_] = Search(desk, None).search(SearchRequest("garden")).hits
+
+    assert "Garden" in str(desk.read(hit.uri).items[0])
+    assert hit.base == "workspace:///notes.md"
+
+
+def test_an_empty_query_is_refused(desk: Catalog) -> None:
+    with pytest.raises(BadArgument):
+        Search(desk, None).search(SearchRequest("  "))
+
+
+def test_an_unknown_scheme_is_refused_with_the_nearest_one(desk: Catalog) -> None:
+    with pytest.raises(BadArgument, match="did you mean workspace"):
+        Search(desk, None).search(SearchRequest("garden", scheme="workspac"))
+
+
+def test_a_caller_finds_only_what_may_be_read(desk: Catalog) -> None:
+    search = Search(desk, None)
+
+    with ActingAs(Access("guest", frozenset({"logs:read"}))):
+        answer = search.search(SearchRequest("garden"))
+
+    assert access.is_unlimited()
+    assert (answer.hits, answer.total, answer.coverage.total) == ((), 0, 0)
+
+
+def test_an_edit_is_found_by_the_next_search(desk: Catalog, tmp_path: Path) -> None:
+    search = Search(desk, None)
+    assert found(search, "cucumber") == []
+
+    (tmp_path / "notes.md").write_text("# Garden\n\nThe cucumber needs water.\n")
+
+    assert found(search, "cucumber") == ["workspace:///notes.md"]
+    assert found(search, "tomatoes") == ["workspace:///main.py"]
+
+
+def test_a_page_goes_on_after_the_page_before(desk: Catalog, tmp_path: Path) -> None:
+    for number in range(25):
+        (tmp_path / f"{number}.txt").write_text("the same words\n")
+    search = Search(desk, None)
+
+    every: list[str] = []
+    answer = search.search(SearchRequest("same words"))
+    while answer.next:
+        every += [hit.base for hit in answer.hits]
+        answer = search.search(SearchRequest("same words", after=answer.next))
+    every += [hit.base for hit in answer.hits]
+
+    assert len(every) == len(set(every)) == 25
+
+
+def test_a_place_that_no_answer_named_is_refused(desk: Catalog) -> None:
+    with pytest.raises(BadArgument, match="the place that the previous page names"):
+        Search(desk, None).search(SearchRequest("garden", after="nonsense"))
