@@ -122,19 +122,28 @@ class Ending:
         if self._left.is_set():
             return
         _let_the_kernel_be(self._seen)
-        again = next((number for number in _ENDING if number in numbers), None)
-        signal.setitimer(signal.ITIMER_REAL, _KERNEL_S)
-        while not self._noticed.wait(_NOTICE_S):
-            # Again, because the kernel may have called `alarm` after the first time.
-            signal.setitimer(signal.ITIMER_REAL, began + _KERNEL_S - monotonic())
-            if monotonic() - began > _LATEST_NOTICE_S:
+        again = next((number for number in _ENDING if number in numbers), None) if self._raises else None
+        is_stuck = False
+        self._delay_the_kernel(began)
+        while not self._left.wait(_NOTICE_S):
+            self._delay_the_kernel(began)
+            passed = monotonic() - began
+            if passed > FORCED_END_S:
+                os._exit(0)
+            if self._noticed.is_set() or is_stuck:
+                continue
+            if passed > _LATEST_NOTICE_S:
+                is_stuck = True
                 threading.Thread(target=self._finish, name="carrel-finishing", daemon=True).start()
-                break
-            if again is not None and self._raises:
+            elif again is not None:
                 # A signal just before a blocking read is noticed only when it is sent again.
                 signal.pthread_kill(self._main, again)
-        if not self._left.wait(began + FORCED_END_S - monotonic()):
-            os._exit(0)
+
+    def _delay_the_kernel(self, began: float) -> None:
+        """Give the process its whole time. The kernel's call of `alarm` may come late, so this is repeated."""
+        signal.setitimer(signal.ITIMER_REAL, max(began + _KERNEL_S - monotonic(), _NOTICE_S))
+        if self._left.is_set():  # the main thread may have stopped the timer before it was set here
+            signal.setitimer(signal.ITIMER_REAL, 0)
 
 
 def exit_in_time(code: int) -> None:
