@@ -73,7 +73,7 @@ TESTED_THROUGH = {
     "providers/sage/test_rendering.py": "providers/sage/code_links providers/sage/definitions providers/sage/records",
     "providers/sage/test_saving.py": "providers/sage/arguments providers/sage/file_writes "
     "providers/sage/record_files providers/sage/tools providers/sage/yaml_text",
-    "providers/sage/test_search.py": "providers/sage/search_index providers/sage/semantic",
+    "providers/sage/test_search.py": "search/semantic",
     "providers/sage/test_session_start.py": "providers/sage/sanitize",
     "providers/scopes/test_changes.py": "providers/scopes/alias_words providers/scopes/queries "
     "providers/scopes/scope_errors providers/scopes/values",

@@ -111,8 +111,11 @@ class Builder:
         keeper.sources.survey()
         while not self._stop.is_set():
             with keeper.lock:
-                keeper.refresh(self.schemes())
-                waiting = keeper.waiting()
+                keeper.refresh(self.schemes(), monotonic() + PAUSE_S)
+                is_looking, waiting = keeper.sources.is_looking(), keeper.waiting()
+            if is_looking:  # searches need the lock meanwhile
+                self._stop.wait(PAUSE_S)
+                continue
             # What changes all the time is left to searches.
             if len(waiting) <= (FEW if rounds else 0) or keeper.is_full or self._spent_s > self._settings.build_s:
                 break

@@ -66,7 +66,9 @@ class Candidates(Value, frozen=True):
 class Finder:
     """Finds; remembers what does not change between two searches."""
 
-    def __init__(self) -> None:
+    def __init__(self, weights: tuple[float, ...] = ()) -> None:
+        """`weights` are those of the fields, in an index of records."""
+        self._weights = weights
         self._vocabulary = Vocabulary()
         self._living: _Living | None = None
 
@@ -81,7 +83,7 @@ class Finder:
         deadline: float | None = None,
     ) -> Candidates:
         """Return the best documents; `state` is another one whenever the index was changed."""
-        search = _IndexSearch(connection, query, self._living_now(connection, state))
+        search = _IndexSearch(connection, query, self._living_now(connection, state), self._weights)
         if deadline is not None:
             connection.set_progress_handler(lambda: time.monotonic() > deadline, 2_000)
         try:
@@ -130,13 +132,18 @@ class _Living(NamedTuple):
 class _IndexSearch:
     """One search in one state of the index."""
 
-    def __init__(self, connection: sqlite3.Connection, query: Query, living: "_Living") -> None:
+    def __init__(
+        self, connection: sqlite3.Connection, query: Query, living: "_Living", weights: tuple[float, ...]
+    ) -> None:
         self._connection = connection
         self._query = query
         self._living = living
         self._allowed: frozenset[int] | None = None
         self._wanted = wanted_by(query)
-        self._evidence = Evidence(self._wanted, living.documents, living.mean_pieces)
+        self._evidence = Evidence(self._wanted, living.documents, living.mean_pieces, weights)
+        self._marked = () if weights else tuple(self._wanted.marked())
+        # All records that match are counted; there are not many of them.
+        self._max_rows = MAX_COUNTED if weights else MAX_ROWS
         self.is_complete = True
 
     def choose(self, vocabulary: Vocabulary, generation: int, schemes: Collection[str] | None) -> None:
@@ -177,10 +184,10 @@ class _IndexSearch:
     def gather(self, deadline: float | None) -> None:
         """Collect the evidence of all terms, of rare ones first."""
         evidence = self._evidence
-        for term in self._wanted.marked():
+        for term in self._marked:
             evidence.add_marked(term, self._rows(f'"{term}"', MAX_MARKED))
         counted = sorted((self._count_rows(term), term) for term in self._wanted.weights)
-        left, rare = MAX_ROWS, list[str]()
+        left, rare = self._max_rows, list[str]()
         for count, term in counted:
             if deadline is not None and time.monotonic() > deadline:
                 self.is_complete = False
@@ -192,7 +199,7 @@ class _IndexSearch:
             elif count:
                 chosen = " OR ".join(f'"{known}"' for known in rare)
                 match = f'"{term}" AND ({chosen})' if rare else f'"{term}"'
-                evidence.add(term, self._rows(match, MAX_ROWS), count)
+                evidence.add(term, self._rows(match, self._max_rows), count)
                 rare = rare or [term]
 
     def result(self, limit: int) -> Candidates:

@@ -14,7 +14,7 @@ from typing import Final
 from carrel.core.errors import CarrelError
 from carrel.files.atomic import FILE_MODE, FOLDER_MODE, locked
 
-VERSION: Final = 1
+VERSION: Final = 2
 """Raised whenever an index of before would answer wrongly."""
 APPLICATION: Final = 0x43524C53
 """Marks a file as ours."""
@@ -31,6 +31,7 @@ CREATE TABLE documents (
 );
 CREATE TABLE dead (number INTEGER PRIMARY KEY AUTOINCREMENT, id INTEGER NOT NULL, pieces INTEGER NOT NULL);
 CREATE TABLE vocabulary (id INTEGER PRIMARY KEY AUTOINCREMENT, words BLOB NOT NULL);
+CREATE TABLE records (id INTEGER PRIMARY KEY, fields TEXT NOT NULL, vector BLOB);
 CREATE VIRTUAL TABLE words USING fts5 (terms, content='', tokenize='ascii', detail=none, columnsize=0);
 """
 _REASONS: Final = {
@@ -49,8 +50,8 @@ _REASONS: Final = {
 class IndexUnavailable(CarrelError):
     """The index cannot be used now.
 
-    `reason` is one of `busy`, `full`, `read-only`, `newer` (a newer Carrel made it), `its folder is not private`, and
-    `broken`: then it was made anew, and is empty.
+    `reason` is one of `busy`, `full`, `read-only`, `newer` (a newer Carrel made it), `its folder is not private`,
+    `this SQLite has no FTS5`, and `broken`: then it was made anew, and is empty.
     """
 
     def __init__(self, reason: str) -> None:
@@ -114,9 +115,13 @@ class SearchFile:
 
     def _make(self, connection: sqlite3.Connection) -> None:
         # One transaction, and the mark last: a process that is killed here leaves a file that is not ours yet.
-        connection.executescript(
-            f"BEGIN IMMEDIATE; {_LAYOUT} PRAGMA application_id={APPLICATION}; PRAGMA user_version={VERSION}; COMMIT;"
-        )
+        marks = f"PRAGMA application_id={APPLICATION}; PRAGMA user_version={VERSION};"
+        try:
+            connection.executescript(f"BEGIN IMMEDIATE; {_LAYOUT} {marks} COMMIT;")
+        except sqlite3.OperationalError as error:
+            if "no such module" in str(error):
+                raise IndexUnavailable("this SQLite has no FTS5") from None
+            raise
 
     def _delete(self) -> None:
         for ending in ("-wal", "-shm", ""):
