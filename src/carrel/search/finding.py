@@ -7,7 +7,7 @@ a rare one chose. The number of rows that are looked at is bounded.
 import sqlite3
 import time
 from collections.abc import Collection, Iterable, Iterator
-from typing import Final, NamedTuple
+from typing import Any, Final, NamedTuple
 
 from carrel.core.record import Value
 from carrel.search import expressions
@@ -31,6 +31,11 @@ MAX_CHOSEN: Final = 8
 _COLUMNS: Final = (
     "id, uri, fingerprint, scheme, path, title, language, modified_ms, is_partial, traits, lines_each, pieces"
 )
+
+
+_ROW: Final = (int, str, str, str, str, str, str, int, int, int, int, int)
+_ROWS: Final = frozenset({_ROW, (*_ROW[:7], type(None), *_ROW[8:])})
+_MAX_LINES: Final = 1 << 40
 
 
 class Candidate(Value, frozen=True):
@@ -112,7 +117,7 @@ class Finder:
             (mean,) = connection.execute("SELECT avg(pieces) FROM documents").fetchone()
         else:
             mean = living.mean_pieces
-        self._living = _Living(state, frozenset(dead), last, documents, mean or 1.0, {})
+        self._living = _Living(state, frozenset(dead), last, documents, max(1.0, float(mean or 1)), {})
         return self._living
 
 
@@ -241,7 +246,7 @@ class _IndexSearch:
     def _load(self, numbers: Collection[int]) -> Iterator[IndexedDocument]:
         chosen = ",".join(map(str, numbers))
         rows = self._connection.execute(f"SELECT {_COLUMNS} FROM documents WHERE id IN ({chosen})")
-        return (IndexedDocument(*row) for row in rows)
+        return map(_checked, rows)
 
     def _count_all(self, found: Collection[int]) -> int:
         if self._allowed is None:
@@ -255,13 +260,22 @@ class _IndexSearch:
         order = "ORDER BY modified_ms DESC, path"
         if self._allowed is None:
             rows = self._connection.execute(f"SELECT {_COLUMNS} FROM documents {order} LIMIT ?", (limit + len(found),))
-            loaded = [IndexedDocument(*row) for row in rows]
+            loaded = list(map(_checked, rows))
         else:
             loaded = sorted(
                 self._load(self._allowed - self._living.dead),
                 key=lambda document: (-(document.modified_ms or 0), document.path),
             )
         return [document for document in loaded if document.id not in found][:limit]
+
+
+def _checked(row: tuple[Any, ...]) -> IndexedDocument:
+    """Return a row of the table; raise `DatabaseError` where it holds what is never written there."""
+    document = IndexedDocument._make(row)
+    is_typed = tuple(map(type, row)) in _ROWS
+    if not is_typed or document.pieces < 1 or not 0 <= document.lines_each < _MAX_LINES:
+        raise sqlite3.DatabaseError("a document that is none of ours")
+    return document
 
 
 def _condition(filters: Iterable[QueryFilter], schemes: Collection[str] | None) -> tuple[str, list[str]]:

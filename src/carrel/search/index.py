@@ -156,7 +156,8 @@ class Index:
                 "SELECT count(*), coalesce(sum(size), 0), coalesce(sum(pieces), 0) FROM documents"
             ).fetchone()
             (dead,) = connection.execute("SELECT coalesce(sum(pieces), 0) FROM dead").fetchone()
-        return IndexFacts(documents, size, self._size(), dead / (dead + pieces) if dead else 0.0, dead)
+        share = dead / (dead + pieces) if 0 < dead < dead + pieces else float(dead > 0)
+        return IndexFacts(documents, size, self._size(), share, dead)
 
     def tidy(self) -> None:
         """Make the files small and fast after much was put: merge what was written apart, and empty the journal."""
@@ -244,6 +245,8 @@ class _Known:
         # A document that was replaced has another number, which is greater than all before.
         rows = connection.execute("SELECT id, uri, fingerprint FROM documents WHERE id > ? ORDER BY id", (self._last,))
         for document, uri, fingerprint in rows:
+            if type(uri) is not str or type(fingerprint) is not str:
+                raise sqlite3.DatabaseError("a document that is none of ours")
             self._last = document
             self._uris[document] = uri
             self.fingerprints[uri] = fingerprint

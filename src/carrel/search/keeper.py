@@ -231,7 +231,7 @@ class Keeper:
         """Close the index, and listen to no provider any more."""
         with self.lock:
             self.sources.close()
-            self.store.close()
+            self.store.end()
             self._known, self.pending = None, {}
 
 
