@@ -102,3 +102,32 @@ def test_building_waits_for_the_look_and_searches_go_on_meanwhile() -> None:
     tree.go_on.set()
     building.join(30)
     assert covered == [2]
+
+
+class Edited(SlowTree):
+    """Files that all have the same new text after an edit."""
+
+    version = 1
+
+    def read_one(self, name: str) -> Reading:
+        """Read a file."""
+        return Reading((Text(f"{name} has walruses in version{'x' * self.version}\n"),))
+
+    def documents(self) -> Iterator[Document]:
+        """Yield what is there when it is asked for."""
+        self.looks += 1
+        yield Document("slow://a", f"{self.version}", "a")
+        if self.looks == 1:
+            self.go_on.wait()
+
+
+def test_an_edit_during_the_first_look_is_found_when_it_has_ended() -> None:
+    tree = Edited(["a"], [])
+    search = Search(Catalog((tree,)), None, HURRY)
+    assert search.search(SearchRequest("walruses")).coverage.is_partial
+    tree.version = 2
+    tree.go_on.set()
+
+    until(lambda: not search.search(SearchRequest("nothing")).coverage.is_partial)
+
+    assert [hit.base for hit in search.search(SearchRequest("versionxx")).hits] == ["slow://a"]

@@ -7,6 +7,7 @@ a rare one chose. The number of rows that are looked at is bounded.
 import sqlite3
 import time
 from collections.abc import Collection, Iterable, Iterator
+from itertools import islice
 from typing import Any, Final, NamedTuple
 
 from carrel.core.record import Value
@@ -130,8 +131,8 @@ class _Living(NamedTuple):
     last_dead: int
     documents: int
     mean_pieces: float
-    chosen: dict[tuple[str, ...], frozenset[int]]
-    """The documents that filters let through, by the filters."""
+    chosen: dict[tuple[str, ...], tuple[frozenset[int], float]]
+    """The documents that filters let through, with their mean number of pieces, by the filters."""
 
 
 class _IndexSearch:
@@ -143,7 +144,10 @@ class _IndexSearch:
         self._connection = connection
         self._query = query
         self._living = living
+        self._weights = weights
         self._allowed: frozenset[int] | None = None
+        self._within: frozenset[int] | None = None
+        """The documents that filters and the caller's access leave, unless these are all."""
         self._wanted = wanted_by(query)
         self._evidence = Evidence(self._wanted, living.documents, living.mean_pieces, weights)
         self._marked = () if weights else tuple(self._wanted.marked())
@@ -155,7 +159,11 @@ class _IndexSearch:
         """Find out which documents may be found at all: by filters, by phrases and by the expression."""
         condition, values = _condition(self._query.filters, schemes)
         if condition:
-            self._allowed = self._chosen(condition, values)
+            self._allowed, mean_pieces = self._chosen(condition, values)
+            if len(self._allowed) < self._living.documents:
+                # What is rare, and so the order, follows from these alone: others leave no trace in an answer.
+                self._within = self._allowed
+                self._evidence = Evidence(self._wanted, len(self._allowed), mean_pieces, self._weights)
         sources = [expressions.phrase_source(phrase) for phrase in self._query.phrases]
         sources += [] if self._query.expression is None else [self._query.expression]
         for source in sources:
@@ -164,24 +172,34 @@ class _IndexSearch:
             if found is not None:
                 self._allowed = found if self._allowed is None else self._allowed & found
 
-    def _chosen(self, condition: str, values: list[str]) -> frozenset[int]:
+    def _chosen(self, condition: str, values: list[str]) -> tuple[frozenset[int], float]:
         key, chosen = (condition, *values), self._living.chosen
         if key not in chosen:
-            sql = f"SELECT id FROM documents WHERE {condition}"
-            found = frozenset(number for (number,) in self._connection.execute(sql, values))
+            sql = f"SELECT id, pieces FROM documents WHERE {condition}"
+            pieces = dict(self._connection.execute(sql, values).fetchall())
             if len(chosen) >= MAX_CHOSEN:
                 chosen.clear()
-            chosen[key] = found
+            chosen[key] = frozenset(pieces), max(1.0, sum(pieces.values()) / max(1, len(pieces)))
         return chosen[key]
 
     def _documents_with(self, term: str) -> Iterator[int]:
-        return (row >> PIECE_BITS for row in self._rows(f'"{term}"', -1))
+        return (row >> PIECE_BITS for row in self._all_rows(f'"{term}"', -1))
+
+    def _all_rows(self, match: str, limit: int) -> Iterator[int]:
+        sql = "SELECT rowid FROM words WHERE words MATCH ? LIMIT ?"
+        return (row for (row,) in self._connection.execute(sql, (match, limit)))
 
     def _rows(self, match: str, limit: int) -> list[int]:
-        sql = "SELECT rowid FROM words WHERE words MATCH ? LIMIT ?"
-        return [row for (row,) in self._connection.execute(sql, (match, limit))]
+        """Return rows of the documents that may be found."""
+        within = self._within
+        if within is None:
+            return list(self._all_rows(match, limit))
+        # The first rows may all be of documents that are left out.
+        return list(islice((row for row in self._all_rows(match, MAX_COUNTED) if row >> PIECE_BITS in within), limit))
 
     def _count_rows(self, term: str) -> int:
+        if self._within is not None:
+            return len(self._rows(f'"{term}"', MAX_COUNTED))
         sql = "SELECT count(*) FROM (SELECT 1 FROM words WHERE words MATCH ? LIMIT ?)"
         (count,) = self._connection.execute(sql, (f'"{term}"', MAX_COUNTED)).fetchone()
         return int(count)

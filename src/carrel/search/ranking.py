@@ -128,12 +128,17 @@ def traits_of(text: str, language: str, *, has_definitions: bool) -> int:
     return traits
 
 
+def without_grammar(words: Iterable[str]) -> list[str]:
+    """Return the words that say what is asked for; all of them if none does."""
+    every = list(words)
+    return [word for word in every if word.lower().strip("?!.,") not in _GRAMMAR] or every
+
+
 class Wanted:
     """What a query asks for, as terms of the index with their weights."""
 
     def __init__(self, words: Iterable[str]) -> None:
-        kept = list(words)
-        kept = [word for word in kept if word.lower() not in _GRAMMAR] or kept
+        kept = without_grammar(words)
         self.parts: dict[str, float] = {}
         """The stem of each word or part of a name, with its weight."""
         self.spelled: dict[str, str] = {}

@@ -12,6 +12,7 @@ from typing import Final
 from carrel.core.record import Value
 from carrel.search.index import FIELD_END, MEMORY, Index, IndexUnavailable, SourceText
 from carrel.search.query import MAX_TERMS, Query
+from carrel.search.ranking import without_grammar
 from carrel.search.words import WORD, is_unspaced
 
 _MANY: Final = 1_000_000
@@ -147,7 +148,7 @@ class RecordIndex:
 
 def find_parts(records: Iterable[tuple[str, IndexedRecord]], query: str, weights: tuple[float, ...]) -> list[RecordHit]:
     """Return the records that contain a word of a query anywhere; the weightiest field that does counts."""
-    every = [word.casefold() for word in query.split()][:MAX_TERMS]
+    every = without_grammar(word.casefold() for word in query.split())[:MAX_TERMS]
     # Nearly every text contains any one or two letters; in a script without spaces they may be a word.
     words = [word for word in every if len(word) > 2 or not word.isascii()] or every
     hits = []

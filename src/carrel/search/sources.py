@@ -27,7 +27,9 @@ log = logging.getLogger(__name__)
 ASKING_S: Final = 0.1
 """How long an answer asks a provider for fingerprints that do not come with its documents."""
 LATER_S: Final = 10.0
-"""How long an answer waits for a look at all documents, once they were known: it should miss no change."""
+"""How long an answer waits for a look at all documents where nothing else tells what changed."""
+_FIRST_LOOKS: Final = 2
+"""The first look lists the documents, the second one watches them; an answer does not wait for their ends."""
 MAX_ENTRIES: Final = 10_000
 """Documents that are taken of a source that is asked in the background."""
 _DAY_S: Final = 86_400
@@ -52,7 +54,8 @@ class DocumentTable:
         self.problem = ""
         self.is_known = False
         """Whether the documents are all that the provider has."""
-        self._was_known = False
+        self.ended_looks = 0
+        """How many looks at all documents came to their end."""
         self._token: object = None
         self._look: Look | None = None
 
@@ -64,39 +67,42 @@ class DocumentTable:
     def refresh(self, until: float) -> Changed:
         """Bring the documents up to date; if the provider fails, they stay as they are.
 
-        The first look at all documents ends with the answer: what was found by then is taken, and it goes on behind.
+        The first looks at all documents end with the answer: what was found by then is taken, and they go on behind.
         """
-        name = self.mounted.provider.name
         try:
-            if self._token is not None and self._look is None:
-                changes = attempt(f"documents of {name}", self.mounted.provider.document_changes, self._token)
-                documents = attempt(f"documents of {name}", list, changes.documents)
-            else:
-                looked = self._looked(until)
-                if isinstance(looked, set):
-                    return looked
-                changes, documents = looked, list(looked.documents)
+            changed = self._take_from(self._look, until) if self._look is not None else set()
+            if self._look is None:  # that look began earlier, and may not have seen the last change
+                changed = joined(changed, self._ask_now(until))
         except CarrelError as error:
             # Some systems say no more of a fault than that there is one.
             reason = "its data cannot be read" if str(error) == _INTERNAL else str(error)
-            self.problem, self.is_known = f"{name} could not be searched: {reason}", False
+            self.problem, self.is_known = f"{self.mounted.provider.name} could not be searched: {reason}", False
             return set()
-        self.problem, self.is_known, self._was_known = "", True, True
-        self._token = changes.token
-        return self._take(documents, changes)
+        self.problem = ""
+        return changed
 
-    def _looked(self, until: float) -> DocumentChanges | set[str]:
-        """Return all documents; if that takes too long, what is new among those that were found so far."""
-        if self._look is None:
-            streams = not self._was_known and "documents" in self.mounted.overrides
-            self._look = Look(self.mounted.provider, streams=streams)
-        look = self._look
-        if look.has_ended(monotonic() + LATER_S if self._was_known else until):
+    def _ask_now(self, until: float) -> Changed:
+        provider, what = self.mounted.provider, f"documents of {self.mounted.provider.name}"
+        if self._token is not None:
+            changes = attempt(what, provider.document_changes, self._token)
+            documents = attempt(what, list, changes.documents)
+            self._token, self.is_known = changes.token, True
+            return self._take(documents, changes)
+        self._look = Look(provider, streams=self.ended_looks == 0 and "documents" in self.mounted.overrides)
+        is_later = self.ended_looks >= _FIRST_LOOKS
+        changed = self._take_from(self._look, monotonic() + LATER_S if is_later else until)
+        self.is_known = self._look is None
+        return changed
+
+    def _take_from(self, look: Look, until: float) -> Changed:
+        """Take what a look found; if it has not ended in time, what is new among that."""
+        if look.has_ended(until):
             self._look = None
-            if look.error is not None:
-                raise look.error
-            if look.changes is not None:
-                return look.changes
+            if look.changes is None:
+                raise look.error or ProviderError(_INTERNAL)
+            self.ended_looks += 1
+            self._token = look.changes.token
+            return self._take(list(look.changes.documents), look.changes)
         self.is_known = False
         found = look.found[look.taken :]
         look.taken += len(found)
@@ -345,9 +351,14 @@ class DocumentSources:
             if not table.is_background and scheme in table.mounted.provider.schemes
         )
 
-    def is_looking(self) -> bool:
-        """Return whether some provider is being asked for all its documents."""
-        return any(not table.is_listed for table in self.tables() if not table.is_background)
+    def is_unlisted(self) -> bool:
+        """Return whether some provider is being asked for all its documents for the first time."""
+        return any(not table.is_listed and not table.ended_looks for table in self.tables() if not table.is_background)
+
+
+def joined(one: Changed, other: Changed) -> Changed:
+    """Return what changed by two reports."""
+    return None if one is None or other is None else one | other
 
 
 def is_slow(mounted: Mounted) -> bool:
