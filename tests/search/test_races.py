@@ -141,6 +141,7 @@ def test_ten_thousand_edits_are_found_at_once_and_nothing_is_found_that_is_gone(
     race(tmp_path, 2_500, int(time.time()) + quarter)
 
 
+@pytest.mark.slow
 def test_the_last_word_written_to_one_file_is_found_each_time(tmp_path: Path) -> None:
     (tmp_path / "tree").mkdir()
     tree = Tree(tmp_path / "tree", 2)
