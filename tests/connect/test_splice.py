@@ -14,6 +14,25 @@ YAML = EntryPlace("yaml", ("extensions",), "carrel")
 LISTED = EntryPlace("yaml", ("mcpServers",), "carrel", is_listed=True, new_file={"name": "Carrel", "schema": "v1"})
 
 INLINE = '"carrel": {"command": "carrel", "args": ["serve"]}'
+TABBED = """{
+\t"mcpServers": {
+\t\t"x": {},
+\t\t"carrel": {
+\t\t\t"command": "carrel",
+\t\t\t"args": ["serve"]
+\t\t},
+\t},
+}
+"""
+FIRST = """{
+  "mcpServers": {
+    "carrel": {
+      "command": "carrel",
+      "args": ["serve"]
+    },
+    "x": {} // mine
+  }
+}"""
 ADDED: dict[str, tuple[EntryPlace, str, str]] = {
     "an empty file": (
         JSON,
@@ -25,14 +44,12 @@ ADDED: dict[str, tuple[EntryPlace, str, str]] = {
     "tabs, and a comma after the last value": (
         JSONC,
         '{\n\t"mcpServers": {\n\t\t"x": {},\n\t},\n}\n',
-        '{\n\t"mcpServers": {\n\t\t"x": {},\n\t\t"carrel": {\n\t\t\t"command": "carrel",\n\t\t\t"args": ["serve"]\n\t\t},'
-        "\n\t},\n}\n",
+        TABBED,
     ),
     "a comment behind the last value": (
         JSONC,
         '{\n  "mcpServers": {\n    "x": {} // mine\n  }\n}',
-        '{\n  "mcpServers": {\n    "carrel": {\n      "command": "carrel",\n      "args": ["serve"]\n    },\n'
-        '    "x": {} // mine\n  }\n}',
+        FIRST,
     ),
     "a table": (TOML, "a = 1\n", 'a = 1\n\n[mcp_servers.carrel]\ncommand = "carrel"\nargs = ["serve"]\n'),
     "an inline table": (
