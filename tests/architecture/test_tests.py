@@ -30,6 +30,7 @@ NOT_FOR_ONE_MODULE = {
     "search/test_access.py": "what callers find, through every part of search",
     "search/test_attacks.py": "queries, callers and folders that mean harm, through every part of search",
     "search/test_everything.py": "search over every provider at once",
+    "search/test_mixed_desk.py": "thirty questions to a desk with everything",
     "search/test_races.py": "files that change while they are searched",
 }
 """Test files of a package that are named for behaviour, each with the reason."""
@@ -46,6 +47,8 @@ TESTED_THROUGH = {
     "client/test_client.py": "client/child client/memory client/rpc client/subscription protocol/client_requests "
     "protocol/client_results",
     "client/test_http.py": "protocol/events",
+    "connect/test_hosts.py": "connect/entries connect/places",
+    "connect/test_splice.py": "connect/errors connect/json_splice connect/toml_splice connect/yaml_splice",
     "core/test_arguments.py": "core/record",
     "core/test_content.py": "core/line_ranges",
     "files/test_sandbox.py": "files/syscalls",
@@ -88,6 +91,7 @@ TESTED_THROUGH = {
     "providers/workspace/test_left_out.py": "providers/workspace/explain",
     "providers/workspace/test_list_filters.py": "catalog/fly",
     "providers/workspace/test_tree.py": "files/file_types",
+    "outline/test_budgets.py": "outline/part_notes",
     "outline/test_code.py": "outline/languages",
     "outline/test_outlines.py": "outline/data outline/log outline/markdown outline/rows outline/trees",
     "search/test_everything.py": "search/own_answers",
@@ -106,7 +110,7 @@ TESTED_THROUGH = {
     "transports/http/test_sessions.py": "transports/http/threads",
     "transports/http/test_tokens.py": "files/atomic",
     "transports/http/test_wire.py": "transports/http/asgi transports/http/unauthenticated",
-    "transports/test_stdio.py": "transports/heap transports/shutdown",
+    "transports/test_stdio.py": "transports/heap",
 }
 """By test file: the modules without a test file of their own that it tests."""
 
