@@ -49,7 +49,7 @@ def test_names_are_found_in_every_spelling_as_in_all_of_search() -> None:
 def test_every_record_that_matches_is_counted() -> None:
     texts = {f"k{number}": ("queue", "common words") for number in range(300)}
 
-    hits, total = index(**texts).find_words("note", "common", 5)
+    hits, total = index(None, **texts).find_words("note", "common", 5)
 
     assert (len(hits), total) == (5, 300)
 
