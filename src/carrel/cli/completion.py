@@ -4,7 +4,7 @@ import re
 from collections.abc import Iterator
 from contextlib import contextmanager
 from itertools import islice
-from typing import Final, Literal
+from typing import Final
 from urllib.parse import quote
 
 import click
@@ -13,6 +13,7 @@ from click.shell_completion import CompletionItem, FishComplete, ShellComplete, 
 from carrel.app.app import open_desk
 from carrel.cli.context import CommandOptions
 from carrel.client.client import Client
+from carrel.connect.shell import SHELLS, Shell
 from carrel.core.errors import CarrelError
 
 VARIABLE: Final = "_CARREL_COMPLETE"
@@ -21,9 +22,6 @@ PROGRAM: Final = "carrel"
 MAX_URIS: Final = 200
 """Maximum number of URIs that are offered."""
 _EXPRESSION: Final = re.compile(r"\{([+]?)([A-Za-z0-9_.]+)\}")
-
-Shell = Literal["bash", "zsh", "fish"]
-SHELLS: Final[tuple[Shell, ...]] = ("bash", "zsh", "fish")
 
 _BASH: Final = r"""
 _carrel_completion() {
@@ -57,10 +55,10 @@ complete -F _carrel_completion carrel
 @click.pass_context
 def completion(context: click.Context, shell: Shell) -> None:
     """Print the script that completes commands, hosts and URIs. `carrel connect shell` installs it."""
-    click.echo(script_of(shell, context.find_root().command), nl=False)
+    click.echo(script_of(context.find_root().command, shell), nl=False)
 
 
-def script_of(shell: Shell, app: click.Command) -> str:
+def script_of(app: click.Command, shell: Shell) -> str:
     """Return the script for a shell."""
     if shell == "bash":
         return _BASH.lstrip()

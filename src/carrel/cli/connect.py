@@ -8,11 +8,11 @@ from functools import partial
 import click
 
 from carrel.cli import exit_codes, output
-from carrel.cli.completion import complete_hosts
+from carrel.cli.completion import complete_hosts, script_of
 from carrel.cli.context import CommandOptions
 from carrel.cli.failures import say
 from carrel.cli.options import with_debug, with_json, with_objects
-from carrel.connect import connecting, splice
+from carrel.connect import connecting, shell, splice
 from carrel.connect.detection import FoundHost, found_hosts
 from carrel.connect.entries import stdio_entry, target_of
 from carrel.connect.errors import NotProved, NotWritten
@@ -91,9 +91,10 @@ def connect(
 def _one(name: str, wish: Wish) -> dict[str, object]:
     """Connect or remove one host, say what happened, and return it."""
     if name == SHELL:
-        from carrel.cli.shell_setup import set_up  # only for `connect shell`
-
-        return _told(name, wish, set_up(wish.around, is_removal=wish.is_removal, agrees=partial(_agrees, wish)))
+        app = click.get_current_context().find_root().command
+        asked = partial(_agrees, wish)
+        done = shell.set_up(wish.around, partial(script_of, app), asked, is_removal=wish.is_removal)
+        return _told(name, wish, done)
     host = by_name(name)
     assert host is not None
     try:

@@ -10,9 +10,8 @@ import shlex
 import shutil
 import subprocess
 from collections.abc import Callable, Iterable
-from typing import Final
+from typing import Final, Literal
 
-from carrel.cli.completion import SHELLS, Shell, script_of
 from carrel.connect.errors import NotProved, NotWritten
 from carrel.connect.journal import Inserted, Journal
 from carrel.connect.places import Surroundings
@@ -28,6 +27,10 @@ from carrel.core.record import Value
 _MARK: Final = "# completion for carrel, written by `carrel connect shell`"
 _PROOF_S: Final = 20.0
 
+Shell = Literal["bash", "zsh", "fish"]
+SHELLS: Final[tuple[Shell, ...]] = ("bash", "zsh", "fish")
+Script = Callable[[Shell], str]
+"""Returns the script of a shell."""
 Agrees = Callable[[Iterable[str]], bool]
 """Shows the lines of a change, and returns whether it may be made."""
 
@@ -58,21 +61,19 @@ def files_of(around: Surroundings) -> ShellFiles:
     return ShellFiles(shell, script, os.path.join(around.home, ".bashrc"))
 
 
-def set_up(around: Surroundings, *, is_removal: bool, agrees: Agrees) -> dict[str, object]:
+def set_up(around: Surroundings, script_of: Script, agrees: Agrees, *, is_removal: bool) -> dict[str, object]:
     """Install the completion, or remove it, and return what happened."""
     try:
         files = files_of(around)
         journal = Journal(around.environment)
-        return _remove(files, agrees, journal) if is_removal else _install(files, agrees, journal)
+        return _remove(files, agrees, journal) if is_removal else _install(files, script_of, agrees, journal)
     except (NotWritten, NotProved) as error:
         return {"state": "failed", "message": f"shell: {error}"}
 
 
-def _install(files: ShellFiles, agrees: Agrees, journal: Journal) -> dict[str, object]:
-    from carrel.cli.app import app  # which imports this module, when it is used
-
+def _install(files: ShellFiles, script_of: Script, agrees: Agrees, journal: Journal) -> dict[str, object]:
     script, start = read_settings(files.script), _start(files)
-    wanted = script_of(files.shell, app)
+    wanted = script_of(files.shell)
     after = None if start is None else _with_line(start.text, files.script)
     changes = [_diff(script, wanted), *([] if start is None or after is None else [_diff(start, after)])]
     lines = [line for change in changes for line in change]
