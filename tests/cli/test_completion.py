@@ -52,20 +52,25 @@ def runner(capfd: pytest.CaptureFixture[str]) -> Any:
     return run
 
 
-def test_bash_completes_commands_hosts_and_uris(run: Any, tmp_path: Path) -> None:
+SOME = {
+    "carrel connect claude-": "claude-code claude-desktop",
+    "carrel cat workspace:///no": "///notes/ ///notes/a%20b.md",
+}
+MORE = {
+    "carrel con": "config connect",
+    "carrel connect codex co": "copilot-cli continue",
+    "carrel connect --re": "--remove",
+    "carrel cat w": "workspace:///",
+    "carrel cat carrel://gu": "//guide",
+    "carrel explain READ": "README.md",
+    "carrel cat nothing://": "",
+}
+
+
+@pytest.mark.parametrize("lines", [SOME, pytest.param(MORE, marks=pytest.mark.slow)], ids=["some", "more"])
+def test_bash_completes_commands_hosts_and_uris(run: Any, tmp_path: Path, lines: dict[str, str]) -> None:
     script = tmp_path / "carrel.bash"
     script.write_text(run("completion", "bash").out, encoding="utf-8")
-    lines = {
-        "carrel con": "config connect",
-        "carrel connect claude-": "claude-code claude-desktop",
-        "carrel connect codex co": "copilot-cli continue",
-        "carrel connect --re": "--remove",
-        "carrel cat w": "workspace:///",
-        "carrel cat workspace:///no": "///notes/ ///notes/a%20b.md",
-        "carrel cat carrel://gu": "//guide",
-        "carrel explain READ": "README.md",
-        "carrel cat nothing://": "",
-    }
 
     shell = shutil.which("bash")
     assert shell is not None
