@@ -189,6 +189,23 @@ class Page(Value, frozen=True, gc=False):
     cache_scope: CacheScope = "private"
 
 
+class SkillFile(Value, frozen=True, gc=False):
+    """A file of a skill: its URI, the SHA-256 of its bytes as `sha256:` and 64 digits, and its size in bytes."""
+
+    uri: str
+    digest: str
+    size: int
+
+
+class Skill(Value, frozen=True):
+    """An Agent Skill (SEP-2640): the URI of its `SKILL.md`, the front matter of that, and all its files."""
+
+    uri: str
+    frontmatter: Meta
+    files: tuple[SkillFile, ...]
+    meta: Meta | None = None
+
+
 class Completion(Value, frozen=True, gc=False):
     """Values for a template variable, best first. None means not known."""
 
