@@ -15,6 +15,7 @@ from carrel.server.server import Server
 from tests.support.memory_provider import Counted, Memory, Shelf
 from tests.support.schemas import LEGACY, MODERN, SERVER_INFO, Conversation
 
+HINTS = {"ttlMs": 1_000, "cacheScope": "private", "resultType": "complete", "_meta": SERVER_INFO}
 TEXTS = {"a/one": "1", "a/two": "2", "a/b/three": "3", "c": "4"}
 
 
@@ -57,19 +58,18 @@ def pages(catalog: Catalog, uri: str, limit: int) -> Iterator[list[str]]:
 
 
 @pytest.mark.parametrize("version", [MODERN, LEGACY])
-def test_a_folder_is_answered_without_hints_in_both_eras(version: str) -> None:
+def test_a_folder_is_answered_as_a_list_is_in_both_eras(version: str) -> None:
     client = Conversation(Server(Catalog([Shelf("x", TEXTS)])))
 
     answer = client.ask("resources/directory/read", {"uri": "x:///a"}, version=version)
 
-    modern = {"resultType": "complete", "_meta": SERVER_INFO} if version == MODERN else {}
     assert answer == {
         "resources": [
             {"uri": "x:///a/b", "name": "b", "mimeType": FOLDER_TYPE},
             {"uri": "x:///a/one", "name": "x:///a/one"},
             {"uri": "x:///a/two", "name": "x:///a/two"},
         ],
-        **modern,
+        **(HINTS if version == MODERN else {}),
     }
 
 
@@ -199,8 +199,7 @@ def test_a_skill_is_spelled_as_the_extension_has_it(version: str) -> None:
         "frontmatter": {"name": "a", "description": "d"},
         "resources": [{"uri": "s://a/SKILL.md", "digest": f"sha256:{'0' * 64}", "size": 3}],
     }
-    hints = {"ttlMs": 1_000, "cacheScope": "private", "resultType": "complete", "_meta": SERVER_INFO}
-    modern = hints if version == MODERN else {}
+    modern = HINTS if version == MODERN else {}
 
     assert client.ask("skills/list", {}, version=version) == {"skills": [skill], **modern}
     assert client.ask("skills/get", {"uri": "s://a/SKILL.md"}, version=version) == {"skill": skill, **modern}

@@ -42,6 +42,7 @@ CACHED = frozenset(
         "tools/list",
         "skills/list",
         "skills/get",
+        "resources/directory/read",
     }
 )
 """Methods whose modern results carry cache hints; the others must not."""

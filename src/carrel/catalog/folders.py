@@ -46,9 +46,9 @@ def read_folder(providers: Sequence[Mounted], uri: str, parts: tuple[str, ...], 
     shown = taken[:wanted]
     children = tuple(child for _, child in shown)
     if len(taken) <= wanted or not shown:
-        return Page(children)
+        return Page(children, ttl_ms=LIST_TTL_MS)
     last, child = shown[-1]
-    return Page(children, seal(KIND, folder, last, key_of(child)))
+    return Page(children, seal(KIND, folder, last, key_of(child)), ttl_ms=LIST_TTL_MS)
 
 
 def _children(owners: Sequence[Mounted], uri: str, name: str, key: str) -> Generator[tuple[str, Resource]]:

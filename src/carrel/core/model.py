@@ -37,12 +37,13 @@ class Rank(IntEnum):
 
     FRONT = 0
     DOCUMENTS = 1
-    MEMORY = 2
-    TASKS = 3
-    LOGS = 4
-    PACKAGES = 5
-    OTHERS = 6
-    FILES = 7
+    SKILLS = 2
+    MEMORY = 3
+    TASKS = 4
+    LOGS = 5
+    PACKAGES = 6
+    OTHERS = 7
+    FILES = 8
 
 
 class Resource(_ListedUri, frozen=True, gc=False, kw_only=True):

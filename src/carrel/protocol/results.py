@@ -195,13 +195,6 @@ def _shorten(entry: _Resource) -> None:
         entry.annotations = rest or None
 
 
-def folder_result(page: Page, era: Era) -> object:
-    """Return a page of a folder's children: as a list, but the specification gives it no cache hints."""
-    result = _list_result(page, era)
-    result.ttl_ms = result.cache_scope = UNSET
-    return result
-
-
 def skills_result(skills: Iterable[Skill], next_cursor: str | None, ttl_ms: int, era: Era) -> object:
     """Return a page of the skills."""
     spelled: dict[str, object] = {"skills": [_skill(skill) for skill in skills]}

@@ -253,7 +253,7 @@ class Dispatch:
 
         def page_of(limit: int) -> tuple[int, object]:
             page = self.catalog.read_folder(params.uri, params.cursor, limit)
-            return len(page.entries), results.folder_result(page, era)
+            return len(page.entries), results.list_result(page, era, is_brief=False)
 
         return self._fitting(job, page_of)
 
