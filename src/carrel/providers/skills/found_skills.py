@@ -40,7 +40,7 @@ MAX_FILES: Final = 512
 MAX_SIZE: Final = 16_777_216
 """What every host accepts of one skill, by the specification."""
 MAX_MAIN_BYTES: Final = 1_048_576
-MAX_FOLDERS: Final = 2_000
+MAX_FOLDERS: Final = 1_000
 """Folders that are looked into to find skills."""
 MAX_GROUPS: Final = 3
 MAX_DEPTH: Final = 16
@@ -112,33 +112,57 @@ class _Search:
         self.left = MAX_FOLDERS
         self._problems = problems
 
-    def names(self, place: SkillPlace, above: Segments) -> list[str]:
-        """Return the names of the folders in a folder, and of links, in order."""
+    def folders(self, place: SkillPlace) -> Iterator[tuple[Segments, Root]]:
+        """Yield every folder of a place that has a `SKILL.md`, open; folders without one are looked into."""
         try:
-            with place.folder.open(*above) as root, root.open(()) as opened:
-                found = sorted(name for name, kind in opened.scan() if kind in ("folder", "link"))
+            with place.folder.open() as root:
+                yield from self._below(place, root, ())
         except Outside:
-            if not above:
-                self._leaves(place.origin)
-            return []
+            self._problems.append(_leaves(place.origin))
+        except (SandboxError, OSError, ValueError):
+            return
+
+    def _below(self, place: SkillPlace, root: Root, above: Segments) -> Iterator[tuple[Segments, Root]]:
+        for name, kind in self._names(root, above):
+            names = (*above, name)
+            if kind == "link":
+                found = self._open_link(place, names)
+                if found is not None:
+                    yield names, found
+            elif root.exists((*names, MAIN)):
+                try:
+                    found = root.below(names)
+                except (SandboxError, OSError):
+                    continue
+                yield names, found
+            elif len(names) < MAX_GROUPS:
+                yield from self._below(place, root, names)
+
+    def _names(self, root: Root, above: Segments) -> list[tuple[str, str]]:
+        """Return the folders and links in a folder, in order, as many as may still be looked into."""
+        try:
+            with root.open(above) as opened:
+                found = sorted(opened.scan())
         except (SandboxError, OSError, ValueError):
             return []
-        taken = [name for name in found if name not in NOISE and is_text(name)][: max(0, self.left)]
+        wanted = ((name, kind) for name, kind in found if kind in ("folder", "link") and name not in NOISE)
+        taken = [(name, kind) for name, kind in wanted if is_text(name)][: max(0, self.left)]
         self.left -= len(taken)
         return taken
 
-    def open(self, place: SkillPlace, names: Segments) -> Root | None:
-        """Open a folder; None if it is none, or may not be opened."""
+    def _open_link(self, place: SkillPlace, names: Segments) -> Root | None:
+        """Open a skill that a link leads to; it may lie anywhere in the project."""
         try:
-            return place.folder.open(*names)
+            root = place.folder.open(*names)
         except Outside:
-            self._leaves(_shown(place, names))
+            self._problems.append(_leaves(_shown(place, names)))
+            return None
         except (SandboxError, OSError, ValueError):
-            pass
+            return None
+        if root.exists((MAIN,)):
+            return root
+        root.close()
         return None
-
-    def _leaves(self, shown: str) -> None:
-        self._problems.append(f"{shown} is a link that leaves the project; it is not followed")
 
 
 class SkillFinder:
@@ -160,7 +184,7 @@ class SkillFinder:
         seen: set[tuple[int, int]] = set()
         search = _Search(problems)
         for place in (*self._places, *self._packages()):
-            for names, root in self._folders(place, (), search):
+            for names, root in search.folders(place):
                 with root:
                     state = os.fstat(root.fd)
                     if (state.st_dev, state.st_ino) in seen:  # the same folder through a link
@@ -176,20 +200,6 @@ class SkillFinder:
             SkillPlace(one.name, one.package, DataFolder(self._project, one.folder, is_named=True), is_package=True)
             for one in packages.find(self._project.root)
         ]
-
-    def _folders(self, place: SkillPlace, above: Segments, search: "_Search") -> Iterator[tuple[Segments, Root]]:
-        """Yield every folder that has a `SKILL.md`, open; folders without one are looked into."""
-        for name in search.names(place, above):
-            inner = (*above, name)
-            root = search.open(place, inner)
-            if root is None:
-                continue
-            if root.exists((MAIN,)):
-                yield inner, root
-                continue
-            root.close()
-            if len(inner) < MAX_GROUPS:
-                yield from self._folders(place, inner, search)
 
     def _add(
         self, place: SkillPlace, names: Segments, root: Root, found: list[FoundSkill], problems: list[str]
@@ -338,6 +348,10 @@ def _path_of(place: SkillPlace, names: Segments, found: list[FoundSkill]) -> Seg
     while (label, *names) in taken or (label,) in taken:
         label += "-skills"
     return (label, *names)
+
+
+def _leaves(shown: str) -> str:
+    return f"{shown} is a link that leaves the project; it is not followed"
 
 
 def _shown(place: SkillPlace, names: Segments) -> str:
