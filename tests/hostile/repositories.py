@@ -129,8 +129,8 @@ def skills_of_a_stranger(place: Place) -> None:
     os.truncate(place.root / "skills/huge/SKILL.md", TERABYTE)
     place.put(f"{skill}/huge.bin", "")
     os.truncate(place.root / skill / "huge.bin", TERABYTE)
-    for number in range(3_000):
-        (place.root / f"skills/many/{number % 60}/{number}").mkdir(parents=True)
+    for number in range(1_500):
+        (place.root / f"skills/many/{number % 30}/{number}").mkdir(parents=True)
     place.put("evil-1.dist-info/entry_points.txt", "[carrel.skills]\nevil = evil.skills\n")
     place.put("evil/__init__.py", f"import os\nos.system('{place.program} imported')\n")
     place.put("evil/skills/evil/SKILL.md", "---\nname: evil\ndescription: Says that it is installed\n---\n")
