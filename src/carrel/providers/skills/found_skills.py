@@ -21,6 +21,7 @@ from carrel.files.data_folder import DataFolder
 from carrel.files.sandbox import (
     FileState,
     Forbidden,
+    Kind,
     Opened,
     Outside,
     Root,
@@ -105,7 +106,7 @@ class ExaminedFile(Value, frozen=True):
     is_utf8: bool
 
 
-class _Search:
+class _PlaceSearch:
     """One search for skills: the folders that may still be looked into, and what was found wrong."""
 
     def __init__(self, problems: list[str]) -> None:
@@ -138,7 +139,7 @@ class _Search:
             elif len(names) < MAX_GROUPS:
                 yield from self._below(place, root, names)
 
-    def _names(self, root: Root, above: Segments) -> list[tuple[str, str]]:
+    def _names(self, root: Root, above: Segments) -> list[tuple[str, Kind]]:
         """Return the folders and links in a folder, in order, as many as may still be looked into."""
         try:
             with root.open(above) as opened:
@@ -182,7 +183,7 @@ class SkillFinder:
         found: list[FoundSkill] = []
         problems: list[str] = []
         seen: set[tuple[int, int]] = set()
-        search = _Search(problems)
+        search = _PlaceSearch(problems)
         for place in (*self._places, *self._packages()):
             for names, root in search.folders(place):
                 with root:

@@ -73,7 +73,7 @@ def _required(fields: dict[str, object], key: str) -> str:
 def _read(text: str) -> object:
     if len(text.encode()) > MAX_BYTES:
         raise BadFrontMatter(f"its front matter is larger than {MAX_BYTES} bytes")
-    builder = _Builder()
+    builder = _FieldBuilder()
     try:
         for event in yaml.parse(text, Loader=_LOADER):
             builder.add(event)
@@ -90,7 +90,7 @@ def _invalid(line: int) -> BadFrontMatter:
     return BadFrontMatter(f"its front matter is not valid YAML (line {line + 2})")
 
 
-class _Node:
+class _OpenNode:
     """A value that is being built, and how many nodes it has with everything inside."""
 
     __slots__ = ("anchor", "key", "size", "value")
@@ -102,13 +102,13 @@ class _Node:
         self.size = 1
 
 
-class _Builder:
+class _FieldBuilder:
     """Builds the value of one document from events."""
 
     def __init__(self) -> None:
         self.value: object = None
         self._anchors: dict[str, tuple[object, int]] = {}
-        self._open: list[_Node] = []
+        self._open: list[_OpenNode] = []
         self._documents = 0
 
     def add(self, event: yaml.Event) -> None:
@@ -119,7 +119,7 @@ class _Builder:
             if len(self._open) >= MAX_DEPTH:
                 raise BadFrontMatter(f"its front matter is nested deeper than {MAX_DEPTH} levels")
             made: dict[str, object] | list[object] = {} if isinstance(event, yaml.MappingStartEvent) else []
-            self._open.append(_Node(made, event.anchor))
+            self._open.append(_OpenNode(made, event.anchor))
         elif isinstance(event, yaml.CollectionEndEvent):
             node = self._open.pop()
             self._put(node.anchor, node.value, node.size)

@@ -5,7 +5,7 @@ skill://{+path}   `NAME/SKILL.md`, another file of a skill, or a folder
 
 from collections.abc import Iterator, Mapping, Sequence
 from time import monotonic
-from typing import Final
+from typing import Final, Literal
 
 from carrel.core.errors import Denied, NotFound, echo
 from carrel.core.hashing import blake2b
@@ -63,8 +63,8 @@ class Skills(Provider):
     schemes = (SCHEME,)
     summary = "Agent Skills: instructions for tasks of this project. Read `skill://<name>/SKILL.md` before such a task."
 
-    def __init__(self, project: Project, enabled: bool = True) -> None:
-        del enabled  # read by the application
+    def __init__(self, project: Project, enabled: Literal["auto"] | bool = "auto") -> None:
+        del enabled  # read by the application, which decides whether to mount the provider
         self._finder = SkillFinder(project)
         self._known: tuple[float, list[FoundSkill]] = 0.0, []
 
