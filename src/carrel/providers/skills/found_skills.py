@@ -146,8 +146,8 @@ class _PlaceSearch:
                 found = sorted(opened.scan())
         except (SandboxError, OSError, ValueError):
             return []
-        wanted = ((name, kind) for name, kind in found if kind in ("folder", "link") and name not in NOISE)
-        taken = [(name, kind) for name, kind in wanted if is_text(name)][: max(0, self.left)]
+        wanted = [one for one in found if one[1] in ("folder", "link") and one[0] not in NOISE and is_text(one[0])]
+        taken = wanted[: max(0, self.left)]
         self.left -= len(taken)
         return taken
 
