@@ -113,7 +113,7 @@ class Builder:
         keeper.sources.survey()
         while not self._stop.is_set():
             with keeper.lock:
-                keeper.refresh(self.schemes(), monotonic() + LOOK_S)
+                keeper.refresh(self.schemes(), monotonic() + (PAUSE_S if keeper.sources.is_unlisted() else LOOK_S))
                 is_unlisted, waiting = keeper.sources.is_unlisted(), keeper.waiting()
             if is_unlisted:  # searches need the lock meanwhile
                 self._stop.wait(PAUSE_S)
