@@ -89,7 +89,7 @@ TESTED_THROUGH = {
     "providers/scopes/test_tool_calls.py": "providers/scopes/tool_schemas",
     "providers/workspace/test_file_events.py": "providers/workspace/inotify",
     "providers/workspace/test_ignore_rules.py": "files/gitignore",
-    "providers/workspace/test_front_documents.py": "providers/workspace/entry_points",
+    "providers/workspace/test_front_documents.py": "outline/entry_points",
     "providers/workspace/test_large.py": "core/cancellation",
     "providers/workspace/test_left_out.py": "providers/workspace/explain",
     "providers/workspace/test_list_filters.py": "catalog/fly",

@@ -6,7 +6,7 @@ from functools import cache
 from typing import Final
 
 from carrel.core.cache import BoundedCache
-from carrel.providers.workspace import entry_points
+from carrel.outline import entry_points
 from carrel.providers.workspace.ignore_rules import Segments
 from carrel.providers.workspace.listing import FOLDER_COST, Entry, Listing, Pace
 
