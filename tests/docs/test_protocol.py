@@ -13,7 +13,7 @@ from carrel.app.app import open_desk
 from carrel.core.tokens import estimate_tokens
 from carrel.protocol import eras
 from tests.support.schemas import Conversation
-from tests.support.workspaces import fill
+from tests.support.workspaces import fill, settle
 
 PAGE = Path(__file__).resolve().parents[2] / "docs/protocol.md"
 EXAMPLE = re.compile(r"^```json\n(.*?)^```$", re.MULTILINE | re.DOTALL)
@@ -28,6 +28,7 @@ LONG = "".join(f"## Chapter {number}\n\nMuch is said about books here.\n\n" for 
 @pytest.fixture(name="client")
 def desk_of_the_page(tmp_path: Path) -> Iterator[Conversation]:
     project = fill(tmp_path / "library", FILES)
+    settle(*(project / name for name in FILES))  # an ETag of what was written a moment ago holds only once
     desk = open_desk(config.load(str(project), {"HOME": str(tmp_path)}, ()))
     client = Conversation(desk.server)
     yield client
