@@ -248,7 +248,7 @@ def _list_result(page: Page, era: Era) -> _ListResult:
             _Resource(
                 entry.uri,
                 entry.name,
-                "" if not entry.title or entry.title == entry.name else entry.title,
+                entry.title and (entry.title if entry.title != entry.name else ""),
                 entry.description,
                 entry.mime_type,
                 entry.size,
