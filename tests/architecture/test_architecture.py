@@ -33,6 +33,7 @@ ORDER = (
     "providers",
     "transports",
     "app",
+    "doctor",
     "cli",
     "testing",
 )
@@ -44,7 +45,7 @@ NOT_ALLOWED: Mapping[str, frozenset[str]] = {
     "client": frozenset({"catalog", "files", "git", "outline", "search"}),
     "providers": frozenset({"server", "transports"}),
     "transports": frozenset({"client", "git", "providers"}),
-    "testing": frozenset({"app", "cli"}),
+    "testing": frozenset({"app", "cli", "doctor"}),
 }
 """What a package must not import although it stands before it."""
 
@@ -67,7 +68,7 @@ HOMES: Mapping[str, tuple[str, ...]] = {
     "pytest": ("testing",),
     "re2": ("search.expressions",),
     "rich": ("cli",),
-    "tomlkit": ("cli",),
+    "tomlkit": ("cli", "doctor.user_settings"),
     "tree_sitter": ("outline", "providers.alc"),
     "tree_sitter_lua": ("providers.alc",),
     "uvicorn": HTTP,

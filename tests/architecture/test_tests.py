@@ -40,7 +40,7 @@ TESTED_THROUGH = {
     "app/test_gateways.py": "core/gateway",
     "catalog/test_catalog.py": "catalog/access catalog/routes core/model core/provider",
     "catalog/test_watcher.py": "catalog/subscriptions",
-    "cli/test_app.py": "__main__ cli/config cli/context cli/doctor cli/exit_codes cli/failures cli/options cli/output "
+    "cli/test_app.py": "__main__ cli/config cli/context cli/exit_codes cli/failures cli/options cli/output "
     "cli/overview cli/read cli/serve cli/serve_http cli/suggestions cli/tokens core/version",
     "cli/test_scopes.py": "cli/scopes_work providers/scopes/commands",
     "client/test_client.py": "client/child client/memory client/rpc client/subscription protocol/client_requests "
@@ -48,6 +48,11 @@ TESTED_THROUGH = {
     "client/test_http.py": "protocol/events",
     "core/test_arguments.py": "core/record",
     "core/test_content.py": "core/line_ranges",
+    "doctor/test_examination.py": "doctor/checks",
+    "doctor/test_http.py": "doctor/user_settings",
+    "doctor/test_index.py": "doctor/index_state doctor/processes",
+    "doctor/test_providers.py": "doctor/answers doctor/setup",
+    "doctor/test_settings.py": "doctor/mistakes doctor/repairs doctor/toml_repair",
     "files/test_sandbox.py": "files/syscalls",
     "git/test_repository.py": "git/discovery git/history git/index git/objects git/worktree",
     "providers/alc/test_layout.py": "files/marks providers/alc/local_packages",

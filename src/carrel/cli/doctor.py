@@ -37,7 +37,7 @@ def doctor(options: CommandOptions, is_fixing: bool, is_sure: bool, is_report: b
         if is_report:
             from carrel.doctor.report import render  # only with --report
 
-            click.echo(render(setup, findings))
+            output.print_text(render(setup, findings), end="")
         elif not is_fixing or not options.is_json:
             _show(options, findings)
         is_changed = is_fixing and _mend(findings, is_sure=is_sure)
@@ -155,7 +155,8 @@ def _shortened(ids: Sequence[str]) -> str:
 def _cut(name: str, message: str) -> str:
     """Return the end of a line that fits the width."""
     room = WIDTH - len(name) - 4
-    return message if len(message) <= room else message[: room - 1] + "…"
+    dots = "…" if output.can_show("…") else "..."
+    return message if len(message) <= room else message[: room - len(dots)] + dots
 
 
 # What is mended

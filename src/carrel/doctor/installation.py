@@ -23,7 +23,7 @@ VERSION_S: Final = 10.0
 _NAME: Final = "carrel"
 _REQUIREMENT: Final = re.compile(r"(?P<name>[A-Za-z0-9._-]+)\s*(?P<bounds>[^;\[]*)(?:;(?P<marker>.*))?")
 _BOUND: Final = re.compile(r"(>=|<|==)\s*([0-9.]+)")
-_INSTALL: Final = "pipx install carrel, or: uv tool install carrel"
+_INSTALL: Final = "pipx install carrel"
 
 
 @check("installation", "python", "Carrel runs on a Python that is too old", "install Carrel with Python 3.11 or newer")
@@ -57,7 +57,7 @@ def command(setup: Setup) -> Iterator[Finding]:
     folder = os.path.join(setup.home, ".local", "bin")
     is_linkable = folder in setup.environment.get("PATH", "").split(os.pathsep) and os.access(ours, os.X_OK)
     if not is_linkable or os.path.lexists(os.path.join(folder, _NAME)):
-        yield note("there is no carrel on PATH: hosts need its full path", f"add it to PATH, or {_INSTALL}")
+        yield note("no carrel on PATH: hosts need its full path", _INSTALL)
         return
 
     def link() -> None:
@@ -65,7 +65,7 @@ def command(setup: Setup) -> Iterator[Finding]:
         os.symlink(ours, os.path.join(folder, _NAME))
 
     what = f"ln -s {shlex.quote(setup.short(ours))} ~/.local/bin/carrel"
-    yield note("there is no carrel on PATH: hosts need its full path", what, Repair(what, link))
+    yield note("no carrel on PATH: hosts need its full path", what, Repair(what, link))
 
 
 @check(

@@ -38,6 +38,8 @@ def provider(setup: Setup) -> Iterator[Finding]:
         return
     for choice in desk.choices:
         answer = setup.answers.get(choice.name)
+        if answer is None and choice.state == "disabled" and desk.config.place.is_too_much:
+            continue  # `project-home` says why
         if answer is None:
             yield ok(f"{choice.name}: {choice.state}: {choice.why}")
         elif choice.name in _gateways(setup) and (answer.is_late or _is_down(setup, choice.name)):
@@ -258,9 +260,9 @@ def message_limit(setup: Setup) -> Iterator[Finding]:
     if desk is None or mounted is None or "workspace" not in setup.answers:
         return
     until, size, uri = monotonic() + LOOK_S, 0, ""
-    for document in mounted.provider.documents():
-        if (document.size or 0) > size:
-            size, uri = document.size or 0, document.uri
+    for entry in mounted.provider.entries():
+        if (entry.size or 0) > size:
+            size, uri = entry.size or 0, entry.uri
         if monotonic() > until:
             break
     if size <= desk.catalog.max_bytes:

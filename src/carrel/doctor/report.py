@@ -15,7 +15,7 @@ from carrel.providers.logs.redaction import Redactor
 
 _SECRET_NAME: Final = re.compile(r"TOKEN|KEY|SECRET|PASS|AUTH|CREDENTIAL|COOKIE|SESSION", re.IGNORECASE)
 _URL: Final = re.compile(r"\b([a-z][a-z0-9+.-]*)://[^\s'\"`,;)]*", re.IGNORECASE)
-_PATH: Final = re.compile(r"(?<![\w:<])(?:~|\.{1,2}|[\w.@+-]+)?/[^\s'\"`,;:()]*")
+_PATH: Final = re.compile(r"(?<![\w:</])(?:~|\.{1,2}|[\w.@+-]+)?/[^\s'\"`,;:()]*")
 _LONG: Final = re.compile(r"\b[A-Za-z0-9_+=-]{32,}")
 _MAIL: Final = re.compile(r"[\w.+-]+@[\w-]+\.[\w.]+")
 _MARKS: Final = {"ok": "✓", "note": "!", "problem": "✗"}

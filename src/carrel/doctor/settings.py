@@ -2,6 +2,7 @@
 
 import difflib
 import os
+import re
 import stat
 from collections.abc import Iterator
 from typing import Final
@@ -17,6 +18,8 @@ from carrel.doctor.setup import Setup
 
 _OTHER_VARIABLES: Final = ("CARREL_TOKEN", "CARREL_DEBUG", "CARREL_MOUNTED_BY", "CARREL_NO_SKIPS")
 """Variables of Carrel that set no setting."""
+_OF_MOUNTS: Final = r"\[mounts\..*(: the environment has no |cwd: there is no folder)"
+"""Mistakes that `mount-variable` and `mount-program` find."""
 _TWICE: Final = "has [tool.carrel] too"
 
 
@@ -91,7 +94,7 @@ def settings_values(setup: Setup) -> Iterator[Finding]:
             yield problem(one.message, f"correct the value {where}", _removal(one, where))
     if setup.config_error is not None:
         yield problem(str(setup.config_error), "correct the variable or the option")
-    if isinstance(setup.desk_error, ConfigError) and not str(setup.desk_error).startswith("[mounts."):
+    if isinstance(setup.desk_error, ConfigError) and not re.search(_OF_MOUNTS, str(setup.desk_error)):
         yield problem(str(setup.desk_error), "correct the setting; `carrel config show --origin` shows where it is")
 
 
