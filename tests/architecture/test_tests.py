@@ -111,7 +111,7 @@ TESTED_THROUGH = {
     "transports/http/test_sessions.py": "transports/http/threads",
     "transports/http/test_tokens.py": "files/atomic",
     "transports/http/test_wire.py": "transports/http/asgi transports/http/unauthenticated",
-    "transports/test_stdio.py": "transports/heap transports/shutdown",
+    "transports/test_stdio.py": "transports/heap",
 }
 """By test file: the modules without a test file of their own that it tests."""
 

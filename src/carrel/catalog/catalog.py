@@ -36,7 +36,6 @@ from carrel.core.model import (
 )
 from carrel.core.provider import Call, Given, Provider
 from carrel.core.record import Value, replace
-from carrel.core.template import UriTemplate
 from carrel.core.uri import with_query
 
 _TRIES = 3
@@ -192,9 +191,7 @@ class Catalog:
     def read_part(self, uri: str, wanted: Range | None, part: Part) -> Reading:
         """Read a URI; of one item at most a part, which ends at a line end if possible and names its lines."""
         found = self.find(uri)
-        if not part.lines or found.route is None:
-            return self.read_found(found, uri, wanted, part=part)
-        if "lines" not in UriTemplate(found.route.template).query_variables:
+        if not part.lines or not found.takes("lines"):
             return self.read_found(found, uri, wanted, part=part)
         asked = with_query(uri, lines=part.lines)
         return self.read_found(self.find(asked), asked, wanted, part=replace(part, lines=""))

@@ -81,6 +81,10 @@ class Found(Value, frozen=True):
     view: "View | None" = None
     """What is shown of it in place of the whole."""
 
+    def takes(self, name: str) -> bool:
+        """Return whether the route's template has a query variable of this name."""
+        return any(route is self.route and name in template.query_variables for route, template in self.mounted.routes)
+
     def read(self, condition: str | None = None) -> Given:
         """Return what the provider gives, however long that takes."""
         given = self.open(condition)
