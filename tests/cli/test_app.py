@@ -10,6 +10,7 @@ import pytest
 
 from carrel.app import registration
 from carrel.cli import main
+from carrel.core.errors import ConfigError
 from carrel.core.version import __version__
 from tests.support.sage_folder import lay_out
 
@@ -430,6 +431,28 @@ def test_serve_has_help_without_serving(run: Any) -> None:
 
     assert ran.code == 0
     assert "--only NAMES" in ran.out
+
+
+@pytest.mark.parametrize(
+    ("settings", "words", "port"),
+    [("", ("--http",), 8000), ("[http]\nport = 8123\n", ("--http", "--quiet"), 8123), ("", ("--http", "9"), 9)],
+)
+def test_serve_without_an_address_listens_on_the_port_of_the_settings(
+    run: Any, project: Path, monkeypatch: pytest.MonkeyPatch, settings: str, words: tuple[str, ...], port: int
+) -> None:
+    asked: list[tuple[str, int]] = []
+
+    def bind(host: str, number: int) -> None:
+        asked.append((host, number))
+        raise ConfigError("not here")
+
+    monkeypatch.setattr("carrel.cli.serve_http.bind", bind)
+    file = project.parent / "home/.config/carrel/config.toml"
+    file.parent.mkdir(parents=True)
+    file.write_text(settings, encoding="utf-8")
+
+    assert run("serve", *words).code == 2
+    assert asked == [("127.0.0.1", port)]
 
 
 def test_serve_closes_what_it_opened_where_it_may_not_listen(run: Any, project: Path) -> None:

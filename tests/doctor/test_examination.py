@@ -1,8 +1,10 @@
 """All checks together: in order, each with its id, none held up by another."""
 
 import re
+import sys
 import threading
 from collections.abc import Iterator
+from pathlib import Path
 
 import pytest
 
@@ -22,6 +24,25 @@ def test_every_check_has_an_id_of_its_own_and_says_what_it_is() -> None:
 
 def test_there_are_at_least_thirty_faults() -> None:
     assert len(CHECKS) >= 30
+
+
+def modules_with_checks() -> list[tuple[str, str]]:
+    """Return the module and the name of each check."""
+    found = []
+    for one in CHECKS:
+        module = sys.modules[one.find.__module__]
+        [name] = [name for name, value in vars(module).items() if value is one]
+        found.append((module.__name__.rpartition(".")[2], name))
+    return found
+
+
+@pytest.mark.parametrize(("module", "name"), modules_with_checks(), ids=lambda text: text)
+def test_every_check_has_a_test_that_makes_it_find_something(module: str, name: str) -> None:
+    """A test that asks for the one finding of a check, or for several, fails if the check finds nothing."""
+    text = (Path(__file__).parent / f"test_{module}.py").read_text(encoding="utf-8")
+    asked = rf"(ward|read_only)\.(one|find)\({module}\.{name}\)|{module}\.{name}\.find\("
+
+    assert re.search(asked, text)
 
 
 def test_a_check_that_hangs_holds_no_other(ward: Ward, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -12,7 +12,7 @@ import pytest
 
 from carrel.doctor import index
 from carrel.doctor.checks import Check
-from carrel.doctor.processes import is_server, servers_of
+from carrel.doctor.processes import servers_of
 from tests.support.doctor import Ward
 
 WEEK_S = 7 * 86_400
@@ -133,10 +133,3 @@ def test_an_index_is_not_stale_while_a_server_runs(ward: Ward, built: Path) -> N
         shell.communicate()
 
     assert (len(running), elsewhere, found) == (1, [], [])
-
-
-def test_only_command_lines_of_serve_are_servers() -> None:
-    assert is_server([sys.executable, "-P", "-m", "carrel", "serve", "--quiet"])
-    assert is_server(["/usr/bin/python3", "/home/a/.local/bin/carrel", "serve"])
-    assert not is_server([sys.executable, "-m", "carrel", "search", "x"])
-    assert not is_server(["vi", "carrel"])

@@ -3,9 +3,12 @@
 import getpass
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 from carrel.doctor.checks import Finding
 from carrel.doctor.report import render, without_private
+from carrel.doctor.setup import Setup
 from tests.support.doctor import Ward
 
 TOKEN = "carrel_" + "a1B2" * 10
@@ -35,6 +38,32 @@ def test_the_values_of_a_mounts_headers_are_secret(ward: Ward) -> None:
     ward.write(ward.user_file, "[mounts.x]\nurl = 'https://desk.example'\nheaders = { X-Pass = 'open sesame' }\n")
 
     assert without_private("refused: open sesame", ward.setup()) == "refused: <secret>"
+
+
+NAME = st.from_regex(r"[A-Za-z][A-Za-z0-9_.-]{3,12}", fullmatch=True)
+
+
+@given(
+    st.lists(NAME, min_size=2, max_size=5),
+    st.sampled_from(
+        ["{}: not valid", "cannot read {}", "'{}' is gone; run it again", "see ({}), please", "~{}", ".{}"]
+    ),
+)
+def test_no_part_of_a_path_stays(names: list[str], sentence: str) -> None:
+    private = [f"zq{name}" for name in names]
+    text = sentence.format("/" + "/".join(private))
+
+    shown = without_private(text, Setup({"HOME": "/home/somebody"}, named="/"))
+
+    assert not [name for name in private if name in shown]
+    assert "<path>" in shown
+
+
+@given(st.text(alphabet=st.characters(codec="ascii", exclude_characters="\0"), min_size=8, max_size=40))
+def test_no_value_of_a_secret_variable_stays(secret: str) -> None:
+    setup = Setup({"HOME": "/home/somebody", "DESK_TOKEN": secret}, named="/")
+
+    assert secret not in without_private(f"it said {secret} to me", setup)
 
 
 def test_a_report_names_no_folder_of_the_machine(ward: Ward) -> None:

@@ -25,7 +25,7 @@ class Ward:
             "HOME": str(self.home),
             "PATH": f"{self.bin}:{Path(sys.executable).parent}:/usr/bin:/bin",
         }
-        self.patience_s = 20.0
+        self.patience_s = 60.0
         self.named: str | None = None
         monkeypatch.chdir(self.project)
 

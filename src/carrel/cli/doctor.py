@@ -4,7 +4,6 @@ import contextlib
 import logging
 import os
 from collections.abc import Iterator, Sequence
-from typing import Final
 
 import click
 
@@ -15,12 +14,9 @@ from carrel.cli.options import with_command_options, with_objects
 from carrel.core.errors import CarrelError
 from carrel.core.printable import printable_line
 from carrel.doctor.checks import Finding, Repair
-from carrel.doctor.examination import CHECKS, examine
+from carrel.doctor.examination import examine
+from carrel.doctor.lines import described, lines_of
 from carrel.doctor.setup import Setup
-
-MAX_LINES: Final = 40
-WIDTH: Final = 100
-"""The output of a healthy machine fits into this."""
 
 
 @click.command()
@@ -71,22 +67,10 @@ def _examined(options: CommandOptions) -> Iterator[tuple[Setup, list[Finding]]]:
             from carrel.providers.objects.stdout_redirect import only_this_thread  # only where there is one
 
             until_closed.enter_context(only_this_thread())
-        with _quiet(is_debug=options.is_debug):
-            findings = examine(setup)
-        yield setup, findings
-
-
-@contextlib.contextmanager
-def _quiet(*, is_debug: bool) -> Iterator[None]:
-    """Log nothing but with --debug: what is logged is among the findings."""
-    log = logging.getLogger("carrel")
-    before = log.level
-    if not is_debug:
-        log.setLevel(logging.CRITICAL)
-    try:
-        yield
-    finally:
-        log.setLevel(before)
+        if not options.is_debug:  # what would be logged is among the findings
+            until_closed.callback(logging.disable, logging.root.manager.disable)
+            logging.disable(logging.CRITICAL)
+        yield setup, examine(setup)
 
 
 # What is shown
@@ -94,69 +78,13 @@ def _quiet(*, is_debug: bool) -> Iterator[None]:
 
 def _show(options: CommandOptions, findings: Sequence[Finding]) -> None:
     if options.is_json:
-        output.print_json(
-            [
-                {
-                    "id": one.id,
-                    "state": one.state,
-                    "host": one.host,
-                    "message": one.message or _about(one.id),
-                    "fix": one.fix,
-                }
-                for one in findings
-            ]
-        )
+        output.print_json([described(one) for one in findings])
         return
     good, bad = ("✓", "✗") if output.can_show("✓✗") else ("ok", "problem")
     marks = {"ok": f"[green]{good}[/]", "note": "[yellow]![/]", "problem": f"[red]{bad}[/]"}
-    for state, name, message in _lines(findings):
-        output.print_lines(f"{marks[state]} [bold]{output.escape(name)}[/]: {output.escape(message)}")
-
-
-def _about(id_: str) -> str:
-    """Return the message of a check that found nothing."""
-    return next((f"no fault ({one.fault})" for one in CHECKS if one.id == id_), "no fault")
-
-
-def _lines(findings: Sequence[Finding]) -> list[tuple[str, str, str]]:
-    """Return a line for each finding, as state, name and message; silent ones share a line for each subject."""
-    told = [one for one in findings if one.message]
-    is_long = len(told) + len({_subject(one.id) for one in findings}) > MAX_LINES
-    lines: list[tuple[str, str, str]] = []
-    merged: dict[str, list[str]] = {}
-    for one in told:
-        if one.state == "ok" and is_long:
-            merged.setdefault(one.id, []).append(one.message.partition(":")[0])
-        else:
-            lines.append(_line(one))
-    lines += [("ok", name, _cut(name, ", ".join(messages))) for name, messages in merged.items()]
-    silent: dict[str, list[str]] = {}
-    for one in findings:
-        if not one.message:
-            silent.setdefault(_subject(one.id), []).append(one.id)
-    return [*lines, *(("ok", name, _cut(name, _shortened(ids))) for name, ids in silent.items())]
-
-
-def _line(one: Finding) -> tuple[str, str, str]:
-    name = f"{one.id}, {one.host}" if one.host else one.id
-    if one.state == "ok":
-        return one.state, name, _cut(name, one.message)
-    return one.state, name, f"{one.message}. Fix: {one.fix}" if one.fix else one.message
-
-
-def _subject(id_: str) -> str:
-    return next((one.subject for one in CHECKS if one.id == id_), "doctor")
-
-
-def _shortened(ids: Sequence[str]) -> str:
-    return f"no fault in {len(ids)} checks: {', '.join(ids)}"
-
-
-def _cut(name: str, message: str) -> str:
-    """Return the end of a line that fits the width."""
-    room = WIDTH - len(name) - 4
     dots = "…" if output.can_show("…") else "..."
-    return message if len(message) <= room else message[: room - len(dots)] + dots
+    for state, name, message in lines_of(findings, dots):
+        output.print_lines(f"{marks[state]} [bold]{output.escape(name)}[/]: {output.escape(message)}")
 
 
 # What is mended

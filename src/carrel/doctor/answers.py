@@ -19,7 +19,7 @@ _SPARE_S = 2.0
 """Time beyond that of a gateway's start in which it has to answer."""
 
 
-class Answer(Value, frozen=True):
+class ProviderAnswer(Value, frozen=True):
     """What a provider answered. `first` is the URI of its first entry; `error` is why it has no list."""
 
     first: str = ""
@@ -49,25 +49,25 @@ class Once(Generic[_Made]):
             return self._made[0]
 
 
-def ask_all(desk: Desk, patience_s: float) -> dict[str, Answer]:
+def ask_all(desk: Desk, patience_s: float) -> dict[str, ProviderAnswer]:
     """Return the answer of each served provider, by name."""
     served = {one.name for one in desk.choices if one.state in ("served", "failed")}
     providers = {one.provider.name: one.provider for one in desk.catalog.mounted if one.provider.name in served}
     calls = {name: _asking(provider, patience_s) for name, provider in providers.items()}
     answers = BoundedCalls("doctor", patience_s + _SPARE_S).ask(calls)
-    return {name: answers.get(name, Answer(is_late=True)) for name in providers}
+    return {name: answers.get(name, ProviderAnswer(is_late=True)) for name in providers}
 
 
-def _asking(provider: Provider, patience_s: float) -> Callable[[], Answer]:
-    def ask() -> Answer:
+def _asking(provider: Provider, patience_s: float) -> Callable[[], ProviderAnswer]:
+    def ask() -> ProviderAnswer:
         if isinstance(provider, Gateway) and not provider.wait(patience_s):
-            return Answer(is_late=True)
+            return ProviderAnswer(is_late=True)
         name = provider.name
         try:
             health = attempt(f"health of {name}", provider.health)
             entry = attempt(f"entries of {name}", lambda: next(iter(provider.entries()), None))
         except CarrelError as error:
-            return Answer(error=str(error))
-        return Answer("" if entry is None else entry.uri, health)
+            return ProviderAnswer(error=str(error))
+        return ProviderAnswer("" if entry is None else entry.uri, health)
 
     return ask

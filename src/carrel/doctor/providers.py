@@ -10,6 +10,7 @@ from typing import Final
 
 from carrel.app import registration
 from carrel.app.config import MEGABYTE, Config, ServerSettings
+from carrel.app.gateways import ClashingProviders
 from carrel.app.registration import Registration
 from carrel.core.errors import ConfigError
 from carrel.core.provider import Project
@@ -238,10 +239,12 @@ def object_import(setup: Setup) -> Iterator[Finding]:
 @check("providers", "clash", "two providers define the same URI or tool", "rename or disable one of them")
 def clash(setup: Setup) -> Iterator[Finding]:
     """Yield a problem for each URI and tool with two owners."""
-    if setup.desk is not None and setup.answers:
+    if isinstance(setup.desk_error, ClashingProviders):
+        yield problem(str(setup.desk_error), "disable one of them with carrel serve --without NAME, or rename it")
+    elif setup.desk is not None and setup.answers:
         for one in setup.desk.catalog.clashes():
             fix = f"rename it in one of them, or: carrel serve --without {one.other}"
-            yield problem(f"both {one.keeper} and {one.other} define {one.what}: no server starts", fix)
+            yield problem(f"both {one.keeper} and {one.other} define {one.what}", fix)
 
 
 @check(

@@ -8,6 +8,7 @@ from collections.abc import Iterator
 from typing import Final
 
 from carrel.app import config as configuration
+from carrel.app.gateways import ClashingProviders
 from carrel.app.project import FILE_NAME, NAMED_BY_HOST
 from carrel.core.errors import ConfigError
 from carrel.doctor import toml_repair
@@ -94,8 +95,10 @@ def settings_values(setup: Setup) -> Iterator[Finding]:
             yield problem(one.message, f"correct the value {where}", _removal(one, where))
     if setup.config_error is not None:
         yield problem(str(setup.config_error), "correct the variable or the option")
-    if isinstance(setup.desk_error, ConfigError) and not re.search(_OF_MOUNTS, str(setup.desk_error)):
-        yield problem(str(setup.desk_error), "correct the setting; `carrel config show --origin` shows where it is")
+    error = setup.desk_error
+    is_found_elsewhere = isinstance(error, ClashingProviders) or re.search(_OF_MOUNTS, str(error))
+    if isinstance(error, ConfigError) and not is_found_elsewhere:
+        yield problem(str(error), "correct the setting; `carrel config show --origin` shows where it is")
 
 
 def _path_of(one: Mistake) -> tuple[str, ...]:

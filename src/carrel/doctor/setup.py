@@ -13,7 +13,7 @@ from typing import Final
 from carrel.app.app import Desk, open_desk
 from carrel.app.config import Config, configure
 from carrel.core.errors import CarrelError, ConfigError
-from carrel.doctor.answers import Answer, Once, ask_all
+from carrel.doctor.answers import Once, ProviderAnswer, ask_all
 from carrel.doctor.index_state import IndexState, look_at
 from carrel.doctor.mistakes import Mistake, SettingsFiles, read_settings
 from carrel.files.userdirs import cache_folder, config_folder, state_folder
@@ -147,11 +147,11 @@ class Setup:
         found = self._opened()
         return found if isinstance(found, CarrelError) else None
 
-    def _ask_all(self) -> dict[str, Answer]:
+    def _ask_all(self) -> dict[str, ProviderAnswer]:
         return {} if self.desk is None else ask_all(self.desk, self.patience_s)
 
     @property
-    def answers(self) -> dict[str, Answer]:
+    def answers(self) -> dict[str, ProviderAnswer]:
         """The answer of each served provider, by name."""
         return self._answered()
 

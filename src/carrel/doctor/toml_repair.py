@@ -31,11 +31,12 @@ def comment_out(path: str, section: Sequence[str], key: str) -> None:
 def _change(path: str, section: Sequence[str], key: str, name: str | None) -> None:
     target = os.path.realpath(path)
     with open(target, encoding="utf-8", newline="") as file:
-        before = file.read()
+        whole = file.read()
+    before = whole.removeprefix(_MARK)
     try:
         lines = before.splitlines(keepends=True)
         after = "".join(_changed(lines, tuple(section), key, name))
-        is_right = tomllib.loads(after.removeprefix(_MARK)) == _meant(before, section, key, name)
+        is_right = tomllib.loads(after) == _meant(before, section, key, name)
     except (KeyError, tomllib.TOMLDecodeError):
         after, is_right = before, False
     if not is_right or after == before:
@@ -43,12 +44,12 @@ def _change(path: str, section: Sequence[str], key: str, name: str | None) -> No
             f"{path}: cannot be changed safely; change [{'.'.join(section)}] {key}".rstrip() + " yourself"
         )
     with new_private(target, os.stat(target).st_mode & 0o777) as file:
-        file.write(after)
+        file.write(f"{whole[: len(whole) - len(before)]}{after}")
 
 
 def _meant(before: str, section: Sequence[str], key: str, name: str | None) -> dict[str, Any]:
     """Return what the file says after the change; raise KeyError if the name is taken."""
-    table = copy.deepcopy(tomllib.loads(before.removeprefix(_MARK)))
+    table = copy.deepcopy(tomllib.loads(before))
     *above, last = (*section, key) if key else section
     here: dict[str, Any] = table
     for part in above:
