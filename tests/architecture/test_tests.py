@@ -47,6 +47,7 @@ TESTED_THROUGH = {
     "client/test_client.py": "client/child client/memory client/rpc client/subscription protocol/client_requests "
     "protocol/client_results",
     "client/test_http.py": "protocol/events",
+    "cli/test_completion.py": "connect/shell",
     "connect/test_hosts.py": "connect/entries connect/places",
     "connect/test_splice.py": "connect/errors connect/json_splice connect/toml_splice connect/yaml_splice",
     "core/test_arguments.py": "core/record",
