@@ -7,7 +7,7 @@ from carrel.core.bounded_calls import BoundedCalls
 from carrel.core.errors import CarrelError
 from carrel.core.faults import attempt
 from carrel.core.record import replace
-from carrel.doctor import http, index, installation, providers, server, settings, system, trust
+from carrel.doctor import hosts, http, index, installation, providers, server, settings, system, trust
 from carrel.doctor.checks import Check, Finding, ok, problem
 from carrel.doctor.setup import Setup
 
@@ -20,6 +20,7 @@ CHECKS: Final[tuple[Check, ...]] = (
     *index.CHECKS,
     *system.CHECKS,
     *server.CHECKS,
+    *hosts.CHECKS,
 )
 """All checks, in the order of the output."""
 

@@ -5,21 +5,18 @@ import os
 import re
 import shlex
 import sqlite3
-import subprocess
 import sys
-import tempfile
 from collections.abc import Iterator
 from contextlib import closing
 from typing import Final
 
+from carrel.connect.program import passing_folder
 from carrel.core.version import __version__
 from carrel.doctor.checks import Check, Finding, Repair, check, note, ok, problem
+from carrel.doctor.programs import is_ours, missing_interpreter, version_of
 from carrel.doctor.setup import Setup
-from carrel.files.sandbox import is_inside
 
 OLDEST_PYTHON: Final = (3, 11)
-VERSION_S: Final = 10.0
-"""How long another `carrel` has to tell its version."""
 _NAME: Final = "carrel"
 _REQUIREMENT: Final = re.compile(r"(?P<name>[A-Za-z0-9._-]+)\s*(?P<bounds>[^;\[]*)(?:;(?P<marker>.*))?")
 _BOUND: Final = re.compile(r"(>=|<|==)\s*([0-9.]+)")
@@ -77,13 +74,13 @@ def command(setup: Setup) -> Iterator[Finding]:
 def command_broken(setup: Setup) -> Iterator[Finding]:
     """Yield a problem for each `carrel` on PATH whose interpreter is missing, and for the first if it fails."""
     for place in setup.programs(_NAME):
-        missing = _missing_interpreter(place)
+        missing = missing_interpreter(place)
         if missing:
             yield problem(
                 f"{setup.short(place)} needs {setup.short(missing)}, which is not there", f"remove it, then {_INSTALL}"
             )
     first = next(iter(setup.programs(_NAME)), None)
-    if first is not None and not _missing_interpreter(first) and not _is_ours(first) and not _version_of(first):
+    if first is not None and not missing_interpreter(first) and not is_ours(first) and not version_of([first]):
         yield problem(f"{setup.short(first)}, the first on PATH, does not start", f"remove it, then {_INSTALL}")
 
 
@@ -96,9 +93,9 @@ def command_broken(setup: Setup) -> Iterator[Finding]:
 def command_version(setup: Setup) -> Iterator[Finding]:
     """Yield a note if hosts that start `carrel` get another version."""
     first = next(iter(setup.programs(_NAME)), None)
-    if first is None or _missing_interpreter(first) or _is_ours(first):
+    if first is None or missing_interpreter(first) or is_ours(first):
         return
-    version = _version_of(first)
+    version = version_of([first])
     if version and version != __version__:
         yield note(
             f"{setup.short(first)} on PATH is Carrel {version}, this one is {__version__}",
@@ -119,40 +116,6 @@ def command_shadowed(setup: Setup) -> Iterator[Finding]:
         first, *others = reversed(places)
         shown = ", ".join(map(setup.short, others))
         yield note(f"several carrel are on PATH; {setup.short(first)} is used, not {shown}", f"remove {shown}")
-
-
-def _is_ours(place: str) -> bool:
-    """Return whether a program runs with this Python, and so is this Carrel."""
-    words = _shebang(place)
-    return bool(words) and os.path.realpath(os.path.dirname(words[0])) == os.path.realpath(
-        os.path.dirname(sys.executable)
-    )
-
-
-def _missing_interpreter(place: str) -> str:
-    words = _shebang(place)
-    return words[0] if words and not os.path.exists(words[0]) else ""
-
-
-def _shebang(place: str) -> list[str]:
-    try:
-        with open(place, "rb") as file:
-            line = file.readline(4_096)
-    except OSError:
-        return []
-    return line[2:].decode(errors="replace").split() if line.startswith(b"#!") else []
-
-
-def _version_of(place: str) -> str:
-    """Return the version that a program tells; empty if it tells none."""
-    try:
-        ran = subprocess.run(
-            [place, "--version"], stdin=subprocess.DEVNULL, capture_output=True, timeout=VERSION_S, check=False
-        )
-    except (OSError, subprocess.TimeoutExpired):
-        return ""
-    found = re.search(rb"\d+\.\d+\S*", ran.stdout) if ran.returncode == 0 else None
-    return found[0].decode(errors="replace") if found else ""
 
 
 @check(
@@ -202,16 +165,8 @@ def _numbers(version: str) -> tuple[int, ...]:
 )
 def temporary(setup: Setup) -> Iterator[Finding]:
     """Yield a note if this installation will not last."""
-    places = {
-        tempfile.gettempdir(),
-        "/var/tmp",
-        setup.environment.get("XDG_CACHE_HOME") or os.path.join(setup.home, ".cache"),
-        *filter(None, map(setup.environment.get, ("UV_CACHE_DIR", "PIPX_TRASH", "npm_config_cache"))),
-    }
-    for place in places:
-        if is_inside(setup.prefix, place):
-            yield note(f"Carrel runs from {setup.short(setup.prefix)}, which is temporary: hosts lose it", _INSTALL)
-            return
+    if passing_folder(setup.prefix, setup.environment) is not None:
+        yield note(f"Carrel runs from {setup.short(setup.prefix)}, which is temporary: hosts lose it", _INSTALL)
 
 
 @check("installation", "sqlite", "Python's SQLite has no full-text search (FTS5)", "use a Python with FTS5")

@@ -12,8 +12,11 @@ from typing import Final
 
 from carrel.app.app import Desk, open_desk
 from carrel.app.config import Config, configure
+from carrel.connect.places import Surroundings, surroundings
 from carrel.core.errors import CarrelError, ConfigError
+from carrel.core.record import replace
 from carrel.doctor.answers import Once, ProviderAnswer, ask_all
+from carrel.doctor.host_files import HostFile, host_files
 from carrel.doctor.index_state import IndexState, look_at
 from carrel.doctor.mistakes import Mistake, SettingsFiles, read_settings
 from carrel.files.userdirs import cache_folder, config_folder, state_folder
@@ -51,6 +54,7 @@ class Setup:
         self._configured = Once(self._configure)
         self._opened = Once(self._open_desk)
         self._answered = Once(self._ask_all)
+        self._hosts_seen = Once(lambda: host_files(self.surroundings))
         self._index_seen = Once(lambda: look_at(self.index_folder))
         self._until_closed = contextlib.ExitStack()
 
@@ -154,6 +158,21 @@ class Setup:
     def answers(self) -> dict[str, ProviderAnswer]:
         """The answer of each served provider, by name."""
         return self._answered()
+
+    # The hosts
+
+    @property
+    def surroundings(self) -> Surroundings:
+        """What decides where the settings of hosts are."""
+        folder = "/" if self.config is None else self.config.root
+        return replace(surroundings(folder), environment=self.environment)
+
+    @property
+    def host_files(self) -> list[HostFile]:
+        """The settings files of hosts that exist here."""
+        return self._hosts_seen()
+
+    # The index
 
     @property
     def index_folder(self) -> str | None:
