@@ -127,7 +127,9 @@ ENTRIES: dict[str, tuple[str, str]] = {
 }
 
 
-@pytest.mark.parametrize("host", ENTRIES)
+@pytest.mark.parametrize(
+    "host", [one if one in ("claude-code", "codex") else pytest.param(one, marks=pytest.mark.slow) for one in ENTRIES]
+)
 def test_a_command_that_was_removed_is_a_problem_and_written_again(ward: Ward, host: str) -> None:
     path, text = ENTRIES[host]
     file = ward.write(ward.home / path, text % GONE)
@@ -220,6 +222,33 @@ def test_a_program_that_tells_no_version_is_not_judged(ward: Ward) -> None:
     claude(ward, carrel={**SOUND, "command": str(program), "args": ["carrel", "serve"]})
 
     assert ward.find(hosts.host_version) == []
+
+
+def test_a_server_that_does_not_answer_is_a_problem_of_every_host_that_starts_it(ward: Ward) -> None:
+    program = ward.write(ward.bin / "carrel", "#!/bin/sh\necho the disk is on fire >&2\nexit 3\n", 0o755)
+    claude(ward, carrel={**SOUND, "command": str(program)})
+    ward.write(
+        ward.home / ".cursor/mcp.json", json.dumps({"mcpServers": {"carrel": {**SOUND, "command": str(program)}}})
+    )
+
+    found = ward.find(hosts.host_answer)
+
+    assert [(one.state, one.host) for one in found] == [("problem", "claude-code"), ("problem", "cursor")]
+    assert all("does not work: " in one.message and "exit code 3" in one.message for one in found)
+    assert all("the disk is on fire" in one.message for one in found)
+
+
+def test_a_server_that_never_answers_is_a_problem(ward: Ward) -> None:
+    ward.patience_s = 0.2
+    claude(ward, carrel={**SOUND, "command": "/bin/sleep", "args": ["600"]})
+
+    assert ward.one(hosts.host_answer).message.endswith("does not work: no answer within 0.2 s")
+
+
+def test_an_entry_whose_command_is_gone_is_not_started(ward: Ward) -> None:
+    claude(ward, carrel={**SOUND, "command": GONE})
+
+    assert ward.find(hosts.host_answer) == []
 
 
 def test_a_project_that_is_gone_is_a_problem(ward: Ward) -> None:

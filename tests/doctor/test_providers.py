@@ -46,6 +46,18 @@ def test_a_provider_whose_data_is_in_a_subfolder_is_named_with_the_command(ward:
     assert found.fix == "carrel serve --project app"
 
 
+def test_a_provider_whose_data_is_in_the_working_folder_and_not_in_the_project_is_named(ward: Ward) -> None:
+    (ward.project / ".sage").mkdir()
+    ward.environment |= {"CLAUDE_PROJECT_DIR": str(ward.bin), "CARREL_SERVER_ONLY": "sage"}
+
+    found = ward.one(providers.provider_data)
+    assert found.message == (
+        "sage is asked for by CARREL_SERVER_ONLY, but this folder has no .sage: "
+        f"the project is {ward.bin}, not the working folder, which has one"
+    )
+    assert found.fix == "carrel serve --project ."
+
+
 def test_a_provider_whose_place_does_not_exist_is_named(ward: Ward) -> None:
     ward.write(ward.file, "[sage]\ndir = 'memory'\n")
 

@@ -4,17 +4,20 @@ import os
 import shutil
 import stat
 from collections.abc import Iterator
+from functools import partial
 from typing import Final
 from urllib.parse import urlsplit
 
 from carrel.connect import splice
-from carrel.connect.connecting import carry_out, entry_for, plan_connection
+from carrel.connect.connecting import connect, entry_for, plan_connection
 from carrel.connect.detection import found_hosts
 from carrel.connect.entries import holds_token, target_of
-from carrel.connect.errors import BrokenFile, NotSpliceable, NotWritten
+from carrel.connect.errors import BrokenFile, NotProved, NotSpliceable, NotWritten
 from carrel.connect.hosts import ENTRY_NAME, TOKEN_VARIABLE, Scope
 from carrel.connect.program import BARE_PATH, passing_folder
+from carrel.connect.proof import prove
 from carrel.connect.settings_file import keep_original, read_settings, write_settings
+from carrel.core.bounded_calls import BoundedCalls
 from carrel.core.loopback import is_loopback
 from carrel.core.record import replace
 from carrel.core.version import __version__
@@ -144,11 +147,8 @@ def _rewriting(setup: Setup, server: HostServer, finding: Finding) -> Finding:
     except NotWritten:
         return replace(finding, fix=command, host=server.host.name)
 
-    def rewrite() -> None:
-        keep_original(change.file)
-        carry_out(change, around)
-
-    repair = None if change.action == "keep" else Repair(f"{command}, which writes the entry again", rewrite)
+    what = f"{command}, which writes the entry again and proves it"
+    repair = None if change.action == "keep" else Repair(what, partial(connect, change, around))
     return replace(finding, fix=command, host=server.host.name, repair=repair)
 
 
@@ -191,6 +191,45 @@ def _removal(server: HostServer, what: str) -> Repair | None:
         write_settings(file, after, scope)
 
     return Repair(what, remove)
+
+
+@check(
+    "hosts",
+    "host-answer",
+    "the server of an entry does not answer when it is started as its host does",
+    "see the message; carrel connect HOST writes and proves the entry again",
+)
+def host_answer(setup: Setup) -> Iterator[Finding]:
+    """Start the command of each entry, or connect to its URL, as the host does; the same command is started once."""
+    launches: dict[str, list[HostServer]] = {}
+    for server in _servers(setup):
+        if server.launch is not None and _can_be_tried(setup, server):
+            launches.setdefault(repr((server.host.era, server.launch)), []).append(server)
+    tries = {key: partial(_try, setup, servers[0]) for key, servers in launches.items()}
+    errors = BoundedCalls("host", setup.patience_s).ask(tries)
+    for key, servers in launches.items():
+        error = errors.get(key, f"no answer within {setup.patience_s:g} s")
+        for server in servers if error else ():
+            fix = f"carrel connect {server.host.name} shows the change that mends it"
+            yield problem(f"{_where(setup, server)} does not work: {error}", fix, host=server.host.name)
+
+
+def _can_be_tried(setup: Setup, server: HostServer) -> bool:
+    """Return whether no other check says already why an entry does not work."""
+    names = {server.host.name}
+    is_off = server.entry.get("disabled") is True or server.entry.get("enabled") is False
+    others = (host_command, host_project, host_port, host_variable)
+    return not is_off and not any(one.host in names for check_ in others for one in check_.find(setup))
+
+
+def _try(setup: Setup, server: HostServer) -> str:
+    """Return why an entry does not work; an empty text if it does."""
+    assert server.launch is not None
+    try:
+        prove(server.host, server.launch, setup.environment)
+    except NotProved as error:
+        return str(error)
+    return ""
 
 
 @check("hosts", "host-project", "an entry names a project folder that does not exist", "write the entry again there")
@@ -279,6 +318,7 @@ CHECKS: Final[tuple[Check, ...]] = (
     host_command,
     host_temporary,
     host_version,
+    host_answer,
     host_twice,
     host_project,
     host_port,

@@ -99,6 +99,11 @@ def _missing(one: Registration, config: Config) -> tuple[str, str]:
     if near:
         found, _, command = near.partition(" not served here; to serve ")
         return f"{one.missing}; {found} elsewhere".replace(" is elsewhere", " exists"), command.partition(": ")[2]
+    here = os.getcwd()
+    if os.path.realpath(here) != config.root:
+        has = ", which has one" if os.path.exists(os.path.join(here, data)) else ""
+        why = f"{one.missing}: the project is {config.root}, not the working folder{has}"
+        return why, "carrel serve --project ." if has else "start in the folder that has it, or use --project DIR"
     return one.missing, "start in the folder that has it, or use --project DIR"
 
 
