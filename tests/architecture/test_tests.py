@@ -53,6 +53,7 @@ TESTED_THROUGH = {
     "core/test_arguments.py": "core/record",
     "core/test_content.py": "core/line_ranges",
     "doctor/test_examination.py": "doctor/checks",
+    "doctor/test_hosts.py": "doctor/host_files",
     "doctor/test_setup.py": "doctor/answers",
     "files/test_sandbox.py": "files/syscalls",
     "git/test_past.py": "git/commit_walk git/line_diff git/revisions",

@@ -117,7 +117,7 @@ ENTRIES: dict[str, tuple[str, str]] = {
     ),
     "goose": (
         ".config/goose/config.yaml",
-        "extensions:\n  carrel:\n    enabled: true\n    type: stdio\n    name: carrel\n    cmd: %s\n    args: [serve]\n",
+        "extensions:\n  carrel:\n    enabled: true\n    type: stdio\n    cmd: %s\n    args: [serve]\n",
     ),
     "continue": (
         ".continue/config.yaml",
