@@ -55,7 +55,7 @@ def test_a_sound_project_fits_one_screen(run: Any) -> None:
     assert (len(lines) <= 40, max(map(len, lines)) <= 100) == (True, True)
     assert f"✓ python: Carrel {__version__} on Python " in shown
     assert "\n✓ conversation: about " in shown
-    assert "\n✓ handshake-legacy: legacy: 2025-11-25 in " in shown
+    assert "\n✓ handshake-legacy: 2025-11-25 in " in shown
 
 
 def test_json_has_every_check_with_the_same_fields(run: Any, project: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -84,7 +84,7 @@ def test_a_fault_is_one_line_with_its_fix_and_exits_with_1(
 
     assert code == 1
     assert shown == (
-        f"✗ settings-keys: {project}/carrel.toml: unknown section [worksace]; did you mean 'workspace'?. "
+        f"✗ settings-keys: {project}/carrel.toml: unknown section [worksace]; did you mean 'workspace'? "
         f"Fix: rename it to 'workspace' in {project}/carrel.toml\n"
     )
 

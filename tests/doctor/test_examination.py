@@ -8,8 +8,9 @@ from pathlib import Path
 
 import pytest
 
-from carrel.doctor.checks import Check, Finding, check, note
+from carrel.doctor.checks import NOT_EXAMINED, Check, Finding, check, note
 from carrel.doctor.examination import CHECKS, examine
+from carrel.doctor.lines import lines_of
 from carrel.doctor.setup import Setup
 from tests.support.doctor import Ward
 
@@ -92,3 +93,29 @@ def test_a_mistake_in_the_settings_hides_no_other_fault(ward: Ward) -> None:
         setup.close()
 
     assert found == {"settings-keys", "trust", "alc-home"}
+
+
+def test_a_check_that_cannot_look_is_not_ticked(ward: Ward) -> None:
+    ward.write(ward.file, "[")
+    checks = [one for one in CHECKS if one.subject in ("providers", "index", "server")]
+
+    found = examine(ward.setup(), checks)
+
+    assert {(one.state, one.message) for one in found} == {("note", NOT_EXAMINED)}
+    assert [(line.state, line.name) for line in lines_of(found)] == [
+        ("note", "providers"),
+        ("note", "index"),
+        ("note", "server"),
+    ]
+
+
+def test_a_server_that_cannot_start_because_of_a_mistake_is_not_ticked(ward: Ward) -> None:
+    ward.write(ward.file, "[server]\npagesize = 7\n")
+    checks = [one for one in CHECKS if one.id in ("handshake-modern", "left-out")]
+    setup = ward.setup()
+    try:
+        found = examine(setup, checks)
+    finally:
+        setup.close()
+
+    assert [(one.id, one.state) for one in found] == [("left-out", "ok"), ("handshake-modern", "note")]

@@ -4,6 +4,7 @@ import sys
 
 import pytest
 
+from carrel.app import registration
 from carrel.core.errors import ProviderError
 from carrel.doctor import providers, settings
 from carrel.doctor.checks import Check
@@ -84,7 +85,7 @@ def test_a_home_of_algocline_that_does_not_exist_is_a_problem(ward: Ward) -> Non
     home, logs = ward.find(providers.alc_home)
     assert (home.state, home.message) == (
         "problem",
-        "ALC_HOME points to ~/gone, which is not a folder: alc serves nothing",
+        "ALC_HOME points to ~/gone, which is not a folder: its data is not served",
     )
     assert (logs.state, logs.message) == ("note", "ALC_LOG_DIR points to ~/logs, which is not a folder")
 
@@ -116,7 +117,7 @@ def test_a_mount_that_never_answers_holds_nothing_else(ward: Ward) -> None:
         setup.close()
 
     assert hanging.message == "x: the mount does not answer within 0.1 s"
-    assert others == dict.fromkeys(("sage", "scopes", "alc", "logs", "workspace"), "ok")
+    assert others == dict.fromkeys(registration.names(), "ok")
 
 
 def test_an_object_that_does_not_import_is_a_problem(ward: Ward) -> None:

@@ -1,13 +1,17 @@
 """A check, the findings that it yields, and the repairs that `carrel doctor --fix` offers."""
 
 from collections.abc import Callable, Iterable
-from typing import Literal
+from typing import Final, Literal
 
 from carrel.core.record import Value
 from carrel.doctor.setup import Setup
 
 State = Literal["ok", "note", "problem"]
 Subject = Literal["installation", "project", "providers", "http", "index", "system", "server", "hosts"]
+
+
+NOT_EXAMINED: Final = "not examined, since the settings keep a server from starting"
+"""The message of a check that could not look."""
 
 
 class Repair(Value, frozen=True):

@@ -8,7 +8,7 @@ from carrel.core.errors import CarrelError
 from carrel.core.faults import attempt
 from carrel.core.record import replace
 from carrel.doctor import hosts, http, index, installation, providers, server, settings, system, trust
-from carrel.doctor.checks import Check, Finding, ok, problem
+from carrel.doctor.checks import NOT_EXAMINED, Check, Finding, note, ok, problem
 from carrel.doctor.setup import Setup
 
 CHECKS: Final[tuple[Check, ...]] = (
@@ -35,9 +35,16 @@ def examine(setup: Setup, checks: Sequence[Check] = CHECKS) -> list[Finding]:
     findings: list[Finding] = []
     for one in checks:
         late = [problem("the check did not end in time", "run it again; carrel doctor --debug shows more")]
-        own = found.get(one.id, late) or [ok("")]
+        own = found.get(one.id, late) or [note(NOT_EXAMINED) if _is_blind(one, setup) else ok("")]
         findings += [replace(finding, id=one.id) for finding in own]
     return findings
+
+
+def _is_blind(one: Check, setup: Setup) -> bool:
+    """Return whether a check needs a server, or a desk, that cannot be had."""
+    if one.subject == "server":
+        return setup.desk is None or bool(setup.mistakes)
+    return one.subject in ("providers", "index") and setup.desk is None
 
 
 def _running(one: Check, setup: Setup) -> Callable[[], list[Finding]]:

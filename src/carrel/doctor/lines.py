@@ -6,7 +6,7 @@ On a healthy machine they fit one screen. A line about a fault is never cut.
 from collections.abc import Sequence
 from typing import Final, NamedTuple
 
-from carrel.doctor.checks import Finding, State
+from carrel.doctor.checks import NOT_EXAMINED, Finding, State
 from carrel.doctor.examination import CHECKS
 
 MAX_LINES: Final = 40
@@ -35,7 +35,7 @@ def described(one: Finding) -> dict[str, str | None]:
 
 def lines_of(findings: Sequence[Finding], dots: str = "…") -> list[FindingLine]:
     """Return the lines of all findings; `dots` stand for what does not fit."""
-    told = [one for one in findings if one.message]
+    told = [one for one in findings if one.message not in ("", NOT_EXAMINED)]
     is_long = len(told) + len({_subject(one.id) for one in findings}) > MAX_LINES
     lines: list[FindingLine] = []
     merged: dict[str, list[str]] = {}
@@ -49,6 +49,8 @@ def lines_of(findings: Sequence[Finding], dots: str = "…") -> list[FindingLine
     for one in findings:
         if not one.message:
             silent.setdefault(_subject(one.id), []).append(one.id)
+    blind = dict.fromkeys(_subject(one.id) for one in findings if one.message == NOT_EXAMINED)
+    lines += [FindingLine("note", name, NOT_EXAMINED) for name in blind]
     for name, ids in silent.items():
         lines.append(FindingLine("ok", name, _cut(name, f"no fault in {len(ids)} checks: {', '.join(ids)}", dots)))
     return lines
@@ -58,7 +60,8 @@ def _line(one: Finding, dots: str) -> FindingLine:
     name = f"{one.id}, {one.host}" if one.host else one.id
     if one.state == "ok":
         return FindingLine(one.state, name, _cut(name, one.message, dots))
-    return FindingLine(one.state, name, f"{one.message}. Fix: {one.fix}" if one.fix else one.message)
+    end = "" if one.message.endswith(("?", ".")) else "."
+    return FindingLine(one.state, name, f"{one.message}{end} Fix: {one.fix}" if one.fix else one.message)
 
 
 def _subject(id_: str) -> str:

@@ -86,7 +86,7 @@ def provider_data(setup: Setup) -> Iterator[Finding]:
 
 def _missing(one: Registration, config: Config) -> tuple[str, str]:
     """Return why a provider has no data here, and what to do; empty texts if it has data."""
-    key = _PLACE_KEYS[one.name]
+    key = _PLACE_KEYS.get(one.name, "")
     named = config.values(one.name).get(key)
     if named is not None:
         place = os.path.join(config.root, os.path.expanduser(named))
@@ -145,7 +145,7 @@ def alc_home(setup: Setup) -> Iterator[Finding]:
     home = setup.environment.get("ALC_HOME", "")
     if home and not os.path.isdir(home):
         yield problem(
-            f"ALC_HOME points to {setup.short(home)}, which is not a folder: alc serves nothing", _unset("ALC_HOME")
+            f"ALC_HOME points to {setup.short(home)}, which is not a folder: its data is not served", _unset("ALC_HOME")
         )
     for name in _PLACES:
         for place in filter(None, setup.environment.get(name, "").split(os.pathsep)):
@@ -154,7 +154,7 @@ def alc_home(setup: Setup) -> Iterator[Finding]:
     named = None if config is None else config.values("alc").get("home")
     if config is not None and named and not os.path.isdir(os.path.join(config.root, os.path.expanduser(named))):
         yield problem(
-            f"[alc] home is {named}, which is not a folder: alc serves nothing", "carrel config unset alc.home"
+            f"[alc] home is {named}, which is not a folder: its data is not served", "carrel config unset alc.home"
         )
 
 

@@ -44,9 +44,9 @@ def _handshake(setup: Setup, era: Literal["modern", "legacy"]) -> Iterator[Findi
             count = len(client.page().entries)
     except CarrelError as error:
         why = f"{error}; {said[-1]}" if said else str(error)
-        yield problem(f"{era}: {why}", "carrel serve --debug shows more")
+        yield problem(why, "carrel serve --debug shows more")
         return
-    message = f"{era}: {client.version} in {took_ms:.0f} ms; {count} entries on the first page"
+    message = f"{client.version} in {took_ms:.0f} ms; {count} entries on the first page"
     if took_ms > SLOW_MS:
         yield note(message, "some hosts do not wait so long: look for a slow disk, or a scanner of files")
     else:
