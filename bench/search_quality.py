@@ -25,10 +25,11 @@ from pathlib import Path
 from typing import Any, Final
 
 from carrel.catalog.catalog import Catalog
-from carrel.core.provider import Project
+from carrel.core.provider import FractionalCeiling, Project
 from carrel.providers.workspace import Workspace
 from carrel.search.answers import SearchRequest
 from carrel.search.search import Search
+from carrel.search.settings import SearchSettings
 
 TOP: Final = 10
 CATEGORIES: Final = ("architecture", "semantic", "symbol")
@@ -43,7 +44,9 @@ Asked = Callable[[str], Found]
 
 def carrel(folder: Path) -> Asked:
     """Search as a server does: through the catalogue, every hit read again."""
-    search = Search(Catalog([Workspace(Project(str(folder), {}))]), None)
+    # A machine that others use should not cut answers short.
+    patient = SearchSettings(answer_s=FractionalCeiling(60.0))
+    search = Search(Catalog([Workspace(Project(str(folder), {}))]), None, patient)
     search.build()
 
     def ask(query: str) -> Found:

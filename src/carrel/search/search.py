@@ -87,7 +87,10 @@ class Search:
 
     def build(self, progress: Progress | None = None) -> Coverage:
         """Complete the index, however long that takes; return what it covers."""
-        return self._builder.build(progress)
+        self._builder.build(progress)
+        with self._keeper.lock:
+            self._keeper.refresh(self._builder.schemes(), monotonic() + LOOK_S)
+            return self._keeper.coverage(self._builder.schemes())
 
     def facts(self, *, looks: bool = False) -> Meta:
         """Return JSON-ready facts for people: the size, age and coverage of the index.
