@@ -151,12 +151,15 @@ def _weights(query: Query) -> dict[str, float]:
 def _matching(text: str, lines: Sequence[str], weights: Mapping[str, float]) -> dict[int, _Line]:
     """Return the lines with words of the query, by number."""
     found: dict[int, _Line] = {}
+    known: dict[str, set[str]] = {}
     for number in _likely(text, len(lines), weights):
         match = _Line(number)
         for word in WORD.finditer(lines[number - 1]):
-            terms = _terms_of(word[0])
-            if not weights.keys().isdisjoint(terms):
-                match.terms |= weights.keys() & terms
+            common = known.get(word[0])
+            if common is None:
+                common = known[word[0]] = weights.keys() & _terms_of(word[0])
+            if common:
+                match.terms |= common
                 match.spans.append(word.span())
         if match.terms:
             found[number] = match

@@ -33,9 +33,11 @@ OWN_LIMIT: Final = 50
 """Matches that a provider which answers itself is asked for."""
 LOOK_S: Final = 10.0
 """How long facts for people wait for the documents."""
-_LOOK_SHARE: Final = 0.5
+_LOOK_SHARE: Final = 0.7
 """The part of the time of an answer in which documents that were never looked at are looked for."""
 _LEAST_LOOK_S: Final = 0.1
+_GRACE_S: Final = 1.0
+"""How much longer is waited where nothing at all was found: an answer should hold something."""
 _SPARE: Final = 20
 """Candidates that are asked for beyond a page, since some may not be hits any more."""
 _MANY: Final = 400
@@ -138,7 +140,10 @@ class Search:
     def _catch_up(self, query: Query, schemes: frozenset[str], until: float) -> Coverage:
         keeper = self._keeper
         with keeper.lock:
-            keeper.refresh(schemes, monotonic() + max(_LEAST_LOOK_S, (until - monotonic()) * _LOOK_SHARE))
+            look_until = monotonic() + max(_LEAST_LOOK_S, (until - monotonic()) * _LOOK_SHARE)
+            keeper.refresh(schemes, look_until)
+            if keeper.sources.is_empty():
+                keeper.refresh(schemes, look_until + _GRACE_S)
             scanned = catch_up(keeper, query, schemes, until - _RESERVED_S)
             return keeper.coverage(schemes, scanned)
 

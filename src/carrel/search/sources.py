@@ -58,6 +58,7 @@ class DocumentTable:
         """How many looks at all documents came to their end."""
         self._token: object = None
         self._look: Look | None = None
+        self._is_new_look = False
 
     @property
     def is_listed(self) -> bool:
@@ -70,8 +71,10 @@ class DocumentTable:
         The first looks at all documents end with the answer: what was found by then is taken, and they go on behind.
         """
         try:
-            changed = self._take_from(self._look, until) if self._look is not None else set()
-            if self._look is None:  # that look began earlier, and may not have seen the last change
+            changed: Changed = set()
+            if self._look is not None and not self._is_new_look:
+                changed = self._take_from(self._look, until)
+            if self._look is None or self._is_new_look:  # an older one may not have seen the last change
                 changed = joined(changed, self._ask_now(until))
         except CarrelError as error:
             # Some systems say no more of a fault than that there is one.
@@ -88,11 +91,22 @@ class DocumentTable:
             documents = attempt(what, list, changes.documents)
             self._token, self.is_known = changes.token, True
             return self._take(documents, changes)
-        self._look = Look(provider, streams=self.ended_looks == 0 and "documents" in self.mounted.overrides)
+        look = self._look or self._begin_look()
+        self._is_new_look = False
         is_later = self.ended_looks >= _FIRST_LOOKS
-        changed = self._take_from(self._look, monotonic() + LATER_S if is_later else until)
+        changed = self._take_from(look, monotonic() + LATER_S if is_later else until)
         self.is_known = self._look is None
         return changed
+
+    def begin(self) -> None:
+        """Begin to look at all documents if that is needed, while others are looked at."""
+        if self._look is None and self._token is None:
+            self._begin_look()
+
+    def _begin_look(self) -> Look:
+        streams = self.ended_looks == 0 and "documents" in self.mounted.overrides
+        self._look, self._is_new_look = Look(self.mounted.provider, streams=streams), True
+        return self._look
 
     def _take_from(self, look: Look, until: float) -> Changed:
         """Take what a look found; if it has not ended in time, what is new among that."""
@@ -218,6 +232,9 @@ class BackgroundTable(DocumentTable):
                 self.documents[document.uri] = replace(document, settled=True)
                 self._reported.add(document.uri)
 
+    def begin(self) -> None:
+        """Do nothing: the list is asked for in the background."""
+
     def close(self) -> None:
         """Have changes reported no longer."""
         super().close()
@@ -282,7 +299,10 @@ class DocumentSources:
         generation = self._catalog.generation
         changed: set[str] = set()
         is_any = False
-        for table in list(self.of(schemes)):
+        tables = list(self.of(schemes))
+        for table in tables:
+            table.begin()
+        for table in tables:
             some = table.refresh(until)
             is_any = is_any or some is None
             changed.update(some or ())
@@ -350,6 +370,10 @@ class DocumentSources:
             for table in list(self._tables.values())
             if not table.is_background and scheme in table.mounted.provider.schemes
         )
+
+    def is_empty(self) -> bool:
+        """Return whether nothing was found yet, by providers that are still being asked."""
+        return self.is_unlisted() and not any(table.documents for table in list(self._tables.values()))
 
     def is_unlisted(self) -> bool:
         """Return whether some provider is being asked for all its documents for the first time."""

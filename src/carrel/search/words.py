@@ -22,6 +22,7 @@ LONG: Final = "¤"
 _KNOWN_WORDS: Final = 300_000
 _PARTS: Final = re.compile(r"[A-Z]+(?![a-z])|[A-Z]?[a-z]+|\d+|[^\W\dA-Za-z_]+")
 _UNSPACED: Final = re.compile("[\u0e00-\u0eff\u1000-\u109f\u1780-\u17ff\u3040-\u30ff\u3400-\u9fff\uf900-\ufaff]+")
+_ACCENTS: Final = re.compile("[\u0300-\u036f]+")
 _VOWEL: Final = re.compile(r"[aeiouy]")
 _DERIVED: Final = tuple(
     "ization isation ational fulness iveness ation ition ator ment able ible tion sion ate ize ise er or ly".split()
@@ -33,8 +34,7 @@ def plain(text: str) -> str:
     """Return a text without accents."""
     if text.isascii():
         return text
-    bare = "".join(c for c in unicodedata.normalize("NFKD", text) if not "\u0300" <= c <= "\u036f")
-    return unicodedata.normalize("NFC", bare)
+    return unicodedata.normalize("NFC", _ACCENTS.sub("", unicodedata.normalize("NFKD", text)))
 
 
 def folded(text: str) -> str:
