@@ -112,7 +112,7 @@ def _search(config: Config, catalog: Catalog) -> LazySearch | None:
         from carrel.search.location import index_folder  # not before the first search
         from carrel.search.search import Search
 
-        return Search(catalog, index_folder(config.environment, config.root, _rules(config)), settings)
+        return Search(catalog, index_folder(config.environment, config.root, index_rules(config)), settings)
 
     return LazySearch(open_)
 
@@ -120,7 +120,7 @@ def _search(config: Config, catalog: Catalog) -> LazySearch | None:
 _NO_RULES: Final = frozenset({"server", "http", "search"})
 
 
-def _rules(config: Config) -> str:
+def index_rules(config: Config) -> str:
     """Return the settings of the built-in providers: servers with the same ones share an index.
 
     Objects and mounts have schemes of their own, so their settings change nothing for others.

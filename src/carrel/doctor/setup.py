@@ -10,7 +10,7 @@ import time
 from collections.abc import Callable, Mapping, Sequence
 from typing import Final
 
-from carrel.app.app import Desk, open_desk
+from carrel.app.app import Desk, index_rules, open_desk
 from carrel.app.config import Config, configure
 from carrel.connect.places import Surroundings, surroundings
 from carrel.core.errors import CarrelError, ConfigError
@@ -177,7 +177,9 @@ class Setup:
     @property
     def index_folder(self) -> str | None:
         """The folder of the project's search index."""
-        return None if self.config is None else index_folder(self.environment, self.config.root)
+        return (
+            None if self.config is None else index_folder(self.environment, self.config.root, index_rules(self.config))
+        )
 
     @property
     def index_state(self) -> IndexState | None:
