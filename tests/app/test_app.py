@@ -311,7 +311,10 @@ def test_the_tools_of_every_desk_are_always_loaded(project: Path) -> None:
             "Resource not found: workspace:///docs/shelf.md; did you mean workspace:///shelf.md?",
         ),
         ("logs://run/shelf.md", "; did you mean workspace:///shelf.md?"),
-        ("file:///shelf.md", "Unknown scheme: file:///shelf.md; served here: carrel://, logs://, workspace://"),
+        (
+            "file:///shelf.md",
+            "Unknown scheme: file:///shelf.md; served here: carrel://, logs://, workspace://; for example carrel://guide",
+        ),
     ],
 )
 def test_an_error_about_a_uri_names_what_may_be_meant(project: Path, era: Any, uri: str, said: str) -> None:
