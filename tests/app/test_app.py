@@ -276,6 +276,20 @@ def test_it_joins_the_list_when_its_data_appears(tmp_path: Path) -> None:
     assert [template.uri_template for template in catalog.templates()[0]] == ["shelf://{book}"]
 
 
+@pytest.mark.parametrize("name", ["x" * 200, "ü" * 100, "字" * 80])
+def test_the_guide_is_short_in_a_project_of_long_names(tmp_path: Path, name: str) -> None:
+    project = tmp_path / name
+    (project / name).mkdir(parents=True)
+    (project / name / f"{name}.py").write_text("a = 1\n" * 9, encoding="utf-8")
+    desk = desk_of(project)
+    [item] = desk.catalog.read("carrel://guide").items
+
+    assert isinstance(item, Text)
+    assert estimate_tokens(item.text) <= 900
+    assert "- 1 files, 1 KB: python 1" in item.text
+    desk.close()
+
+
 def test_what_a_conversation_starts_with_costs_little(project: Path) -> None:
     desk = desk_of(project)
     costs = {
