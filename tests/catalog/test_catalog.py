@@ -276,6 +276,10 @@ def test_of_two_equal_fixed_uris_the_one_configured_first_is_taken_and_the_clash
 LOGS = Desk(("desk:///log/{id}{?tail,since}", says("log")), ("desk:///fixed", says("fixed")))
 
 
+VIEWS = "budget, length, lines, outline"
+FOR_LOG, FOR_FIXED = (f"for example desk:///{path}?budget=2000" for path in ("log/a", "fixed"))
+
+
 @pytest.mark.parametrize(
     ("uri", "error", "message", "parameter"),
     [
@@ -285,10 +289,30 @@ LOGS = Desk(("desk:///log/{id}{?tail,since}", says("log")), ("desk:///fixed", sa
         ("desk:///nope?tail=1", NotFound, "Resource not found: desk:///nope?tail=1", None),
         ("desk:///log/a#b", NotFound, "Resource not found: desk:///log/a#b", None),
         ("desk:///log/a%2Fb", NotFound, "Resource not found: desk:///log/a%2Fb", None),
-        ("desk:///log/a?foo=1", BadArgument, "Invalid parameter: foo (unknown)", "foo"),
-        ("desk:///log/a?tail=1&foo=1", BadArgument, "Invalid parameter: foo (unknown)", "foo"),
-        ("desk:///log/a?start=1&foo=1", BadArgument, "Invalid parameter: foo (unknown)", "foo"),
-        ("desk:///fixed?foo=1", BadArgument, "Invalid parameter: foo (unknown)", "foo"),
+        (
+            "desk:///log/a?foo=1",
+            BadArgument,
+            f"Invalid parameter: foo (unknown; known are {VIEWS}, since, start, tail; {FOR_LOG})",
+            "foo",
+        ),
+        (
+            "desk:///log/a?tail=1&foo=1",
+            BadArgument,
+            f"Invalid parameter: foo (unknown; known are {VIEWS}, since, start, tail; {FOR_LOG})",
+            "foo",
+        ),
+        (
+            "desk:///log/a?start=1&foo=1",
+            BadArgument,
+            f"Invalid parameter: foo (unknown; known are {VIEWS}, since, start, tail; {FOR_LOG})",
+            "foo",
+        ),
+        (
+            "desk:///fixed?foo=1",
+            BadArgument,
+            f"Invalid parameter: foo (unknown; known are {VIEWS}, start; {FOR_FIXED})",
+            "foo",
+        ),
         ("desk:///log/a?tail=1&tail=2", BadArgument, "Invalid parameter: tail (given twice)", "tail"),
         ("desk:///log/a?tail=1&since=1&since=2", BadArgument, "Invalid parameter: since (given twice)", "since"),
         ("other:///x", UnknownScheme, "Unknown scheme: other:///x", None),

@@ -351,7 +351,9 @@ class Routes:
             known = self._known_names(scheme, bare)
             odd = next((name for name in names if name not in known), None)
             twice = next((name for at, name in enumerate(names) if name in names[:at]), names[0])
-            name, why = (twice, "given twice") if odd is None else (odd, "unknown")
+            allowed = ", ".join(sorted(known | VIEW_NAMES | RANGE_NAMES))
+            unknown = f"unknown; known are {allowed}; for example {echo(f'{bare}?budget=2000')}"
+            name, why = (twice, "given twice") if odd is None else (odd, unknown)
             return BadArgument(f"Invalid parameter: {echo(name)} ({why})", uri=uri, data={"parameter": name})
         return NotFound(uri)
 

@@ -194,7 +194,10 @@ def test_an_error_says_what_the_page_says(served: Served) -> None:
         ),
         "workspace:///x.dart?foo=1": (
             BadArgument,
-            "Invalid parameter: foo=1 (expected start or length or lines)",
+            (
+                "Invalid parameter: foo=1 (expected start, length, lines, outline or budget; for example "
+                "workspace:///x.dart?budget=2000)"
+            ),
             {"parameter": "foo"},
         ),
         "workspace:///c#.md": (

@@ -15,7 +15,7 @@ from threading import Lock
 from typing import TYPE_CHECKING, Final, Literal
 
 from carrel.core.content import parse_number
-from carrel.core.errors import ConfigError, NotFound, RequestError
+from carrel.core.errors import ConfigError, NotFound, RequestError, echo
 from carrel.core.hashing import blake2b
 from carrel.core.hierarchy import NotAFolder
 from carrel.core.limits import MAX_COMPLETIONS, MAX_REMEMBERED_LENGTH
@@ -420,7 +420,10 @@ def _checked_query(target: Target, known: Sequence[str]) -> dict[str, str]:
     query: dict[str, str] = {}
     for name, value in target.query:
         if name not in known:
-            raise paths.invalid(name, value, f"expected {' or '.join(known)}", target.uri)
+            every = [*known, "outline", "budget"]  # of which the catalogue takes the last two
+            example = f"{split_query(target.uri)[0]}?budget=2000"
+            expected = f"expected {', '.join(every[:-1])} or {every[-1]}; for example {echo(example)}"
+            raise paths.invalid(name, value, expected, target.uri)
         if name in query:
             raise paths.invalid(name, value, "expected once", target.uri)
         query[name] = value
