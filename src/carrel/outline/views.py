@@ -194,7 +194,7 @@ def _outline(view: View, viewed: Viewed, reading: Reading) -> _Outline:
     if isinstance(item, Stored) and item.source.size > outlines.MAX_LOG:
         refused = outlines.refuse_size(uri, item.source.size)
         return _Outline(lambda _tokens, _is_all: refused, True, False, {})
-    text = _text_of(item, uri)
+    text = _text_of(item, uri, outlines.MAX_LOG)
     mime_type = item.mime_type or reading.mime_type or viewed.mime_type
     name = decode_loosely(bare.rpartition("/")[2])
     if bare.startswith(_LOGS):
@@ -250,8 +250,8 @@ def _budgeted_outline(view: View, viewed: Viewed, reading: Reading, budget: "Bud
     return fit(_as_text(reading, everything, outline.counted), every, wanted, lambda _: "")
 
 
-def _text_of(item: Item, uri: str) -> str:
-    whole = content.whole(item, uri, MAX_MESSAGE_BYTES)
+def _text_of(item: Item, uri: str, limit: int = MAX_MESSAGE_BYTES) -> str:
+    whole = content.whole(item, uri, limit)
     if isinstance(whole, Blob):
         raise _invalid("outline", "only text has an outline", uri)
     return whole.text
