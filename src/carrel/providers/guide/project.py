@@ -19,6 +19,7 @@ from carrel.core.errors import CarrelError
 from carrel.core.model import Range, Resource, Text
 from carrel.core.record import Value
 from carrel.core.uri import decode_loosely
+from carrel.outline.entry_points import table_in
 
 MAX_COUNTED: Final = 10_000
 """Files that are counted: counting more would delay the guide."""
@@ -116,20 +117,20 @@ def _make(text: str) -> Commands:
 
 
 def _npm(text: str) -> Commands:
-    scripts = _table(json.loads(text), "scripts")
+    scripts = table_in(json.loads(text), "scripts")
     names = [name for name in _WANTED if name in scripts]
     return [f"npm {name}" if name in ("test", "start") else f"npm run {name}" for name in names]
 
 
 def _python(text: str) -> Commands:
     manifest = toml.loads(text)
-    scripts = [name for name in _table(manifest, "project", "scripts") if _NAME.fullmatch(name)]
-    tests = ["pytest"] if "pytest" in _table(manifest, "tool") else []
+    scripts = [name for name in table_in(manifest, "project", "scripts") if _NAME.fullmatch(name)]
+    tests = ["pytest"] if "pytest" in table_in(manifest, "tool") else []
     return [*tests, *scripts[:2]]
 
 
 def _composer(text: str) -> Commands:
-    scripts = _table(json.loads(text), "scripts")
+    scripts = table_in(json.loads(text), "scripts")
     return [f"composer {name}" for name in _WANTED if name in scripts]
 
 
@@ -156,10 +157,3 @@ _MANIFESTS: Final[Mapping[str, Callable[[str], Commands]]] = {
     "composer.json": _composer,
 }
 """Where a project says how it is run, and how to read that."""
-
-
-def _table(manifest: object, *names: str) -> Mapping[str, object]:
-    """Return a table within a manifest; an empty one where there is none."""
-    for name in names:
-        manifest = manifest.get(name) if isinstance(manifest, Mapping) else None
-    return manifest if isinstance(manifest, Mapping) else {}
