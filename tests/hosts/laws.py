@@ -62,10 +62,12 @@ def lists_after_change(wire: Wire) -> bool:
     return LIST_CHANGED in methods and "resources/list" in methods[methods.index(LIST_CHANGED) :]
 
 
-def own_steps(list_tool: str, read_tool: str) -> dict[str, Call]:
+def own_steps(list_tool: str, read_tool: str, templates_tool: str = "") -> dict[str, Call]:
     """Return steps that use a host's own tools for resources."""
     server = {"server": "carrel"}
+    templates = {"own templates": Call(templates_tool, server, server="")} if templates_tool else {}
     return {
+        **templates,
         "own list": Call(list_tool, server, server=""),
         "own read": Call(read_tool, {**server, "uri": sample.DOCUMENT_URI}, server=""),
         "own missing": Call(read_tool, {**server, "uri": f"workspace:///{sample.MISSPELT}"}, server=""),
@@ -191,7 +193,8 @@ def facts_of(host: Host, session: Session) -> dict[str, Any]:
     """Return what a host was seen to do."""
     first, wire = session.first, session.wire
     client, protocol = _introduction(wire)
-    told = json.dumps(first.body, ensure_ascii=False)
+    told = json.dumps(first.body)
+    conversation = json.dumps([turn.body for turn in session.model.turns])
     ours = {first.find_tool(tool, "carrel") for tool in TOOLS}
     return {
         "title": host.title,
@@ -199,12 +202,27 @@ def facts_of(host: Host, session: Session) -> dict[str, Any]:
         "client": client,
         "protocol": protocol,
         "methods": sorted(method for method in wire.methods() if not method.startswith("notifications/")),
-        "instructions": "Read carrel://guide first: it lists what is here" in told,
+        "lists": _when_it_lists(wire),
+        "instructions": json.dumps(_instructions(wire))[1:-1] in conversation,
         "tools_shown": None not in ours,
         "own_tools": sorted(name for name in first.tools if "resource" in name.lower() and name not in ours),
         "mention": sample.SENTENCE in told,
         "lists_again": lists_after_change(wire),
     }
+
+
+def _when_it_lists(wire: Wire) -> str:
+    methods = [one.method for one in wire.messages() if one.from_host]
+    if "resources/list" not in methods:
+        return "never"
+    return "at the start" if methods.index("resources/list") < methods.index("tools/call") else "when the model asks"
+
+
+def _instructions(wire: Wire) -> str:
+    """Return the first line of the instructions; hosts with many tools show only that."""
+    answer, *_ = [*wire.answers("initialize"), *wire.answers("server/discover")]
+    instructions: str = answer["result"]["instructions"]
+    return instructions.splitlines()[0]
 
 
 def _introduction(wire: Wire) -> tuple[str, str]:

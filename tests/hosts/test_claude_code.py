@@ -15,6 +15,7 @@ from tests.hosts.wire import Wire
 from tests.support.waiting import until
 
 KEY = "sk-ant-scripted"
+PATIENCE_MS = str(PATIENCE_S * 1_000)
 
 
 def prepare(place: Place, prompt: str) -> list[str]:
@@ -33,6 +34,11 @@ def prepare(place: Place, prompt: str) -> list[str]:
         "DISABLE_AUTOUPDATER": "1",
         "ENABLE_TOOL_SEARCH": "true",
         "IS_SANDBOX": "1",
+        # On a busy machine, too, the first request waits for the server.
+        "MCP_CONNECTION_NONBLOCKING": "false",
+        "MCP_TIMEOUT": PATIENCE_MS,
+        "MCP_CONNECT_TIMEOUT_MS": PATIENCE_MS,
+        "CLAUDE_CODE_MCP_STARTUP_WAIT_MS": PATIENCE_MS,
     }
     return ["-p", prompt, "--dangerously-skip-permissions"]
 
