@@ -1,6 +1,7 @@
 """A file tree as resources.
 workspace:///{+path}{?start,length,lines,outline}         a file, or a folder's children
 workspace://@{root}/{+path}{?start,length,lines,outline}  the same in a further root
+workspace:///{+path}{?at,diff,blame,log,skip,format}      its history, in a git repository; also in further roots
 """
 
 import os
@@ -36,6 +37,9 @@ from carrel.providers.workspace.tree import MAX_KNOWN, FoundFile, Known, Shape, 
 TTL_MS: Final = 1_000
 _FILE_KEYS: Final = ("start", "length", "lines")
 _FOLDER_KEYS: Final = ("after",)
+HISTORY_KEYS: Final = ("at", "diff", "blame", "log")
+"""Query parameters that ask for git's history."""
+HISTORY_TEMPLATE: Final = "workspace:///{+path}{?at,diff,blame,log,skip,format,start,length,lines}"
 _ROOT_NAME: Final = re.compile(r"[a-z0-9][a-z0-9-]{0,31}")
 if TYPE_CHECKING:
     from carrel.providers.workspace.kept_documents import KeptDocuments
@@ -70,6 +74,7 @@ class Workspace(Provider):
         if not 0 <= list_changed_s <= 86_400:
             raise ConfigError(f"[workspace] list_changed_s: expected 0 to 86400 seconds, got {list_changed_s}")
         self.list_pause_s = list_changed_s
+        self._home = project.environment.get("HOME", "")
         self.speaks_fly = dialect == "always"
         self._trees: dict[str, Tree] = {}
         self._known: dict[str, Known] = {}
@@ -86,7 +91,7 @@ class Workspace(Provider):
                     deny=deny or (),
                     hidden=hidden,
                     ignored=ignored,
-                    tracked=Tracked(opened, project.environment.get("HOME", "")),
+                    tracked=Tracked(opened, self._home),
                 )
                 opened.guard_links(policy.denies)
                 self._trees[name] = Tree(name, opened, policy, os.path.abspath(place))
@@ -118,7 +123,16 @@ class Workspace(Provider):
             description=f"The same in another folder: {', '.join(sorted(self._trees)[1:])}",
             whole=True,
         )
-        return (main, named) if len(self._trees) > 1 else (main,)
+        history = Route(
+            HISTORY_TEMPLATE,
+            self.begin_read,
+            name="workspace-history",
+            title="History of a file or folder",
+            description="In git: ?at=REV its content then, ?diff=REV or ?diff=A..B, ?blame, ?log (format=json)",
+            whole=True,
+        )
+        routes = (main, named) if len(self._trees) > 1 else (main,)
+        return (*routes, history) if any(_is_in_git(tree.root.path) for tree in self._trees.values()) else routes
 
     # Listing
 
@@ -193,9 +207,13 @@ class Workspace(Provider):
         return _reading(opened, shape, kept) if known.part is None else _reading(opened, shape, None, (known.part, {}))
 
     def read(self, uri: str) -> Reading:
-        """Read a file, whole or in parts, or a folder's children."""
+        """Read a file, whole or in parts, or a folder's children; or what git knows of them."""
         target = paths.parse(uri, self._trees)
         tree = self._trees[target.root]
+        if target.query and any(name in HISTORY_KEYS for name, _ in target.query):
+            from carrel.providers.workspace.file_history import FileHistory  # few reads need it
+
+            return FileHistory(tree, self._home).read(target)
         until = tree.policy.fresh_until()
         found = tree.open(target)
         try:
@@ -329,6 +347,15 @@ class Workspace(Provider):
     def close(self) -> None:
         """Close the handles of the roots."""
         self._until_closed.close()
+
+
+def _is_in_git(folder: str) -> bool:
+    """Return whether a folder, or one above it, has a repository; whether it is read is decided later."""
+    while not os.path.lexists(os.path.join(folder, ".git")):
+        folder, last = os.path.split(folder)
+        if not last:
+            return False
+    return True
 
 
 def _document(entry: Entry) -> Resource:
