@@ -15,8 +15,9 @@ INTRODUCTION = """\
 # Hosts
 
 What each host does with Carrel, as seen from the outside: `make hosts` runs the real programs, with pinned versions, in
-a folder of more than 2,100 files. A scripted model on loopback records what they send to it, and another record holds
-what they send to Carrel. A host that does something else than this page says fails the tests.
+a folder of more than 2,100 files, connected by `carrel connect`. A scripted model on loopback records what they send to
+it, and another record holds what they send to Carrel. A host that does something else than this page says fails the
+tests.
 
 Generated from `tests/hosts/seen` by `make docs`; `make hosts-record` runs the hosts and writes down what they do.
 
@@ -46,7 +47,7 @@ NOTES = {
     "others in its own words that they are missing.",
     "opencode": "Its own tool does not pass on why a read failed. Its terminal, which has mentions, is not run here.",
     "qwen-code": "It hides the tools of servers behind its search for tools, unless the server's entry has "
-    '`"alwaysLoadTools": true`, as in these tests.',
+    '`"alwaysLoadTools": true`, as `carrel connect` writes it.',
     "copilot-cli": "Run with a model from elsewhere, without an account.",
 }
 """What the columns cannot say, by host."""

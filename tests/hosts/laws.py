@@ -9,6 +9,7 @@ from typing import Any, ClassVar
 
 import pytest
 
+from carrel.connect import hosts as facts
 from tests.hosts import project as sample
 from tests.hosts.script import Call, Turn
 from tests.hosts.session import Host, Place, Session, run, tool_texts
@@ -20,6 +21,13 @@ RECORDING = os.environ.get("CARREL_RECORD_HOSTS") == "1"
 TOOLS = ("list_resources", "read_resource", "search")
 LIST_CHANGED = "notifications/resources/list_changed"
 Steps = Mapping[str, Call | Callable[[Place], Call]]
+
+
+def search_words(turn: Turn) -> dict[str, Any]:
+    """Return a search. Each time the words are in another order: Cline refuses to repeat a call."""
+    words = ["keeper", "lantern", "ship", "reef"]
+    first = len(turn.results) % len(words)
+    return {"query": " ".join(words[first:] + words[:first])}
 
 
 def next_part(turn: Turn) -> dict[str, Any]:
@@ -96,7 +104,7 @@ class HostLaws:
         """Run the host."""
         script: Steps = {
             **cls.before,
-            "search": Call("search", {"query": "keeper lantern ship reef"}),
+            "search": Call("search", search_words, again_while="search again"),
             "list": Call("list_resources", {}),
             "part": Call("read_resource", {"uri": sample.LONG}),
             "next part": Call("read_resource", next_part),
@@ -110,6 +118,15 @@ class HostLaws:
         assert session.model.faults == []
         assert (session.returncode, session.output[-2000:] if session.returncode else "") == (0, "")
         assert set(session.results) >= {"search", "list", "part", "next part", "missing", "changed", *self.own}
+
+    def test_connect_says_that_the_host_is_connected(self, session: Session) -> None:
+        assert re.search(rf"{self.host.title}: connected, 1,000 resources, first answer \d+ ms", session.connected)
+
+    def test_connect_proves_it_in_the_era_that_the_host_speaks(self, session: Session) -> None:
+        _, protocol = _introduction(session.wire)
+
+        known = next(known for known in facts.HOSTS if known.name == self.host.name)
+        assert known.era == ("modern" if protocol >= "2026" else "legacy")
 
     def test_the_model_sees_the_tools_with_their_descriptions(self, session: Session) -> None:
         turn = session.model.turns[0 if self.tools_are_shown else len(self.before)]
@@ -227,8 +244,8 @@ def _instructions(wire: Wire) -> str:
 
 def _introduction(wire: Wire) -> tuple[str, str]:
     """Return the name of the client and the version of the protocol."""
-    for params in wire.requests("initialize"):
-        return params["clientInfo"]["name"], params["protocolVersion"]
-    meta = wire.requests("server/discover")[0]["_meta"]
-    spelled = "io.modelcontextprotocol/"
-    return meta[f"{spelled}clientInfo"]["name"], meta[f"{spelled}protocolVersion"]
+    for params in wire.requests("server/discover"):
+        meta, spelled = params["_meta"], "io.modelcontextprotocol/"
+        return meta[f"{spelled}clientInfo"]["name"], meta[f"{spelled}protocolVersion"]
+    params = wire.requests("initialize")[0]
+    return params["clientInfo"]["name"], params["protocolVersion"]

@@ -11,9 +11,11 @@ from functools import partial
 import pytest
 
 from tests.hosts import project as sample
-from tests.hosts.laws import TOOLS, ResourceLaws, find_tools, own_steps
-from tests.hosts.script import Call
-from tests.hosts.session import CARREL, PATIENCE_S, Host, Place, Session, run, tool_texts
+from tests.hosts.laws import TOOLS, ResourceLaws, Steps, find_tools, own_steps
+from tests.hosts.script import Call, Json, Turn
+from tests.hosts.session import PATIENCE_S, Host, Place, Session, run, tool_texts
+from tests.hosts.wire import Wire
+from tests.support.waiting import until
 
 SETTINGS = """\
 model = "{model}"
@@ -25,15 +27,12 @@ enabled = false
 name = "scripted"
 base_url = "{url}/v1"
 wire_api = "responses"
-[mcp_servers.carrel]
-command = "{carrel}"
-args = ["serve"]
 """
 
 
 def prepare(place: Place, prompt: str, model: str = "gpt-5.5") -> list[str]:
     """Set Codex up for a prompt without a terminal."""
-    place.write(".codex/config.toml", SETTINGS.format(model=model, url=place.model, carrel=CARREL))
+    place.write(".codex/config.toml", SETTINGS.format(model=model, url=place.model))
     patience = f"mcp_servers.carrel.startup_timeout_sec={PATIENCE_S}"
     return ["exec", "-c", patience, "--skip-git-repo-check", "--dangerously-bypass-approvals-and-sandbox", prompt]
 
@@ -60,13 +59,25 @@ def run_code(code: str) -> Call:
 
 def call_in_code(tool: str, **arguments: str) -> Call:
     """Return a step in which the model calls a tool of Carrel from code."""
-    return run_code(CALL.format(tool=tool, arguments=json.dumps(arguments)))
+    step = run_code(CALL.format(tool=tool, arguments=json.dumps(arguments)))
+    return replace(step, again_while="search again")
+
+
+def wait_for_carrel(place: Place) -> Call:
+    """Return a step that waits for Carrel: with such a model, Codex does not wait for servers before it asks."""
+
+    def wait(_: Turn) -> Json:
+        until(lambda: Wire(place.home).answers("tools/list"), PATIENCE_S)
+        return {"code": "text('ready')"}
+
+    return Call("functions/exec", wait, server="")
 
 
 @pytest.fixture(scope="module", name="coded")
 def run_with_code(tmp_path_factory: pytest.TempPathFactory) -> Session:
     """Run Codex with a model that runs code."""
-    script = {
+    script: Steps = {
+        "wait": wait_for_carrel,
         "tools": run_code(FIND),
         "search": call_in_code("search", query="keeper lantern ship reef"),
         "part": call_in_code("read_resource", uri=sample.LONG),
@@ -78,7 +89,10 @@ def run_with_code(tmp_path_factory: pytest.TempPathFactory) -> Session:
 
 def test_a_model_that_runs_code_reads_what_carrel_is_for(coded: Session) -> None:
     assert coded.model.faults == []
-    assert "mcp__carrel: This server has the project's own knowledge as read-only resources." in coded.first.system
+    assert (
+        "mcp__carrel: This server has the project's own knowledge as read-only resources."
+        in coded.model.turns[-1].system
+    )
 
 
 def test_a_model_that_runs_code_finds_and_calls_the_tools(coded: Session) -> None:
@@ -88,7 +102,7 @@ def test_a_model_that_runs_code_finds_and_calls_the_tools(coded: Session) -> Non
 
 
 def test_a_model_that_runs_code_gets_a_part_whole(coded: Session) -> None:
-    part = tool_texts(coded.wire.answers("tools/call"))[1]
+    sent = tool_texts(coded.wire.answers("tools/call"))
+    part = next(text for text in sent if text.startswith("[nights.txt: lines 1-"))
 
-    assert part.startswith("[nights.txt: lines 1-")
     assert part in coded.results["part"]

@@ -3,7 +3,7 @@
 import json
 
 from tests.hosts.laws import ResourceLaws, own_steps
-from tests.hosts.session import CARREL, PATIENCE_S, Host, Place
+from tests.hosts.session import PATIENCE_S, Host, Place
 
 
 def prepare(place: Place, prompt: str) -> list[str]:
@@ -21,7 +21,6 @@ def prepare(place: Place, prompt: str) -> list[str]:
         "model": "scripted/scripted",
         "small_model": "scripted/scripted",
         "provider": {"scripted": provider},
-        "mcp": {"carrel": {"type": "local", "command": [CARREL, "serve"]}},
     }
     place.write(".config/opencode/opencode.json", json.dumps(settings))
     switches = ("AUTOUPDATE", "MODELS_FETCH", "LSP_DOWNLOAD", "DEFAULT_PLUGINS")
