@@ -43,7 +43,12 @@ class TestCodex(ResourceLaws):
     host = Host("codex", "Codex", "@openai/codex", "codex", prepare)
     tools_are_shown = False
     before = find_tools("tool_search", "search the project and read resources")
-    own = own_steps("list_mcp_resources", "read_mcp_resource", "list_mcp_resource_templates")
+    own = own_steps("list_mcp_resources", "read_mcp_resource", "list_mcp_resource_templates") | {
+        "list of all": Call("list_mcp_resources", {}, server="")
+    }
+
+    def test_the_list_of_all_servers_is_not_dropped(self, session: Session) -> None:
+        assert "workspace:///README.md" in session.results["list of all"]
 
 
 # With the newest models, Codex gives the model one tool that runs code, and the tools of servers as functions of it.
