@@ -2,7 +2,8 @@
 
 A route without variables goes before templates; then the longer literal start; then the order of configuration.
 Single URIs that a gateway claims go before all of these, unless a provider that is no gateway serves them already.
-A URI that no route matches goes, as sent, to `read_unmatched` of the provider that owns the scheme.
+A URI that no route matches goes, as sent, to `read_unmatched` of the provider that owns the scheme. A provider may
+respell its URIs before they are matched (`canonical`), and word the errors for those that do not fit (`refusal`).
 """
 
 from collections.abc import Mapping, Sequence
@@ -44,7 +45,8 @@ class Mounted:
         self.gateway = provider if isinstance(provider, Gateway) else None
         self.claims = None if self.gateway is None else self.gateway.claims()
         self.routes = tuple((route, UriTemplate(route.template)) for route in provider.routes())
-        self._templates = tuple(_template_of(route) for route, template in self.routes if not template.is_fixed)
+        listed = (route for route, template in self.routes if route.listed and not template.is_fixed)
+        self._templates = tuple(map(_template_of, listed))
 
     @property
     def has_tools(self) -> bool:
@@ -75,11 +77,19 @@ class Found(Value, frozen=True):
     mounted: Mounted
     route: Route | None
     uri: str
-    variables: Mapping[str, str]
+    variables: Mapping[str, object]
+    """The keyword arguments of the reader."""
     query_range: tuple[tuple[str, str], ...] = ()
     others: tuple[Mounted, ...] = ()
     view: "View | None" = None
     """What is shown of it in place of the whole."""
+
+    @property
+    def start(self) -> int:
+        """The first byte that the URI asks for."""
+        query = self.variables.get("query")
+        asked = str({**self.variables, **dict(self.query_range)}.get("start", getattr(query, "start", 0)))
+        return int(asked) if asked.isdecimal() else 0
 
     def read(self, condition: str | None = None) -> Given:
         """Return what the provider gives, however long that takes."""
@@ -147,13 +157,18 @@ class Routes:
         for table in self._templates.values():
             table.sort(key=lambda row: -len(row[0].literal_start))
         self._literal = {scheme: owners[0] for scheme, owners in self._owners.items() if owners[0].provider.parses_uris}
+        first = {scheme: owners[0] for scheme, owners in self._owners.items()}
+        self._respelt = {scheme: owner for scheme, owner in first.items() if "canonical" in owner.overrides}
         owners = {id(owner) for scheme, every in self._owners.items() if scheme != OWN_SCHEME for owner in every}
         self._sole = next(iter(self._literal.values()), None) if len(owners) == 1 else None
+        self._only = (
+            next((one for scheme, one in first.items() if scheme != OWN_SCHEME), None) if len(owners) == 1 else None
+        )
 
     def _take_routes(self, mounted: Mounted) -> None:
         for route, template in mounted.routes:
             if template.is_fixed:
-                found = Found(mounted, route, template.text, {})
+                found = Found(mounted, route, template.text, _fixed_variables(route, template.text))
                 kept = self._normal.setdefault(normalise(template.text), found)
                 if kept.mounted is not mounted:
                     self.clashes.append(Clash(template.text, kept.mounted.provider.name, mounted.provider.name))
@@ -216,18 +231,30 @@ class Routes:
         if taker is not None:
             bare, taken = _without_range(uri)
             return Found(taker, None, bare, {}, taken)
+        respelling = self._respelt.get(uri.partition(":")[0].lower())
+        spelled = uri if respelling is None else respelling.provider.canonical(uri)
+        try:
+            return self._find(spelled, uri)
+        except RequestError as error:
+            error.uri = error.uri or uri
+            owner = self._owners.get(uri.partition(":")[0].lower())
+            worder = self._only if owner is None else owner[0]
+            raise error if worder is None else worder.provider.refusal(uri, error) from None
+
+    def _find(self, uri: str, sent: str) -> Found:
+        """Return the route of a URI, which the client sent in another spelling."""
         scheme = scheme_of(uri)
-        found = self._find_claim(uri) if self._claims else None
+        found = self._find_claim(sent) if self._claims else None
         if found is None:
-            found = self._match(scheme, uri)
+            found = self._match(scheme, uri, sent)
         if found is None:
-            found = self._match_without_range(scheme, uri)
+            found = self._match_without_range(scheme, uri, sent)
         if found is None:
-            return self._catch(scheme, uri)
-        if len(uri) <= MAX_REMEMBERED_LENGTH:
+            return self._catch(scheme, sent)
+        if len(sent) <= MAX_REMEMBERED_LENGTH:
             if len(self._recent) >= MAX_RECENT:
                 self._recent.clear()
-            self._recent[uri] = found
+            self._recent[sent] = found
         return found
 
     def _view(self, uri: str) -> "View | None":
@@ -264,11 +291,11 @@ class Routes:
 
     def _template(self, reference: str) -> tuple[UriTemplate, Mounted] | None:
         for table in self._templates.values():
-            for template, _, mounted in table:
-                if template.text == reference:
+            for template, route, mounted in table:
+                if template.text == reference and route.listed:
                     return template, mounted
         try:
-            rows = self._templates.get(scheme_of(reference), [])
+            rows = [row for row in self._templates.get(scheme_of(reference), ()) if row[1].listed]
         except BadArgument:
             return None
         matching = [(template, mounted) for template, _, mounted in rows if template.match(reference) is not None]
@@ -286,35 +313,43 @@ class Routes:
         claim = None if query is None else self._claims.get(normalise(bare))
         return None if claim is None else _with_open_query(claim.mounted, claim.route, uri, {}, RANGE_NAMES)
 
-    def _match(self, scheme: str, uri: str) -> Found | None:
+    def _match(self, scheme: str, uri: str, sent: str) -> Found | None:
+        bare, query = split_query(uri)
         if scheme in self._fixed_schemes:
-            same = self._normal.get(normalise(uri))
-            if same is not None:
-                return Found(same.mounted, same.route, uri, {})
+            same = self._normal.get(normalise(bare))
+            if same is not None and same.route is not None and (query is None or same.route.query is not None):
+                return _found(same.mounted, same.route, sent, {}, query)
         for template, route, mounted in self._templates.get(scheme, ()):
-            variables = template.match(split_query(uri)[0] if route.open_query else uri)
+            is_plain = route.query is None and not route.open_query
+            variables = template.match(uri if is_plain else bare)
             if variables is not None and route.open_query:
-                return _with_open_query(mounted, route, uri, variables, RANGE_NAMES - template.query_variables)
+                return _with_open_query(mounted, route, sent, variables, RANGE_NAMES - template.query_variables)
             if variables is not None:
-                return Found(mounted, route, uri, variables)
+                return _found(mounted, route, sent, variables, query)
         return None
 
-    def _match_without_range(self, scheme: str, uri: str) -> Found | None:
+    def _match_without_range(self, scheme: str, uri: str, sent: str) -> Found | None:
         """Match without `start` and `length`, which Carrel applies itself unless a template names them."""
         bare, taken = _without_range(uri)
         if not taken:
             return None
-        found = self._fixed.get(bare) or self._match(scheme, bare)
+        sent = _without_range(sent)[0]
+        found = self._fixed.get(bare) or self._match(scheme, bare, sent)
         if found is None or (found.route is not None and found.route.whole):
-            if self._reads_ranges(scheme):
+            if self._reads_ranges(scheme) or (found is None and not self._catches(scheme)):
                 return None
-            found = found or self._catch(scheme, bare)
-        return Found(found.mounted, found.route, bare, found.variables, taken)
+            found = found or self._catch(scheme, sent)
+        return replace(found, uri=sent, query_range=taken)
 
     def _reads_ranges(self, scheme: str) -> bool:
         """Return whether the owner of a scheme gets whole URIs, and names ranges itself."""
         rows = [row for row in self._templates.get(scheme, ()) if not row[1].open_query]
         return any(route.whole and not RANGE_NAMES.isdisjoint(template.query_variables) for template, route, _ in rows)
+
+    def _catches(self, scheme: str) -> bool:
+        """Return whether URIs of a scheme are read that no route matches."""
+        owners = self._owners.get(scheme)
+        return owners is None or "read_unmatched" in owners[0].overrides
 
     def _catch(self, scheme: str, uri: str) -> Found:
         mounted, *others = self._owners.get(scheme) or self._adopters(scheme) or (None,)
@@ -339,9 +374,9 @@ class Routes:
             names = [name for name, _ in pairs(query)] if query else []
         except BadArgument as error:
             return BadArgument(error.message, uri=uri, data=error.data)
-        if names and (bare in self._fixed or self._match(scheme, bare) is not None):
+        if names and (bare in self._fixed or self._match(scheme, bare, bare) is not None):
             known = self._known_names(scheme, bare)
-            odd = next((name for name in names if name not in known), None)
+            odd = next((name for name in names if name not in known | RANGE_NAMES), None)
             twice = next((name for at, name in enumerate(names) if name in names[:at]), names[0])
             name, why = (twice, "given twice") if odd is None else (odd, "unknown")
             return BadArgument(f"Invalid parameter: {echo(name)} ({why})", uri=uri, data={"parameter": name})
@@ -352,6 +387,30 @@ class Routes:
             if template.match(bare) is not None:
                 return template.query_variables
         return frozenset()
+
+
+def _fixed_variables(route: Route, uri: str) -> dict[str, object]:
+    """Return the keyword arguments of the reader of a single URI."""
+    variables: dict[str, object] = {} if route.query is None else {"query": route.query.check_query(())}
+    return {**variables, "uri": uri} if route.takes_uri else variables
+
+
+def _found(mounted: Mounted, route: Route, uri: str, variables: Mapping[str, str], query: str | None) -> Found:
+    """Return a route with the keyword arguments of its reader; raise if its query does not fit.
+
+    Carrel itself applies `start` and `length`, unless the route declares them.
+    """
+    given: dict[str, object] = {**variables}
+    taken: list[tuple[str, str]] = []
+    if route.query is not None:
+        ours = RANGE_NAMES - route.query.names
+        asked = pairs(query) if query else []
+        taken = [pair for pair in asked if pair[0] in ours]
+        given["query"] = route.query.check_query([pair for pair in asked if pair[0] not in ours], uri)
+        uri = without(uri, ours) if taken else uri
+    if route.takes_uri:
+        given["uri"] = uri
+    return Found(mounted, route, uri, given, tuple(taken))
 
 
 def _with_open_query(

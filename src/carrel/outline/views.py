@@ -52,7 +52,8 @@ def find_view(uri: str, names: frozenset[str], rows: Sequence[tuple[UriTemplate,
     # A URI that no template matches goes to a provider that may know the names of all of its templates.
     for template, route, _ in [row for row in rows if row[0].match(bare) is not None][:1] or rows:
         # A reader of whole URIs names `outline` for the list of templates alone.
-        names -= template.query_variables - ({"outline"} if route.whole else frozenset())
+        own = template.query_variables if route.query is None else route.query.names
+        names -= own - ({"outline"} if route.whole else frozenset())
     return view_of(uri, names)
 
 

@@ -185,9 +185,8 @@ class ObjectProvider(Gateway):
     # Lists
 
     def routes(self) -> Sequence[Route]:
-        facts = {"whole": True, "open_query": True}
         return [
-            Route(one.uri_template, self.read, one.name, one.mime_type, one.title, one.description, **facts)
+            Route(one.uri_template, self.read, one.name, one.mime_type, whole=True, open_query=True)
             for one in self._lists.known.templates
         ]
 
