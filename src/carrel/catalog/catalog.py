@@ -437,7 +437,7 @@ def close_given(given: Given | Unread) -> None:
 
 
 def _mime_type(found: Found) -> str:
-    return "" if found.route is None else found.route.mime_type
+    return "" if found.route is None or found.view is not None else found.route.mime_type
 
 
 def _one_of(asked: Range | None, other: Range | None, uri: str) -> Range | None:
