@@ -648,10 +648,8 @@ def test_what_a_part_shows_is_bytes_of_the_same_text() -> None:
 @pytest.mark.parametrize("uri", ["DESK:///" + "a" * 9_000, "desk:///a\0", "desk:///a\nb"])
 def test_a_provider_may_refuse_what_is_no_uri_in_its_own_words(uri: str) -> None:
     class Wordy(Desk):
-        parses_uris = True
-
-        def read_unmatched(self, uri: str) -> Text:
-            raise BadArgument(f"Not so: {len(uri)}", data={"parameter": "own"})
+        def refusal(self, uri: str, error: RequestError) -> BadArgument:
+            return BadArgument(f"Not so: {len(uri)}", data={"parameter": "own"})
 
     assert refusal(Catalog([Wordy()]), uri) == (BadArgument, f"Not so: {len(uri)}", "own")
     assert refusal(Catalog([Desk()]), uri)[2] == "uri"

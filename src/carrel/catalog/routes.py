@@ -156,14 +156,10 @@ class Routes:
         self._lost = frozenset((clash.other, clash.what) for clash in self.clashes)
         for table in self._templates.values():
             table.sort(key=lambda row: -len(row[0].literal_start))
-        self._literal = {scheme: owners[0] for scheme, owners in self._owners.items() if owners[0].provider.parses_uris}
         first = {scheme: owners[0] for scheme, owners in self._owners.items()}
-        self._respelt = {scheme: owner for scheme, owner in first.items() if "canonical" in owner.overrides}
-        owners = {id(owner) for scheme, every in self._owners.items() if scheme != OWN_SCHEME for owner in every}
-        self._sole = next(iter(self._literal.values()), None) if len(owners) == 1 else None
-        self._only = (
-            next((one for scheme, one in first.items() if scheme != OWN_SCHEME), None) if len(owners) == 1 else None
-        )
+        self._respelling = {scheme: owner for scheme, owner in first.items() if "canonical" in owner.overrides}
+        owners = [owner for scheme, every in self._owners.items() if scheme != OWN_SCHEME for owner in every]
+        self._only = owners[0] if len(set(map(id, owners))) == 1 else None
 
     def _take_routes(self, mounted: Mounted) -> None:
         for route, template in mounted.routes:
@@ -201,9 +197,6 @@ class Routes:
     def _server_of(self, uri: str) -> Mounted | None:
         """Return the provider that serves a URI by a template or by its scheme, and claims no single URIs."""
         scheme = scheme_of(uri)
-        owner = next(iter(self._owners.get(scheme, ())), None)
-        if owner is not None and owner.provider.parses_uris:
-            return owner
         for template, route, mounted in self._templates.get(scheme, ()):
             asked = split_query(uri)[0] if route.open_query else uri
             if mounted.claims is None and template.match(asked) is not None:
@@ -227,19 +220,15 @@ class Routes:
         view = self._view(uri) if "?" in uri else None
         if view is not None:
             return replace(self.find(view.uri), view=view)
-        taker = self._taker_of(uri)
-        if taker is not None:
-            bare, taken = _without_range(uri)
-            return Found(taker, None, bare, {}, taken)
-        respelling = self._respelt.get(uri.partition(":")[0].lower())
-        spelled = uri if respelling is None else respelling.provider.canonical(uri)
+        scheme = uri.partition(":")[0].lower()
+        owner = self._respelling.get(scheme)
+        spelled = uri if owner is None else attempt("canonical", owner.provider.canonical, uri)
         try:
             return self._find(spelled, uri)
         except RequestError as error:
             error.uri = error.uri or uri
-            owner = self._owners.get(uri.partition(":")[0].lower())
-            worder = self._only if owner is None else owner[0]
-            raise error if worder is None else worder.provider.refusal(uri, error) from None
+            owner = next(iter(self._owners.get(scheme, ())), self._only)
+            raise error if owner is None else attempt("refusal", owner.provider.refusal, uri, error) from None
 
     def _find(self, uri: str, sent: str) -> Found:
         """Return the route of a URI, which the client sent in another spelling."""
@@ -250,7 +239,7 @@ class Routes:
         if found is None:
             found = self._match_without_range(scheme, uri, sent)
         if found is None:
-            return self._catch(scheme, sent)
+            return self._catch(scheme, uri, sent)
         if len(sent) <= MAX_REMEMBERED_LENGTH:
             if len(self._recent) >= MAX_RECENT:
                 self._recent.clear()
@@ -264,12 +253,6 @@ class Routes:
         from carrel.outline.views import find_view
 
         return find_view(uri, VIEW_NAMES, self._templates.get(uri.partition(":")[0].lower(), ()))
-
-    def _taker_of(self, uri: str) -> Mounted | None:
-        """Return the provider that gets a URI as it is, without a route: the owner of its scheme, or the only one."""
-        scheme = uri.partition(":")[0].lower()
-        taker = self._literal.get(scheme)
-        return self._sole if taker is None and scheme not in self._owners else taker
 
     def finds_at_once(self, uri: str) -> bool:
         """Return whether `find` asks no provider: gateways are asked for the owner of an unknown scheme."""
@@ -338,7 +321,7 @@ class Routes:
         if found is None or (found.route is not None and found.route.whole):
             if self._reads_ranges(scheme) or (found is None and not self._catches(scheme)):
                 return None
-            found = found or self._catch(scheme, sent)
+            found = found or self._catch(scheme, bare, sent)
         return replace(found, uri=sent, query_range=taken)
 
     def _reads_ranges(self, scheme: str) -> bool:
@@ -351,13 +334,13 @@ class Routes:
         owners = self._owners.get(scheme)
         return owners is None or "read_unmatched" in owners[0].overrides
 
-    def _catch(self, scheme: str, uri: str) -> Found:
+    def _catch(self, scheme: str, uri: str, sent: str) -> Found:
         mounted, *others = self._owners.get(scheme) or self._adopters(scheme) or (None,)
         if mounted is None:
-            raise UnknownScheme(uri)
+            raise UnknownScheme(sent)
         if "read_unmatched" not in mounted.overrides:
-            raise self._reason(scheme, uri)
-        return Found(mounted, None, uri, {}, others=tuple(others))
+            raise self._reason(scheme, uri, sent)
+        return Found(mounted, None, sent, {}, others=tuple(others))
 
     def _adopters(self, scheme: str) -> tuple[Mounted, ...]:
         return tuple(
@@ -366,21 +349,21 @@ class Routes:
             if mounted.gateway is not None and attempt("adopting", mounted.gateway.adopts, scheme)
         )
 
-    def _reason(self, scheme: str, uri: str) -> RequestError:
+    def _reason(self, scheme: str, uri: str, sent: str) -> RequestError:
         """Return the error for a URI that no route matches: malformed, with an unknown parameter, or not found."""
         bare, query = split_query(uri)
         try:
             decode(bare)
             names = [name for name, _ in pairs(query)] if query else []
         except BadArgument as error:
-            return BadArgument(error.message, uri=uri, data=error.data)
+            return BadArgument(error.message, uri=sent, data=error.data)
         if names and (bare in self._fixed or self._match(scheme, bare, bare) is not None):
             known = self._known_names(scheme, bare)
             odd = next((name for name in names if name not in known | RANGE_NAMES), None)
             twice = next((name for at, name in enumerate(names) if name in names[:at]), names[0])
             name, why = (twice, "given twice") if odd is None else (odd, "unknown")
-            return BadArgument(f"Invalid parameter: {echo(name)} ({why})", uri=uri, data={"parameter": name})
-        return NotFound(uri)
+            return BadArgument(f"Invalid parameter: {echo(name)} ({why})", uri=sent, data={"parameter": name})
+        return NotFound(sent)
 
     def _known_names(self, scheme: str, bare: str) -> frozenset[str]:
         for template, _, _ in self._templates.get(scheme, ()):

@@ -268,9 +268,6 @@ class Provider:
     """Whether it has tools here, if it overrides `tools`."""
     limits_tool_time: bool = False
     """Whether its tools may take long and limit their own time."""
-    parses_uris: bool = False
-    """Whether `read_unmatched` gets all URIs that begin with its scheme, exactly as sent; if no other provider serves
-    anything, all other URIs too."""
     speaks_fly: bool = False
     """Whether every result has the fields of the Fly documents."""
 
