@@ -72,7 +72,7 @@ class Alc(Provider):
                     partial(self.read, one.kind, file=one.id),
                     one.uri,
                     KINDS[one.kind].mime_type,
-                    fingerprint=partial(self.resource_fingerprint, one.kind, file=one.id),
+                    fingerprint=partial(self.fingerprint_of_resource, one.kind, file=one.id),
                     takes_uri=True,
                 )
                 for one in fixed
@@ -90,7 +90,7 @@ class Alc(Provider):
             shown.title,
             shown.description,
             shown.query,
-            partial(self.resource_fingerprint, kind),
+            partial(self.fingerprint_of_resource, kind),
             takes_uri=True,
             listed=kind != "types",  # of these there are only two files
         )
@@ -109,7 +109,9 @@ class Alc(Provider):
         """Return a resource; its id is the variable of its template."""
         return self._reader.read(self._target(kind, uri, query, identity))
 
-    def resource_fingerprint(self, kind: Kind, uri: str, query: AlcQuery | None = None, **identity: str) -> str | None:
+    def fingerprint_of_resource(
+        self, kind: Kind, uri: str, query: AlcQuery | None = None, **identity: str
+    ) -> str | None:
         """Return the ETag of a resource; None where there is none yet."""
         target = self._target(kind, uri, query, identity)
         try:

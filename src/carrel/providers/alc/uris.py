@@ -222,8 +222,8 @@ def _bad_scheme(uri: str) -> BadArgument:
 
 
 def _escape(text: str) -> str:
-    """Return a text with every reserved character escaped; what no URI can hold is shown as a question mark."""
-    return quote(text.replace("\0", "?").encode(errors="replace").decode(), "")
+    """Return a text with every reserved character escaped; a NUL is spelled as messages show it."""
+    return quote(text.replace("\0", "\\x00").encode(errors="replace").decode(), "")
 
 
 def _segments(path: str, uri: str) -> list[str]:

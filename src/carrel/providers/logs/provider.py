@@ -79,7 +79,7 @@ class Logs(Provider):
         self.has_tools = bool(commands) or (self._settings[0].tools == "auto" and is_flutter_project(project.root))
 
     def routes(self) -> Sequence[Route]:
-        fingerprint = partial(self.folder_fingerprint, None)
+        fingerprint = partial(self.fingerprint_of_folder, None)
         top = Route("logs://", self.read_top, query=uris.FOLDER_QUERY, fingerprint=fingerprint)
         return (top, *self._routes_of("run"), *self._routes_of("build"))
 
@@ -91,10 +91,10 @@ class Logs(Provider):
             title=f"{kind.capitalize()} log",
             description=f"The output of a {kind}: whole, a range, the end (tail), or new lines (since)",
             query=uris.LOG_QUERY,
-            fingerprint=partial(self.log_fingerprint, kind),
+            fingerprint=partial(self.fingerprint_of_log, kind),
             takes_uri=True,
         )
-        read, fingerprint = partial(self.read_folder, kind), partial(self.folder_fingerprint, kind)
+        read, fingerprint = partial(self.read_folder, kind), partial(self.fingerprint_of_folder, kind)
         yield Route(f"logs://{kind}", read, query=uris.FOLDER_QUERY, fingerprint=fingerprint)
 
     def canonical(self, uri: str) -> str:
@@ -135,7 +135,7 @@ class Logs(Provider):
             raise NotFound(uri)
         return _reading(*found, query)
 
-    def log_fingerprint(
+    def fingerprint_of_log(
         self,
         kind: Kind,
         id: str,  # noqa: A002 as in the template
@@ -167,7 +167,7 @@ class Logs(Provider):
 
         return Reading(items, ttl_ms=LIST_TTL_MS, more=more)
 
-    def folder_fingerprint(self, kind: Kind | None, query: FolderQuery) -> str:
+    def fingerprint_of_folder(self, kind: Kind | None, query: FolderQuery) -> str:
         """Return a token of the logs of a kind, or of all logs."""
         del query
         return " ".join(f"{facts.id} {facts.state}" for facts in self._index.facts(kind))

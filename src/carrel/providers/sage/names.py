@@ -62,7 +62,8 @@ def canonical(uri: str) -> str:
 
 
 def _escape(text: str) -> str:
-    return quote(text.replace("\0", "\N{REPLACEMENT CHARACTER}"), "/")
+    """Return a text with reserved characters escaped; a NUL is spelled as messages show it."""
+    return quote(text.replace("\0", "\\x00"), "/")
 
 
 def clean_id(text: str) -> str:

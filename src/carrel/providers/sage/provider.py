@@ -91,7 +91,7 @@ class Sage(Provider):
         """Yield the route of a kind, and one for names with slashes, which are refused as names."""
         kind = end.partition("/")[0]
         name, title, description = _DESCRIPTIONS[end]
-        given = (FORMAT, partial(self.item_fingerprint, kind), True)
+        given = (FORMAT, partial(self.fingerprint_of_item, kind), True)
         yield Route(f"sage://{end}", partial(self.read, kind), name, "", title, description, *given)
         if "+" not in end:
             yield Route(f"sage://{kind}/{{+name}}", partial(self.read, kind), "", "", "", "", *given, listed=False)
@@ -137,7 +137,7 @@ class Sage(Provider):
     def _fingerprint_of(self, uri: str) -> str:
         """Return the fingerprint of an entry."""
         kind, _, name = uri.removeprefix("sage://").partition("/")
-        return self.item_fingerprint(kind, uri, FormatQuery(), name=name)
+        return self.fingerprint_of_item(kind, uri, FormatQuery(), name=name)
 
     # Reading
 
@@ -162,7 +162,7 @@ class Sage(Provider):
             raise BadArgument(error.message, uri=uri)
         raise ProviderError(error.message, word="unreadable", uri=uri)
 
-    def item_fingerprint(self, kind: str, uri: str, query: FormatQuery, **name: str) -> str:
+    def fingerprint_of_item(self, kind: str, uri: str, query: FormatQuery, **name: str) -> str:
         """Return a token that changes with the text, without walking git's history; raise for an invalid name."""
         [asked] = name.values()
         try:

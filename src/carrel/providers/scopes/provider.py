@@ -96,8 +96,8 @@ class Scopes(Provider):
         query = uris.parameters(self._ceiling)
         return (
             Route(uris.QUICK_REFERENCE, _quick_reference, *quick, fingerprint=lambda: uris.QUICK_REFERENCE),
-            Route(uris.SCOPE, self.read, *scope, None, self.scope_fingerprint, takes_uri=True),
-            Route(uris.TREE, self.read, *tree, query, self.scope_fingerprint, takes_uri=True),
+            Route(uris.SCOPE, self.read, *scope, None, self.fingerprint_of_scope, takes_uri=True),
+            Route(uris.TREE, self.read, *tree, query, self.fingerprint_of_scope, takes_uri=True),
             # An alias with an escaped slash is refused as an alias.
             Route("scopes://scope/{+alias}", self.read, takes_uri=True, listed=False),
             Route("scopes://tree/{+alias}", self.read, query=query, takes_uri=True, listed=False),
@@ -178,7 +178,7 @@ class Scopes(Provider):
         except ScopeError as error:
             raise _refusal(error, uri) from error
 
-    def scope_fingerprint(self, alias: str, uri: str, query: TreeQuery | None = None) -> str | None:
+    def fingerprint_of_scope(self, alias: str, uri: str, query: TreeQuery | None = None) -> str | None:
         """Return the ETag; None while no scope has the alias."""
         try:
             return self._reader().fingerprint(check_alias(alias), query)
