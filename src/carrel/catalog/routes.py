@@ -110,7 +110,7 @@ class Found(Value, frozen=True):
                 return given
         if self.route is None:
             return self._catch()
-        if self.route.whole:
+        if self.mounted.gateway is not None:
             return self.route.reader(self.uri)
         return self.route.reader(**self.variables)
 
@@ -197,8 +197,8 @@ class Routes:
     def _server_of(self, uri: str) -> Mounted | None:
         """Return the provider that serves a URI by a template or by its scheme, and claims no single URIs."""
         scheme = scheme_of(uri)
-        for template, route, mounted in self._templates.get(scheme, ()):
-            asked = split_query(uri)[0] if route.open_query else uri
+        for template, _, mounted in self._templates.get(scheme, ()):
+            asked = uri if mounted.gateway is None else split_query(uri)[0]
             if mounted.claims is None and template.match(asked) is not None:
                 return mounted
         return None
@@ -303,9 +303,9 @@ class Routes:
             if same is not None and same.route is not None and (query is None or same.route.query is not None):
                 return _found(same.mounted, same.route, sent, {}, query)
         for template, route, mounted in self._templates.get(scheme, ()):
-            is_plain = route.query is None and not route.open_query
-            variables = template.match(uri if is_plain else bare)
-            if variables is not None and route.open_query:
+            is_open = mounted.gateway is not None
+            variables = template.match(uri if route.query is None and not is_open else bare)
+            if variables is not None and is_open:
                 return _with_open_query(mounted, route, sent, variables, RANGE_NAMES - template.query_variables)
             if variables is not None:
                 return _found(mounted, route, sent, variables, query)
@@ -318,16 +318,9 @@ class Routes:
             return None
         sent = _without_range(sent)[0]
         found = self._fixed.get(bare) or self._match(scheme, bare, sent)
-        if found is None or (found.route is not None and found.route.whole):
-            if self._reads_ranges(scheme) or (found is None and not self._catches(scheme)):
-                return None
-            found = found or self._catch(scheme, bare, sent)
-        return replace(found, uri=sent, query_range=taken)
-
-    def _reads_ranges(self, scheme: str) -> bool:
-        """Return whether the owner of a scheme gets whole URIs, and names ranges itself."""
-        rows = [row for row in self._templates.get(scheme, ()) if not row[1].open_query]
-        return any(route.whole and not RANGE_NAMES.isdisjoint(template.query_variables) for template, route, _ in rows)
+        if found is None and not self._catches(scheme):
+            return None
+        return replace(found or self._catch(scheme, bare, sent), uri=sent, query_range=taken)
 
     def _catches(self, scheme: str) -> bool:
         """Return whether URIs of a scheme are read that no route matches."""
@@ -354,22 +347,28 @@ class Routes:
         bare, query = split_query(uri)
         try:
             decode(bare)
-            names = [name for name, _ in pairs(query)] if query else []
+            given = pairs(query) if query else []
         except BadArgument as error:
             return BadArgument(error.message, uri=sent, data=error.data)
-        if names and (bare in self._fixed or self._match(scheme, bare, bare) is not None):
+        if given and (bare in self._fixed or self._match(scheme, bare, bare) is not None):
             known = self._known_names(scheme, bare)
-            odd = next((name for name in names if name not in known | RANGE_NAMES), None)
-            twice = next((name for at, name in enumerate(names) if name in names[:at]), names[0])
-            name, why = (twice, "given twice") if odd is None else (odd, "unknown")
-            return BadArgument(f"Invalid parameter: {echo(name)} ({why})", uri=sent, data={"parameter": name})
+            names = [name for name, _ in given]
+            odd = next((pair for pair in given if pair[0] not in {*known, *RANGE_NAMES}), None)
+            twice = next((pair for at, pair in enumerate(given) if pair[0] in names[:at]), given[0])
+            (name, value), why = (twice, "given twice") if odd is None else (odd, _list_known(known))
+            shown = f"{echo(name)}={echo(value)}"
+            return BadArgument(f"Invalid parameter: {shown} ({why})", uri=sent, data={"parameter": name})
         return NotFound(sent)
 
-    def _known_names(self, scheme: str, bare: str) -> frozenset[str]:
+    def _known_names(self, scheme: str, bare: str) -> list[str]:
         for template, _, _ in self._templates.get(scheme, ()):
             if template.match(bare) is not None:
-                return template.query_variables
-        return frozenset()
+                return [name for name in template.variables if name in template.query_variables]
+        return []
+
+
+def _list_known(names: list[str]) -> str:
+    return f"known: {', '.join(names)}" if names else "unknown"
 
 
 def _fixed_variables(route: Route, uri: str) -> dict[str, object]:

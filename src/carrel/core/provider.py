@@ -142,9 +142,6 @@ class Route(Value, frozen=True):
     template shows: they are checked, and the reader gets the record as `query`. With `takes_uri`, it gets the URI as
     sent as `uri`. `fingerprint` is called like the reader, and returns what `Provider.fingerprint` does. A template
     that is not `listed` is matched only.
-
-    With `whole`, the reader gets the URI exactly as sent as its only argument. With `open_query`, only the part before
-    the `?` is matched, and any query may follow.
     """
 
     template: str
@@ -157,8 +154,6 @@ class Route(Value, frozen=True):
     fingerprint: Callable[..., str | None] | None = None
     takes_uri: bool = False
     listed: bool = True
-    whole: bool = False
-    open_query: bool = False
 
 
 class Document(Value, frozen=True, gc=False):

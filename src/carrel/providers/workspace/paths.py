@@ -32,7 +32,7 @@ REASONS: Final = {
 """Why a URI is refused, in words."""
 OWN_DENY: Final = "denied by [workspace] deny"
 
-_PLAIN: Final = re.compile(r"workspace:///([A-Za-z0-9_~!$&'()*+,;=:@-][A-Za-z0-9._~!$&'()*+,;=:@/-]*+)")
+_PLAIN: Final = re.compile(r"workspace:///[A-Za-z0-9_~!$&'()*+,;=:@-][A-Za-z0-9._~!$&'()*+,;=:@/-]*+")
 """Most canonical URIs, with nothing to decode."""
 
 Segments = tuple[str, ...]
@@ -53,19 +53,25 @@ class Target(Value, frozen=True):
 
 def parse(uri: str, roots: Collection[str]) -> Target:
     """Return the target of a URI; `roots` are the names of the further roots."""
-    plain = _PLAIN.fullmatch(uri)
-    if plain is not None and len(uri) <= MAX_URI_LENGTH:
-        path = plain[1]
-        if path[-1] != "/" and "/." not in path and "//" not in path:
-            return Target(uri, "", tuple(path.split("/")))
+    if _is_plain(uri):
+        return Target(uri, "", tuple(uri[len(MAIN) :].split("/")))
     try:
         return _parse(uri, roots)
     except BadArgument as error:
         raise BadArgument(f"Invalid parameter: uri={echo(uri)} ({error.message})", uri=uri, data=_OF_URI) from None
 
 
+def _is_plain(uri: str) -> bool:
+    """Return whether a URI is canonical, and has nothing to decode."""
+    is_plain = _PLAIN.fullmatch(uri) is not None and len(uri) <= MAX_URI_LENGTH
+    return is_plain and uri[-1] != "/" and "/." not in uri and "//" not in uri[len(MAIN) :]
+
+
 def respell(uri: str, roots: Collection[str]) -> str:
     """Return a URI in its canonical form, with the query as sent; dots and empty names are left out."""
+    if _is_plain(uri):
+        return uri
+    scheme_of(uri)
     target = parse(uri, roots)
     query = split_query(uri)[1]
     spelled = canonical(target.root, target.segments) + "/" * target.is_folder
