@@ -16,10 +16,15 @@ NODE := .node
 NODE_BIN := $(NODE)/node_modules/.bin
 NODE_READY := $(NODE)/.ready-$(subst /,-,$(subst $() ,_,$(NODE_PACKAGES)))
 
+# The hosts that are run against a scripted model, apart from the rest: only `make hosts` fetches them.
+HOST_PACKAGES := @anthropic-ai/claude-code@2.1.326 @openai/codex@0.169.0
+HOSTS := .hosts
+HOSTS_READY := $(HOSTS)/.ready-$(shell echo '$(HOST_PACKAGES)' | cksum | cut -d ' ' -f 1)
+
 # A longer run: make fuzz LONG=1
 PROFILE := $(if $(LONG),long,ci)
 # Everything but what starts real servers or clients, or takes long by its nature.
-FAST := tests $(addprefix --ignore=tests/,conformance e2e fuzz hostile)
+FAST := tests $(addprefix --ignore=tests/,conformance e2e fuzz hostile hosts)
 UNIT := $(FAST) --ignore=tests/property
 CONFORMANCE := $(if $(wildcard tests/conformance/test_*.py),tests/conformance)
 
@@ -59,6 +64,15 @@ hostile: $(READY) ## Every face over hostile repositories, watched from outside
 e2e: $(READY) $(NODE_READY) ## Real clients against a real server
 	export PATH="$(CURDIR)/$(NODE_BIN):$$PATH"; $(BIN)/pytest -q --hypothesis-profile=ci tests/e2e $(CONFORMANCE)
 
+.PHONY: hosts
+hosts: $(READY) $(NODE_READY) $(HOSTS_READY) ## Real hosts with a scripted model, such as Claude Code and Codex
+	$(BIN)/pytest -q -n $(JOBS) --dist loadfile tests/hosts
+
+.PHONY: hosts-record
+hosts-record: $(READY) $(NODE_READY) $(HOSTS_READY) ## Write down what the hosts do: tests/hosts/seen and docs/hosts.md
+	CARREL_RECORD_HOSTS=1 $(BIN)/pytest -q -n $(JOBS) --dist loadfile tests/hosts
+	$(BIN)/python -m scripts.docs
+
 .PHONY: conformance
 conformance: $(READY) $(NODE_READY) ## The official conformance suite, both eras
 	PATH="$(CURDIR)/$(NODE_BIN):$$PATH" $(BIN)/pytest -q tests/conformance
@@ -95,7 +109,7 @@ bench-smoke: $(READY) ## The same in short; fails where a several-fold margin is
 
 .PHONY: test
 test: export CARREL_NO_SKIPS = 1
-test: check slow hostile fuzz e2e bench-smoke ## Everything; a skipped test is a failure
+test: check slow hostile fuzz e2e hosts bench-smoke ## Everything; a skipped test is a failure
 
 .PHONY: docs
 docs: $(READY) ## Write the pages that are generated
@@ -107,7 +121,7 @@ picture: $(READY) ## Take the picture of the demo again: docs/demo.svg
 
 .PHONY: clean
 clean: ## Remove everything that was made here
-	rm -rf $(VENV) $(NODE) .bench build dist bench/results .hypothesis .mypy_cache .pytest_cache .ruff_cache
+	rm -rf $(VENV) $(NODE) $(HOSTS) .bench build dist bench/results .hypothesis .mypy_cache .pytest_cache .ruff_cache
 	find . -name __pycache__ -type d -prune -exec rm -rf {} +
 
 # Made again whenever pyproject.toml changes; the stamp is written last, so a broken install is repeated.
@@ -128,4 +142,12 @@ $(NODE_READY):
 	@echo '{"private": true, "allowScripts": {"node": true}}' > $(NODE)/package.json
 	@npm install --prefix $(NODE) --no-audit --no-fund --loglevel=error $(NODE_PACKAGES)
 	@$(NODE_BIN)/node --version | grep -q '^v24\.' || { echo "npm did not provide Node 24 in $(NODE_BIN)" >&2; exit 1; }
+	@touch $@
+
+$(HOSTS_READY):
+	@command -v npm >/dev/null || { echo "The tests with real hosts need npm, to fetch $(HOST_PACKAGES) into $(HOSTS)" >&2; exit 1; }
+	@echo "Setting up $(HOSTS) …"
+	@rm -rf $(HOSTS) && mkdir $(HOSTS)
+	@echo '{"private": true, "allowScripts": {"@anthropic-ai/claude-code": true}}' > $(HOSTS)/package.json
+	@npm install --prefix $(HOSTS) --no-audit --no-fund --loglevel=error $(HOST_PACKAGES) || { echo "npm could not fetch the hosts: $(HOST_PACKAGES)" >&2; exit 1; }
 	@touch $@

@@ -33,6 +33,7 @@ ORDER = (
     "providers",
     "transports",
     "app",
+    "connect",
     "cli",
     "testing",
 )
@@ -67,7 +68,8 @@ HOMES: Mapping[str, tuple[str, ...]] = {
     "pytest": ("testing",),
     "re2": ("search.expressions",),
     "rich": ("cli",),
-    "tomlkit": ("cli",),
+    "ruamel": ("connect.yaml_splice",),
+    "tomlkit": ("cli", "connect.toml_splice"),
     "tree_sitter": ("outline", "providers.alc"),
     "tree_sitter_lua": ("providers.alc",),
     "uvicorn": HTTP,

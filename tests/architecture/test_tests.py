@@ -46,6 +46,8 @@ TESTED_THROUGH = {
     "client/test_client.py": "client/child client/memory client/rpc client/subscription protocol/client_requests "
     "protocol/client_results",
     "client/test_http.py": "protocol/events",
+    "connect/test_hosts.py": "connect/entries connect/places",
+    "connect/test_splice.py": "connect/errors connect/json_splice connect/toml_splice connect/yaml_splice",
     "core/test_arguments.py": "core/record",
     "core/test_content.py": "core/line_ranges",
     "files/test_sandbox.py": "files/syscalls",
@@ -88,6 +90,7 @@ TESTED_THROUGH = {
     "providers/workspace/test_left_out.py": "providers/workspace/explain",
     "providers/workspace/test_list_filters.py": "catalog/fly",
     "providers/workspace/test_tree.py": "files/file_types",
+    "outline/test_budgets.py": "outline/part_notes",
     "outline/test_code.py": "outline/languages",
     "outline/test_outlines.py": "outline/data outline/log outline/markdown outline/rows outline/trees",
     "search/test_everything.py": "search/own_answers",
@@ -106,7 +109,7 @@ TESTED_THROUGH = {
     "transports/http/test_sessions.py": "transports/http/threads",
     "transports/http/test_tokens.py": "files/atomic",
     "transports/http/test_wire.py": "transports/http/asgi transports/http/unauthenticated",
-    "transports/test_stdio.py": "transports/heap transports/shutdown",
+    "transports/test_stdio.py": "transports/heap",
 }
 """By test file: the modules without a test file of their own that it tests."""
 

@@ -70,6 +70,7 @@ def definitions(text: str) -> list[tuple[int, int, str]]:
     return sorted(found)
 
 
+@pytest.mark.slow
 def test_the_lines_are_those_of_pythons_own_parser_over_the_standard_library() -> None:
     folder = Path(sysconfig.get_path("stdlib"))
     paths = [path for path in sorted(folder.rglob("*.py")) if not {"site-packages", "lib2to3"} & {*path.parts}]

@@ -118,6 +118,7 @@ def test_an_expression_that_is_too_large_is_searched_as_words(source: str) -> No
     assert "too large" in query.notes[0]
 
 
+@pytest.mark.slow
 def test_an_expression_of_a_thousand_alternatives_is_answered_in_time(tmp_path: Path) -> None:
     index = Index(str(tmp_path / "index" / "index.db"))
     texts = (" ".join(f"word{number}x{other}" for other in range(4_000)) for number in range(20))

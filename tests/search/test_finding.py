@@ -109,6 +109,7 @@ def test_a_deadline_that_is_over_gives_what_there_is() -> None:
     assert index.find(parse("alpha beta gamma")).is_complete
 
 
+@pytest.mark.slow
 def test_common_words_do_not_make_it_slow() -> None:
     index = Index(MEMORY)
     common = " ".join(f"common{number}" for number in range(30))

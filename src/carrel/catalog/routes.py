@@ -24,7 +24,7 @@ from carrel.core.uri import decode, normalise, pairs, scheme_of, split_query, wi
 if TYPE_CHECKING:
     from carrel.outline.views import View
 
-VIEW_NAMES: Final = frozenset({"outline", "lines"})
+VIEW_NAMES: Final = frozenset({"outline", "lines", "budget"})
 RANGE_NAMES: Final = frozenset({"start", "length"})
 OWN_SCHEME: Final = "carrel"
 """The scheme of what Carrel says about itself: no provider of a project."""
@@ -90,6 +90,10 @@ class Found(Value, frozen=True):
         query = self.variables.get("query")
         asked = str({**self.variables, **dict(self.query_range)}.get("start", getattr(query, "start", 0)))
         return int(asked) if asked.isdecimal() else 0
+
+    def takes(self, name: str) -> bool:
+        """Return whether the route's template has a query variable of this name."""
+        return any(route is self.route and name in template.query_variables for route, template in self.mounted.routes)
 
     def read(self, condition: str | None = None) -> Given:
         """Return what the provider gives, however long that takes."""
@@ -219,7 +223,11 @@ class Routes:
             return found
         view = self._view(uri) if "?" in uri else None
         if view is not None:
-            return replace(self.find(view.uri), view=view)
+            found = self.find(view.uri)
+            if view.budget is None:
+                return replace(found, view=view)
+            # What fits a budget is not cut again: the range says what is to fit.
+            return replace(found, view=replace(view, range=found.query_range), query_range=())
         scheme = uri.partition(":")[0].lower()
         owner = self._respelling.get(scheme)
         spelled = uri if owner is None else attempt("canonical", owner.provider.canonical, uri)

@@ -9,7 +9,6 @@ from carrel.catalog.catalog import Catalog, close_sources
 from carrel.catalog.routes import Found
 from carrel.core.model import Blob, Item, Source, Stored, Text
 from carrel.core.record import Value
-from carrel.core.template import UriTemplate
 
 WHOLE_BYTES: Final = 1 << 20
 """A larger resource is read in part."""
@@ -79,15 +78,11 @@ def _read(catalog: Catalog, found: Found, uri: str, *, counts_lines: bool) -> Fr
             is_partial=any(tail_line > 0 for _, _, tail_line, _ in texts),
             tail_line=first[2] if len(texts) == 1 else 0,
             left_out=first[3] if len(texts) == 1 else None,
-            has_lines=len(texts) == 1 and (_has_lines(found) or first[0].count("\n") > MANY_LINES),
+            has_lines=len(texts) == 1 and (found.takes("lines") or first[0].count("\n") > MANY_LINES),
             has_moved=has_moved,
         )
     finally:
         close_sources(reading.items)
-
-
-def _has_lines(found: Found) -> bool:
-    return found.route is not None and "lines" in UriTemplate(found.route.template).query_variables
 
 
 def _text_of(item: Item, *, counts_lines: bool) -> tuple[str, int, int, int | None] | None:

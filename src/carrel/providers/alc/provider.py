@@ -26,7 +26,7 @@ from carrel.providers.alc import uris
 from carrel.providers.alc.layout import Layout
 from carrel.providers.alc.listing import AlcListing
 from carrel.providers.alc.reads import Reader
-from carrel.providers.alc.uris import KINDS, SCHEME, TYPE_STUBS, AlcQuery, AlcTarget, EvalIds, Kind, listed_target
+from carrel.providers.alc.uris import KINDS, SCHEME, AlcQuery, AlcTarget, EvalIds, Kind
 
 
 class Alc(Provider):
@@ -64,21 +64,7 @@ class Alc(Provider):
         self._listing = AlcListing(self._reader, eval_ids, list_items=list_items)
 
     def routes(self) -> Sequence[Route]:
-        fixed = [*(listed_target("types", name) for name in TYPE_STUBS), listed_target("index", "index")]
-        return [
-            *(
-                Route(
-                    one.uri,
-                    partial(self.read, one.kind, file=one.id),
-                    one.uri,
-                    KINDS[one.kind].mime_type,
-                    fingerprint=partial(self.fingerprint_of_resource, one.kind, file=one.id),
-                    takes_uri=True,
-                )
-                for one in fixed
-            ),
-            *(self._route(kind) for kind in KINDS if kind != "index"),
-        ]
+        return [self._route(kind) for kind in KINDS]
 
     def _route(self, kind: Kind) -> Route:
         shown = KINDS[kind]
@@ -92,7 +78,7 @@ class Alc(Provider):
             shown.query,
             partial(self.fingerprint_of_resource, kind),
             takes_uri=True,
-            listed=kind != "types",  # of these there are only two files
+            listed=kind not in ("types", "index"),  # of these there are only three, all in the list of resources
         )
 
     def canonical(self, uri: str) -> str:
