@@ -393,11 +393,13 @@ def _found(mounted: Mounted, route: Route, uri: str, variables: Mapping[str, str
     given: dict[str, object] = {**variables}
     taken: list[tuple[str, str]] = []
     if route.query is not None:
-        ours = RANGE_NAMES - route.query.names
-        asked = pairs(query) if query else []
-        taken = [pair for pair in asked if pair[0] in ours]
-        given["query"] = route.query.check_query([pair for pair in asked if pair[0] not in ours], uri)
-        uri = without(uri, ours) if taken else uri
+        asked = pairs(query) if query else ()
+        if asked and not route.query.names >= RANGE_NAMES:
+            ours = RANGE_NAMES - route.query.names
+            taken = [pair for pair in asked if pair[0] in ours]
+            asked = [pair for pair in asked if pair[0] not in ours]
+            uri = without(uri, ours) if taken else uri
+        given["query"] = route.query.check_query(asked, uri)
     if route.takes_uri:
         given["uri"] = uri
     return Found(mounted, route, uri, given, tuple(taken))

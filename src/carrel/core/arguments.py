@@ -123,7 +123,7 @@ class Arguments(Generic[_Record_co]):
         self._record = record
         self._narrowed = narrowed
 
-    @property
+    @cached_property
     def names(self) -> frozenset[str]:
         """The names that callers write."""
         return frozenset(self._record.__struct_encode_fields__)
