@@ -46,11 +46,14 @@ TESTED_THROUGH = {
     "client/test_client.py": "client/child client/memory client/rpc client/subscription protocol/client_requests "
     "protocol/client_results",
     "client/test_http.py": "protocol/events",
+    "cli/test_completion.py": "connect/shell",
     "connect/test_hosts.py": "connect/entries connect/places",
     "connect/test_splice.py": "connect/errors connect/json_splice connect/toml_splice connect/yaml_splice",
     "core/test_arguments.py": "core/record",
     "core/test_content.py": "core/line_ranges",
     "files/test_sandbox.py": "files/syscalls",
+    "git/test_past.py": "git/commit_walk git/line_diff git/revisions",
+    "git/test_patches.py": "git/comparison",
     "git/test_repository.py": "git/discovery git/history git/index git/objects git/worktree",
     "providers/alc/test_layout.py": "files/marks providers/alc/local_packages",
     "providers/alc/test_lua_source.py": "providers/alc/lua_literals providers/alc/lua_spec providers/alc/lua_tables "

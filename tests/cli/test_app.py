@@ -117,7 +117,10 @@ def test_cat_prints_only_the_text_of_a_file_that_may_be_spelled_with_a_slash(run
         (
             "workspace:///b.txt?foo=1",
             2,
-            "Invalid parameter: foo=1 (known: start, length, lines, after; for example ?lines=10-50)",
+            (
+                "Invalid parameter: foo=1 (known: start, length, lines, after, at, diff, blame, log, skip, format; "
+                "for example ?lines=10-50)"
+            ),
         ),
         ("nobody://x", 2, f"Unknown scheme: nobody://x; {SERVED}"),
         ("workspace:///a\nb", 2, "The URI holds a control character or a lone surrogate"),
@@ -214,7 +217,7 @@ def test_the_overview_shows_the_desk_and_how_to_connect(run: Any, project: Path)
 
     assert ran.code == 0
     assert ran.out.splitlines()[0] == f"Served for {project.resolve()}"
-    assert "claude mcp add --scope user carrel -- " in ran.out
+    assert "connect HOST" in ran.out
 
 
 @pytest.mark.parametrize("kind", ["ours", "another's", "none"])
@@ -230,8 +233,7 @@ def test_the_overview_names_a_program_that_starts_from_anywhere(
 
     program = "carrel" if kind == "ours" else str(tmp_path / "ours/carrel")
     out = run().out
-    assert f"claude mcp add --scope user carrel -- {program} serve" in out
-    assert f'"command":"{program}","args":["serve"]' in out
+    assert f"  {program} connect HOST\n" in out
 
 
 def test_the_overview_in_json(run: Any, project: Path) -> None:

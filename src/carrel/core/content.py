@@ -301,7 +301,7 @@ def range_of_lines(item: Item, text: str, uri: str, limit: int) -> Range:
     return Range(start, end - start)
 
 
-class _Memory:
+class BytesSource:
     """Bytes in memory, read like any other source."""
 
     __slots__ = ("_data",)
@@ -347,8 +347,8 @@ def _source_of(item: Item) -> tuple[Source, Encoding]:
     if isinstance(item, Stored):
         return item.source, item.encoding
     if isinstance(item, Text):
-        return _Memory(item.text.encode("utf-8", "surrogatepass")), "utf-8"
-    return _Memory(item.data), "binary"
+        return BytesSource(item.text.encode("utf-8", "surrogatepass")), "utf-8"
+    return BytesSource(item.data), "binary"
 
 
 def _boundary(source: Source, encoding: Encoding, offset: int) -> int:

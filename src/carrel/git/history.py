@@ -3,6 +3,7 @@
 import heapq
 import re
 from collections.abc import Iterable
+from itertools import takewhile
 from typing import Final
 
 from carrel.core.record import Value
@@ -14,6 +15,9 @@ MAX_SUBJECT: Final = 300
 MAX_COMMIT_BYTES: Final = 1_048_576
 MAX_TREE_BYTES: Final = 4 * 1_048_576
 _KEPT_TREES: Final = 256
+_KEPT_CHILDREN: Final = 4_096
+_MORE_S: Final = 2.0
+"""Time to finish an answer after its search was stopped."""
 _KEPT_TREE_BYTES: Final = 65_536
 _MAX_SHALLOW: Final = 1_048_576
 _MAX_REF: Final = 4_096
@@ -21,6 +25,8 @@ _MAX_PACKED_REFS: Final = 32 * 1_048_576
 _MAX_SYMBOLIC_REFS: Final = 5
 _SYMBOLIC: Final = "ref: "
 _NAME: Final = r"[0-9a-f]{40}(?:[0-9a-f]{24})?"
+_ID: Final = re.compile(_NAME.encode())
+_TIME: Final = re.compile(rb" (-?[0-9]{1,11}) [+-][0-9]{4}\Z")
 
 FOLDER: Final = 0o040000
 KIND: Final = 0o170000
@@ -34,11 +40,20 @@ def read_head(folder: GitFolder) -> tuple[str, Id]:
     """Return the branch (`HEAD` if none is checked out) and the commit; raise `Unknown` if there is none."""
     text = read_text(folder.own, ("HEAD",), _MAX_REF).strip()
     branch = text.removeprefix(_SYMBOLIC).strip().removeprefix("refs/heads/") if text.startswith(_SYMBOLIC) else "HEAD"
+    return branch, _follow(folder, text)
+
+
+def read_ref(folder: GitFolder, name: str) -> Id:
+    """Return the object that a ref such as `refs/heads/main` names; raise `Unknown` if there is no such ref."""
+    return _follow(folder, _read_ref(folder, name))
+
+
+def _follow(folder: GitFolder, text: str) -> Id:
     for _ in range(_MAX_SYMBOLIC_REFS):
         if not text.startswith(_SYMBOLIC):
             if not re.fullmatch(_NAME, text):
                 raise Unknown("not a commit")
-            return branch, text.encode()
+            return text.encode()
         text = _read_ref(folder, text.removeprefix(_SYMBOLIC).strip())
     raise Unknown("too many symbolic refs")
 
@@ -55,11 +70,19 @@ def _read_ref(folder: GitFolder, name: str) -> str:
 
 def _read_packed(folder: GitFolder, name: str) -> str:
     line = re.compile(rf"^({_NAME}) {re.escape(name)}$".encode(errors="surrogateescape"), re.MULTILINE)
-    with folder.shared.open(("packed-refs",)) as opened:
-        found = None if opened.is_folder else line.search(opened.read(0, _MAX_PACKED_REFS))
+    found = line.search(packed_refs(folder))
     if found is None:
         raise Unknown("no such ref")
     return found[1].decode()
+
+
+def packed_refs(folder: GitFolder) -> bytes:
+    """Return the file of refs that are not files of their own; empty if there is none."""
+    try:
+        with folder.shared.open(("packed-refs",)) as opened:
+            return b"" if opened.is_folder else opened.read(0, _MAX_PACKED_REFS)
+    except SandboxError:
+        return b""
 
 
 class Commit(Value, frozen=True):
@@ -79,17 +102,39 @@ class History:
         self._objects = objects
         self._commits: dict[Id, Commit] = {}
         self._trees: dict[Id, dict[bytes, Entry]] = {}
+        self._children: dict[tuple[Id, bytes], Entry | None] = {}
         self._shallow = _shallow(folder)
 
     def commit(self, name: Id) -> Commit:
         """Return a commit; raise `Unknown` if the repository does not have it."""
         known = self._commits.get(name)
         if known is None:
-            kind, data = self._objects.read(name)
-            if kind != COMMIT or len(data) > MAX_COMMIT_BYTES:
-                raise Unknown("not a commit, or too large")
-            known = self._commits[name] = _parsed(name, data, has_parents=name not in self._shallow)
+            known = self._commits[name] = _parsed(name, self.raw(name), has_parents=name not in self._shallow)
         return known
+
+    @property
+    def is_shallow(self) -> bool:
+        """Whether the repository is a shallow clone."""
+        return bool(self._shallow)
+
+    def is_cut(self, name: Id) -> bool:
+        """Return whether the parents of a commit are missing on purpose."""
+        return name in self._shallow
+
+    def check_time(self) -> None:
+        """Raise `TimeUp` once the time of the question is up."""
+        self._objects.deadline.check()
+
+    def limit_time(self, seconds: float = _MORE_S) -> None:
+        """Give the rest of the answer this much time from now."""
+        self._objects.deadline.restart(seconds)
+
+    def raw(self, name: Id) -> bytes:
+        """Return the bytes of a commit."""
+        kind, data = self._objects.read(name)
+        if kind != COMMIT or len(data) > MAX_COMMIT_BYTES:
+            raise Unknown("not a commit, or too large")
+        return data
 
     def tree(self, name: Id) -> dict[bytes, Entry]:
         """Return the entries of a folder in a commit, by name."""
@@ -97,11 +142,7 @@ class History:
 
         known = self._trees.get(name)
         if known is None:
-            kind, data = self._objects.read(name)
-            if kind != TREE:
-                raise Unknown("not a tree")
-            if len(data) > MAX_TREE_BYTES:
-                raise Unknown("too large")
+            data = self._raw_tree(name)
             known = {entry: (mode, one) for entry, mode, one in parse_tree(data, len(name) // 2)}
             if len(data) <= _KEPT_TREE_BYTES:
                 if len(self._trees) >= _KEPT_TREES:
@@ -115,8 +156,28 @@ class History:
         for name in path:
             if found is None or found[0] & KIND != FOLDER:
                 return None
-            found = self.tree(found[1]).get(name)
+            found = self.child(found[1], name)
         return found
+
+    def child(self, tree: Id, name: bytes) -> Entry | None:
+        """Return an entry of a folder in a commit; None if there is none."""
+        known = self._trees.get(tree)
+        if known is not None:
+            return known.get(name)
+        key = (tree, name)
+        if key not in self._children:
+            if len(self._children) >= _KEPT_CHILDREN:
+                self._children.clear()
+            self._children[key] = _child(self._raw_tree(tree), name, len(tree) // 2)
+        return self._children[key]
+
+    def _raw_tree(self, name: Id) -> bytes:
+        kind, data = self._objects.read(name)
+        if kind != TREE:
+            raise Unknown("not a tree")
+        if len(data) > MAX_TREE_BYTES:
+            raise Unknown("too large")
+        return data
 
     def newest(self, head: Id, count: int) -> list[Commit]:
         """Return the newest commits up to this one, by date."""
@@ -182,18 +243,44 @@ class History:
         return wanted
 
 
-def _parsed(name: Id, data: bytes, *, has_parents: bool) -> Commit:
-    from dulwich.objects import Commit as Parsed
+def _child(data: bytes, name: bytes, id_bytes: int) -> Entry | None:
+    """Return the entry of this name in the bytes of a tree; one name in them costs less than all."""
+    at = 0
+    while at < len(data):
+        end = data.index(b"\0", at)
+        if data.endswith(name, at, end):
+            mode, space, found = data[at:end].partition(b" ")
+            if space and found == name:
+                return int(mode, 8), data[end + 1 : end + 1 + id_bytes].hex().encode()
+        at = end + 1 + id_bytes
+    return None
 
-    parsed = Parsed.from_string(data)
-    encoding = (parsed.encoding or b"utf-8").decode("ascii", "replace")
+
+def _parsed(name: Id, data: bytes, *, has_parents: bool) -> Commit:
+    head, _, message = data.partition(b"\n\n")
+    first, *lines = head.split(b"\n")
+    tree = first.removeprefix(b"tree ")
+    parents = [line[7:] for line in takewhile(lambda line: line.startswith(b"parent "), lines)]
+    if first == tree or not all(_ID.fullmatch(one) and len(one) == len(name) for one in (tree, *parents)):
+        raise Unknown("not a commit")
+    subject = " ".join(decode_message(message, lines).strip().partition("\n\n")[0].split("\n"))
+    committer = next((line for line in lines[len(parents) :] if line.startswith(b"committer ")), b"")
+    return Commit(name, tree, tuple(parents) if has_parents else (), seconds_of(committer), subject[:MAX_SUBJECT])
+
+
+def decode_message(message: bytes, lines: Iterable[bytes]) -> str:
+    """Return the text of a commit's message, in the encoding that a line of its head names."""
+    encoding = next((line[9:] for line in lines if line.startswith(b"encoding ")), b"utf-8").decode("ascii", "replace")
     try:
-        message = parsed.message.decode(encoding, "replace")
-    except LookupError:
-        message = parsed.message.decode(errors="replace")
-    subject = " ".join(message.strip().partition("\n\n")[0].split("\n"))
-    parents = tuple(parsed.parents) if has_parents else ()
-    return Commit(name, parsed.tree, parents, int(parsed.commit_time), subject[:MAX_SUBJECT])
+        return message.decode(encoding, "replace")
+    except (LookupError, ValueError):
+        return message.decode(errors="replace")
+
+
+def seconds_of(line: bytes) -> int:
+    """Return the time at the end of a line about an author or committer; 0 if it has none that makes sense."""
+    found = _TIME.search(line)
+    return int(found[1]) if found else 0
 
 
 def _shallow(folder: GitFolder) -> frozenset[Id]:

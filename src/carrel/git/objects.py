@@ -13,6 +13,7 @@ from collections.abc import Callable, Iterator
 from time import monotonic
 from typing import Final
 
+from carrel.core.cancellation import check_cancelled
 from carrel.files.sandbox import Opened, Root, SandboxError
 
 MAX_OBJECT_BYTES: Final = 16 * 1_048_576
@@ -22,11 +23,13 @@ MAX_DELTAS: Final = 512
 MAX_PACKS: Final = 128
 _KEPT_BYTES: Final = 8 * 1_048_576
 _KEPT_OBJECT_BYTES: Final = 262_144
-_BUCKET_BYTES: Final = 16_384
-_BUCKETS: Final = 32
+_BUCKET_BYTES: Final = 131_072
+_BUCKETS_BYTES: Final = 6 * 1_048_576
 """How much of a pack's index is cached: names by their first byte, unless there are very many of them."""
 
 _MAX_MATCHES: Final = 64
+_LOOKS_AGAIN: Final = 2
+"""How often one question looks for the packs again because an object is in none of them."""
 _FIRST_CHUNK: Final = 4_096
 _CHUNK: Final = 65_536
 _HEADER: Final = 32
@@ -34,9 +37,9 @@ _HEADER: Final = 32
 
 COMMIT: Final = 1
 TREE: Final = 2
-_BLOB: Final = 3
-_TAG: Final = 4
-_TYPES: Final = {b"commit": COMMIT, b"tree": TREE, b"blob": _BLOB, b"tag": _TAG}
+BLOB: Final = 3
+TAG: Final = 4
+_TYPES: Final = {b"commit": COMMIT, b"tree": TREE, b"blob": BLOB, b"tag": TAG}
 _OFFSET_DELTA: Final = 6
 _NAMED_DELTA: Final = 7
 
@@ -52,16 +55,29 @@ class Unknown(Exception):
     """The repository has no answer: an object is missing, broken or too large, or the time is up."""
 
 
+class MissingObject(Unknown):
+    """The repository does not have an object of this name."""
+
+
+class TimeUp(Unknown):
+    """The question takes longer than it may."""
+
+
 class Deadline:
     """The time at which a question is abandoned."""
 
     def __init__(self, seconds: float) -> None:
         self._end = monotonic() + seconds
 
+    def restart(self, seconds: float) -> None:
+        """Give this much time from now."""
+        self._end = monotonic() + seconds
+
     def check(self) -> None:
-        """Raise `Unknown` once the time is up."""
+        """Raise `TimeUp` once the time is up, and stop when nobody waits for the answer any more."""
+        check_cancelled()
         if monotonic() > self._end:
-            raise Unknown("the time is up")
+            raise TimeUp("the time is up")
 
 
 class Objects:
@@ -72,6 +88,7 @@ class Objects:
         self.deadline = deadline
         self._name_bytes = name_bytes
         self._packs: list[Pack] | None = None
+        self._looks_again = _LOOKS_AGAIN
         self._kept: dict[tuple[int, int], tuple[int, bytes]] = {}
         self._kept_bytes = 0
 
@@ -80,10 +97,23 @@ class Objects:
         for pack in self._packs or ():
             pack.close()
         self._packs = None
+        self._kept.clear()
+        self._kept_bytes = 0
 
     def read(self, name: Id) -> tuple[int, bytes]:
         """Return an object's type and content; raise `Unknown` if the repository does not have it."""
         self.deadline.check()
+        try:
+            return self._read_once(name)
+        except MissingObject:
+            if self._looks_again < 1:
+                raise
+        # While git packs a repository anew, an object moves from one file to another.
+        self._looks_again -= 1
+        self.close()
+        return self._read_once(name)
+
+    def _read_once(self, name: Id) -> tuple[int, bytes]:
         raw = binascii.unhexlify(name)
         for number, pack in enumerate(self._opened()):
             at = pack.find(raw)
@@ -126,32 +156,34 @@ class Objects:
 
     def _unpack(self, number: int, pack: "Pack", at: int) -> tuple[int, bytes]:
         """Return the type and content of an object in a pack, after applying its deltas."""
-        deltas: list[bytes] = []
+        deltas: list[tuple[int, bytes]] = []
         spent = 0
         while True:
             kind, data = self._kept.get((number, at), (0, b""))
             if kind:
                 break
-            kind, size, base, data_at = pack.head(at)
+            chunk = pack.data.read(at, _FIRST_CHUNK)
+            kind, size, base, length = pack.head(at, chunk)
             spent += size
             if spent > MAX_OBJECT_BYTES or len(deltas) > MAX_DELTAS:
                 raise Unknown("too large, or too many deltas")
-            data = self._inflate(pack.data, data_at, size)
+            data = self._inflate(pack.data, at + length, size, chunk[length:])
             if kind not in (_OFFSET_DELTA, _NAMED_DELTA):
                 self._keep((number, at), (kind, data))
                 break
-            deltas.append(data)
+            deltas.append((at, data))
             position = at - base if isinstance(base, int) else pack.find(base)
             if position is None:
                 raise Unknown("the base of a delta is not in its pack")
             at = position
-        for delta in reversed(deltas):
+        for place, delta in reversed(deltas):
             self.deadline.check()
             data = _applied(data, delta)
+            self._keep((number, place), (kind, data))
         return kind, data
 
     def _keep(self, place: tuple[int, int], found: tuple[int, bytes]) -> None:
-        """Cache the base of a chain: the next object often has the same base."""
+        """Cache an object that others may be deltas of: neighbours in a history often are."""
         size = len(found[1])
         if size <= _KEPT_OBJECT_BYTES:
             if self._kept_bytes + size > _KEPT_BYTES:
@@ -166,7 +198,7 @@ class Objects:
         try:
             opened = self._shared.open(("objects", name[:2], name[2:]))
         except SandboxError:
-            raise Unknown("no such object") from None
+            raise MissingObject("no such object") from None
         with opened:
             start = zlib.decompressobj().decompress(opened.read(0, _FIRST_CHUNK), _HEADER)
             word, space, rest = start.partition(b" ")
@@ -176,8 +208,8 @@ class Objects:
             head = len(word) + len(digits) + 2
             return _TYPES[word], self._inflate(opened, 0, head + int(digits))[head:]
 
-    def _inflate(self, file: Opened, at: int, size: int) -> bytes:
-        """Inflate content of this declared length; raise `Unknown` if its length differs."""
+    def _inflate(self, file: Opened, at: int, size: int, read: bytes = b"") -> bytes:
+        """Inflate content of this declared length, whose first bytes may be `read`; raise `Unknown` if it is longer."""
         if size > MAX_OBJECT_BYTES + _HEADER:
             raise Unknown("too large")
         engine = zlib.decompressobj()
@@ -186,13 +218,14 @@ class Objects:
         chunk = _FIRST_CHUNK
         while not engine.eof:
             self.deadline.check()
-            read = file.read(at, chunk)
+            read = read or file.read(at, chunk)
             at, chunk = at + len(read), _CHUNK
             part = engine.decompress(read, room)
             room -= len(part)
             parts.append(part)
             if not read or room < 1:
                 raise Unknown("not as long as it says")
+            read = b""
         if room != 1:
             raise Unknown("not as long as it says")
         return b"".join(parts)
@@ -218,6 +251,7 @@ class Pack:
         self._name_bytes = name_bytes
         self.count = self._ends[-1]
         self._buckets: dict[int, bytes] = {}
+        self._bucket_bytes = 0
 
     def close(self) -> None:
         """Close both files."""
@@ -226,13 +260,21 @@ class Pack:
 
     def find(self, raw: bytes) -> int | None:
         """Return the position of an object; None if it is not in this pack."""
-        start, count, name = self._bucket(raw[0])
-        place = bisect_left(range(count), raw, key=name)
-        return self._offset(start + place) if place < count and name(place) == raw else None
+        start, count, names = self._bucket(raw[0])
+        length = self._name_bytes
+        if names is None:
+            name = self._reader(start)
+            place = bisect_left(range(count), raw, key=name)
+            return self._offset(start + place) if place < count and name(place) == raw else None
+        at = names.find(raw)
+        while at % length and at >= 0:  # the same bytes, across two names
+            at = names.find(raw, at + 1)
+        return None if at < 0 else self._offset(start + at // length)
 
     def matching(self, prefix: str) -> Iterator[Id]:
         """Yield the names that begin with these digits, up to a maximum."""
-        _, count, name = self._bucket(int(prefix[:2], 16))
+        start, count, _ = self._bucket(int(prefix[:2], 16))
+        name = self._reader(start)
         least = binascii.unhexlify(prefix.ljust(self._name_bytes * 2, "0"))
         first = bisect_left(range(count), least, key=name)
         for place in range(first, min(count, first + _MAX_MATCHES)):
@@ -241,21 +283,31 @@ class Pack:
                 return
             yield spelled
 
-    def _bucket(self, first: int) -> tuple[int, int, Callable[[int], bytes]]:
-        """Return the position and number of the names with this first byte, and a function that returns each."""
+    def _bucket(self, first: int) -> tuple[int, int, bytes | None]:
+        """Return the number of the first name with this first byte, how many there are, and all of them.
+
+        If they are too many to be cached, None.
+        """
         start, end = self._ends[first - 1] if first else 0, self._ends[first]
-        count, length = end - start, self._name_bytes
-        at = _NAMES_AT + start * length
-        if count < 0 or at + count * length > self._index.stat.st_size:
+        size = (end - start) * self._name_bytes
+        at = _NAMES_AT + start * self._name_bytes
+        if size < 0 or at + size > self._index.stat.st_size:
             raise Unknown("the index of a pack is damaged")
-        if count * length > _BUCKET_BYTES:
-            return start, count, lambda place: self._index.read(at + place * length, length)
+        if size > _BUCKET_BYTES:
+            return start, end - start, None
         names = self._buckets.get(first)
         if names is None:
-            if len(self._buckets) >= _BUCKETS:
+            if self._bucket_bytes > _BUCKETS_BYTES:
                 self._buckets.clear()
-            names = self._buckets[first] = self._index.read(at, count * length)
-        return start, count, lambda place: names[place * length : place * length + length]
+                self._bucket_bytes = 0
+            names = self._buckets[first] = self._index.read(at, size)
+            self._bucket_bytes += size
+        return start, end - start, names
+
+    def _reader(self, start: int) -> Callable[[int], bytes]:
+        """Return a function that returns the name at a place after `start`."""
+        length = self._name_bytes
+        return lambda place: self._index.read(_NAMES_AT + (start + place) * length, length)
 
     def _offset(self, number: int) -> int:
         offsets_at = _NAMES_AT + self.count * (self._name_bytes + 4)
@@ -266,26 +318,25 @@ class Pack:
         (offset,) = struct.unpack(">Q", self._index.read(large_at, 8))
         return int(min(offset, self.data.stat.st_size))
 
-    def head(self, at: int) -> tuple[int, int, int | bytes, int]:
-        """Return an object's type and length, the base of a delta, and where its content begins."""
-        raw = self.data.read(at, _HEADER + self._name_bytes)
+    def head(self, at: int, raw: bytes) -> tuple[int, int, int | bytes, int]:
+        """Return an object's type and length, the base of a delta, and the length of the head; `raw` begins with it."""
         kind, size, place, shift = raw[0] >> 4 & 7, raw[0] & 15, 0, 4
-        while raw[place] & 0x80:
+        while raw[place] & 0x80 and place < _HEADER:
             place += 1
             size |= (raw[place] & 0x7F) << shift
             shift += 7
         place += 1
         if kind == _NAMED_DELTA:
-            return kind, size, raw[place : place + self._name_bytes], at + place + self._name_bytes
+            return kind, size, raw[place : place + self._name_bytes], place + self._name_bytes
         if kind != _OFFSET_DELTA:
-            return kind, size, 0, at + place
+            return kind, size, 0, place
         back = raw[place] & 0x7F
-        while raw[place] & 0x80:
+        while raw[place] & 0x80 and place < _HEADER:
             place += 1
             back = (back + 1) << 7 | raw[place] & 0x7F
         if not 0 < back < at:
             raise Unknown("a delta without a base")
-        return kind, size, back, at + place + 1
+        return kind, size, back, place + 1
 
 
 def _applied(base: bytes, delta: bytes) -> bytes:

@@ -122,14 +122,15 @@ class Repository:
         self.folder.close()
 
     @cached_property
-    def _id_bytes(self) -> int:
+    def id_bytes(self) -> int:
+        """Return the length of object names: that of SHA-1 or SHA-256."""
         return read_id_bytes(self.folder.shared, ("config",))
 
     @property
     def objects(self) -> Objects:
         """Return the objects; they are opened when first needed."""
         if self._objects is None:
-            self._objects = Objects(self.folder.shared, self._deadline, self._id_bytes)
+            self._objects = Objects(self.folder.shared, self._deadline, self.id_bytes)
         return self._objects
 
     @cached_property
@@ -161,7 +162,7 @@ class Repository:
         from carrel.git.worktree import GitIndex, WorkTree  # only where a checkpoint is saved
 
         def ask() -> bool | None:
-            index = GitIndex(self.folder, self._deadline, self._id_bytes)
+            index = GitIndex(self.folder, self._deadline, self.id_bytes)
             return WorkTree(self.folder, self.history, index, self._deadline, excludes).is_dirty(head)
 
         return _answer(ask, None)  # without a readable index, the commit is still known
@@ -176,7 +177,7 @@ class Repository:
 
     def _commit(self, digits: str) -> Id:
         """Return the only commit whose name begins with these digits."""
-        names = [digits.encode()] if len(digits) == self._id_bytes * 2 else self.objects.matching(digits)
+        names = [digits.encode()] if len(digits) == self.id_bytes * 2 else self.objects.matching(digits)
         if len(names) > 1:
             names = [name for name in names if self.objects.read(name)[0] == COMMIT]
         if len(names) != 1:

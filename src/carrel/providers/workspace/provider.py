@@ -1,6 +1,7 @@
 """A file tree as resources.
 workspace:///{+path}{?start,length,lines,outline}         a file, or a folder's children
 workspace://@{root}/{+path}{?start,length,lines,outline}  the same in a further root
+workspace:///{+path}{?at,diff,blame,log,skip,format}      its history, in a git repository; also in further roots
 """
 
 import os
@@ -38,6 +39,9 @@ from carrel.providers.workspace.tree import MAX_KNOWN, FoundFile, Known, Shape, 
 TTL_MS: Final = 1_000
 _FILE_KEYS: Final = ("start", "length", "lines")
 _FOLDER_KEYS: Final = ("after",)
+HISTORY_KEYS: Final = ("at", "diff", "blame", "log")
+"""Query parameters that ask for git's history."""
+HISTORY_TEMPLATE: Final = "workspace:///{+path}{?at,diff,blame,log,skip,format,start,length,lines}"
 _ROOT_NAME: Final = re.compile(r"[a-z0-9][a-z0-9-]{0,31}")
 if TYPE_CHECKING:
     from carrel.providers.workspace.kept_documents import KeptDocuments
@@ -48,12 +52,18 @@ _WHOLE: Final[tuple[Range | None, dict[str, object]]] = (None, {})
 
 
 class FileQuery(Value, frozen=True):
-    """Which part of a file is asked for, or where the children of a folder go on."""
+    """Which part of a file is asked for, where the children of a folder go on, or what is asked of git's history."""
 
     start: str | None = None
     length: str | None = None
     lines: Annotated[str, Argument(examples=["10-50"])] | None = None
     after: str | None = None
+    at: str | None = None
+    diff: str | None = None
+    blame: str | None = None
+    log: str | None = None
+    skip: str | None = None
+    format: str | None = None
 
 
 FILE_QUERY: Final = Arguments(FileQuery)
@@ -85,6 +95,7 @@ class Workspace(Provider):
         if not 0 <= list_changed_s <= 86_400:
             raise ConfigError(f"[workspace] list_changed_s: expected 0 to 86400 seconds, got {list_changed_s}")
         self.list_pause_s = list_changed_s
+        self._home = project.environment.get("HOME", "")
         self.speaks_fly = dialect == "always"
         self._trees: dict[str, Tree] = {}
         self._known: dict[str, Known] = {}
@@ -101,7 +112,7 @@ class Workspace(Provider):
                     deny=deny or (),
                     hidden=hidden,
                     ignored=ignored,
-                    tracked=Tracked(opened, project.environment.get("HOME", "")),
+                    tracked=Tracked(opened, self._home),
                 )
                 opened.guard_links(policy.denies)
                 self._trees[name] = Tree(name, opened, policy, os.path.abspath(place))
@@ -137,7 +148,17 @@ class Workspace(Provider):
             fingerprint=self.fingerprint_of_file,
             takes_uri=True,
         )
-        return (main, named) if len(self._trees) > 1 else (main,)
+        history = Route(
+            HISTORY_TEMPLATE,
+            self.begin_read,
+            name="workspace-history",
+            title="History of a file or folder",
+            description="In git: ?at=REV its content then, ?diff=REV or ?diff=A..B, ?blame, ?log (format=json)",
+            query=FILE_QUERY,
+            takes_uri=True,
+        )
+        routes = (main, named) if len(self._trees) > 1 else (main,)
+        return (*routes, history) if any(_is_in_git(tree.root.path) for tree in self._trees.values()) else routes
 
     def canonical(self, uri: str) -> str:
         """Return the one spelling; some hosts and URL libraries drop slashes and `@`."""
@@ -216,16 +237,20 @@ class Workspace(Provider):
         return _reading(opened, shape, kept) if known.part is None else _reading(opened, shape, None, (known.part, {}))
 
     def read(self, uri: str, path: str, query: FileQuery, root: str = "") -> Reading:
-        """Read a file, whole or in parts, or a folder's children."""
+        """Read a file, whole or in parts, or a folder's children; or what git knows of them."""
         target = paths.target_of(uri, root, path)
         tree = self._trees[root]
+        if query != _NO_QUERY and any(getattr(query, name) is not None for name in HISTORY_KEYS):
+            from carrel.providers.workspace.file_history import FileHistory  # few reads need it
+
+            return FileHistory(tree, self._home).read(target, _given(query))
         until = tree.policy.fresh_until()
         found = tree.open(target)
         try:
             if not found.opened.is_folder:
                 return self._read_file(target, found, tree, until, query)
             with found.opened:
-                after = _given(query, _FOLDER_KEYS, uri).get("after", "")
+                after = _checked(query, _FOLDER_KEYS, uri).get("after", "")
                 from carrel.providers.workspace.folders import Folder  # not needed to start
 
                 shown = Folder(tree, self._listings[target.root], found)
@@ -260,9 +285,9 @@ class Workspace(Provider):
             return None
         with found.opened as opened:
             if not opened.is_folder:
-                _given(query, _FILE_KEYS, uri)
+                _checked(query, _FILE_KEYS, uri)
                 return etag_of(opened.stat)
-            _given(query, _FOLDER_KEYS, uri)
+            _checked(query, _FOLDER_KEYS, uri)
             children = self._listings[target.root].children(opened, found.segments)
             return blake2b("/".join([child.key for child in children]).encode(), digest_size=16).hexdigest()
 
@@ -350,6 +375,15 @@ class Workspace(Provider):
         self._until_closed.close()
 
 
+def _is_in_git(folder: str) -> bool:
+    """Return whether a folder, or one above it, has a repository; whether it is read is decided later."""
+    while not os.path.lexists(os.path.join(folder, ".git")):
+        folder, last = os.path.split(folder)
+        if not last:
+            return False
+    return True
+
+
 def _document(entry: Entry) -> Resource:
     from carrel.providers.workspace import front_documents  # loaded by `shortlist`
 
@@ -372,7 +406,7 @@ def _reading(
 
 def _wanted_part(query: FileQuery, uri: str, source: FileSource, kind: Kind) -> tuple[Range, dict[str, object]]:
     """Return the byte range that a query requests, and the metadata of lines."""
-    given = _given(query, _FILE_KEYS, uri)
+    given = _checked(query, _FILE_KEYS, uri)
     lines = query.lines
     if lines is None:
         start = parse_number("start", given.get("start", "0"))
@@ -401,9 +435,14 @@ def _left_out_message(root: str, preset: str, census: Census) -> str:
     return f"{counted}{where} are not served: {reason}; `{SET_PRESET} code` serves every text file"
 
 
-def _given(query: FileQuery, known: Sequence[str], uri: str) -> dict[str, str]:
+def _given(query: FileQuery) -> dict[str, str]:
+    """Return the parameters that were given."""
+    return {name: value for name in query.__struct_fields__ if (value := getattr(query, name)) is not None}
+
+
+def _checked(query: FileQuery, known: Sequence[str], uri: str) -> dict[str, str]:
     """Return the parameters that were given; raise for one that a file has and a folder does not, or the reverse."""
-    given = {name: value for name in query.__struct_fields__ if (value := getattr(query, name)) is not None}
+    given = _given(query)
     for name, value in given.items():
         if name not in known:
             raise paths.invalid(name, value, f"expected {' or '.join(known)}", uri)

@@ -115,6 +115,36 @@ class Tree:
                 raise
         raise failure
 
+    def check(self, target: Target, *, is_folder: bool | None = None) -> None:
+        """Raise if a path may not be read, whether or not it exists; None if it may be a file or a folder."""
+        judge = self.policy.judge
+        kinds = (False, True) if is_folder is None and not target.is_folder else (bool(is_folder or target.is_folder),)
+        if target.segments and not all(map(is_servable, target.segments)):
+            raise NotFound(target.uri)
+        verdicts = [judge(target.segments, is_folder=one) for one in kinds]
+        if all(verdict.reason for verdict in verdicts):
+            raise self._refused(target.uri, verdicts[0])
+
+    def check_unknown(self, target: Target) -> None:
+        """Raise if a path of which it is not known whether it is a file or a folder may not be read as both."""
+        as_file, as_folder = (self.policy.judge(target.segments, is_folder=one) for one in (False, True))
+        if as_file.reason in ("deny", "hidden", "ignored") or as_folder.reason:
+            raise self._refused(target.uri, as_file if as_file.reason else as_folder)
+
+    def check_content(self, target: Target, *, is_text: bool) -> None:
+        """Raise if a file of this content may not be read."""
+        if not is_text and self.policy.judge(target.segments, is_folder=False).needs_text:
+            raise self._refused(target.uri, TYPE)
+
+    def may_show(self, segments: Segments) -> bool:
+        """Return whether a file may be read, by its name."""
+        return all(map(is_servable, segments)) and not self.policy.judge(segments, is_folder=False).reason
+
+    def shows(self, segments: Segments, *, is_folder: bool) -> bool:
+        """Return whether a folder shows a child of this name."""
+        verdict = self.policy.judge(segments, is_folder=is_folder)
+        return verdict.is_listed and not verdict.reason
+
     def _failure(
         self, uri: str, segments: Segments, error: Exception, as_file: Verdict, *, is_folder: bool
     ) -> RequestError:

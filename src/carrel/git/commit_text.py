@@ -1,0 +1,100 @@
+"""Commits for people and programs: one line each, a whole one, and the same as JSON."""
+
+from collections.abc import Iterable
+from typing import Final
+
+from carrel.core.isotime import iso
+from carrel.core.record import Value
+from carrel.git.history import Commit, History, decode_message, seconds_of
+from carrel.git.objects import Id
+
+SHORT: Final = 12
+"""Digits of an id in a text: enough to be unique in the largest repositories."""
+_MAX_PERSON: Final = 200
+_MAX_MESSAGE: Final = 65_536
+
+
+class Person(Value, frozen=True):
+    """Who wrote or committed a commit, and when, in seconds since 1970."""
+
+    name: str
+    email: str
+    time: int
+
+    @property
+    def when(self) -> str:
+        """The time, in UTC."""
+        return iso(self.time * 1000)
+
+    def to_json(self) -> dict[str, object]:
+        """Return it as JSON has it."""
+        return {"name": self.name, "email": self.email, "time": self.when}
+
+
+class CommitDetails(Value, frozen=True):
+    """What a commit says about itself."""
+
+    commit: Commit
+    author: Person
+    committer: Person
+    message: str
+
+    def to_json(self) -> dict[str, object]:
+        """Return it as JSON has it."""
+        body = self.message.strip().partition("\n\n")[2].strip()
+        return {
+            "id": self.commit.id.decode(),
+            "parents": [parent.decode() for parent in self.commit.parents],
+            "author": self.author.to_json(),
+            "committer": self.committer.to_json(),
+            "subject": one_line(self.commit.subject),
+            "body": body,
+        }
+
+
+def details_of(history: History, commit: Commit) -> CommitDetails:
+    """Return what a commit says about itself."""
+    head, _, message = history.raw(commit.id).partition(b"\n\n")
+    lines = head.split(b"\n")
+    text = decode_message(message[:_MAX_MESSAGE], lines)
+    author = _person(next((line[7:] for line in lines if line.startswith(b"author ")), b""))
+    committer = _person(next((line[10:] for line in lines if line.startswith(b"committer ")), b""))
+    return CommitDetails(commit, author, committer, text)
+
+
+def _person(line: bytes) -> Person:
+    name, _, rest = line.partition(b"<")
+    email = rest.partition(b">")[0]
+    shown = [one_line(part.decode(errors="replace").strip())[:_MAX_PERSON] for part in (name, email)]
+    return Person(shown[0], shown[1], seconds_of(line))
+
+
+def one_line(text: str) -> str:
+    """Return a text without line ends and other control characters."""
+    return text if text.isprintable() else "".join(one if one.isprintable() else " " for one in text)
+
+
+def short(name: Id) -> str:
+    """Return the first digits of an id."""
+    return name[:SHORT].decode()
+
+
+def log_lines(commits: Iterable[CommitDetails]) -> str:
+    """Return one line for each commit: id, time, author, subject."""
+    return "".join(
+        f"{short(one.commit.id)} {one.author.when[:16]}Z {one.author.name}: {one_line(one.commit.subject)}\n"
+        for one in commits
+    )
+
+
+def commit_head(details: CommitDetails) -> str:
+    """Return the lines that introduce one commit: ids, people, message."""
+    commit = details.commit
+    lines = [f"commit {commit.id.decode()}"]
+    if commit.parents:
+        lines.append(f"parents {' '.join(parent.decode() for parent in commit.parents)}")
+    lines.append(f"author {details.author.name} <{details.author.email}> {details.author.when}")
+    if details.committer != details.author:
+        lines.append(f"committer {details.committer.name} <{details.committer.email}> {details.committer.when}")
+    message = "\n".join(f"    {line}".rstrip() for line in details.message.strip("\n").split("\n"))
+    return "\n".join(lines) + f"\n\n{message}\n"

@@ -1,0 +1,132 @@
+"""Questions about the history of a folder, each answered from a repository that is opened for it.
+
+Everything that can go wrong becomes an error that a client may read: there is no repository, a revision names nothing,
+an object is missing, the bytes are damaged, the time is up.
+"""
+
+import logging
+import os
+import struct
+import zlib
+from collections.abc import Callable, Iterable
+from contextlib import closing
+from typing import Final, TypeVar
+
+from carrel.core.errors import CarrelError, NotFound, ProviderError, echo
+from carrel.core.record import Value
+from carrel.files.sandbox import SandboxError
+from carrel.git.commit_walk import CommitWalk
+from carrel.git.discovery import find
+from carrel.git.history import Commit
+from carrel.git.objects import Deadline, Id, MissingObject, TimeUp, Unknown
+from carrel.git.patches import TooMany
+from carrel.git.repository import Repository
+from carrel.git.revisions import UnknownRevision, absent_words, resolve
+
+log = logging.getLogger(__name__)
+
+TIMEOUT_S: Final = 5.0
+LOG_S: Final = 2.0
+"""Time for one page of the commits that changed a path; where it ends, the next page begins."""
+PAGE: Final = 100
+"""Commits on one page of a log."""
+MAX_SKIPPED: Final = 1_000_000
+NO_HISTORY: Final = "this folder has no git history"
+
+Answer = TypeVar("Answer")
+_DAMAGE: Final = (
+    Unknown,
+    SandboxError,
+    OSError,
+    struct.error,
+    zlib.error,
+    ArithmeticError,
+    AssertionError,
+    AttributeError,
+    LookupError,
+    TypeError,
+    ValueError,
+)
+"""What parsers of hostile bytes raise, dulwich's among them."""
+
+
+class Past:
+    """The history of one folder."""
+
+    def __init__(self, root: str, home: str, timeout_s: float = TIMEOUT_S) -> None:
+        self._root = root
+        self._home = home
+        self._timeout_s = timeout_s
+
+    def ask(self, uri: str, question: Callable[[Repository], Answer]) -> Answer:
+        """Open the repository and return the answer; raise an error about `uri` if there is none."""
+        try:
+            folder = find(self._root, self._home)
+        except (SandboxError, OSError):
+            folder = None
+        if folder is None:
+            raise NotFound(uri, f"{NO_HISTORY[0].upper()}{NO_HISTORY[1:]}: {echo(uri)}")
+        with closing(Repository(folder, Deadline(self._timeout_s))) as repository:
+            try:
+                return question(repository)
+            except CarrelError:
+                raise
+            except _DAMAGE as error:
+                failure = _failure(uri, error, repository)
+            raise failure
+
+
+def _failure(uri: str, error: Exception, repository: Repository) -> CarrelError:
+    if isinstance(error, UnknownRevision):
+        return NotFound(uri, f"Unknown revision in {echo(uri)}: {error}")
+    if isinstance(error, TimeUp):
+        message = f"Git's history of {echo(uri)} takes too long to read; ask for a newer revision or a shorter range"
+        return ProviderError(message, word="timeout", uri=uri)
+    if isinstance(error, TooMany):
+        return ProviderError(f"Too large: {error} in {echo(uri)}; ask for one folder", uri=uri)
+    why = "it is damaged, or larger than what is read"
+    if isinstance(error, MissingObject):
+        try:
+            why = absent_words(repository)
+        except _DAMAGE:
+            why = "an object is missing"
+    log.debug("git's data gives no answer: %s: %s", type(error).__name__, error)
+    return ProviderError(f"Git's data for {echo(uri)} cannot be read: {why}", word="unreadable", uri=uri)
+
+
+def in_repository(repository: Repository, segments: Iterable[str]) -> tuple[bytes, ...]:
+    """Return the path in the repository of a path below the folder that was asked about."""
+    return tuple(map(os.fsencode, (*repository.folder.prefix, *segments)))
+
+
+class LogPage(Value, frozen=True):
+    """Some commits, where the next page begins and how many commits it skips, and whether the time was up."""
+
+    start: Id
+    commits: tuple[Commit, ...]
+    following: tuple[Id, int] | None
+    is_cut: bool = False
+
+
+def read_log(repository: Repository, revision: str, path: tuple[bytes, ...] | None, skip: int) -> LogPage:
+    """Return a page of the commits from a revision backwards; with a path, those that changed it."""
+    start = resolve(repository, revision)
+    walk = CommitWalk(repository.history, start, path)
+    if path is not None:
+        repository.history.limit_time(LOG_S)
+    commits: list[Commit] = []
+    left = skip
+    try:
+        for commit in walk:
+            if left:
+                left -= 1
+                continue
+            commits.append(commit)
+            if len(commits) == PAGE:
+                break
+    except TimeUp:
+        if not commits and walk.place[0] == start:
+            raise
+        repository.history.limit_time()
+        return LogPage(start, tuple(commits), walk.place if walk.place[0] != start else None, is_cut=True)
+    return LogPage(start, tuple(commits), walk.following)
