@@ -10,7 +10,7 @@ from threading import Lock
 
 from carrel.catalog.catalog import Catalog
 from carrel.core.errors import CarrelError, RequestError
-from carrel.core.model import Resource
+from carrel.core.model import Resource, Skill
 from carrel.core.provider import DocumentChanges, Given, Provider, Route
 
 log = logging.getLogger(__name__)
@@ -68,6 +68,18 @@ class LazyProvider(Provider):
         except CarrelError as worded:
             return worded
         return error
+
+    def children(self, uri: str, after: str = "") -> Iterator[Resource]:
+        """Return the children of a folder of the real provider."""
+        [real] = self._awake().mounted
+        return real.provider.children(uri, after)
+
+    def skills(self) -> Sequence[Skill]:
+        """Return nothing until the data exists; then the skills of the real provider."""
+        if not self._is_called_for():
+            return ()
+        [real] = self._awake().mounted
+        return real.provider.skills()
 
     def fingerprint(self, uri: str) -> str | None:
         """Return the fingerprint that the real provider has."""
