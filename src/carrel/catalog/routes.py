@@ -87,8 +87,8 @@ class Found(Value, frozen=True):
     @property
     def start(self) -> int:
         """The first byte that the URI asks for."""
-        query = self.variables.get("query")
-        asked = str({**self.variables, **dict(self.query_range)}.get("start", getattr(query, "start", 0)))
+        query = {"start": getattr(self.variables.get("query"), "start", 0)}
+        asked = str({**query, **self.variables, **dict(self.query_range)}["start"])
         return int(asked) if asked.isdecimal() else 0
 
     def takes(self, name: str) -> bool:
@@ -363,7 +363,9 @@ class Routes:
             names = [name for name, _ in given]
             odd = next((pair for pair in given if pair[0] not in {*known, *RANGE_NAMES}), None)
             twice = next((pair for at, pair in enumerate(given) if pair[0] in names[:at]), given[0])
-            (name, value), why = (twice, "given twice") if odd is None else (odd, _list_known(known))
+            (name, value), why = (
+                (twice, "given twice") if odd is None else (odd, f"known: {', '.join(known)}" if known else "unknown")
+            )
             shown = f"{echo(name)}={echo(value)}"
             return BadArgument(f"Invalid parameter: {shown} ({why})", uri=sent, data={"parameter": name})
         return NotFound(sent)
@@ -373,10 +375,6 @@ class Routes:
             if template.match(bare) is not None:
                 return [name for name in template.variables if name in template.query_variables]
         return []
-
-
-def _list_known(names: list[str]) -> str:
-    return f"known: {', '.join(names)}" if names else "unknown"
 
 
 def _fixed_variables(route: Route, uri: str) -> dict[str, object]:

@@ -109,8 +109,7 @@ class Alc(Provider):
         return found.etag
 
     def _target(self, kind: Kind, uri: str, query: AlcQuery | None, identity: Mapping[str, str]) -> AlcTarget:
-        [name] = identity.values()
-        return uris.target_of(kind, name, uri, query, self._eval_ids)
+        return uris.target_of(kind, "".join(identity.values()), uri, query, self._eval_ids)
 
     # Listing
 

@@ -117,6 +117,7 @@ _ID_NAMES: Final[Mapping[str, str]] = {
 _AROUND_ID: Final[Mapping[Kind, list[str]]] = {key: re.split(r"\{\w+\}", kind.path) for key, kind in KINDS.items()}
 _BY_SHAPE: Final[Mapping[str, Kind]] = {"*".join(around): key for key, around in _AROUND_ID.items()}
 _ID: Final = re.compile(r"[A-Za-z0-9_.-]+")
+_BAD_SCHEME: Final = "invalid scheme: expected alc://, got {}"
 _DIGITS: Final = re.compile(r"\+?[0-9]+")
 _STRICT: Final = re.compile(r"[A-Za-z0-9-]+_[0-9]+")
 _RELAXED: Final = re.compile(r"[A-Za-z0-9-](?:[A-Za-z0-9_-]*[A-Za-z0-9-])?_[0-9]+")
@@ -157,7 +158,12 @@ def target_of(
 
 def refuse(message: str, uri: str) -> NoReturn:
     """Raise the error for a faulty request."""
-    raise BadArgument(message, uri=uri, code=INVALID_PARAMS)
+    raise faulty(message, uri)
+
+
+def faulty(message: str, uri: str) -> BadArgument:
+    """Return the error for a faulty request."""
+    return BadArgument(message, uri=uri, code=INVALID_PARAMS)
 
 
 def not_found(uri: str, message: str = "") -> NotFound:
@@ -185,7 +191,7 @@ def is_eval_id(text: str, mode: EvalIds) -> bool:
 def canonical(uri: str) -> str:
     """Return a URI in the spelling of its template, with everything escaped; raise if a check of its path fails."""
     if not uri.startswith(PREFIX):
-        raise _bad_scheme(uri)
+        refuse(_BAD_SCHEME.format(echo(uri)), uri)
     if len(uri) > MAX_URI_LENGTH:
         refuse(f"uri too long: {len(uri)} characters, limit is {MAX_URI_LENGTH}", uri)
     path, _, query_text = uri[len(PREFIX) :].partition("?")
@@ -204,21 +210,15 @@ def canonical(uri: str) -> str:
 def word(uri: str, error: RequestError) -> RequestError:
     """Return the error for a URI whose query does not fit, or that nothing serves, in the words of alc's documents."""
     if not uri.startswith(PREFIX):
-        return _bad_scheme(uri)
+        return faulty(_BAD_SCHEME.format(echo(uri)), uri)
     if isinstance(error, NotFound):
         return not_found(uri)
     if not isinstance(error, InvalidArguments):
-        return BadArgument(f"query params not supported on {echo(uri)}", uri=uri, code=INVALID_PARAMS)
+        return faulty(f"query params not supported on {echo(uri)}", uri)
     known = [problem for problem in error.problems if problem.fault != "unknown"]
     if known:
-        message = _number_problem(min(known, key=lambda one: [*CAPS].index(one.name)), uri)
-    else:
-        message = f"unsupported query param '{echo(error.problems[0].name)}' on {echo(uri)}"
-    return BadArgument(message, uri=uri, code=INVALID_PARAMS)
-
-
-def _bad_scheme(uri: str) -> BadArgument:
-    return BadArgument(f"invalid scheme: expected alc://, got {echo(uri)}", uri=uri, code=INVALID_PARAMS)
+        return faulty(_number_problem(min(known, key=lambda one: [*CAPS].index(one.name)), uri), uri)
+    return faulty(f"unsupported query param '{echo(error.problems[0].name)}' on {echo(uri)}", uri)
 
 
 def _escape(text: str) -> str:

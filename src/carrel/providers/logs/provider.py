@@ -136,15 +136,9 @@ class Logs(Provider):
             raise NotFound(uri)
         return _reading(*found, query)
 
-    def fingerprint_of_log(
-        self,
-        kind: Kind,
-        id: str,  # noqa: A002 as in the template
-        query: LogQuery,
-        uri: str,
-    ) -> str | None:
+    def fingerprint_of_log(self, kind: Kind, query: LogQuery, uri: str, **name: str) -> str | None:
         """Return the ETag of a log; None if there is no such log."""
-        found = self._find(kind, id, query, uri)
+        found = self._find(kind, name["id"], query, uri)
         return None if found is None else found[0].etag
 
     def _find(self, kind: Kind, name: str, query: LogQuery, uri: str) -> "Snapshot | None":
