@@ -34,6 +34,7 @@ ORDER = (
     "transports",
     "app",
     "connect",
+    "doctor",
     "cli",
     "testing",
 )
@@ -45,7 +46,7 @@ NOT_ALLOWED: Mapping[str, frozenset[str]] = {
     "client": frozenset({"catalog", "files", "git", "outline", "search"}),
     "providers": frozenset({"server", "transports"}),
     "transports": frozenset({"client", "git", "providers"}),
-    "testing": frozenset({"app", "cli"}),
+    "testing": frozenset({"app", "cli", "doctor"}),
 }
 """What a package must not import although it stands before it."""
 
@@ -64,19 +65,19 @@ HOMES: Mapping[str, tuple[str, ...]] = {
     "httptools": HTTP,
     "joserfc": ("transports.http.jwt",),
     "msgspec": ("protocol", "app.config", "core.arguments", "core.record"),
-    "numpy": ("providers.sage.semantic",),
+    "numpy": ("search.semantic",),
     "pytest": ("testing",),
     "re2": ("search.expressions",),
     "rich": ("cli",),
     "ruamel": ("connect.yaml_splice",),
-    "tomlkit": ("cli", "connect.toml_splice"),
+    "tomlkit": ("cli", "connect.toml_splice", "doctor.user_settings"),
     "tree_sitter": ("outline", "providers.alc"),
     "tree_sitter_lua": ("providers.alc",),
     "uvicorn": HTTP,
     "uvloop": HTTP,
     "watchfiles": ("providers.workspace",),
-    "wordllama": ("providers.sage.semantic",),
-    "yaml": ("providers.sage",),
+    "wordllama": ("search.semantic",),
+    "yaml": ("providers.sage", "providers.skills"),
 }
 """Where each third-party package is imported, and nowhere else."""
 

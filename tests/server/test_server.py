@@ -235,6 +235,7 @@ def test_discover_and_initialize_declare_the_same(client: Conversation) -> None:
         "resources": {"subscribe": True, "listChanged": True},
         "completions": {},
         "tools": {"listChanged": True},
+        "extensions": {"io.modelcontextprotocol/skills": {"directoryRead": True}},
     }
     instructions = "Read test:///a-guide first."
 
@@ -1062,13 +1063,12 @@ class Faithless(Shelf):
     """Breaks where it is asked how to ask it."""
 
     limits_tool_time = True
-    parses_uris = True
 
     def __init__(self) -> None:
         super().__init__("faithless")
         self._has_told = False
 
-    def read_unmatched(self, uri: str) -> Reading:
+    def canonical(self, uri: str) -> str:
         raise RuntimeError(uri)
 
     def tools(self) -> Sequence[Tool]:

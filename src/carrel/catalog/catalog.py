@@ -11,7 +11,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from functools import partial
 from time import sleep
 
-from carrel.catalog import access, fly, shortlist
+from carrel.catalog import access, fly, folders, shortlist
 from carrel.catalog.pages import FullList, unseal
 from carrel.catalog.routes import RANGE_NAMES, Clash, Found, Mounted, Routes
 from carrel.catalog.shortlist import Chosen, Shortlist
@@ -27,6 +27,7 @@ from carrel.core.model import (
     Range,
     Reading,
     Resource,
+    Skill,
     Stored,
     Template,
     Text,
@@ -36,6 +37,7 @@ from carrel.core.model import (
 )
 from carrel.core.provider import Call, Given, Provider
 from carrel.core.record import Value, replace
+from carrel.core.token_counts import TokenCounts
 from carrel.core.uri import with_query
 
 _TRIES = 3
@@ -72,6 +74,8 @@ class Catalog:
         self.instance = os.urandom(8).hex()
         """Identifies this catalogue, so that a mount of itself is found."""
         self.generation = 0
+        self.token_counts = TokenCounts()
+        """What is known of the tokens that resources cost."""
         self._putting = threading.RLock()
         self.mount(*providers)
 
@@ -169,6 +173,22 @@ class Catalog:
         """Return one page of the templates and the cursor of the next."""
         return self._list.templates(unseal(cursor) if cursor else (), self.page_size)
 
+    def read_folder(self, uri: str, cursor: str | None = None, limit: int | None = None) -> Page:
+        """Return one page of the direct children of a folder, of any scheme."""
+        access.check_read(uri)
+        parts = unseal(cursor) if cursor else ()
+        return folders.read_folder(self.visible(), uri, parts, self.page_size if limit is None else limit)
+
+    def skills(self, cursor: str | None = None, limit: int | None = None) -> folders.SkillPage:
+        """Return one page of the skills."""
+        parts = unseal(cursor) if cursor else ()
+        return folders.list_skills(self.visible(), parts, self.page_size if limit is None else limit)
+
+    def skill(self, uri: str) -> Skill:
+        """Return the skill whose `SKILL.md` has a URI."""
+        access.check_read(uri)
+        return folders.find_skill(self.visible(), uri)
+
     def visible(self) -> tuple[Mounted, ...]:
         """Return the providers of which the caller may read anything."""
         return self._list.visible()
@@ -249,6 +269,8 @@ class Catalog:
             item = content.whole(given, uri, self.max_bytes)
             return Reading((item,), mime_type=_mime_type(found), etag=content.etag_of((given,)))
         reading, has_moved = self._read_moving(found, given, uri, wanted, condition, part=part)
+        if found.view is not None and not found.query_range:
+            self.token_counts.remember(found.uri, reading)
         if not has_moved:
             return reading
         if not is_last:
@@ -346,6 +368,8 @@ class Catalog:
     def fingerprint(self, uri: str) -> str | None:
         """Return a token that changes when the URI's content does; raise as a read would."""
         found = self.find(uri)
+        if found.route is not None and found.route.fingerprint is not None:
+            return found.route.fingerprint(**found.variables)
         if "fingerprint" in found.mounted.overrides:
             return found.mounted.provider.fingerprint(found.uri)
         # `*` matches every ETag, so that no content is loaded. A range, or a folder, is watched as a whole.
@@ -432,7 +456,7 @@ def close_given(given: Given | Unread) -> None:
 
 
 def _mime_type(found: Found) -> str:
-    return "" if found.route is None else found.route.mime_type
+    return "" if found.route is None or found.view is not None else found.route.mime_type
 
 
 def _one_of(asked: Range | None, other: Range | None, uri: str) -> Range | None:

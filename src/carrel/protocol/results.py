@@ -4,7 +4,7 @@ Modern results have `resultType`, server info and, where the specification asks 
 have none of these.
 """
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, Final
 
 import msgspec
@@ -21,11 +21,13 @@ from carrel.core.model import (
     Reading,
     Resource,
     ResourceLink,
+    Skill,
     Template,
     Text,
     Tool,
     ToolResult,
 )
+from carrel.core.token_counts import TOKENS
 from carrel.core.version import __version__
 from carrel.protocol import eras
 from carrel.protocol.eras import Era
@@ -175,9 +177,15 @@ def _contents(item: Item, uri: str, mime_type: str, given: dict[str, object]) ->
     return _Contents(item.uri or uri, spelled, UNSET, item.data, meta)
 
 
-def list_result(page: Page, era: Era, *, is_brief: bool = True) -> object:
-    """Return a page of the list. With `is_brief`, long entries without a description are shortened."""
+def list_result(page: Page, era: Era, tokens: Sequence[int | None] = (), *, is_brief: bool = True) -> object:
+    """Return a page of the list. With `is_brief`, long entries without a description are shortened.
+
+    `tokens` are what the entries cost, as far as that is known: one number for each of them, or none at all.
+    """
     result = _list_result(page, era)
+    for entry, count in zip(result.resources, tokens, strict=bool(tokens)):
+        if count is not None:
+            entry.meta = {**(entry.meta if isinstance(entry.meta, dict) else {}), TOKENS: count}
     if is_brief:
         for entry in [one for one in result.resources if not one.description]:
             if len(_encode(entry)) >= PLAIN_ENTRY_BYTES:
@@ -186,12 +194,36 @@ def list_result(page: Page, era: Era, *, is_brief: bool = True) -> object:
 
 
 def _shorten(entry: _Resource) -> None:
-    """Remove a title that repeats the end of the name; if that is not enough, the date, which a read returns too."""
+    """Remove what repeats the name or is known otherwise, until it is short enough.
+
+    First a title that repeats the end of the name, then the date, which a read returns too, then the tokens.
+    """
     if entry.name.endswith(entry.title):
         entry.title = ""
     if len(_encode(entry)) >= PLAIN_ENTRY_BYTES and entry.annotations is not None:
         rest = {name: value for name, value in entry.annotations.items() if name != "lastModified"}
         entry.annotations = rest or None
+    if len(_encode(entry)) >= PLAIN_ENTRY_BYTES and isinstance(entry.meta, dict):
+        entry.meta = {name: value for name, value in entry.meta.items() if name != TOKENS} or None
+
+
+def skills_result(skills: Iterable[Skill], next_cursor: str | None, ttl_ms: int, era: Era) -> object:
+    """Return a page of the skills."""
+    spelled: dict[str, object] = {"skills": [_skill(skill) for skill in skills]}
+    if next_cursor is not None:
+        spelled["nextCursor"] = next_cursor
+    return _cacheable(spelled, ttl_ms, era)
+
+
+def skill_result(skill: Skill, ttl_ms: int, era: Era) -> object:
+    """Return one skill."""
+    return _cacheable({"skill": _skill(skill)}, ttl_ms, era)
+
+
+def _skill(skill: Skill) -> dict[str, object]:
+    files = [{"uri": file.uri, "digest": file.digest, "size": file.size} for file in skill.files]
+    spelled: dict[str, object] = {"uri": skill.uri, "frontmatter": dict(skill.frontmatter), "resources": files}
+    return {**spelled, "_meta": dict(skill.meta)} if skill.meta else spelled
 
 
 def fly_list_result(page: Page, total: int, number: int, page_size: int, era: Era) -> object:
@@ -216,7 +248,7 @@ def _list_result(page: Page, era: Era) -> _ListResult:
             _Resource(
                 entry.uri,
                 entry.name,
-                "" if not entry.title or entry.title == entry.name else entry.title,
+                entry.title and (entry.title if entry.title != entry.name else ""),
                 entry.description,
                 entry.mime_type,
                 entry.size,
@@ -278,10 +310,7 @@ def completion_result(completion: Completion, era: Era) -> object:
 
 def tools_result(tools: Iterable[Tool], ttl_ms: int, era: Era) -> object:
     """Return the list of tools."""
-    result = _plain({"tools": [_tool(tool, era) for tool in tools]}, era)
-    if era is Era.MODERN:
-        result["ttlMs"], result["cacheScope"] = ttl_ms, "private"
-    return result
+    return _cacheable({"tools": [_tool(tool, era) for tool in tools]}, ttl_ms, era)
 
 
 def _tool(tool: Tool, era: Era) -> dict[str, object]:
@@ -333,7 +362,7 @@ def discover_result(capabilities: Mapping[str, object], instructions: str) -> ob
     """Return the result of `server/discover`."""
     spelled = _plain(
         {
-            "supportedVersions": [eras.MODERN_VERSION],
+            "supportedVersions": list(eras.VERSIONS.modern),
             "capabilities": capabilities,
             "ttlMs": DISCOVER_TTL_MS,
             "cacheScope": "private",
@@ -380,6 +409,12 @@ def tools_changed(subscription: Key | None = None) -> bytes:
 def _change(method: str, params: dict[str, object], subscription: Key | None) -> bytes:
     meta = {} if subscription is None else {"_meta": {eras.SUBSCRIPTION_KEY: subscription}}
     return notification(method, {**params, **meta})
+
+
+def _cacheable(spelled: dict[str, object], ttl_ms: int, era: Era) -> dict[str, object]:
+    """Return a result with cache hints, which the legacy era does not have."""
+    result = _plain(spelled, era)
+    return {**result, "ttlMs": ttl_ms, "cacheScope": "private"} if era is Era.MODERN else result
 
 
 def _plain(spelled: dict[str, object], era: Era, meta: Mapping[str, object] | None = None) -> dict[str, object]:

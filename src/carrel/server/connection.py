@@ -44,6 +44,7 @@ _ASK_PROVIDERS: Final = frozenset(
         "subscriptions/listen",
         "completion/complete",
         "tools/list",
+        *eras.EXTENSION_METHODS,
     }
 )
 """Methods that call every provider, and so wait if one waits."""
@@ -89,7 +90,7 @@ class Connection:
         call = methods.parse_read(line)
         if call is not None:
             return self.begin(call)
-        if line[:1] == b"[" and self._version == eras.BATCH_VERSION:
+        if line[:1] == b"[" and self._version in eras.VERSIONS.with_batches:
             return self._accept_batch(line)
         return self._accept_one(line)
 
@@ -321,8 +322,7 @@ class Connection:
     def _does_not_fit(self, job: Job, size: int) -> TooLarge:
         limit = self._catalog.max_bytes
         if job.call.method == "resources/read" and job.found is not None:
-            asked = {**job.found.variables, **dict(job.found.query_range)}.get("start", "0")
-            start = job.call.params.start or (int(asked) if asked.isdecimal() else 0)
+            start = job.call.params.start or job.found.start
             return too_large(job.call.params.uri, size, limit, start, is_answer=True)
         return TooLarge(f"Too large: the answer has {size} bytes, one message holds {limit}", size=size, limit=limit)
 

@@ -13,7 +13,7 @@ import pytest
 
 from carrel.core.cancellation import Cancellable, Cancelled
 from carrel.core.errors import TooLarge
-from carrel.core.model import Range
+from carrel.core.model import Range, Reading
 from carrel.files import file_types
 from carrel.files.sandbox import Opened
 from carrel.protocol import eras, jsonrpc, methods
@@ -91,8 +91,9 @@ def test_all_that_follows_a_line_is_streamed_without_counting_it(
     monkeypatch.setattr(file_source, "MAX_SEARCHED_BYTES", MEGABYTE)
     write_lines(tmp_path / "big.txt", 3)
 
-    given = served.workspace.read(f"{BIG}?lines=3-")
+    given = served.catalog.find(f"{BIG}?lines=3-").read()
 
+    assert isinstance(given, Reading)
     assert given.range == Range(2 * len(LINE), None)
     assert "dev.carrel/lines" not in (given.items[0].meta or {})
     assert served.outcome(f"{BIG}?lines=3-") == "TOOLARGE"
@@ -277,4 +278,4 @@ def test_the_search_for_documents_among_many_names_stops_when_it_is_cancelled(tm
         with pytest.raises(Cancelled), given_up:
             front_documents.find(found)
 
-        assert [entry.segments for entry in front_documents.find(found)] == [("README.md",)]
+        assert [entry.segments for _, entry in front_documents.find(found)] == [("README.md",)]
