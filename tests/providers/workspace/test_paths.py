@@ -5,6 +5,7 @@ from pathlib import Path
 
 import pytest
 
+from carrel.core.arguments import InvalidArguments
 from carrel.core.errors import BadArgument, ConfigError, Denied, NotFound
 from carrel.core.provider import Place, Project
 from carrel.providers.workspace import Workspace
@@ -193,10 +194,10 @@ def test_an_error_says_what_the_page_says(served: Served) -> None:
             {"reason": "outside"},
         ),
         "workspace:///x.dart?foo=1": (
-            BadArgument,
+            InvalidArguments,
             (
-                "Invalid parameter: foo=1 (expected start, length, lines, outline or budget; for example "
-                "workspace:///x.dart?budget=2000)"
+                "Invalid parameter: foo=1 (known: start, length, lines, after, at, diff, blame, log, skip, format; "
+                "for example ?lines=10-50)"
             ),
             {"parameter": "foo"},
         ),
