@@ -113,6 +113,7 @@ TESTED_THROUGH = {
     "transports/http/test_tokens.py": "files/atomic",
     "transports/http/test_wire.py": "transports/http/asgi transports/http/unauthenticated",
     "transports/test_stdio.py": "transports/heap",
+    "providers/skills/test_provider.py": "providers/skills/found_skills",
 }
 """By test file: the modules without a test file of their own that it tests."""
 

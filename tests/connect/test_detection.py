@@ -66,9 +66,11 @@ def test_a_folder_that_everybody_has_is_no_sign(alone: Surroundings) -> None:
 
 def test_a_running_editor_is_found(around: Surroundings, tmp_path: Path) -> None:
     (tmp_path / "windsurf").symlink_to(os.path.realpath(sys.executable))
-    command = [str(tmp_path / "windsurf"), "-S", "-c", "input()"]
+    command = [str(tmp_path / "windsurf"), "-S", "-c", "input('ready\\n')"]
 
-    with subprocess.Popen(command, stdin=subprocess.PIPE) as editor:
+    with subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE) as editor:
+        assert editor.stdout is not None
+        editor.stdout.readline()  # the kernel names a process a moment after it was started
         running = running_programs(around)
         editor.communicate(b"\n")
 

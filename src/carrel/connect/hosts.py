@@ -125,6 +125,7 @@ HOSTS: Final = (
         shape=_TYPED,
         override=("CLAUDE_CONFIG_DIR", ".claude.json"),
         programs=("claude",),
+        era="modern",
         hints={"project": "approve .mcp.json when Claude Code starts"},
         quirks=("no `alwaysLoad` is written: the tools for search, read and list ask for it themselves",),
     ),
@@ -179,6 +180,7 @@ HOSTS: Final = (
         shape=replace(_TYPED, last={"tools": ["*"]}),
         override=("COPILOT_HOME", "mcp-config.json"),
         programs=("copilot",),
+        era="modern",
     ),
     HostFacts(
         "cursor",
