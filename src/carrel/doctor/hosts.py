@@ -101,7 +101,7 @@ def host_command(setup: Setup) -> Iterator[Finding]:
         if os.path.isabs(program) and not os.access(program, os.X_OK):
             message = f"{_where(setup, server)} starts {setup.short(program)}, which is not there"
             yield _rewriting(setup, server, problem(message))
-        elif os.path.isabs(program) and missing_interpreter(program):
+        elif os.path.isabs(program) and server.scope != "project" and missing_interpreter(program):
             missing = setup.short(missing_interpreter(program))
             message = f"{_where(setup, server)} starts {setup.short(program)}, which needs {missing}: it is not there"
             yield _rewriting(setup, server, problem(message))
