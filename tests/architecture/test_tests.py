@@ -40,7 +40,7 @@ TESTED_THROUGH = {
     "app/test_app.py": "app/registration catalog/lazy",
     "app/test_config.py": "app/project app/schema app/trust core/hashing files/userdirs",
     "app/test_gateways.py": "core/gateway",
-    "catalog/test_catalog.py": "catalog/access catalog/routes core/model core/provider",
+    "catalog/test_catalog.py": "catalog/access core/model core/provider",
     "catalog/test_watcher.py": "catalog/subscriptions",
     "cli/test_app.py": "__main__ cli/config cli/context cli/exit_codes cli/failures cli/options cli/output "
     "cli/overview cli/read cli/serve cli/serve_http cli/suggestions cli/tokens core/version",

@@ -311,8 +311,9 @@ HOSTS: Final = (
         "https://qwenlm.github.io/qwen-code-docs/en/users/features/mcp/",
         _everywhere("{home}/.qwen/settings.json"),
         (".qwen/settings.json",),
-        shape=EntryShape(url="httpUrl", bearer=_BRACES),
+        shape=EntryShape(last={"alwaysLoadTools": True}, url="httpUrl", bearer=_BRACES),
         programs=("qwen",),
+        quirks=("without `alwaysLoadTools` it hides the tools behind a search for tools",),
     ),
     HostFacts(
         "kiro",
