@@ -8,7 +8,7 @@ belongs to it: a `SKILL.md` there is one of its files.
 import os
 import stat
 from collections.abc import Iterator
-from typing import Final
+from typing import TYPE_CHECKING, Final
 
 from carrel.core.cache import BoundedCache
 from carrel.core.errors import echo
@@ -30,7 +30,9 @@ from carrel.files.sandbox import (
     state_of,
 )
 from carrel.providers.skills import packages
-from carrel.providers.skills.front_matter import BadFrontMatter, FrontMatter, parse
+
+if TYPE_CHECKING:
+    from carrel.providers.skills.front_matter import FrontMatter
 
 SCHEME: Final = "skill"
 START: Final = "skill://"
@@ -75,7 +77,7 @@ class FoundSkill(Value, frozen=True):
     names: Segments
     path: Segments
     main: os.stat_result
-    front_matter: FrontMatter | None
+    front_matter: "FrontMatter | None"
     reason: str
 
     @property
@@ -226,13 +228,15 @@ class SkillFinder:
         path = _path_of(place, names, found)
         found.append(FoundSkill(place, names, path, state, None if reason else front_matter, reason))
 
-    def _front_matter(self, opened: Opened, folder: str) -> tuple[FrontMatter | None, str]:
+    def _front_matter(self, opened: Opened, folder: str) -> "tuple[FrontMatter | None, str]":
         """Return the front matter of an open `SKILL.md`, or the reason why it cannot be used."""
         if opened.size > MAX_MAIN_BYTES:
             return None, f"it has {opened.size} bytes; {MAX_MAIN_BYTES} are allowed"
         key = state_of(opened.stat), folder
         known = self._parsed.get(key)
         if known is None:
+            from carrel.providers.skills.front_matter import BadFrontMatter, parse  # loads YAML: not at the start
+
             try:
                 known = parse(opened.read(0, MAX_MAIN_BYTES).decode(), folder)
             except UnicodeDecodeError:

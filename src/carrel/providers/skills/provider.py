@@ -9,7 +9,7 @@ from typing import Final, Literal
 
 from carrel.core.errors import Denied, NotFound, echo
 from carrel.core.hashing import blake2b
-from carrel.core.hierarchy import NotAFolder, folder_entry, folder_of, is_root
+from carrel.core.hierarchy import NotAFolder, folder_entry, folder_of, is_root, start_of
 from carrel.core.limits import LIST_TTL_MS, MAX_COMPLETIONS
 from carrel.core.model import (
     FOLDER_TYPE,
@@ -86,6 +86,24 @@ class Skills(Provider):
         """Yield the `SKILL.md` of every skill in URI order, then those of broken ones."""
         found = map(_entry, self._look())
         return (entry for entry in sorted(found, key=lambda one: one.sort_key) if entry.sort_key > after)
+
+    def browse(self, directory: str | None, prefix: str, after: str = "") -> Iterator[Resource]:
+        """Yield every file of every skill below a folder, or whose URI begins with the prefix, in URI order.
+
+        Without either, nothing: that is asked by Fly's numbered lists, which have files and logs only.
+        """
+        found: list[Resource] = []
+        if directory is not None:
+            prefix = start_of(folder_of(directory)) if directory.lower().startswith(f"{SCHEME}:") else ""
+        for skill in self._look() if prefix else ():
+            if skill.start.startswith(prefix) or prefix.startswith(skill.start):
+                try:
+                    with skill.open() as root:
+                        every = [self._child(skill, file.segments, root) for file in files_of(root, MAX_FILES)]
+                except (SandboxError, OSError):
+                    continue
+                found += [one for one in every if one is not None and one.uri.startswith(prefix)]
+        return (one for one in sorted(found, key=lambda one: one.sort_key) if one.sort_key > after)
 
     def children(self, uri: str, after: str = "") -> Iterator[Resource]:
         """Yield the children of a folder of skills, or of a folder in a skill."""
