@@ -471,3 +471,16 @@ def test_the_outline_of_a_skill_has_all_its_files(desk: Desk) -> None:
 def test_fly_s_numbered_lists_have_no_skills(desk: Desk) -> None:
     for asked in ({"pageSize": 5}, {"directory": "lib"}):
         assert desk.ask("resources/list", **asked)["items"] == []
+
+
+def test_a_file_that_no_skill_may_have_is_not_read_at_all(project: Path, desk: Desk) -> None:
+    fill(project, {".claude/skills/lending/huge.bin": b"", "skills/huge/SKILL.md": main("huge")})
+    for path in (".claude/skills/lending/huge.bin", "skills/huge/SKILL.md"):
+        os.truncate(project / path, 1 << 40)
+
+    assert desk.ask("resources/read", uri="skill://lending/huge.bin")["code"] == -32802
+    assert "skill://lending/huge.bin" not in desk.children("skill://lending")
+    assert "skill://huge/SKILL.md" not in desk.listed()
+    lending, huge = desk.problems()
+    assert lending.startswith(".claude/skills/lending/SKILL.md is not a usable skill: its files have 1099511627")
+    assert huge == "skills/huge/SKILL.md has 1099511627776 bytes; it is not read"

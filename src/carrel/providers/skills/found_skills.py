@@ -101,7 +101,7 @@ class FoundSkill(Value, frozen=True):
 
 
 class ExaminedFile(Value, frozen=True):
-    """What is known of the bytes of a file; one that is too large for any skill has no digest."""
+    """What is known of the bytes of a file."""
 
     digest: str
     size: int
@@ -214,6 +214,9 @@ class SkillFinder:
                 if opened.is_folder:
                     return
                 state = opened.stat
+                if opened.size > MAX_SIZE:
+                    problems.append(f"{shown} has {opened.size} bytes; it is not read")
+                    return
                 front_matter, reason = self._front_matter(opened, names[-1])
         except Outside:
             problems.append(f"{shown} is a link that leaves its folder; it is not read")
@@ -254,7 +257,7 @@ class SkillFinder:
             with skill.open() as root:
                 for file in files_of(root, MAX_FILES + 1):
                     examined = self._examine_file(root, file.segments)
-                    if examined is not None and examined.digest:
+                    if examined is not None:
                         made.append(SkillFile(uri_of(skill, file.segments), examined.digest, examined.size))
         except (SandboxError, OSError):
             return None
@@ -264,18 +267,18 @@ class SkillFinder:
     def _examine_file(self, root: Root, segments: Segments) -> ExaminedFile | None:
         try:
             with root.open(segments) as opened:
-                return None if opened.is_folder else self.examine(opened)
+                return None if opened.is_folder or opened.size > MAX_SIZE else self.examine(opened)
         except (SandboxError, OSError, ValueError):
             return None  # gone, or not permitted
 
     def examine(self, opened: Opened) -> ExaminedFile:
-        """Return the digest of an open file, and whether its bytes are UTF-8 without NUL."""
+        """Return the digest of an open file of at most 16 MiB, and whether its bytes are UTF-8 without NUL."""
         from codecs import getincrementaldecoder
 
         state = state_of(opened.stat)
         known = self._examined.get(state)
-        if known is not None or opened.size > MAX_SIZE:
-            return known or ExaminedFile("", opened.size, is_utf8=False)
+        if known is not None:
+            return known
         digest, decoder, is_utf8, size = sha256(), getincrementaldecoder("utf-8")(), True, 0
         while size <= MAX_SIZE and (chunk := opened.read(size, CHUNK)):
             digest.update(chunk)
