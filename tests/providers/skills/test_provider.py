@@ -15,10 +15,11 @@ from carrel.app.app import open_desk
 from carrel.catalog.catalog import Catalog
 from carrel.catalog.watcher import Watcher
 from carrel.core.provider import Project
-from carrel.providers.skills import Skills, found_skills, packages
+from carrel.files import packaged_skills as packages
+from carrel.providers.skills import Skills, found_skills
 from carrel.server.server import Server
 from carrel.testing.contract import ProviderContract
-from tests.providers.skills.test_packages import install
+from tests.files.test_packaged_skills import install
 from tests.support import schemas
 from tests.support.schemas import LEGACY, MODERN, Conversation
 from tests.support.workspaces import SECRET, fill

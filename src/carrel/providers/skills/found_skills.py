@@ -17,6 +17,7 @@ from carrel.core.model import SkillFile
 from carrel.core.provider import Project
 from carrel.core.record import Value
 from carrel.core.uri import is_text, quote
+from carrel.files import packaged_skills
 from carrel.files.data_folder import DataFolder
 from carrel.files.sandbox import (
     FileState,
@@ -29,7 +30,6 @@ from carrel.files.sandbox import (
     is_settled,
     state_of,
 )
-from carrel.providers.skills import packages
 
 if TYPE_CHECKING:
     from carrel.providers.skills.front_matter import FrontMatter
@@ -201,7 +201,7 @@ class SkillFinder:
     def _packages(self) -> list[SkillPlace]:
         return [
             SkillPlace(one.name, one.package, DataFolder(self._project, one.folder, is_named=True), is_package=True)
-            for one in packages.find(self._project.root)
+            for one in packaged_skills.find(self._project.root)
         ]
 
     def _add(
