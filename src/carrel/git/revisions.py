@@ -72,10 +72,10 @@ def _stem(revision: str) -> str | None:
 
 def _named(repository: "Repository", name: str) -> Id:
     if _DIGITS.fullmatch(name) and len(name) == repository.id_bytes * 2:
-        return _commit_of(repository, name.encode())
+        return peel(repository, name.encode())
     found = _ref(repository, name)
     if found is not None:
-        return _commit_of(repository, found)
+        return peel(repository, found)
     if _DATE.fullmatch(name):
         return _at_the_end_of(repository, name)
     if _DIGITS.fullmatch(name) and len(name) < repository.id_bytes * 2:
@@ -119,10 +119,10 @@ def _abbreviated(repository: "Repository", digits: str) -> Id:
         raise UnknownRevision("several commits begin with these digits; give more of them")
     if not names:
         raise UnknownRevision(_why_no_ref(repository, digits))
-    return _commit_of(repository, names[0])
+    return peel(repository, names[0])
 
 
-def _commit_of(repository: "Repository", name: Id) -> Id:
+def peel(repository: "Repository", name: Id) -> Id:
     """Return the commit that an object is, or that a tag leads to."""
     for _ in range(_MAX_TAGS):
         try:

@@ -24,6 +24,7 @@ from carrel.core.provider import Changes, Document, DocumentChanges, Place, Proj
 from carrel.core.uri import quote, split_query
 from carrel.files import file_types
 from carrel.files.file_types import Kind
+from carrel.files.marks import is_in_git
 from carrel.files.sandbox import Opened, Root, SandboxError
 from carrel.providers.workspace import paths
 from carrel.providers.workspace.file_source import FileSource, find_lines
@@ -99,6 +100,7 @@ class Workspace(Provider):
         except ConfigError:
             self.close()
             raise
+        self._above = _names_below(project.root, self._trees[""].root.path)
         in_order = sorted(self._trees, key=paths.prefix_of)
         self._listings = {name: Listing(self._trees[name], max_listed_bytes) for name in in_order}
         for listing in self._listings.values():
@@ -132,7 +134,11 @@ class Workspace(Provider):
             whole=True,
         )
         routes = (main, named) if len(self._trees) > 1 else (main,)
-        return (*routes, history) if any(_is_in_git(tree.root.path) for tree in self._trees.values()) else routes
+        return (
+            (*routes, history)
+            if any(is_in_git(tree.root.path, self._home) for tree in self._trees.values())
+            else routes
+        )
 
     # Listing
 
@@ -323,6 +329,11 @@ class Workspace(Provider):
 
         return explain(self._trees[target.root], self._listings[target.root], target)
 
+    def may_show(self, path: tuple[str, ...]) -> bool:
+        """Return whether a file may be read, by its path below the project's root, whether or not it exists."""
+        above = self._above
+        return above is not None and path[: len(above)] == above and self._trees[""].may_show(path[len(above) :])
+
     def health(self) -> Meta:
         """Return the presets, and what could not be read."""
         unreadable = sum(len(listing.unreadable) for listing in self._listings.values())
@@ -349,13 +360,10 @@ class Workspace(Provider):
         self._until_closed.close()
 
 
-def _is_in_git(folder: str) -> bool:
-    """Return whether a folder, or one above it, has a repository; whether it is read is decided later."""
-    while not os.path.lexists(os.path.join(folder, ".git")):
-        folder, last = os.path.split(folder)
-        if not last:
-            return False
-    return True
+def _names_below(outer: str, inner: str) -> tuple[str, ...] | None:
+    """Return the names from one folder to another below it; None if it lies elsewhere."""
+    above, below = (tuple(part for part in os.path.realpath(one).split(os.sep) if part) for one in (outer, inner))
+    return below[len(above) :] if below[: len(above)] == above else None
 
 
 def _document(entry: Entry) -> Resource:
