@@ -17,7 +17,7 @@ NODE_BIN := $(NODE)/node_modules/.bin
 NODE_READY := $(NODE)/.ready-$(subst /,-,$(subst $() ,_,$(NODE_PACKAGES)))
 
 # The hosts that are run against a scripted model, apart from the rest: only `make hosts` fetches them.
-HOST_PACKAGES := @anthropic-ai/claude-code@2.1.326 @openai/codex@0.169.0
+HOST_PACKAGES := @anthropic-ai/claude-code@2.1.326 @openai/codex@0.169.0 @google/gemini-cli@0.61.0 opencode-ai@1.18.33 @qwen-code/qwen-code@0.24.4 @github/copilot@1.0.102 @continuedev/cli@1.5.47 cline@3.0.65
 HOSTS := .hosts
 HOSTS_READY := $(HOSTS)/.ready-$(shell echo '$(HOST_PACKAGES)' | cksum | cut -d ' ' -f 1)
 
@@ -150,6 +150,6 @@ $(HOSTS_READY):
 	@command -v npm >/dev/null || { echo "The tests with real hosts need npm, to fetch $(HOST_PACKAGES) into $(HOSTS)" >&2; exit 1; }
 	@echo "Setting up $(HOSTS) …"
 	@rm -rf $(HOSTS) && mkdir $(HOSTS)
-	@echo '{"private": true, "allowScripts": {"@anthropic-ai/claude-code": true}}' > $(HOSTS)/package.json
+	@echo '{"private": true, "allowScripts": {"@anthropic-ai/claude-code": true, "opencode-ai": true}}' > $(HOSTS)/package.json
 	@npm install --prefix $(HOSTS) --no-audit --no-fund --loglevel=error $(HOST_PACKAGES) || { echo "npm could not fetch the hosts: $(HOST_PACKAGES)" >&2; exit 1; }
 	@touch $@

@@ -42,6 +42,12 @@ NOTES = {
     "codex": "With a model it knows, it hides the tools of every server behind its search for tools. With a model it "
     "does not know, it shows them, but keeps only about 12,000 characters of an answer: set "
     "`[server] part_chars = 11000`.",
+    "gemini-cli": "It starts servers only in a trusted folder. Its own tool knows only listed resources, and says of "
+    "others in its own words that they are missing.",
+    "opencode": "Its own tool does not pass on why a read failed. Its terminal, which has mentions, is not run here.",
+    "qwen-code": "It hides the tools of servers behind its search for tools, unless the server's entry has "
+    '`"alwaysLoadTools": true`, as in these tests.',
+    "copilot-cli": "Run with a model from elsewhere, without an account.",
 }
 """What the columns cannot say, by host."""
 

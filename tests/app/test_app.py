@@ -209,7 +209,7 @@ def test_the_mirror_reads_what_does_not_fit_one_message(project: Path) -> None:
         ),
         (
             {"uri": "workspace:///shelf.md", "lenght": 1},
-            'Unknown argument: lenght (known: uri, lines, start, length; for example {"uri": "README.md"})',
+            'Unknown argument: lenght (known: uri, lines, start, length, budget; for example {"uri": "README.md"})',
         ),
         ({"uri": "workspace:///nope"}, "Resource not found: workspace:///nope"),
     ],

@@ -92,6 +92,7 @@ TESTED_THROUGH = {
     "providers/workspace/test_left_out.py": "providers/workspace/explain",
     "providers/workspace/test_list_filters.py": "catalog/fly",
     "providers/workspace/test_tree.py": "files/file_types",
+    "outline/test_budgets.py": "outline/part_notes",
     "outline/test_code.py": "outline/languages",
     "outline/test_outlines.py": "outline/data outline/log outline/markdown outline/rows outline/trees",
     "search/test_everything.py": "search/own_answers",

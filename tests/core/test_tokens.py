@@ -119,6 +119,33 @@ SAMPLES: dict[str, Callable[[], Iterable[str]]] = {
 }
 
 
+def alternating(text: str) -> str:
+    return "".join(letter.upper() if at % 2 else letter.lower() for at, letter in enumerate(text))
+
+
+ODD: dict[str, Callable[[], str]] = {
+    "words in alternating case": lambda: alternating(" ".join(PROSE["english"])),
+    "letters in alternating case": lambda: alternating("".join("".join(PROSE["english"]).split())),
+    "words in capitals": lambda: " ".join(PROSE["english"]).upper(),
+    "a generated list of short words": lambda: (
+        REPOSITORY / "src" / "carrel" / "providers" / "scopes" / "alias_words.py"
+    ).read_text(encoding="utf-8"),
+    "a generated list of constants": lambda: "\n".join(f"NPY_{n:X}_{n * 7919 % 997} = {n * n}" for n in range(300)),
+    "names from everywhere": lambda: (
+        "Łukasz Żółć <lukasz@example.org>\nJosé Ñuñez\nĐặng Văn Sỹ\nŠárka Dvořáková\nÅsa Öberg\n" * 8
+    ),
+    "decimal fractions": lambda: " ".join(repr(random.Random(n).random()) for n in range(100)),
+    "tabs among spaces": lambda: " \t" * 300,
+    "numbers": lambda: "\n".join(str(n * 7919 % 1_000_003) for n in range(300)),
+}
+"""Texts that are no samples of anything that people write."""
+
+
+@pytest.mark.parametrize("kind", ODD)
+def test_odd_texts_are_not_below_the_true_count_either(kind: str) -> None:
+    assert ratio(ODD[kind]()) >= 1
+
+
 @cache
 def ratios(kind: str) -> list[float]:
     return [ratio(text) for text in SAMPLES[kind]() if len(text) > MIN_CHARS or kind == "chinese"]

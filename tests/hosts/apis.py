@@ -189,11 +189,13 @@ class Chat:
         whole = self.spell_whole(answer, body)
         choice = whole["choices"][0]
         chunk = {**whole, "object": "chat.completion.chunk"}
+        usage = chunk.pop("usage")  # only the last chunk has it; Continue drops what comes with it
         delta = choice["message"]
         for index, call in enumerate(delta.get("tool_calls", ())):
             call["index"] = index
         yield "", {**chunk, "choices": [{"index": 0, "delta": delta, "finish_reason": None}]}
         yield "", {**chunk, "choices": [{"index": 0, "delta": {}, "finish_reason": choice["finish_reason"]}]}
+        yield "", {**chunk, "choices": [], "usage": usage}
 
     def spell_whole(self, answer: Answer, body: Json) -> Json:
         """Return an answer as one message."""

@@ -138,8 +138,11 @@ class HostLaws:
     @pytest.mark.parametrize("step", ["search", "list", "part", "next part"])
     def test_an_answer_reaches_the_model_as_it_was_sent(self, session: Session, step: str) -> None:
         sent = tool_texts(session.wire.answers("tools/call"))
+        arrived = session.results[step]
 
-        assert any(text in session.results[step] for text in sent), f"cut or changed: {session.results[step][:300]!r}"
+        # Some hosts give the model the whole result, as JSON.
+        spellings = [spelled for text in sent for spelled in (text, json.dumps(text, ensure_ascii=False)[1:-1])]
+        assert any(text in arrived for text in spellings), f"cut or changed: {arrived[:300]!r}"
 
     def test_a_missing_file_names_the_one_that_is_meant(self, session: Session) -> None:
         assert f"did you mean workspace:///{sample.DOCUMENT}?" in session.results["missing"]
@@ -166,7 +169,7 @@ class ResourceLaws(HostLaws):
     """A host with tools of its own for resources: `own` has the steps that use them."""
 
     def test_the_hosts_own_list_is_not_empty_among_many_files(self, session: Session) -> None:
-        assert "workspace:///README.md" in session.results["own list"]
+        assert "workspace:///" in session.results["own list"]
 
     def test_the_hosts_own_read_gives_the_document(self, session: Session) -> None:
         assert sample.SENTENCE in session.results["own read"]

@@ -135,19 +135,24 @@ def _run(command: list[str], place: Place) -> tuple[int, str]:
     try:
         output, _ = host.communicate(timeout=PATIENCE_S)
     except subprocess.TimeoutExpired:
-        end(host)
+        end(host, place)
         output, _ = host.communicate()
         output += f"\n[ended after {PATIENCE_S} s]"
     finally:
-        end(host)
+        end(host, place)
     return host.returncode, output
 
 
-def end(host: "subprocess.Popen[str] | subprocess.Popen[bytes]") -> None:
-    """End a host and what it started."""
+def end(host: "subprocess.Popen[str] | subprocess.Popen[bytes]", place: Place) -> None:
+    """End a host and what it started, also what it left behind in the background: all have its home."""
     with contextlib.suppress(ProcessLookupError):
         os.killpg(host.pid, signal.SIGKILL)
     host.wait()
+    home = f"HOME={place.home}".encode()
+    for process in Path("/proc").glob("[0-9]*"):
+        with contextlib.suppress(OSError):  # it has just ended
+            if home in (process / "environ").read_bytes().split(b"\0"):
+                os.kill(int(process.name), signal.SIGKILL)
 
 
 def tool_texts(answers: list[Json]) -> list[str]:

@@ -23,6 +23,7 @@ class Terminal:
     """A host in a terminal of its own, from its start to the end of the `with` block."""
 
     def __init__(self, command: list[str], place: Place) -> None:
+        self._place = place
         self._main, terminal = pty.openpty()
         fcntl.ioctl(terminal, termios.TIOCSWINSZ, struct.pack("HHHH", ROWS, COLUMNS, 0, 0))
         self._host = subprocess.Popen(
@@ -43,7 +44,7 @@ class Terminal:
         return self
 
     def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, at: TracebackType | None) -> None:
-        end(self._host)
+        end(self._host, self._place)
         self._reader.join()
         os.close(self._main)
 

@@ -123,6 +123,16 @@ def test_a_budget_too_small_for_anything_still_gives_one_uri() -> None:
     assert [one.uri for one in shown_as_text(answer(3), asked(budget=1)).hits] == ["workspace:///src/0.py?lines=1-9"]
 
 
+@pytest.mark.parametrize("budget", [1, 5, 20, 40, 60, 80, 100])
+def test_an_answer_that_cannot_be_small_enough_says_which_budget_is(budget: int) -> None:
+    text, following = as_text(answer(3), asked(budget=budget))
+    if estimate_tokens(text) > budget:
+        assert text == f"[no hit fits budget={budget}; next: {following}]"
+        assert following.startswith("carrel://search?q=parse%20config&budget=")
+        again = as_text(answer(3), asked(budget=int(following.rpartition("=")[2])))[0]
+        assert "workspace:///src/0.py" in again
+
+
 def test_the_next_page_of_a_very_long_query_is_named_by_its_place() -> None:
     _, following = as_text(answer(1, total=5), asked("word " * 2_000, limit=1))
 

@@ -261,7 +261,7 @@ class Catalog:
 
         A folder, or several items, are as any read gives them. `given` is what `Found.open` returned before.
         """
-        asked = _query_range(found) if found.query_range else None
+        asked = content.range_in(found.query_range) if found.query_range else None
         given = found.open() if given is None else given
         given = given.read() if isinstance(given, Unread) else given
         reading = given if isinstance(given, Reading) else Reading((given,))
@@ -445,17 +445,7 @@ def _one_of(asked: Range | None, other: Range | None, uri: str) -> Range | None:
 def range_of(found: Found, uri: str, wanted: Range | None) -> Range | None:
     """Return the one range asked for, beside a URI or in its query; raise if both ask for one."""
     if found.query_range:
-        return _one_of(wanted, _query_range(found), uri)
+        return _one_of(wanted, content.range_in(found.query_range), uri)
     if wanted is not None and not RANGE_NAMES.isdisjoint(found.variables):
         raise content.two_ranges(uri)
     return wanted
-
-
-def _query_range(found: Found) -> Range:
-    """Return the range that `start` and `length` in the query mean."""
-    values: dict[str, int] = {}
-    for name, value in found.query_range:
-        if name in values:
-            raise BadArgument(f"Invalid parameter: {name} (given twice)", data={"parameter": name})
-        values[name] = content.parse_number(name, value)
-    return Range(values.get("start", 0), values.get("length"))

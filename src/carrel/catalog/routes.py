@@ -23,7 +23,7 @@ from carrel.core.uri import decode, normalise, pairs, scheme_of, split_query, wi
 if TYPE_CHECKING:
     from carrel.outline.views import View
 
-VIEW_NAMES: Final = frozenset({"outline", "lines"})
+VIEW_NAMES: Final = frozenset({"outline", "lines", "budget"})
 RANGE_NAMES: Final = frozenset({"start", "length"})
 OWN_SCHEME: Final = "carrel"
 """The scheme of what Carrel says about itself: no provider of a project."""
@@ -215,7 +215,11 @@ class Routes:
             return found
         view = self._view(uri) if "?" in uri else None
         if view is not None:
-            return replace(self.find(view.uri), view=view)
+            found = self.find(view.uri)
+            if view.budget is None:
+                return replace(found, view=view)
+            # What fits a budget is not cut again: the range says what is to fit.
+            return replace(found, view=replace(view, range=found.query_range), query_range=())
         taker = self._taker_of(uri)
         if taker is not None:
             bare, taken = _without_range(uri)

@@ -28,9 +28,10 @@ _SUGGESTED_SHARE: Final = 16
 """A part of this fraction of the limit fits, whatever must be escaped."""
 OTHER_PARTS: Final = frozenset({"lines", "tail", "since"})
 """Query parameters for a part that cannot be combined with a byte range."""
+NEXT: Final = "dev.carrel/next"
+"""The key in `meta` for the URI of what comes after a part."""
 OPEN_ENDED: Final = frozenset({"tail", "since"})
 """Query parameters for a part without a fixed place: there is no URI for the part after it."""
-_NEXT: Final = "dev.carrel/next"
 _CHILD_BYTES: Final = 640
 _RESULT_BYTES: Final = 4_096
 """Upper bounds of what a child of a folder, without its name, and the result around the children take on the wire."""
@@ -164,7 +165,7 @@ def shorten(item: Item, wanted: Range | None, most: int) -> tuple[Item, Range]:
     begin = _boundary(source, encoding, asked.start)
     meta = dict(item.meta or {})
     if length > most:
-        meta.pop(_NEXT, None)
+        meta.pop(NEXT, None)
         length = _whole_lines(source, encoding, asked.start, most)
         of_all = meta.pop(line_ranges.LINES, None)
         if isinstance(of_all, str):
@@ -195,7 +196,7 @@ def _part(
     place = {"dev.carrel/total": total, "dev.carrel/start": start, "dev.carrel/length": len(data)}
     meta = {**(item.meta or {}), **place}
     if following is not None:
-        meta.setdefault(_NEXT, following)
+        meta.setdefault(NEXT, following)
     if encoding == "binary":
         return Blob(data, item.mime_type, item.uri, meta)
     try:
@@ -220,7 +221,7 @@ def fitting(items: tuple[Text | Blob, ...], more: Callable[[int], str | None], l
     if following is None:
         return items[:count]
     last = items[count - 1]
-    return (*items[: count - 1], replace(last, meta={**(last.meta or {}), _NEXT: following}))
+    return (*items[: count - 1], replace(last, meta={**(last.meta or {}), NEXT: following}))
 
 
 def stored(item: Item) -> Stored:
@@ -277,6 +278,16 @@ def parse_number(name: str, value: str) -> int:
         return int(value)
     message = f"Invalid parameter: {name}={echo(value)} (expected a whole number, 0 or more)"
     raise BadArgument(message, data={"parameter": name})
+
+
+def range_in(values: Sequence[tuple[str, str]]) -> Range:
+    """Return the range that `start` and `length` of a query mean."""
+    given: dict[str, int] = {}
+    for name, value in values:
+        if name in given:
+            raise BadArgument(f"Invalid parameter: {name} (given twice)", data={"parameter": name})
+        given[name] = parse_number(name, value)
+    return Range(given.get("start", 0), given.get("length"))
 
 
 def range_of_lines(item: Item, text: str, uri: str, limit: int) -> Range:

@@ -24,6 +24,9 @@ MAX_MESSAGE_BYTES: Final = 2 * 1024 * 1024
 ID_WINDOW_BYTES: Final = 4_096
 """Bytes of an over-long line that are kept to find its id for the error."""
 
+MAX_BUDGET: Final = 1_000_000
+"""Tokens of one answer: as many as the largest models read at once, and more than one message holds."""
+
 MAX_BATCH: Final = 50
 """Messages in one batch; batches exist only in version 2025-03-26."""
 

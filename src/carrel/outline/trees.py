@@ -4,11 +4,12 @@ from collections.abc import Iterable, Iterator
 from itertools import islice
 from typing import Final
 
-from carrel.core.tokens import estimate_tokens
+from carrel.core.tokens import JOINT, estimate_tokens
 
 MAX_TOKENS: Final = 2_000
 MAX_FILES: Final = 50_000
 """Files that are counted; of a larger tree, the sizes are those of its first files."""
+_DEEPER: Final = "[what is deeper: ?outline=all]"
 MAX_ALL: Final = 5_000
 """Lines of a tree that is shown whole."""
 
@@ -24,16 +25,24 @@ class _Branch:
         self.size = 0
 
 
-def render(uri: str, files: Iterable[tuple[str, int | None]], *, is_all: bool = False) -> str:
+def render(
+    uri: str, files: Iterable[tuple[str, int | None]], budget: int | None = None, *, is_all: bool = False
+) -> str:
     """Return the tree below a URI, from the URIs of its files and their sizes.
 
-    Each line ends in what is appended to the URI to outline the folder or file.
+    Each line ends in what is appended to the URI to outline the folder or file. It costs at most `budget` tokens, or
+    else about `MAX_TOKENS`; with `is_all`, nothing is left out.
     """
     every = list(islice(files, MAX_FILES + 1))
     root = _tree(uri, every[:MAX_FILES])
     more = "more than " if len(every) > MAX_FILES else ""
     head = f"{uri} (folder, {more}{root.files} files, {root.size} bytes)"
-    lines = list(islice(_lines(root, "", 1_000), MAX_ALL)) if is_all else _fitting(root)
+    if is_all:
+        lines = list(islice(_lines(root, "", 1_000), MAX_ALL))
+    elif budget is None:
+        lines = _fitting(root, MAX_TOKENS)
+    else:
+        lines = [*_fitting(root, budget - estimate_tokens(head) - estimate_tokens(_DEEPER) - 2 * JOINT), _DEEPER]
     return "\n".join([head, *lines]) + "\n"
 
 
@@ -58,18 +67,18 @@ def _count(folder: _Branch, size: int | None) -> None:
     folder.size += size or 0
 
 
-def _fitting(root: _Branch) -> list[str]:
-    """Return the tree as deep as `MAX_TOKENS` allow; at least its first level, or as much of that as fits."""
+def _fitting(root: _Branch, tokens: int) -> list[str]:
+    """Return the tree as deep as some tokens allow; at least its first level, or as much of that as fits."""
     best: list[str] = []
     for depth in range(1, 16):
         lines = list(_lines(root, "", depth))
-        if lines == best or estimate_tokens("\n".join(lines)) > MAX_TOKENS:
+        if lines == best or estimate_tokens("\n".join(lines)) > tokens:
             break
         best = lines
     if best or not root.children:
         return best
     taken: list[str] = []
-    left = MAX_TOKENS
+    left = tokens
     lines = list(_lines(root, "", 1))
     for line in lines:
         left -= estimate_tokens(line) + 1

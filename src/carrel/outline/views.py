@@ -1,23 +1,29 @@
-"""What may be asked of any text beside its bytes: its outline, or some of its lines.
+"""What may be asked of any text beside its bytes: its outline, some of its lines, or what fits a budget of tokens.
 
-`?outline` and `?lines=10-50` are applied here, once for every provider. A provider whose template names `lines`, or
-whose reader takes `outline`, gets them itself.
+`?outline`, `?lines=10-50` and `?budget=2000` are applied here, once for every provider. A provider whose template names
+`lines` or `budget`, or whose reader takes `outline`, gets them itself.
 """
 
 from collections.abc import Callable, Iterator, Sequence
-from typing import Final
+from itertools import islice
+from typing import TYPE_CHECKING, Final
 
 from carrel.core import content
 from carrel.core.errors import BadArgument, echo
 from carrel.core.limits import MAX_MESSAGE_BYTES
 from carrel.core.line_ranges import name_lines
-from carrel.core.model import Blob, Item, Reading, Resource, Stored, Text
+from carrel.core.model import Blob, Item, Range, Reading, Resource, Stored, Text
 from carrel.core.provider import Given, Provider, Route, overrides
 from carrel.core.record import Value, replace
 from carrel.core.template import UriTemplate
-from carrel.core.uri import decode_loosely, pairs, split_query, without
+from carrel.core.tokens import estimate_tokens
+from carrel.core.uri import decode_loosely, pairs, split_query, with_query, without
+
+if TYPE_CHECKING:
+    from carrel.outline.budgets import Budget
 
 _RANGE_NAMES: Final = frozenset({"start", "length"})
+_BUDGET: Final = frozenset({"budget"})
 _ALL: Final = "all"
 _LOGS: Final = "logs://"
 _TRIES: Final = 3
@@ -25,11 +31,15 @@ _TRIES: Final = 3
 
 
 class View(Value, frozen=True):
-    """What is asked of the text at `uri`."""
+    """What is asked of the text at `uri`. `asked` is the URI with everything but the budget."""
 
     uri: str
     outline: str | None = None
     lines: str | None = None
+    budget: str | None = None
+    asked: str = ""
+    range: tuple[tuple[str, str], ...] = ()
+    """`start` and `length`, for a budget."""
 
 
 class Viewed(Value, frozen=True):
@@ -69,13 +79,18 @@ def view_of(uri: str, names: frozenset[str]) -> View | None:
     outline = values.get("outline")
     if outline not in (None, "", _ALL):
         raise _invalid(f"outline={echo(outline or '')}", "expected ?outline, or ?outline=all for all of it", uri)
-    if len(values) > 1:
+    lines = values.get("lines")
+    if outline is not None and lines is not None:
         raise _invalid("lines", "not together with outline", uri)
-    return View(without(uri, names), outline, values.get("lines"))
+    return View(without(uri, names), outline, lines, values.get("budget"), without(uri, _BUDGET))
 
 
 def show(view: View, viewed: Viewed) -> Reading:
     """Read a resource and return what the view shows of it."""
+    if view.budget is not None:
+        from carrel.outline.budgets import Budget, parse
+
+        return _budgeted(view, viewed, Budget(parse(view.budget, view.asked), view.asked))
     if view.outline is not None:
         return _outlined(view, viewed)
     given = viewed.read()
@@ -98,50 +113,130 @@ def show(view: View, viewed: Viewed) -> Reading:
 
 
 def _outlined(view: View, viewed: Viewed) -> Reading:
-    """Return the outline of a text or folder; of a text that changes while it is read, of its last state."""
-    shown, has_moved = _outline_once(view, viewed)
+    """Return the outline of a text or folder."""
+    return _settled(viewed, lambda reading: _as_text(reading, _outline(view, viewed, reading).default()))
+
+
+def _settled(viewed: Viewed, show_of: Callable[[Reading], Reading]) -> Reading:
+    """Return what is shown of a reading; of a text that changes while it is read, what is shown of its last state."""
+    shown, has_moved = _show_once(viewed, show_of)
     tries = 1
     while has_moved and tries < _TRIES:
-        shown, has_moved = _outline_once(view, viewed)
+        shown, has_moved = _show_once(viewed, show_of)
         tries += 1
     return shown
 
 
-def _outline_once(view: View, viewed: Viewed) -> tuple[Reading, bool]:
-    """Return an outline, and whether the text changed while it was read."""
+def _show_once(viewed: Viewed, show_of: Callable[[Reading], Reading]) -> tuple[Reading, bool]:
+    """Return what is shown of a reading, and whether the text changed while it was read."""
     given = viewed.read()
     reading = given if isinstance(given, Reading) else Reading((given,))
     if reading.error is not None:
         return reading, False
     try:
-        text = _outline(view, viewed, reading)
-        has_moved = any(isinstance(item, Stored) and item.source.has_moved() for item in reading.items)
+        shown = show_of(reading)
+        return shown, any(isinstance(item, Stored) and item.source.has_moved() for item in reading.items)
     finally:
         _close(reading)
+
+
+def _as_text(reading: Reading, text: str, following: str = "") -> Reading:
+    """Return a text that is made of a reading."""
     modified, ttl_ms, scope = reading.last_modified_ms, reading.ttl_ms, reading.cache_scope
-    return Reading((Text(text, "text/plain"),), "", None, modified, ttl_ms, scope), has_moved
+    meta = {content.NEXT: following} if following else None
+    return Reading((Text(text, "text/plain", meta=meta),), "", None, modified, ttl_ms, scope)
 
 
-def _outline(view: View, viewed: Viewed, reading: Reading) -> str:
+# Outlines
+
+
+class _Outline(Value, frozen=True):
+    """An outline, which can be rendered with more or fewer rows."""
+
+    render: Callable[[int | None, bool], str]
+    """Takes a number of tokens, and whether to show everything."""
+    is_all: bool
+    has_rows: bool
+
+    def default(self) -> str:
+        """Return it as it is without a budget."""
+        return self.render(None, self.is_all)
+
+    def within(self, tokens: int) -> str:
+        """Return it with as much as fits; empty if that is not even one row."""
+        text = self.render(tokens, False) if self.has_rows else ""
+        rows = [line for line in text.splitlines()[1:] if not line.startswith("[")]
+        return text if rows and estimate_tokens(text) <= tokens else ""
+
+
+def _outline(view: View, viewed: Viewed, reading: Reading) -> _Outline:
     from carrel.outline import outlines, trees
 
     uri = without(view.uri, _RANGE_NAMES)
     bare = split_query(uri)[0].rstrip("/")
+    is_all = view.outline == _ALL
     if reading.is_folder:
-        files = ((entry.uri, entry.size) for entry in viewed.below(bare))
-        return trees.render(bare, files, is_all=view.outline == _ALL)
-    if len(reading.items) != 1:
-        return "".join(f"{len(_text_of(item, uri))} characters {item.uri or uri}\n" for item in reading.items)
-    item = reading.items[0]
+        files = [(entry.uri, entry.size) for entry in islice(viewed.below(bare), trees.MAX_FILES + 1)]
+        return _Outline(lambda tokens, is_all: trees.render(bare, files, tokens, is_all=is_all), is_all, bool(files))
+    item = reading.items[0] if len(reading.items) == 1 else None
+    if item is None:
+        sizes = "".join(f"{len(_text_of(item, uri))} characters {item.uri or uri}\n" for item in reading.items)
+        return _Outline(lambda _tokens, _is_all: sizes, True, False)
     if isinstance(item, Stored) and item.source.size > outlines.MAX_LOG:
-        return outlines.refuse_size(uri, item.source.size)
+        refused = outlines.refuse_size(uri, item.source.size)
+        return _Outline(lambda _tokens, _is_all: refused, True, False)
     text = _text_of(item, uri)
     mime_type = item.mime_type or reading.mime_type or viewed.mime_type
     name = decode_loosely(bare.rpartition("/")[2])
     if bare.startswith(_LOGS):
         name += ".log"  # the name of a process has no ending
     outline = outlines.outline_of(text, name, mime_type)
-    return outlines.render(outline, uri, text, is_all=view.outline == _ALL)
+
+    def render(tokens: int | None, is_all: bool) -> str:
+        return outlines.render(outline, uri, text, tokens, is_all=is_all)
+
+    return _Outline(render, is_all, bool(outline.rows))
+
+
+# Budgets
+
+
+def _budgeted(view: View, viewed: Viewed, budget: "Budget") -> Reading:
+    """Return what fits the budget of what else the view asks for."""
+    wanted = content.range_in(view.range) if view.range else None
+    if view.outline is not None:
+        return _settled(viewed, lambda reading: _budgeted_outline(view, viewed, reading, budget, wanted))
+    if view.lines is None:
+        return _settled(viewed, lambda reading: _fit(view, viewed, reading, budget, wanted))
+    lines = replace(view, budget=None, range=())
+    return _settled(
+        replace(viewed, read=lambda: show(lines, viewed)), lambda reading: _fit(view, viewed, reading, budget, wanted)
+    )
+
+
+def _fit(view: View, viewed: Viewed, reading: Reading, budget: "Budget", wanted: Range | None) -> Reading:
+    from carrel.outline.budgets import fit
+
+    def outline(tokens: int) -> str:
+        return _outline(view, viewed, reading).within(tokens)
+
+    if wanted is not None and reading.range is not None:
+        raise content.two_ranges(view.uri)
+    return fit(reading, budget, wanted, outline)
+
+
+def _budgeted_outline(view: View, viewed: Viewed, reading: Reading, budget: "Budget", wanted: Range | None) -> Reading:
+    """Return as much of an outline as fits; one with all rows is cut like any text."""
+    from carrel.outline.budgets import fit
+
+    outline = _outline(view, viewed, reading)
+    everything = outline.render(None, True)
+    every = replace(budget, uri=with_query(budget.uri, outline=_ALL))
+    if wanted is None and not outline.is_all and not budget.fits(everything):
+        shorter = outline.within(budget.tokens)
+        if shorter:
+            return _as_text(reading, shorter, every.following(every.uri))
+    return fit(_as_text(reading, everything), every, wanted, lambda _: "")
 
 
 def _text_of(item: Item, uri: str) -> str:

@@ -13,23 +13,28 @@ from typing import Annotated, Final
 from carrel.catalog import suggestions
 from carrel.catalog.catalog import Catalog, Part
 from carrel.core.arguments import Argument, Arguments, InvalidArguments
-from carrel.core.content import OPEN_ENDED, OTHER_PARTS
+from carrel.core.content import NEXT, OPEN_ENDED, OTHER_PARTS
 from carrel.core.errors import NotFound, ProviderError, RequestError
 from carrel.core.hosts import ALWAYS_LOADED, LONG_RESULTS, answer_length, length_in_json
 from carrel.core.model import Blob, Item, Meta, Page, Range, Reading, Resource, ResourceLink, Text, Tool, ToolResult
 from carrel.core.provider import Call, Provider, Route
 from carrel.core.record import Value
-from carrel.core.uri import decode_loosely, pairs, split_query, with_query, without
+from carrel.core.uri import pairs, split_query, with_query, without
+from carrel.outline.part_notes import SHOWN, name_of, number_in, place_of
 
 _TRIES: Final = 4
 """How often a part is read again with a smaller size, because its length in an answer is known only afterwards."""
 _NOTE_LENGTH: Final = 280
 """Length of a note without the URI of the next part, with a margin."""
-_NAME_LENGTH: Final = 80
 LIST_LENGTH: Final = 100
+_LIST_MARGIN: Final = 20
+"""By how many tokens a suggested budget of a list is larger than what it must be."""
 _OWN_PARTS: Final = OTHER_PARTS | {"start", "length"}
 
 _GUIDE_FIRST: Final = " Read carrel://guide first; it explains the URIs."
+
+
+_Budget = Annotated[int, Argument(ge=1, description="Maximum tokens of the answer.", examples=[2000])]
 
 
 class ListArguments(Value, frozen=True):
@@ -46,6 +51,7 @@ class ListArguments(Value, frozen=True):
         ]
         | None
     ) = None
+    budget: _Budget | None = None
 
 
 class ReadArguments(Value, frozen=True):
@@ -62,6 +68,7 @@ class ReadArguments(Value, frozen=True):
     lines: Annotated[str, Argument(description="Lines to return, counted from 1: 10-50, 10- or 10.")] | None = None
     start: Annotated[int, Argument(ge=0, description="First byte to return.")] | None = None
     length: Annotated[int, Argument(ge=0, description="Number of bytes to return.")] | None = None
+    budget: _Budget | None = None
 
 
 _LIST: Final = Arguments(ListArguments)
@@ -137,20 +144,27 @@ class Mirror(Provider):
     # Listing
 
     def _list(self, asked: ListArguments, room: int) -> ToolResult:
+        from carrel.core.tokens import estimate_tokens  # not needed to start
+
         cursor, prefix = asked.cursor or None, asked.prefix or ""
         if prefix and not suggestions.has_scheme(prefix):
             prefix = suggestions.as_uri(prefix)
         note = "" if cursor or prefix or self._catalog.chosen().is_whole else _NOT_ALL
-        page, lines = self._list_page(cursor, prefix, LIST_LENGTH), [""]
+        page, text = self._list_page(cursor, prefix, LIST_LENGTH), "No resources."
         while page.entries:
-            lines = [_line(entry) for entry in page.entries]
-            lines += [f"[more: list_resources with cursor {page.next_cursor}]"] if page.next_cursor else []
-            lines = [note, *lines, note] if note else lines
-            if sum(map(_length, lines)) <= room or len(page.entries) == 1:
+            text = _list_text(page, note, asked.budget)
+            if asked.budget is None:
+                if length_in_json(text) <= room or len(page.entries) == 1:
+                    break
+            elif estimate_tokens(text) <= asked.budget:
                 break
+            elif len(page.entries) == 1:
+                least = estimate_tokens(text) + _LIST_MARGIN
+                text = f"[no entry fits budget={asked.budget}; call list_resources with budget={least}]"
+                return ToolResult((text,), meta={NEXT: cursor or ""})
             # Ask again for a shorter page: its cursor belongs to its length.
             page = self._list_page(cursor, prefix, max(1, len(page.entries) * 3 // 4))
-        return ToolResult(("\n".join(lines) if page.entries else "No resources.",))
+        return ToolResult((text,), meta={NEXT: page.next_cursor} if page.next_cursor else None)
 
     def _list_page(self, cursor: str | None, prefix: str, limit: int) -> Page:
         if prefix:
@@ -161,6 +175,8 @@ class Mirror(Provider):
 
     def _read(self, asked: ReadArguments, room: int) -> ToolResult:
         uri = suggestions.as_uri(asked.uri)
+        if asked.budget is not None or "budget" in _names(uri):
+            return self._read_within(uri, asked)
         is_range = asked.start is not None or asked.length is not None
         wanted = Range(asked.start or 0, asked.length) if is_range else None
         if asked.length is not None or "length" in _names(uri):
@@ -168,7 +184,20 @@ class Mirror(Provider):
         reading, blocks = self._fitting(uri, wanted, asked.lines or "", room)
         if reading.error == "not_found" and (question := self._question(uri)):
             blocks = [*blocks, question]
-        return ToolResult(tuple(blocks), is_error=reading.error is not None)
+        return ToolResult(tuple(blocks), is_error=reading.error is not None, meta=_next_in(reading))
+
+    def _read_within(self, uri: str, asked: ReadArguments) -> ToolResult:
+        """Return what the catalogue gives for a budget, which says itself what is missing."""
+        parts = {"lines": asked.lines, "start": asked.start, "length": asked.length, "budget": asked.budget}
+        uri = with_query(uri, **{name: value for name, value in parts.items() if value is not None})
+        reading = self._catalog.read(uri)
+        if len(reading.items) == 1 and reading.items[0].uri is None:
+            blocks = _blocks(reading.items[0], uri)
+        else:
+            blocks = _several(reading, uri, self._catalog.max_bytes)
+        if reading.error == "not_found" and (question := self._question(uri)):
+            blocks = [*blocks, question]
+        return ToolResult(tuple(blocks), is_error=reading.error is not None, meta=_next_in(reading))
 
     def _fitting(
         self, uri: str, wanted: Range | None, lines: str, room: int
@@ -209,6 +238,15 @@ def _length(block: str | ResourceLink) -> int:
     return length_in_json(block if isinstance(block, str) else block.uri + block.name)
 
 
+def _list_text(page: Page, note: str, budget: int | None) -> str:
+    """Return a page of the list as text; its last line names the next page."""
+    lines = [_line(entry) for entry in page.entries]
+    if page.next_cursor:
+        same = "" if budget is None else f" and budget={budget}"
+        lines.append(f"[more: list_resources with cursor {page.next_cursor}{same}]")
+    return "\n".join([note, *lines, note] if note and budget is None else lines)
+
+
 def _line(entry: Resource) -> str:
     size = "" if entry.size is None else f"{entry.size} bytes"
     title = "" if entry.name.endswith(entry.title) else entry.title
@@ -219,42 +257,30 @@ def _part(item: Item, uri: str) -> list[str | ResourceLink]:
     """Return the blocks of one item; if it is a part, with its place and the next part in the first and last line."""
     if not isinstance(item, Text):
         return _blocks(item, uri)
-    start, length, total = (_number(item, name) for name in ("start", "length", "total"))
-    following = (item.meta or {}).get("dev.carrel/next")
+    start, length, total = (number_in(item, name) for name in ("start", "length", "total"))
+    following = (item.meta or {}).get(NEXT)
     is_end = start + length >= total
     if is_end and following is None:
-        return [item.text] if start == 0 else [f"[{_name(uri)}: {_place(item)}; the end]\n{item.text}"]
+        return [item.text] if start == 0 else [f"[{name_of(uri)}: {place_of(item, item.text)}; the end]\n{item.text}"]
     if isinstance(following, str) and "start" not in _names(following):
         advice = f"next: {following}"
     elif _names(uri) & OPEN_ENDED:
         advice = f"ask for less, or for the whole in parts: {with_query(without(uri, OTHER_PARTS), start=0)}"
     else:
         advice = f"next: {with_query(without(uri, _OWN_PARTS), start=start + length)}"
-    note = f"[{advice}]" if is_end and start == 0 else f"[{_name(uri)}: {_place(item)}; {advice}]"
+    note = f"[{advice}]" if is_end and start == 0 else f"[{name_of(uri)}: {place_of(item, item.text)}; {advice}]"
     line_end = "" if item.text.endswith("\n") else "\n"
     return [f"{note}\n{item.text}{line_end}{note}"]
 
 
-def _name(uri: str) -> str:
-    """Return the last name in a URI, by which a reader knows what this is a part of."""
-    return decode_loosely(split_query(uri)[0].rstrip("/").rpartition("/")[2])[:_NAME_LENGTH] or "part"
-
-
-def _place(item: Text) -> str:
-    """Return which lines and bytes of the whole an item has, and about how many tokens both are."""
-    from carrel.core.tokens import estimate_tokens  # not needed to start
-
-    start, length, total = (_number(item, name) for name in ("start", "length", "total"))
-    meta = item.meta or {}
-    lines, every = meta.get("dev.carrel/lines"), meta.get("dev.carrel/total-lines")
-    counted = f"lines {lines} of {every}, " if every else f"lines {lines}, " if lines else ""
-    tokens = estimate_tokens(item.text)
-    cost = f", about {tokens:,} of {tokens * total // length:,} tokens" if length else ""
-    return f"{counted}bytes {start}-{start + length} of {total}{cost}"
-
-
 def _names(uri: str) -> set[str]:
     return {name for name, _ in pairs(split_query(uri)[1] or "")}
+
+
+def _next_in(reading: Reading) -> Meta | None:
+    """Return `meta` of a tool's answer: the URI of what comes after a reading."""
+    following = (reading.items[-1].meta or {}).get(NEXT) if reading.items else None
+    return {NEXT: following} if following else None
 
 
 def _several(reading: Reading, uri: str, room: int) -> list[str | ResourceLink]:
@@ -272,8 +298,10 @@ def _several(reading: Reading, uri: str, room: int) -> list[str | ResourceLink]:
             break
         shown += blocks
     if not note and reading.items:
-        last = (reading.items[-1].meta or {}).get("dev.carrel/next")
-        note = "" if last is None else f"[next: {last}]"
+        last = (reading.items[-1].meta or {}).get(NEXT)
+        shown_of = (reading.meta or {}).get(SHOWN)
+        words = f"{shown_of} shown; " if shown_of else ""
+        note = "" if last is None or not reading.is_folder else f"[{words}next: {last}]"
     return _joined([note, *shown, note] if note else shown)
 
 
@@ -293,10 +321,5 @@ def _blocks(item: Item, uri: str) -> list[str | ResourceLink]:
         return [item.text if item.uri is None else f"{item.uri}  {item.text}"]
     assert isinstance(item, Blob)
     name = (item.uri or uri).rpartition("/")[2] or uri
-    note = f"Binary content of {_number(item, 'total') or len(item.data)} bytes; read it as a resource."
+    note = f"Binary content of {number_in(item, 'total') or len(item.data)} bytes; read it as a resource."
     return [note, ResourceLink(item.uri or uri, name, None, item.mime_type or None)]
-
-
-def _number(item: Item, name: str) -> int:
-    value = (item.meta or {}).get(f"dev.carrel/{name}")
-    return value if isinstance(value, int) else 0

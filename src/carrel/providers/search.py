@@ -80,8 +80,8 @@ class SearchFace(Provider):
             return error.result()
         except (RequestError, ProviderError) as error:
             return ToolResult((error.message,), is_error=True, meta={"dev.carrel/error": error.word})
-        text, _ = rendering.as_text(answer, asked, room=self._part_chars or answer_length(call.client))
-        return ToolResult((text,))
+        text, following = rendering.as_text(answer, asked, room=self._part_chars or answer_length(call.client))
+        return ToolResult((text,), meta={"dev.carrel/next": following} if following else None)
 
     def instructions(self) -> str:
         """Return the text that makes models search before they read."""

@@ -67,7 +67,16 @@ def as_text(
     foot = [f"[next: {shown.next_page}]"] if shown.next_page else []
     head = f"[{shown.head}; the last line names the next page]" if shown.next_page else f"[{shown.head}]"
     hits = (_hit_text(hit, explains=explains) for hit in shown.hits)
-    return "\n".join([head, *remarks, *hits, *foot]), shown.next_page
+    text = "\n".join([head, *remarks, *hits, *foot])
+    tokens = estimate_tokens(text)
+    return (text, shown.next_page) if tokens <= asked.budget else _too_small(asked, tokens)
+
+
+def _too_small(asked: SearchArguments, tokens: int) -> tuple[str, str]:
+    """Return one line in place of hits that do not fit the budget, and the same search with a budget that they do."""
+    larger = replace(asked, budget=tokens + _FRAME_TOKENS)
+    uri = _page(larger, asked.after or "")
+    return f"[no hit fits budget={asked.budget}; next: {uri}]", uri
 
 
 def as_json(answer: SearchAnswer, asked: SearchArguments, *, explains: bool = False) -> dict[str, object]:
@@ -181,13 +190,16 @@ def clipped(line: HitLine) -> HitLine:
 
 
 def _next_page(asked: SearchArguments, after: str) -> str:
-    """Return the URI of the next page; the argument to add where that would be too long."""
-    if not after:
-        return ""
+    """Return the URI of the next page; empty if there is none."""
+    return _page(asked, after) if after else ""
+
+
+def _page(asked: SearchArguments, after: str) -> str:
+    """Return the URI of a page; the argument to add where that would be too long."""
     given = {"q": asked.query, "in": asked.scheme, "limit": asked.limit, "budget": asked.budget, "after": after}
     values = {name: value for name, value in given.items() if value and value != DEFAULTS.get(name)}
     uri = with_query(RESOURCE, **values)
-    return uri if len(uri) <= MAX_URI_LENGTH else f"the same search with after={after}"
+    return uri if len(uri) <= MAX_URI_LENGTH else f"the same search with after={after or 0}"
 
 
 # JSON

@@ -4,11 +4,11 @@ from collections.abc import Iterable
 from typing import Annotated, Final
 
 from carrel.core.arguments import Argument, Arguments
+from carrel.core.limits import MAX_BUDGET
 from carrel.core.record import Value
 from carrel.search.answers import DEFAULT_LIMIT, MAX_LIMIT, SearchRequest
 
 DEFAULT_BUDGET: Final = 4_000
-MAX_BUDGET: Final = 1_000_000
 DEFAULTS: Final = {"limit": DEFAULT_LIMIT, "budget": DEFAULT_BUDGET}
 
 _Query = Annotated[
