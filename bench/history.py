@@ -15,6 +15,7 @@ import subprocess
 import sys
 import tempfile
 from collections.abc import Callable, Mapping, Sequence
+from functools import partial
 from pathlib import Path
 from time import perf_counter
 from typing import Final
@@ -24,7 +25,12 @@ from carrel.client.client import Client
 COMMITS: Final = 50_000
 SMOKE_COMMITS: Final = 2_000
 FILES: Final = 2_000
-MOST_MS: Final[Mapping[str, float]] = {"file at a commit": 3.0, "difference of a file": 3.0, "commit": 3.0, "log, first page": 20.0}
+MOST_MS: Final[Mapping[str, float]] = {
+    "file at a commit": 3.0,
+    "difference of a file": 3.0,
+    "commit": 3.0,
+    "log, first page": 20.0,
+}
 MARGIN: Final = 4.0
 """In a smoke run the machine may be busy: only a several-fold excess fails."""
 
@@ -39,7 +45,9 @@ def lay_out(project: Path, commits: int) -> list[str]:
     if importing.stdin is None:
         raise RuntimeError("git fast-import has no input")
     for number in range(commits):
-        head = f"commit refs/heads/main\nmark :{number + 1}\ncommitter A B <a@b.c> {1_500_000_000 + number * 600} +0000\n"
+        head = (
+            f"commit refs/heads/main\nmark :{number + 1}\ncommitter A B <a@b.c> {1_500_000_000 + number * 600} +0000\n"
+        )
         message = f"Change {number}\n\nA body.\n"
         parent = f"from :{number}\n" if number else ""
         importing.stdin.write(f"{head}data {len(message)}\n{message}{parent}".encode())
@@ -58,10 +66,6 @@ def git(project: Path, *words: str) -> str:
     """Return what git prints."""
     done = subprocess.run(["git", *words], cwd=project, check=True, capture_output=True, text=True, timeout=120)
     return done.stdout
-
-
-Question = tuple[Callable[[], str], Sequence[str]]
-"""A function that returns a URI, and the words with which git is asked the same."""
 
 
 def questions(ids: Sequence[str], chance: random.Random) -> dict[str, Callable[[], tuple[str, list[str]]]]:
@@ -102,14 +106,17 @@ def measure(project: Path, ids: Sequence[str], rounds: int) -> dict[str, dict[st
             for name, make in questions(ids, chance).items():
                 uri, words = make()
                 row = times.setdefault(name, {"carrel": [], "git": []})
-                row["carrel"].append(timed(lambda uri=uri: client.read(uri)))
-                row["git"].append(timed(lambda words=words: git(project, *words)))
+                row["carrel"].append(timed(partial(client.read, uri)))
+                row["git"].append(timed(partial(git, project, *words)))
         path = "src/d1/f1.py"
         for name, uri, words in (
             ("log of a file", f"workspace:///{path}?log", ["log", "--", path]),
             ("blame", f"workspace:///{path}?blame", ["blame", "HEAD", "--", path]),
         ):
-            times[name] = {"carrel": [timed(lambda uri=uri: client.read(uri))], "git": [timed(lambda words=words: git(project, *words))]}
+            times[name] = {
+                "carrel": [timed(partial(client.read, uri))],
+                "git": [timed(partial(git, project, *words))],
+            }
     return {name: {who: statistics.median(found) for who, found in row.items()} for name, row in times.items()}
 
 
