@@ -14,6 +14,7 @@ from operator import attrgetter
 from threading import Lock
 from typing import TYPE_CHECKING, Final, Literal
 
+from carrel.core import content
 from carrel.core.content import parse_number
 from carrel.core.errors import ConfigError, NotFound, RequestError
 from carrel.core.hashing import blake2b
@@ -216,7 +217,7 @@ class Workspace(Provider):
         """Read a file, whole or in parts, or a folder's children; or what git knows of them."""
         target = paths.parse(uri, self._trees)
         tree = self._trees[target.root]
-        if target.query and any(name in HISTORY_KEYS for name, _ in target.query):
+        if _asks_for_history(target):
             from carrel.providers.workspace.file_history import FileHistory  # few reads need it
 
             return FileHistory(tree, self._home).read(target)
@@ -259,6 +260,9 @@ class Workspace(Provider):
     def fingerprint(self, uri: str) -> str | None:
         """Return the ETag of a file, or a token of the names in a folder; None if there is nothing."""
         target = paths.parse(uri, self._trees)
+        if _asks_for_history(target):
+            shown = self.read(uri)
+            return shown.etag or content.etag_of(shown.items)
         try:
             found = self._trees[target.root].open(target)
         except NotFound:
@@ -358,6 +362,10 @@ class Workspace(Provider):
     def close(self) -> None:
         """Close the handles of the roots."""
         self._until_closed.close()
+
+
+def _asks_for_history(target: Target) -> bool:
+    return bool(target.query) and any(name in HISTORY_KEYS for name, _ in target.query)
 
 
 def _names_below(outer: str, inner: str) -> tuple[str, ...] | None:
