@@ -16,6 +16,7 @@ from carrel.catalog.lazy import LazyProvider
 from carrel.catalog.suggestions import with_advice
 from carrel.cli.serve import announcement
 from carrel.client.client import Client
+from carrel.client.memory import Memory
 from carrel.core.errors import ConfigError, NotFound, RemoteError
 from carrel.core.model import Resource, Text
 from carrel.core.provider import Provider, Route
@@ -327,4 +328,28 @@ def test_advice_names_nothing_that_the_caller_may_not_read(project: Path) -> Non
         error = with_advice(desk.catalog, NotFound("logs://run/shelf.md"))
 
     assert error.message == "Resource not found: logs://run/shelf.md"
+    desk.close()
+
+
+@pytest.mark.parametrize("era", ["modern", "legacy"])
+def test_every_scheme_of_a_desk_has_folders(project: Path, era: Any) -> None:
+    (project / ".sage/knowledge").mkdir(parents=True)
+    (project / ".sage/system").mkdir()
+    (project / ".sage/system/objective.md").write_text("Lend books.", encoding="utf-8")
+    (project / "alc.toml").write_text("[packages.shelf]\n", encoding="utf-8")
+    desk = desk_of(project)
+    client = Client(Memory(desk.server), era=era)
+
+    def names(uri: str) -> list[str]:
+        return [one["uri"] for one in client.request("resources/directory/read", {"uri": uri})["resources"]]
+
+    assert names("logs://") == ["logs://build", "logs://run"]
+    assert names("logs://run") == names("sage://knowledge") == names("scopes://scope") == []
+    assert names("sage://") == [f"sage://{kind}" for kind in ("checkpoint", "failure", "knowledge", "system")]
+    assert names("sage://system") == ["sage://system/objective.md"]
+    assert names("alc://types") == ["alc://types/alc.d.lua", "alc://types/alc_shapes.d.lua"]
+    assert "alc://packages" in names("alc://")
+    assert names("carrel://") == ["carrel://catalog", "carrel://guide", "carrel://health"]
+    assert names("workspace:///") == ["workspace:///alc.toml", "workspace:///shelf.md"]
+    client.close()
     desk.close()

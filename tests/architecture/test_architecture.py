@@ -76,7 +76,7 @@ HOMES: Mapping[str, tuple[str, ...]] = {
     "uvloop": HTTP,
     "watchfiles": ("providers.workspace",),
     "wordllama": ("providers.sage.semantic",),
-    "yaml": ("providers.sage",),
+    "yaml": ("providers.sage", "providers.skills"),
 }
 """Where each third-party package is imported, and nowhere else."""
 

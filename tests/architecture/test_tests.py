@@ -46,6 +46,7 @@ TESTED_THROUGH = {
     "client/test_client.py": "client/child client/memory client/rpc client/subscription protocol/client_requests "
     "protocol/client_results",
     "client/test_http.py": "protocol/events",
+    "cli/test_completion.py": "connect/shell",
     "connect/test_hosts.py": "connect/entries connect/places",
     "connect/test_splice.py": "connect/errors connect/json_splice connect/toml_splice connect/yaml_splice",
     "core/test_arguments.py": "core/record",
@@ -113,6 +114,7 @@ TESTED_THROUGH = {
     "transports/http/test_tokens.py": "files/atomic",
     "transports/http/test_wire.py": "transports/http/asgi transports/http/unauthenticated",
     "transports/test_stdio.py": "transports/heap",
+    "providers/skills/test_provider.py": "providers/skills/found_skills",
 }
 """By test file: the modules without a test file of their own that it tests."""
 

@@ -210,7 +210,7 @@ def test_the_overview_shows_the_desk_and_how_to_connect(run: Any, project: Path)
 
     assert ran.code == 0
     assert ran.out.splitlines()[0] == f"Served for {project.resolve()}"
-    assert "claude mcp add --scope user carrel -- " in ran.out
+    assert "connect HOST" in ran.out
 
 
 @pytest.mark.parametrize("kind", ["ours", "another's", "none"])
@@ -226,8 +226,7 @@ def test_the_overview_names_a_program_that_starts_from_anywhere(
 
     program = "carrel" if kind == "ours" else str(tmp_path / "ours/carrel")
     out = run().out
-    assert f"claude mcp add --scope user carrel -- {program} serve" in out
-    assert f'"command":"{program}","args":["serve"]' in out
+    assert f"  {program} connect HOST\n" in out
 
 
 def test_the_overview_in_json(run: Any, project: Path) -> None:

@@ -76,10 +76,10 @@ def test_commands_read_a_file_together_with_the_folder_s_desk(run: Any) -> None:
     assert run("cat", "garden://beds/east", *garden).code == 1
 
 
-def test_the_overview_shows_how_a_host_starts_the_server_with_the_file(run: Any, project: Path) -> None:
+def test_the_overview_shows_how_a_host_is_connected_with_the_file(run: Any) -> None:
     ran = run("--with", "code/garden.py")
 
-    assert f"serve {project}/code/garden.py" in " ".join(ran.out.split())
+    assert "connect HOST --with code/garden.py" in " ".join(ran.out.split())
 
 
 def test_several_files_and_a_module_are_served_side_by_side(run: Any, project: Path) -> None:

@@ -149,6 +149,7 @@ def test_a_server_says_what_it_is(client: Client) -> None:
         "resources": {"subscribe": True, "listChanged": True},
         "completions": {},
         "tools": {"listChanged": True},
+        "extensions": {"io.modelcontextprotocol/skills": {"directoryRead": True}},
     }
     assert client.instructions == "Water is scarce."
 

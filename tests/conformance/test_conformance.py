@@ -1,5 +1,6 @@
 """The official conformance suite: every required scenario of both eras against the fixture app, some on the product."""
 
+import json
 import re
 import shutil
 import subprocess
@@ -78,6 +79,41 @@ def test_the_product_passes_what_needs_no_fixtures(tmp_path: Path, revision: str
         judged = judge("--url", url, "--scenario", scenario, "--spec-version", revision)
 
     assert judged.returncode == 0, judged.stdout[-4000:] + judged.stderr[-2000:]
+
+
+SKILL_FILES = {
+    ".claude/skills/lending/SKILL.md": "---\nname: lending\ndescription: Lends books\n---\n\nSee forms/.\n",
+    ".claude/skills/lending/forms/card.md": "A card\n",
+    ".agents/skills/sorting/SKILL.md": "---\nname: sorting\ndescription: Sorts books\n---\n",
+    "skills/binding/SKILL.md": "---\nname: binding\ndescription: Binds books\nsince: 2026-01-02\n---\n",
+    "skills/binding/covers/red.md": "Red\n",
+}
+SKILL_CHECKS = {"sep-2640-skills-enumeration": 32, "sep-2640-skills-manifest": 6, "sep-2640-skills-directory": 7}
+"""How many checks each scenario of the skills extension has, the validation of the messages included."""
+
+ONLY_MODERN = {"sep-2640-skills-list-cache-attributes", "sep-2640-skills-get-cache-attributes"}
+"""Checks of cache hints, which the legacy era does not have."""
+
+
+@pytest.mark.parametrize("scenario", SKILL_CHECKS)
+@pytest.mark.parametrize("revision", ["2025-11-25", "2026-07-28"])
+def test_the_product_passes_every_check_of_the_skills_extension(tmp_path: Path, revision: str, scenario: str) -> None:
+    for name, text in SKILL_FILES.items():
+        (tmp_path / name).parent.mkdir(parents=True, exist_ok=True)
+        (tmp_path / name).write_text(text, "utf-8")
+    carrel = str(Path(sys.executable).parent / "carrel")
+    with running([carrel, "serve", "--http", "0", "--no-token"], tmp_path) as url:
+        judged = judge("--url", url, "--scenario", scenario, "--spec-version", revision, "--force", "--verbose")
+
+    # The suite skips what is not declared, and exits with 0: so every check is counted.
+    checks = re.search(r"^\[\n.*?^\]$", judged.stdout, re.DOTALL | re.MULTILINE)
+    statuses = {check["id"]: check["status"] for check in json.loads(checks[0])} if checks else {}
+    left_out = ONLY_MODERN & set(statuses) if revision == "2025-11-25" else set()
+    assert judged.returncode == 0, judged.stdout[-4000:] + judged.stderr[-2000:]
+    assert {name for name, status in statuses.items() if status != "SUCCESS"} == left_out
+    assert len(statuses) == SKILL_CHECKS[scenario]
+    counted = SKILL_CHECKS[scenario] - len(left_out)
+    assert f"Passed: {counted}/{counted}, 0 failed, 0 warnings" in judged.stdout
 
 
 @pytest.mark.parametrize("revision", ["2025-11-25", "2026-07-28"])

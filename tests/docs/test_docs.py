@@ -11,7 +11,8 @@ from pathlib import Path
 import pytest
 
 from carrel.app import config, registration
-from carrel.cli import main, overview
+from carrel.cli import main
+from carrel.connect.hosts import HOSTS
 from carrel.core.provider import Project
 from examples import sample
 from scripts import docs
@@ -92,12 +93,13 @@ def test_every_tool_that_does_more_than_read_stands_on_the_page_of_security() ->
     assert [name for name in writing if f"`{name}`" not in page] == []
 
 
-@pytest.mark.parametrize("page", ["README.md", "docs/quickstart.md"])
-def test_hosts_are_connected_as_carrel_itself_says(page: str) -> None:
-    text = (ROOT / page).read_text(encoding="utf-8")
-    lines = [line.removeprefix(".vscode/mcp.json: ") for line in overview.connect_lines(["carrel"]).values()]
+def test_every_host_stands_on_the_page_of_connecting() -> None:
+    page = (ROOT / "docs/connect.md").read_text(encoding="utf-8")
 
-    assert [line for line in lines if line not in text] == []
+    for host in HOSTS:
+        [row] = [line for line in page.splitlines() if line.startswith(f"| `{host.name}` | {host.title} | ")]
+        places = [*host.user.get("linux", ())[:1], *host.project[:1]]
+        assert [one for one in places if one.format(home="~", config="~/.config") not in row] == []
 
 
 # Commands
@@ -110,6 +112,8 @@ NOT_RUN = {
     "carrel serve --set section.key=value": "it shows the form",
     "carrel ls --server 'npx -y @modelcontextprotocol/server-everything'": "it is fetched from the network",
     "carrel ls --server https://desk.example/mcp": "there is no such server",
+    "carrel connect claude-code": "it asks before it writes",
+    "carrel connect codex --http http://127.0.0.1:8000/mcp": "no server listens there",
     "carrel run": "it is the name of a command that wants another",
 }
 """Command lines that cannot be run here, and why."""

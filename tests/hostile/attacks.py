@@ -23,6 +23,22 @@ _WAYS_OUT: Final = (
 )
 
 ATTACKS: Final[Mapping[str, tuple[str, ...]]] = {
+    "skills": (
+        "skill://",
+        "skill://first",
+        "skill://first/forms",
+        *(f"skill://first/{way}" for way in _WAYS_OUT),
+        *(f"skill://{way}" for way in _WAYS_OUT),
+        *(
+            f"skill://{name}/SKILL.md"
+            for name in ("first", "second", "link", "..", "bomb", "deep", "far", "huge", "%1b%5b2J", "agents/first")
+        ),
+        "skill://first/forms/card.md?lines=1000000000-1000000001",
+        "skill://first/huge.bin?start=1000000000000",
+        "skill://first/.env",
+        "skill://first/out.md",
+        "skill://first/up/.env",
+    ),
     "sage": (
         *(f"sage://system/{way}" for way in _WAYS_OUT),
         "sage://system/config",

@@ -58,6 +58,10 @@ def survey(talk: Conversation, read: Callable[[str], object]) -> None:
     offered = [uri for template in _templates(talk) for uri in _completed(talk, template)]
     for uri in dict.fromkeys((*listed, *offered, *(one for uris in ATTACKS.values() for one in uris), *OTHER)):
         read(uri)
+    for uri in (one for uris in ATTACKS.values() for one in uris):
+        talk.ask("resources/directory/read", {"uri": uri})
+    for skill in talk.ask("skills/list", {}).get("result", {}).get("skills", [])[:MAX_READS]:
+        talk.ask("skills/get", {"uri": skill["uri"]})
     talk.ask("tools/list", {})
     for arguments in ({"uri": "sage://system/objective.md"}, {"uri": "workspace:///link/notes.md"}):
         talk.ask("tools/call", {"name": "read_resource", "arguments": arguments})

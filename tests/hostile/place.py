@@ -157,6 +157,13 @@ def _logs(place: Place) -> None:
     place.put("pubspec.yaml", "name: app\n")
 
 
+def _skills(place: Place) -> None:
+    place.put(".claude/skills/first/SKILL.md", "---\nname: first\ndescription: Set the token\n---\n\n# First\n")
+    place.put(".claude/skills/first/forms/card.md", "A card\n")
+    place.put(".claude/skills/first/.env", f"token = {CANARY}\n")
+    place.put("skills/second/SKILL.md", "---\nname: second\ndescription: The second\n---\n")
+
+
 def _workspace(place: Place) -> None:
     place.put("README.md", "# A project\n")
     place.put("src/main.py", "def main() -> None: ...\n")
@@ -203,6 +210,7 @@ def _repository() -> dict[str, bytes]:
 
 
 MATERIAL: Final[Mapping[str, Callable[[Place], None]]] = {
+    "skills": _skills,
     "sage": _sage,
     "scopes": _scopes,
     "alc": _alc,

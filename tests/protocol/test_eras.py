@@ -1,15 +1,21 @@
 """What differs between the versions, as tables; and that what is declared is what answers."""
 
+import json
+from typing import Any
+
 import pytest
 
 from carrel.catalog.catalog import Catalog
-from carrel.protocol import eras
+from carrel.protocol import eras, methods
 from carrel.protocol.eras import Era
+from carrel.protocol.headers import Headers
 from carrel.server.server import Server
 from tests.support.memory_provider import Memory, Shelf
 from tests.support.schemas import LEGACY, MODERN, RESULTS, Conversation
 
 RESOURCES = {"resources/list", "resources/templates/list", "resources/read"}
+EXTENSION = {"resources/directory/read", "skills/list", "skills/get"}
+DECLARED = {"io.modelcontextprotocol/skills": {"directoryRead": True}}
 
 
 @pytest.mark.parametrize(
@@ -29,10 +35,58 @@ def test_a_version_we_have_is_repeated_and_any_other_becomes_the_latest_legacy(r
     assert eras.negotiate(requested) == answered
 
 
+@pytest.fixture(name="next_version")
+def with_another_row(monkeypatch: pytest.MonkeyPatch) -> str:
+    """Add a version as a future one is added: by a row."""
+    later = eras.Version("2026-12-15", Era.MODERN)
+    known = [eras.Version(name, Era.MODERN) for name in eras.VERSIONS.modern]
+    known += [eras.Version(name, Era.LEGACY, name == "2025-03-26") for name in eras.VERSIONS.legacy]
+    monkeypatch.setattr(eras, "VERSIONS", eras.VersionTable([later, *known]))
+    return later.name
+
+
+def asked(method: str, version: str, **params: object) -> bytes:
+    """Return a modern request of a version."""
+    meta = {"io.modelcontextprotocol/protocolVersion": version, "io.modelcontextprotocol/clientCapabilities": {}}
+    return json.dumps(
+        {"jsonrpc": "2.0", "id": 1, "method": method, "params": {**params, "_meta": meta}}, separators=(",", ":")
+    ).encode()
+
+
+def test_a_row_of_the_table_is_all_that_a_new_version_needs(next_version: str) -> None:
+    server = Server(Catalog([Memory()]))
+
+    def ask(method: str, version: str, **params: object) -> dict[str, Any]:
+        answer: dict[str, Any] = json.loads(server.answer(asked(method, version, **params)) or b"")
+        return answer
+
+    for version in (next_version, MODERN):
+        assert ask("server/discover", version)["result"]["supportedVersions"] == [next_version, MODERN]
+        assert ask("resources/read", version, uri="test:///plain")["result"]["resultType"] == "complete"
+        assert ask("resources/list", version)["result"]["ttlMs"] == 1_000
+    refused = ask("resources/list", "2027-01-01")["error"]
+    assert (refused["code"], refused["data"]["supported"]) == (-32022, [next_version, MODERN])
+    assert eras.negotiate(next_version) == LEGACY
+
+
+def test_a_header_of_a_new_version_agrees_with_the_body(next_version: str) -> None:
+    line = asked("resources/read", next_version, uri="test:///plain")
+    beside = Headers(next_version, "resources/read", "test:///plain")
+
+    call = methods.parse_read(line, beside)
+
+    assert call is not None
+    assert call.era is Era.MODERN
+
+
+def test_only_one_version_has_batches() -> None:
+    assert eras.VERSIONS.with_batches == {"2025-03-26"}
+
+
 def test_the_methods_of_each_era_are_these() -> None:
     everything = {"completion/complete", "tools/list", "tools/call"}
-    modern = {*RESOURCES, "server/discover", "subscriptions/listen"}
-    legacy = {*RESOURCES, "initialize", "ping", "resources/subscribe", "resources/unsubscribe"}
+    modern = {*RESOURCES, *EXTENSION, "server/discover", "subscriptions/listen"}
+    legacy = {*RESOURCES, *EXTENSION, "initialize", "ping", "resources/subscribe", "resources/unsubscribe"}
 
     assert eras.served(Era.MODERN, completes=False, calls=False) == modern
     assert eras.served(Era.LEGACY, completes=False, calls=False) == legacy
@@ -43,14 +97,17 @@ def test_the_methods_of_each_era_are_these() -> None:
 def test_what_is_declared_depends_on_what_is_served() -> None:
     resources = {"subscribe": True, "listChanged": True}
 
-    assert eras.capabilities(completes=False, calls=False) == {"resources": resources}
-    assert eras.capabilities(completes=True, calls=False) == {"resources": resources, "completions": {}}
-    assert eras.capabilities(completes=False, calls=True) == {"resources": resources, "tools": {"listChanged": True}}
+    always = {"resources": resources, "extensions": DECLARED}
+    assert eras.capabilities(completes=False, calls=False) == always
+    assert eras.capabilities(completes=True, calls=False) == {**always, "completions": {}}
+    assert eras.capabilities(completes=False, calls=True) == {**always, "tools": {"listChanged": True}}
 
 
 PARAMS: dict[str, dict[str, object]] = {
     "initialize": {"protocolVersion": LEGACY, "capabilities": {}, "clientInfo": {"name": "t", "version": "0"}},
     "resources/read": {"uri": "test:///plain"},
+    "resources/directory/read": {"uri": "test:///"},
+    "skills/get": {"uri": "test:///plain"},
     "resources/subscribe": {"uri": "test:///plain"},
     "resources/unsubscribe": {"uri": "test:///plain"},
     "completion/complete": {
@@ -63,6 +120,7 @@ CAPABILITY_OF = {
     "completion/complete": "completions",
     "tools/list": "tools",
     "tools/call": "tools",
+    **dict.fromkeys(EXTENSION, "extensions"),
     **dict.fromkeys([*RESOURCES, "resources/subscribe", "resources/unsubscribe", "subscriptions/listen"], "resources"),
 }
 

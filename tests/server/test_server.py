@@ -235,6 +235,7 @@ def test_discover_and_initialize_declare_the_same(client: Conversation) -> None:
         "resources": {"subscribe": True, "listChanged": True},
         "completions": {},
         "tools": {"listChanged": True},
+        "extensions": {"io.modelcontextprotocol/skills": {"directoryRead": True}},
     }
     instructions = "Read test:///a-guide first."
 

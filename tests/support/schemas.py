@@ -33,7 +33,18 @@ OLDER = ("2025-06-18", "2025-03-26", "2024-11-05")
 
 SERVER_INFO = {"io.modelcontextprotocol/serverInfo": {"name": "carrel", "title": "Carrel", "version": __version__}}
 HINTS = {"ttlMs", "cacheScope"}
-CACHED = frozenset({"server/discover", "resources/list", "resources/templates/list", "resources/read", "tools/list"})
+CACHED = frozenset(
+    {
+        "server/discover",
+        "resources/list",
+        "resources/templates/list",
+        "resources/read",
+        "tools/list",
+        "skills/list",
+        "skills/get",
+        "resources/directory/read",
+    }
+)
 """Methods whose modern results carry cache hints; the others must not."""
 
 RESULTS = {
@@ -49,6 +60,9 @@ RESULTS = {
     "completion/complete": "CompleteResult",
     "tools/list": "ListToolsResult",
     "tools/call": "CallToolResult",
+    "resources/directory/read": "ReadResourceDirectoryResult",
+    "skills/list": "ListSkillsResult",
+    "skills/get": "GetSkillResult",
 }
 NOTIFICATIONS = {
     "notifications/progress": "ProgressNotification",
@@ -68,10 +82,10 @@ MODERN_ERRORS = {
 
 @cache
 def definitions(version: str) -> Mapping[str, Any]:
-    """Give the types of a version."""
+    """Give the types of a version, and those of the skills extension."""
     known = version if version in (MODERN, LEGACY) else LEGACY
-    types: Mapping[str, Any] = json.loads((FOLDER / f"{known}.json").read_text("utf-8"))["$defs"]
-    return types
+    found = [json.loads((FOLDER / f"{name}.json").read_text("utf-8"))["$defs"] for name in (known, "skills")]
+    return {**found[0], **found[1]}
 
 
 @cache

@@ -192,6 +192,11 @@ class ForeignScheme(Shelf):
         yield Resource("cupboard:///bee", "bee")
 
 
+class HasEmptyFolders(Shelf):
+    def children(self, uri: str, after: str = "") -> Iterator[Resource]:
+        return iter(())
+
+
 class ListedTwice(Shelf):
     def listed(self) -> Iterator[Resource]:
         yield Resource("shelf:///notes/bee", "bee")
@@ -488,6 +493,7 @@ WRONG: dict[type[Shelf], tuple[str, str]] = {
     TakesAnyInput: ("test_law_12_", "say takes {}"),
     ToolRaises: ("test_law_12_", "with bad input is answered with Internal error"),
     SaysNotWhich: ("test_law_12_", "names no argument"),
+    HasEmptyFolders: ("test_law_14_", "is read without"),
     LeavesThread: ("test_law_13_", "still run: .'left-behind'"),
     LeavesFile: ("test_law_13_", "files of shelf are open"),
     LeavesProcess: ("test_law_13_", "processes of shelf are left"),
@@ -535,4 +541,4 @@ def test_a_provider_that_cannot_be_closed_twice_is_caught() -> None:
 def test_every_law_is_there_and_says_its_number() -> None:
     laws = {int(name.split("_")[2]) for name in dir(ProviderContract) if name.startswith("test_")}
 
-    assert laws == set(range(1, 14))
+    assert laws == set(range(1, 15))

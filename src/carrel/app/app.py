@@ -160,7 +160,7 @@ def _provider(one: Registration, choice: Choice, config: Config, catalog: Catalo
     if choice.state == "served":
         return build()
     project = Project(config.root, config.environment)
-    return LazyProvider(one.name, one.schemes, build, lambda: one.reason(project) is not None, catalog)
+    return LazyProvider(one.name, one.schemes, build, lambda: (one.appears or one.reason)(project) is not None, catalog)
 
 
 def _serves(catalog: Catalog, path: tuple[str, ...]) -> bool:

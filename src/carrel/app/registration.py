@@ -32,8 +32,9 @@ class Registration(Value, frozen=True):
     `reason` returns why it is served in a project, or None if it has no data there; `missing` is the message for
     None. Its URIs are answered all the same, and it joins the list when its data appears. `sections` are its sections
     of the configuration besides its own: the parameters of its constructor that are a `Section`. A provider with
-    `needs_project` serves the whole folder. `places_file` looks for a file of the project, other than its settings,
-    that names places outside.
+    `needs_project` serves the whole folder. `appears` is asked in place of `reason` for each list, if that would take
+    too long at the start. `places_file` looks for a file of the project, other than its settings, that names places
+    outside.
     """
 
     name: str
@@ -44,6 +45,7 @@ class Registration(Value, frozen=True):
     sections: tuple[str, ...] = ()
     needs_project: bool = False
     missing: str = ""
+    appears: Callable[[Project], str | None] | None = None
     places_file: Callable[[Project, Mapping[str, object]], OutsidePlaces] = lambda project, settings: NO_PLACES
 
     @property
@@ -105,7 +107,30 @@ def _find_linked_packages(project: Project, settings: Mapping[str, object]) -> O
     return outside_places(project, settings)
 
 
+SKILL_PLACES: Final = (".claude/skills", ".agents/skills", "skills")
+
+
+def _find_skills(project: Project) -> str | None:
+    places = (place for place in SKILL_PLACES if os.path.isdir(os.path.join(project.root, place)))
+    found = next(places, None)
+    return None if found is None else f"there is a {found} folder"
+
+
+def _find_any_skills(project: Project) -> str | None:
+    from carrel.providers.skills import packages  # not at the start: it looks at every installed package
+
+    return _find_skills(project) or ("an installed package has skills" if packages.find(project.root) else None)
+
+
 BUILT_IN: Final[tuple[Registration, ...]] = (
+    Registration(
+        "skills",
+        ("skill",),
+        "carrel.providers.skills:Skills",
+        _find_skills,
+        missing="this folder has no .claude/skills, .agents/skills or skills",
+        appears=_find_any_skills,
+    ),
     Registration("sage", ("sage",), "carrel.providers.sage:Sage", _find_sage, missing="this folder has no .sage"),
     Registration(
         "scopes",

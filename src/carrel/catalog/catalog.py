@@ -11,7 +11,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from functools import partial
 from time import sleep
 
-from carrel.catalog import access, fly, shortlist
+from carrel.catalog import access, fly, folders, shortlist
 from carrel.catalog.pages import FullList, unseal
 from carrel.catalog.routes import RANGE_NAMES, Clash, Found, Mounted, Routes
 from carrel.catalog.shortlist import Chosen, Shortlist
@@ -27,6 +27,7 @@ from carrel.core.model import (
     Range,
     Reading,
     Resource,
+    Skill,
     Stored,
     Template,
     Text,
@@ -168,6 +169,22 @@ class Catalog:
     def templates(self, cursor: str | None = None) -> tuple[tuple[Template, ...], str | None]:
         """Return one page of the templates and the cursor of the next."""
         return self._list.templates(unseal(cursor) if cursor else (), self.page_size)
+
+    def read_folder(self, uri: str, cursor: str | None = None, limit: int | None = None) -> Page:
+        """Return one page of the direct children of a folder, of any scheme."""
+        access.check_read(uri)
+        parts = unseal(cursor) if cursor else ()
+        return folders.read_folder(self.visible(), uri, parts, self.page_size if limit is None else limit)
+
+    def skills(self, cursor: str | None = None, limit: int | None = None) -> folders.SkillPage:
+        """Return one page of the skills."""
+        parts = unseal(cursor) if cursor else ()
+        return folders.list_skills(self.visible(), parts, self.page_size if limit is None else limit)
+
+    def skill(self, uri: str) -> Skill:
+        """Return the skill whose `SKILL.md` has a URI."""
+        access.check_read(uri)
+        return folders.find_skill(self.visible(), uri)
 
     def visible(self) -> tuple[Mounted, ...]:
         """Return the providers of which the caller may read anything."""

@@ -9,7 +9,7 @@ from collections.abc import Callable, Iterator, Sequence
 from threading import Lock
 
 from carrel.catalog.catalog import Catalog
-from carrel.core.model import Resource
+from carrel.core.model import Resource, Skill
 from carrel.core.provider import DocumentChanges, Given, Provider, Route
 
 log = logging.getLogger(__name__)
@@ -62,6 +62,18 @@ class LazyProvider(Provider):
     def read_unmatched(self, uri: str) -> Given:
         """Read a URI with the real provider."""
         return self._awake().find(uri).read()
+
+    def children(self, uri: str, after: str = "") -> Iterator[Resource]:
+        """Return the children of a folder of the real provider."""
+        [real] = self._awake().mounted
+        return real.provider.children(uri, after)
+
+    def skills(self) -> Sequence[Skill]:
+        """Return nothing until the data exists; then the skills of the real provider."""
+        if not self._is_called_for():
+            return ()
+        [real] = self._awake().mounted
+        return real.provider.skills()
 
     def fingerprint(self, uri: str) -> str | None:
         """Return the fingerprint that the real provider has."""

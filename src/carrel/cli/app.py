@@ -51,7 +51,9 @@ def serve(context: click.Context) -> int:
 app.lazy = {
     "cat": "carrel.cli.read:cat",
     "complete": "carrel.cli.read:complete",
+    "completion": "carrel.cli.completion:completion",
     "config": "carrel.cli.config:config",
+    "connect": "carrel.cli.connect:connect",
     "doctor": "carrel.cli.doctor:doctor",
     "explain": "carrel.cli.read:explain",
     "ls": "carrel.cli.read:ls",

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Final
 import click
 
 from carrel.cli import exit_codes, output, suggestions
+from carrel.cli.completion import complete_uris
 from carrel.cli.context import CommandOptions
 from carrel.cli.options import with_project, with_server
 from carrel.cli.stderr import say
@@ -117,7 +118,7 @@ def _as_name(program: str) -> str:
 
 
 @click.command()
-@click.argument("uri")
+@click.argument("uri", shell_complete=complete_uris)
 @click.option("-f", "--follow", is_flag=True, help="Wait for more until the process ends.")
 @with_project
 @with_server

@@ -10,13 +10,13 @@ from carrel.cli.context import CommandOptions
 
 Command = Callable[..., object]
 
-WITH_OBJECTS = ("cat", "complete", "doctor", "explain", "ls", "search", "serve", "templates")
+WITH_OBJECTS = ("cat", "complete", "connect", "doctor", "explain", "ls", "search", "serve", "templates")
 """The commands that take --with."""
 
 WITH_SERVER = ("cat", "complete", "ls", "tail", "templates")
 """The commands that take --server."""
 
-WITHOUT_JSON = ("run", "serve", "tail")
+WITHOUT_JSON = ("completion", "run", "serve", "tail")
 
 
 class LazyGroup(click.Group):
@@ -51,7 +51,7 @@ def _shared(name: str, flag: str, **settings: Any) -> Callable[[Command], Comman
     return click.option(flag, expose_value=False, callback=keep, **settings)
 
 
-_with_debug = _shared("is_debug", "--debug", is_flag=True, help="Print tracebacks of failures.")
+with_debug = _shared("is_debug", "--debug", is_flag=True, help="Print tracebacks of failures.")
 _with_folder = _shared(
     "project",
     "--project",
@@ -59,7 +59,7 @@ _with_folder = _shared(
     type=click.Path(exists=True, file_okay=False),
     help="Use the folder DIR instead of the project that contains the working folder.",
 )
-_with_json = _shared("is_json", "--json", is_flag=True, help="Print JSON.")
+with_json = _shared("is_json", "--json", is_flag=True, help="Print JSON.")
 
 with_server = _shared("server", "--server", metavar="COMMAND|URL", help="Ask another MCP server.")
 with_objects = _shared(
@@ -73,12 +73,12 @@ with_objects = _shared(
 
 def with_project(command: Command) -> Command:
     """Add --project and --debug to a command."""
-    return _with_folder(_with_debug(command))
+    return _with_folder(with_debug(command))
 
 
 def with_command_options(command: Command) -> Command:
     """Add --project, --debug and --json to a command."""
-    return with_project(_with_json(command))
+    return with_project(with_json(command))
 
 
 def with_source(command: Command) -> Command:

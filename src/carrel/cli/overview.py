@@ -1,11 +1,10 @@
 """`carrel` without a command: what is served for this folder, and how to connect an assistant."""
 
-import json
 import os
 import shlex
 import shutil
 import sys
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from itertools import islice
 from typing import Final
 
@@ -34,8 +33,11 @@ def show(options: CommandOptions) -> None:
         search = [] if desk.server.search is None else [f"  {carrel} search WORDS"]
         output.print_lines("", "[bold]Read it yourself[/]", *search, f"  {carrel} ls", *guide, "")
         output.print_lines("[bold]Connect an assistant[/]")
-        for host, line in connect_lines(program, options.objects).items():
-            output.print_lines(f"  {host + ':':<13}{output.escape(line)}")
+        objects = [word for one in options.objects for word in ("--with", one)]
+        output.print_lines(
+            f"  {carrel} connect  [dim]# shows the hosts of this machine[/]",
+            f"  {output.escape(shlex.join([*program, 'connect', 'HOST', *objects]))}",
+        )
 
 
 def _notes(desk: Desk) -> list[str]:
@@ -47,19 +49,6 @@ def _notes(desk: Desk) -> list[str]:
             found = value if isinstance(value, list | tuple) else ()
             notes += [f"{mounted.provider.name}: {note}" for note in found if note not in desk.notes]
     return notes
-
-
-def connect_lines(program: list[str], objects: Sequence[str] = ()) -> dict[str, str]:
-    """Return, for each host, the command or setting that connects it to Carrel and to `objects`."""
-    files = [os.path.abspath(one) if os.path.exists(one) else one for one in objects]
-    words = [*program, "serve", *files]
-    server = {"type": "stdio", "command": words[0], "args": words[1:]}
-    settings = json.dumps({"servers": {"carrel": server}}, separators=(",", ":"))
-    return {
-        "Claude Code": f"claude mcp add --scope user carrel -- {shlex.join(words)}",
-        "Codex": f"codex mcp add carrel -- {shlex.join(words)}",
-        "VS Code": f".vscode/mcp.json: {settings}",
-    }
 
 
 def _program() -> list[str]:

@@ -9,6 +9,7 @@ import click
 
 from carrel.catalog.catalog import Catalog
 from carrel.cli import output, suggestions
+from carrel.cli.completion import complete_uris
 from carrel.cli.context import CommandOptions
 from carrel.cli.options import with_command_options, with_objects, with_source
 from carrel.client.client import Client
@@ -19,7 +20,7 @@ from carrel.providers.workspace import Workspace
 
 
 @click.command()
-@click.argument("prefix", default="")
+@click.argument("prefix", default="", shell_complete=complete_uris)
 @click.option("--limit", type=click.IntRange(min=1), help="Maximum number of results.")
 @with_source
 @click.pass_obj
@@ -50,7 +51,7 @@ def _first_listed(client: Client, prefixes: Sequence[str]) -> tuple[str, Iterato
 
 
 @click.command()
-@click.argument("uri")
+@click.argument("uri", shell_complete=complete_uris)
 @click.option("--start", type=click.IntRange(min=0), help="First byte to print, counted from 0.")
 @click.option("--length", type=click.IntRange(min=0), help="Number of bytes to print.")
 @with_source
@@ -135,7 +136,7 @@ def _pair(text: str) -> tuple[str, str]:
 
 
 @click.command()
-@click.argument("uri")
+@click.argument("uri", shell_complete=complete_uris)
 @with_command_options
 @with_objects
 @click.pass_obj

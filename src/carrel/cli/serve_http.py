@@ -128,5 +128,5 @@ def _connect_lines(path: str, token: str, *, is_new: bool) -> list[str]:
     """Return lines that show how to connect. Only the first start shows the token; later ones read it from its file."""
     kept = f"carrel: the token is stored in {path}"
     shown = token if is_new else f"$(cat {shlex.quote(path)})"
-    connect = f'claude mcp add --transport http carrel URL --header "Authorization: Bearer {shown}"'
+    connect = f"CARREL_TOKEN={shown} carrel connect HOST --http URL"
     return [kept, f"carrel: connect with: {connect}"]

@@ -25,9 +25,9 @@ def target_of(host: HostFacts) -> EntryPlace:
     return EntryPlace(host.format, host.key, ENTRY_NAME, host.shape.is_listed, host.new_file)
 
 
-def stdio_entry(host: HostFacts, program: Sequence[str], around: Surroundings) -> Entry:
+def stdio_entry(host: HostFacts, program: Sequence[str], around: Surroundings, objects: Sequence[str] = ()) -> Entry:
     """Return the entry that starts `carrel serve`."""
-    arguments = [*program[1:], "serve", *host.arguments]
+    arguments = [*program[1:], "serve", *objects, *host.arguments]
     if host.starts_elsewhere and around.folder not in (around.home, "/"):
         arguments += ["--project", around.folder]
     shape = host.shape

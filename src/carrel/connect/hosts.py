@@ -73,11 +73,17 @@ class HostFacts(Value, frozen=True):
     """The era of the protocol that its client speaks."""
     new_file: Mapping[str, object] = {}
     """Fields that a new file needs besides the entries."""
+    hints: Mapping[Scope, str] = {}
+    """What a person must do after connecting, so that the host uses the entry."""
     quirks: tuple[str, ...] = ()
-    """What a person should know after connecting; shown by `carrel connect`."""
+    """Other facts that surprise."""
     by_hand: str = ""
     """Where a person pastes the entry, for a host without a settings file."""
     checked: str = CHECKED
+
+
+def _always(hint: str) -> dict[Scope, str]:
+    return {"user": hint, "project": hint}
 
 
 def _everywhere(*paths: str) -> dict[System, tuple[str, ...]]:
@@ -102,10 +108,10 @@ _VSCODE: Final = HostFacts(
     shape=EntryShape(first={"type": "stdio"}, http_first={"type": "http"}, bearer=_ENV_BRACES),
     default="project",
     programs=("code",),
-    quirks=(
-        "VS Code asks once whether you trust the server",
-        "a server of your profile may start in your home folder, whose files are not served",
-    ),
+    hints={
+        "project": "VS Code asks once whether you trust the server",
+        "user": "a server of your profile may start in your home folder, whose files are not served",
+    },
 )
 
 HOSTS: Final = (
@@ -119,10 +125,8 @@ HOSTS: Final = (
         shape=_TYPED,
         override=("CLAUDE_CONFIG_DIR", ".claude.json"),
         programs=("claude",),
-        quirks=(
-            "a project's .mcp.json must be approved when Claude Code starts",
-            "no `alwaysLoad` is written: the tools for search, read and list ask for it themselves",
-        ),
+        hints={"project": "approve .mcp.json when Claude Code starts"},
+        quirks=("no `alwaysLoad` is written: the tools for search, read and list ask for it themselves",),
     ),
     HostFacts(
         "claude-desktop",
@@ -137,7 +141,8 @@ HOSTS: Final = (
         shape=EntryShape(url=None),
         starts_elsewhere=True,
         programs=("claude-desktop",),
-        quirks=("restart Claude Desktop", "remote servers are added in its settings under Connectors, not in the file"),
+        hints=_always("restart Claude Desktop"),
+        quirks=("remote servers are added in its settings under Connectors, not in the file",),
     ),
     HostFacts(
         "codex",
@@ -150,7 +155,7 @@ HOSTS: Final = (
         shape=EntryShape(bearer_variable="bearer_token_env_var"),
         override=("CODEX_HOME", "config.toml"),
         programs=("codex",),
-        quirks=("a project's file is read only in trusted projects",),
+        hints={"project": "Codex reads this file only if the project is trusted"},
     ),
     _VSCODE,
     replace(
@@ -184,7 +189,7 @@ HOSTS: Final = (
         shape=EntryShape(bearer=_ENV_BRACES),
         arguments=("--project", WORKSPACE_FOLDER),
         programs=("cursor",),
-        quirks=("switch the server on under Customize, MCPs",),
+        hints=_always("switch the server on in Cursor under Customize, MCPs"),
     ),
     HostFacts(
         "gemini-cli",
@@ -194,7 +199,7 @@ HOSTS: Final = (
         (".gemini/settings.json",),
         shape=EntryShape(url="httpUrl", bearer=_BRACES),
         programs=("gemini",),
-        quirks=("Gemini CLI starts servers only in trusted folders",),
+        hints=_always("Gemini CLI starts servers only in trusted folders"),
     ),
     HostFacts(
         "zed",
@@ -220,6 +225,7 @@ HOSTS: Final = (
             bearer="Bearer {env:" + TOKEN_VARIABLE + "}",
         ),
         programs=("opencode",),
+        quirks=("version 2 documents `mcp.servers`; version 1, which is current, reads `mcp`",),
     ),
     HostFacts(
         "goose",
@@ -276,7 +282,7 @@ HOSTS: Final = (
         shape=EntryShape(url="serverUrl", bearer=_ENV_BRACES),
         starts_elsewhere=True,
         programs=("windsurf",),
-        quirks=("refresh the list of MCP servers in Cascade",),
+        hints=_always("refresh the list of MCP servers in Cascade"),
     ),
     HostFacts(
         "junie",
@@ -315,7 +321,7 @@ HOSTS: Final = (
         shape=EntryShape(bearer=_BRACES),
         default="project",
         programs=("kiro", "kiro-cli"),
-        quirks=("Kiro asks before it uses an environment variable in its settings",),
+        quirks=("it asks before it uses an environment variable in its settings",),
     ),
     HostFacts(
         "amp",
@@ -326,7 +332,7 @@ HOSTS: Final = (
         key=("amp.mcpServers",),
         shape=EntryShape(bearer=_BRACES),
         programs=("amp",),
-        quirks=("servers of a project's file must be approved",),
+        hints={"project": "approve the server when Amp starts"},
     ),
     HostFacts(
         "crush",

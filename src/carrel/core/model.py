@@ -37,12 +37,13 @@ class Rank(IntEnum):
 
     FRONT = 0
     DOCUMENTS = 1
-    MEMORY = 2
-    TASKS = 3
-    LOGS = 4
-    PACKAGES = 5
-    OTHERS = 6
-    FILES = 7
+    SKILLS = 2
+    MEMORY = 3
+    TASKS = 4
+    LOGS = 5
+    PACKAGES = 6
+    OTHERS = 7
+    FILES = 8
 
 
 class Resource(_ListedUri, frozen=True, gc=False, kw_only=True):
@@ -187,6 +188,23 @@ class Page(Value, frozen=True, gc=False):
     next_cursor: str | None = None
     ttl_ms: int = 0
     cache_scope: CacheScope = "private"
+
+
+class SkillFile(Value, frozen=True, gc=False):
+    """A file of a skill: its URI, the SHA-256 of its bytes as `sha256:` and 64 digits, and its size in bytes."""
+
+    uri: str
+    digest: str
+    size: int
+
+
+class Skill(Value, frozen=True):
+    """An Agent Skill (SEP-2640): the URI of its `SKILL.md`, the front matter of that, and all its files."""
+
+    uri: str
+    frontmatter: Meta
+    files: tuple[SkillFile, ...]
+    meta: Meta | None = None
 
 
 class Completion(Value, frozen=True, gc=False):

@@ -8,11 +8,13 @@ methods are overridden; a method of any other name means nothing to it.
     entries           the listed resources, in order
     shortlist         the most useful entries first, where not all of them fit
     browse            the entries below a folder or with a prefix
+    children          the direct children of a folder
     read_unmatched    read URIs of its schemes that no route matches
     complete          values for a template's variables
     fingerprint       a cheap token per URI, to notice changes by polling
     list_fingerprint  a cheap token of the list, to notice changes by polling
     watch             report changes instead of being polled
+    skills            its Agent Skills, with the digest of each file
     documents         what search finds, where that is more than the entries
     document_changes  what changed among them, where that is known without looking at all
     search            answer a search itself
@@ -31,8 +33,9 @@ from os.path import basename
 from typing import Final, Literal, NewType, Protocol
 
 from carrel.core.errors import ConfigError, NotFound
+from carrel.core.hierarchy import children_of, folder_of, start_of
 from carrel.core.limits import MAX_MESSAGE_BYTES
-from carrel.core.model import Blob, Completion, Meta, Reading, Resource, Stored, Text, Tool, ToolResult, Unread
+from carrel.core.model import Blob, Completion, Meta, Reading, Resource, Skill, Stored, Text, Tool, ToolResult, Unread
 from carrel.core.record import Value
 
 Given = Reading | Text | Blob | Stored
@@ -264,6 +267,8 @@ class Provider:
     anything, all other URIs too."""
     speaks_fly: bool = False
     """Whether every result has the fields of the Fly documents."""
+    folders: tuple[str, ...] = ()
+    """URIs of folders that exist even while nothing is in them."""
 
     def routes(self) -> Sequence[Route]:
         """Return the URI templates and their readers; called once, when the provider is mounted."""
@@ -292,6 +297,20 @@ class Provider:
         """
         found = self.entries(after) if directory is None else iter(())
         return (entry for entry in found if entry.uri.startswith(prefix))
+
+    def children(self, uri: str, after: str = "") -> Iterator[Resource]:
+        """Yield the direct children of a folder in the order of their sort keys, starting after the key `after`.
+
+        Folders among them have the type `inode/directory`. Raise `NotFound` or `NotAFolder` for any other URI. By
+        default, the folders are the path prefixes of the listed URIs, and those that `folders` names.
+        """
+        folder = folder_of(uri)
+        children = children_of(folder, self.browse(None, start_of(folder)), self.folders)
+        return (child for child in children if child.sort_key > after)
+
+    def skills(self) -> Sequence[Skill]:
+        """Return its skills, in a stable order; each is the `SKILL.md` of a folder that `children` reads."""
+        return ()
 
     def read_unmatched(self, uri: str) -> Given | Unread:
         """Read a URI of its schemes that no route matches, given exactly as sent; or raise."""

@@ -33,7 +33,7 @@ _STEP: Final = re.compile(r"([~^])([0-9]*)")
 _DATE: Final = re.compile(r"[0-9]{4}-[0-9]{2}-[0-9]{2}")
 _DIGITS: Final = re.compile(r"[0-9a-f]{4,64}")
 _REF: Final = re.compile(r"(?!.*(?:\.\.|//|@\{|\.lock(?:/|\Z)))[^\x00-\x20\x7f~^:?*\[\\]+")
-_PACKED: Final = re.compile(rb"^([0-9a-f]{40}(?:[0-9a-f]{24})?) (refs/\S+)\n(?:\^([0-9a-f]+)\n)?", re.MULTILINE)
+_ID: Final = re.compile(rb"[0-9a-f]{40}(?:[0-9a-f]{24})?")
 _PLACES: Final = ("refs/{}", "refs/tags/{}", "refs/heads/{}", "refs/remotes/{}", "refs/remotes/{}/HEAD")
 """Where git looks for a name, in this order, after `HEAD` and full names."""
 
@@ -203,10 +203,16 @@ def list_refs(folder: GitFolder, prefix: str) -> list[Ref]:
 
 
 def _packed(folder: GitFolder, prefix: str) -> Iterator[tuple[Id, str]]:
-    for found in _PACKED.finditer(packed_refs(folder)):
-        name = found[2].decode(errors="surrogateescape")
-        if name.startswith(prefix):
-            yield found[1], name
+    """Yield the packed refs with this prefix; they are sorted, so the first `MAX_REFS` are those that are listed."""
+    data, begun = packed_refs(folder), f" {prefix}".encode()
+    at = data.find(begun)
+    for _ in range(MAX_REFS):
+        if at < 0:
+            return
+        start, end = data.rfind(b"\n", 0, at) + 1, data.find(b"\n", at)
+        if end >= 0 and _ID.fullmatch(data[start:at]):
+            yield data[start:at], data[at + 1 : end].decode(errors="surrogateescape")
+        at = data.find(begun, at + 1)
 
 
 def _loose(folder: GitFolder, prefix: str) -> Iterator[tuple[str, Id]]:

@@ -26,7 +26,7 @@ from carrel.core.model import (
     Tool,
     ToolResult,
 )
-from carrel.protocol.eras import LEGACY_VERSIONS, MODERN_VERSION, SERVER_INFO_KEY, UNSUPPORTED_VERSION
+from carrel.protocol.eras import MODERN_VERSION, SERVER_INFO_KEY, UNSUPPORTED_VERSION, VERSIONS
 
 Result = Raw
 """The result of a request, not yet decoded."""
@@ -167,7 +167,7 @@ def discovered(result: Result) -> Opening:
 def initialized(result: Result) -> Opening:
     """Return the declaration in the answer to `initialize`."""
     spelled = _as_result(_Opening, result)
-    if spelled.protocol_version not in LEGACY_VERSIONS:
+    if spelled.protocol_version not in VERSIONS.legacy:
         raise _foreign((spelled.protocol_version,))
     return Opening(spelled.protocol_version, spelled.capabilities, spelled.server_info, spelled.instructions or "")
 

@@ -1,17 +1,12 @@
 """The differences between the versions of the protocol, as tables.
 
 Modern (2026-07-28): every request carries version and capabilities. Legacy (up to 2025-11-25): `initialize` agrees on
-them once. The era is decided for each message.
+them once. The era is decided for each message. A new version is a row in `VERSIONS`, and its tests.
 """
 
+from collections.abc import Sequence
 from enum import Enum
-from typing import Final
-
-MODERN_VERSION: Final = "2026-07-28"
-LATEST_LEGACY: Final = "2025-11-25"
-LEGACY_VERSIONS: Final = (LATEST_LEGACY, "2025-06-18", "2025-03-26", "2024-11-05")
-BATCH_VERSION: Final = "2025-03-26"
-"""The only version with batches."""
+from typing import Final, NamedTuple
 
 VERSION_KEY: Final = "io.modelcontextprotocol/protocolVersion"
 CAPABILITIES_KEY: Final = "io.modelcontextprotocol/clientCapabilities"
@@ -41,23 +36,56 @@ class Era(Enum):
     __hash__ = object.__hash__
 
 
+class Version(NamedTuple):
+    """A version of the protocol: its name, the era whose rules it follows, and what it alone has."""
+
+    name: str
+    era: Era
+    has_batches: bool = False
+
+
+class VersionTable:
+    """The supported versions, newest first; of each era, the first is offered and asked for."""
+
+    def __init__(self, rows: Sequence[Version]) -> None:
+        self.modern = tuple(row.name for row in rows if row.era is Era.MODERN)
+        self.legacy = tuple(row.name for row in rows if row.era is Era.LEGACY)
+        self.with_batches = frozenset(row.name for row in rows if row.has_batches)
+
+
+VERSIONS: Final = VersionTable(
+    (
+        Version("2026-07-28", Era.MODERN),
+        Version("2025-11-25", Era.LEGACY),
+        Version("2025-06-18", Era.LEGACY),
+        Version("2025-03-26", Era.LEGACY, has_batches=True),
+        Version("2024-11-05", Era.LEGACY),
+    )
+)
+MODERN_VERSION: Final = VERSIONS.modern[0]
+LATEST_LEGACY: Final = VERSIONS.legacy[0]
+
+SKILLS: Final = "io.modelcontextprotocol/skills"
+"""The extension (SEP-2640) that has folders and skills; `directoryRead` obliges to both."""
+
 ALWAYS_MODERN: Final = frozenset({"server/discover", "subscriptions/listen"})
 ALWAYS_LEGACY: Final = frozenset({"initialize"})
 
 RESOURCE_METHODS: Final = frozenset({"resources/list", "resources/templates/list", "resources/read"})
 COMPLETION_METHODS: Final = frozenset({"completion/complete"})
 TOOL_METHODS: Final = frozenset({"tools/list", "tools/call"})
+EXTENSION_METHODS: Final = frozenset({"resources/directory/read", "skills/list", "skills/get"})
 LEGACY_METHODS: Final = frozenset({"initialize", "ping", "resources/subscribe", "resources/unsubscribe"})
 
 
 def negotiate(requested: str) -> str:
     """Return the version to answer an `initialize` with: the requested one, if it is supported."""
-    return requested if requested in LEGACY_VERSIONS else LATEST_LEGACY
+    return requested if requested in VERSIONS.legacy else VERSIONS.legacy[0]
 
 
 def served(era: Era, *, completes: bool, calls: bool) -> frozenset[str]:
     """Return the methods that are answered: exactly those of the declared capabilities."""
-    methods = RESOURCE_METHODS | (ALWAYS_MODERN if era is Era.MODERN else LEGACY_METHODS)
+    methods = RESOURCE_METHODS | EXTENSION_METHODS | (ALWAYS_MODERN if era is Era.MODERN else LEGACY_METHODS)
     if completes:
         methods |= COMPLETION_METHODS
     if calls:
@@ -72,4 +100,5 @@ def capabilities(*, completes: bool, calls: bool) -> dict[str, object]:
         declared["completions"] = {}
     if calls:
         declared["tools"] = {"listChanged": True}
+    declared["extensions"] = {SKILLS: {"directoryRead": True}}
     return declared

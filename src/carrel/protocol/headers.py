@@ -41,7 +41,7 @@ class Headers(Struct, gc=False, frozen=True):
     @property
     def is_modern(self) -> bool:
         """Whether the version header alone makes a request a modern one."""
-        return self.version is not None and self.version not in eras.LEGACY_VERSIONS
+        return self.version is not None and self.version not in eras.VERSIONS.legacy
 
 
 class _CodeAndData(Struct, gc=False):

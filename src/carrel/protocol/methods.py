@@ -80,6 +80,18 @@ class Read(Params, gc=False, kw_only=True):
     length: Count | None = None
 
 
+class ReadDirectory(ListParams, gc=False, kw_only=True):
+    """`resources/directory/read`."""
+
+    uri: str
+
+
+class GetSkill(Params, gc=False, kw_only=True):
+    """`skills/get`."""
+
+    uri: str
+
+
 class Subscribe(Params, gc=False, kw_only=True):
     """`resources/subscribe`, `resources/unsubscribe`."""
 
@@ -178,6 +190,9 @@ _DECODERS: Final = {
         "resources/list": ListResources,
         "resources/templates/list": ListParams,
         "resources/read": Read,
+        "resources/directory/read": ReadDirectory,
+        "skills/list": ListParams,
+        "skills/get": GetSkill,
         "resources/subscribe": Subscribe,
         "resources/unsubscribe": Subscribe,
         "completion/complete": Complete,
@@ -222,9 +237,9 @@ def parse_read(line: bytes, beside: Headers | None = None) -> ParsedCall | None:
         return None
     if not is_modern:
         return ParsedCall(spelled, key, "resources/read", Era.LEGACY, request.params)
-    if meta.version != eras.MODERN_VERSION or meta.capabilities is UNSET or meta.log_level is not UNSET:
+    if meta.version not in eras.VERSIONS.modern or meta.capabilities is UNSET or meta.log_level is not UNSET:
         return None
-    if beside is not None and not headers.agree(beside, "resources/read", eras.MODERN_VERSION, request.params):
+    if beside is not None and not headers.agree(beside, "resources/read", str(meta.version), request.params):
         return None
     return ParsedCall(spelled, key, "resources/read", Era.MODERN, request.params)
 
@@ -293,7 +308,7 @@ def _check_modern(meta: Meta, method: str, params: object, beside: Headers | Non
         raise _missing_meta(eras.CAPABILITIES_KEY)
     if beside is not None:
         headers.check(beside, method, meta.version, params)
-    if meta.version != eras.MODERN_VERSION:
+    if meta.version not in eras.VERSIONS.modern:
         raise _unsupported_version(str(meta.version))
 
 
@@ -362,7 +377,7 @@ def _unsupported_version(requested: str) -> ProtocolError:
     return ProtocolError(
         eras.UNSUPPORTED_VERSION,
         "Unsupported protocol version",
-        data={"supported": [eras.MODERN_VERSION], "requested": echo(requested)},
+        data={"supported": list(eras.VERSIONS.modern), "requested": echo(requested)},
     )
 
 

@@ -21,6 +21,7 @@ from carrel.core.model import (
     Reading,
     Resource,
     ResourceLink,
+    Skill,
     Template,
     Text,
     Tool,
@@ -194,6 +195,25 @@ def _shorten(entry: _Resource) -> None:
         entry.annotations = rest or None
 
 
+def skills_result(skills: Iterable[Skill], next_cursor: str | None, ttl_ms: int, era: Era) -> object:
+    """Return a page of the skills."""
+    spelled: dict[str, object] = {"skills": [_skill(skill) for skill in skills]}
+    if next_cursor is not None:
+        spelled["nextCursor"] = next_cursor
+    return _cacheable(spelled, ttl_ms, era)
+
+
+def skill_result(skill: Skill, ttl_ms: int, era: Era) -> object:
+    """Return one skill."""
+    return _cacheable({"skill": _skill(skill)}, ttl_ms, era)
+
+
+def _skill(skill: Skill) -> dict[str, object]:
+    files = [{"uri": file.uri, "digest": file.digest, "size": file.size} for file in skill.files]
+    spelled: dict[str, object] = {"uri": skill.uri, "frontmatter": dict(skill.frontmatter), "resources": files}
+    return {**spelled, "_meta": dict(skill.meta)} if skill.meta else spelled
+
+
 def fly_list_result(page: Page, total: int, number: int, page_size: int, era: Era) -> object:
     """Return a page of the list with the fields of the Fly documents added."""
     result = _list_result(page, era)
@@ -216,7 +236,7 @@ def _list_result(page: Page, era: Era) -> _ListResult:
             _Resource(
                 entry.uri,
                 entry.name,
-                "" if not entry.title or entry.title == entry.name else entry.title,
+                entry.title and (entry.title if entry.title != entry.name else ""),
                 entry.description,
                 entry.mime_type,
                 entry.size,
@@ -278,10 +298,7 @@ def completion_result(completion: Completion, era: Era) -> object:
 
 def tools_result(tools: Iterable[Tool], ttl_ms: int, era: Era) -> object:
     """Return the list of tools."""
-    result = _plain({"tools": [_tool(tool, era) for tool in tools]}, era)
-    if era is Era.MODERN:
-        result["ttlMs"], result["cacheScope"] = ttl_ms, "private"
-    return result
+    return _cacheable({"tools": [_tool(tool, era) for tool in tools]}, ttl_ms, era)
 
 
 def _tool(tool: Tool, era: Era) -> dict[str, object]:
@@ -333,7 +350,7 @@ def discover_result(capabilities: Mapping[str, object], instructions: str) -> ob
     """Return the result of `server/discover`."""
     spelled = _plain(
         {
-            "supportedVersions": [eras.MODERN_VERSION],
+            "supportedVersions": list(eras.VERSIONS.modern),
             "capabilities": capabilities,
             "ttlMs": DISCOVER_TTL_MS,
             "cacheScope": "private",
@@ -380,6 +397,12 @@ def tools_changed(subscription: Key | None = None) -> bytes:
 def _change(method: str, params: dict[str, object], subscription: Key | None) -> bytes:
     meta = {} if subscription is None else {"_meta": {eras.SUBSCRIPTION_KEY: subscription}}
     return notification(method, {**params, **meta})
+
+
+def _cacheable(spelled: dict[str, object], ttl_ms: int, era: Era) -> dict[str, object]:
+    """Return a result with cache hints, which the legacy era does not have."""
+    result = _plain(spelled, era)
+    return {**result, "ttlMs": ttl_ms, "cacheScope": "private"} if era is Era.MODERN else result
 
 
 def _plain(spelled: dict[str, object], era: Era, meta: Mapping[str, object] | None = None) -> dict[str, object]:

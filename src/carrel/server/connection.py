@@ -44,6 +44,7 @@ _ASK_PROVIDERS: Final = frozenset(
         "subscriptions/listen",
         "completion/complete",
         "tools/list",
+        *eras.EXTENSION_METHODS,
     }
 )
 """Methods that call every provider, and so wait if one waits."""
@@ -89,7 +90,7 @@ class Connection:
         call = methods.parse_read(line)
         if call is not None:
             return self.begin(call)
-        if line[:1] == b"[" and self._version == eras.BATCH_VERSION:
+        if line[:1] == b"[" and self._version in eras.VERSIONS.with_batches:
             return self._accept_batch(line)
         return self._accept_one(line)
 

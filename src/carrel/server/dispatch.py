@@ -101,6 +101,9 @@ class Dispatch:
             "resources/read": self.read,
             "resources/list": self.list,
             "resources/templates/list": self.list_templates,
+            "resources/directory/read": self.read_folder,
+            "skills/list": self.list_skills,
+            "skills/get": self.get_skill,
             "tools/list": self.list_tools,
             "tools/call": self.call_tool,
         }
@@ -244,6 +247,36 @@ class Dispatch:
         suggested = max(1, len(browsed.page.entries) * limit // len(encoded) // 2)
         message = f"Too large: the page has {len(encoded)} bytes, one message holds {limit}; ask for fewer entries"
         raise TooLarge(message, size=len(encoded), limit=limit, data={"suggestedPageSize": suggested})
+
+    def read_folder(self, job: Job) -> bytes:
+        params, era = job.call.params, job.call.era
+
+        def page_of(limit: int) -> tuple[int, object]:
+            page = self.catalog.read_folder(params.uri, params.cursor, limit)
+            return len(page.entries), results.list_result(page, era, is_brief=False)
+
+        return self._fitting(job, page_of)
+
+    def list_skills(self, job: Job) -> bytes:
+        def page_of(limit: int) -> tuple[int, object]:
+            page = self.catalog.skills(job.call.params.cursor, limit)
+            return len(page.skills), results.skills_result(page.skills, page.next_cursor, page.ttl_ms, job.call.era)
+
+        return self._fitting(job, page_of)
+
+    def get_skill(self, job: Job) -> bytes:
+        skill = self.catalog.skill(job.call.params.uri)
+        return jsonrpc.answer(job.call.id, results.skill_result(skill, LIST_TTL_MS, job.call.era))
+
+    def _fitting(self, job: Job, page_of: Callable[[int], tuple[int, object]]) -> bytes:
+        """Return a page; one that would not fit a message ends earlier. `page_of` takes the limit of a page."""
+        limit = self.catalog.page_size
+        while True:
+            count, result = page_of(limit)
+            encoded = jsonrpc.answer(job.call.id, result)
+            if len(encoded) <= self.catalog.max_bytes or count <= 1:
+                return encoded
+            limit = count // 2
 
     def list_templates(self, job: Job) -> bytes:
         templates, next_cursor = self.catalog.templates(job.call.params.cursor)

@@ -20,8 +20,9 @@ from carrel.catalog.pages import key_of, seal
 from carrel.catalog.routes import RANGE_NAMES
 from carrel.client.client import EraName
 from carrel.core.errors import BadArgument, CarrelError, ProviderError, RemoteError
+from carrel.core.hierarchy import parent_of
 from carrel.core.limits import MAX_COMPLETIONS, REQUEST_DEADLINE_S
-from carrel.core.model import Range, Reading
+from carrel.core.model import FOLDER_TYPE, Range, Reading
 from carrel.core.provider import Provider
 from carrel.core.template import UriTemplate
 from carrel.core.uri import normalise, same, scheme_of, with_query
@@ -351,6 +352,25 @@ class ProviderContract:
                 assert result.is_error, f"{tool.name} takes {arguments}"
                 is_named = any(name in str(result.blocks) for name in arguments_of(tool))
                 assert is_named, f"{tool.name}: {result.blocks} names no argument"
+
+    @in_both_eras
+    def test_law_14_a_folder_holds_what_is_listed_below_it(self, trial: Trial) -> None:
+        for folder in dict.fromkeys(parent_of(uri) for uri in trial.uris()[:SAMPLE]):
+            children = trial.children(folder)
+            uris = [child["uri"] for child in children]
+            for size in (1, 2):
+                trial.catalog.page_size = size
+                assert [one["uri"] for one in trial.children(folder)] == uris, f"{folder}: pages of {size} differ"
+            trial.catalog.page_size = 1_000
+            below = [uri for uri in trial.uris()[:SAMPLE] if parent_of(uri) == folder]
+            missing = [uri for uri in below if uri not in uris]
+            assert not missing, f"{folder} is read without {missing}, which are listed"
+            assert len(set(uris)) == len(uris), f"{folder} has a child twice"
+            for child in children[:SAMPLE]:
+                error = trial.refusal("resources/directory/read", {"uri": child["uri"]})
+                expected = None if child.get("mimeType") == FOLDER_TYPE else INVALID_PARAMS
+                code = getattr(error, "code", None)
+                assert code == expected, f"{child['uri']} is a {child.get('mimeType')}, read as a folder: {code}"
 
     def test_law_13_closed_twice_a_provider_holds_nothing(self) -> None:
         # Once before, so that what is loaded only once does not count.

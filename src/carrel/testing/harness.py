@@ -137,6 +137,17 @@ class Trial:
             if cursor is None:
                 return
 
+    def children(self, uri: str) -> list[dict[str, Any]]:
+        """Return the children of a folder as sent, from all its pages."""
+        found: list[dict[str, Any]] = []
+        cursor: Mapping[str, object] = {}
+        while True:
+            page = self.client.request("resources/directory/read", {"uri": uri, **cursor})
+            found += page["resources"]
+            if "nextCursor" not in page or not page["resources"]:
+                return found
+            cursor = {"cursor": page["nextCursor"]}
+
     def read(self, uri: str, condition: str | None = None, client: Client | None = None) -> Reading:
         """Read a URI, or its first part if it does not fit one message."""
         client = client or self.client

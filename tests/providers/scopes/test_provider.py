@@ -892,3 +892,69 @@ def test_no_handle_of_a_thread_that_ended_is_kept(provider: Scopes) -> None:
         thread.join()
 
     assert handles() - before <= 6
+
+
+# Folders
+
+
+def shown_children(client: Conversation, uri: str, version: str = MODERN) -> list[tuple[str, str]]:
+    found = client.ask("resources/directory/read", {"uri": uri}, version=version)["resources"]
+    return [(one["uri"], one["mimeType"]) for one in found]
+
+
+@pytest.mark.parametrize("version", [MODERN, LEGACY])
+def test_the_children_of_a_scope_are_its_folder_in_their_order(client: Conversation, version: str) -> None:
+    folder, task = "inode/directory", "application/json"
+
+    assert shown_children(client, "scopes://", version) == [
+        ("scopes://cli-quick-ref", "text/markdown"),
+        ("scopes://scope", folder),
+    ]
+    assert shown_children(client, "scopes://scope", version) == [("scopes://scope/project-alpha", folder)]
+    assert shown_children(client, "scopes://scope/project-alpha/", version) == [
+        ("scopes://scope/feature-x", folder),
+        ("scopes://scope/feature-y", folder),
+    ]
+    assert shown_children(client, "scopes://scope/feature-x", version) == [
+        ("scopes://scope/task-1", task),
+        ("scopes://scope/task-2", task),
+    ]
+
+
+@pytest.mark.parametrize("version", [MODERN, LEGACY])
+@pytest.mark.parametrize(
+    "uri",
+    ["scopes://scope/task-1", "scopes://scope/none", "scopes://tree/project-alpha", "scopes://tree", "scopes://x/y/z"],
+)
+def test_a_scope_without_children_and_anything_else_is_no_folder(client: Conversation, version: str, uri: str) -> None:
+    assert client.ask("resources/directory/read", {"uri": uri}, version=version)["code"] == -32602
+
+
+def test_more_children_than_are_read_at_once_come_in_order(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(queries, "MAX_SIBLINGS", 3)
+    store = store_in(tmp_path)
+    Path(store.path).parent.mkdir(parents=True)
+    plant(store, (("top", "Top", "TODO", None), *((f"t{n}", f"T{n}", "TODO", "top") for n in range(10))))
+    provider = provider_in(tmp_path)
+    client = talk(provider, page_size=4)
+
+    found, cursor = [], dict[str, str]()
+    while True:
+        page = client.ask("resources/directory/read", {"uri": "scopes://scope/top", **cursor})
+        found.append([one["name"] for one in page["resources"]])
+        if "nextCursor" not in page:
+            break
+        cursor = {"cursor": page["nextCursor"]}
+
+    assert found == [["t0", "t1", "t2", "t3"], ["t4", "t5", "t6", "t7"], ["t8", "t9"]]
+    client.close()
+    provider.close()
+    store.close()
+
+
+def test_a_project_without_scopes_has_the_folder_and_nothing_in_it(tmp_path: Path) -> None:
+    client = talk(provider_in(tmp_path))
+
+    assert shown_children(client, "scopes://scope") == []
+    assert client.ask("resources/directory/read", {"uri": "scopes://scope/x"})["code"] == -32602
+    client.close()

@@ -466,3 +466,58 @@ def test_a_refusal_by_the_operator_s_own_pattern_names_the_setting(tmp_path: Pat
             assert error.data == {"reason": "deny"}
             assert "Not served: denied by [workspace] deny (deny)." in served.workspace.explain(uri)
         assert served.error("workspace:///.env").message == "Access denied: workspace:///.env (may hold secrets)"
+
+
+def directory(served: Served, uri: str, **cursor: str) -> list[dict[str, Any]]:
+    found: list[dict[str, Any]] = served.ask("resources/directory/read", {"uri": uri, **cursor})["resources"]
+    return found
+
+
+@pytest.mark.parametrize("uri", ["workspace:///", "workspace:///lib", "workspace:///x%20y", "workspace:///empty"])
+def test_a_directory_read_has_the_children_of_a_read_in_its_order(served: Served, uri: str) -> None:
+    read = [child for child in served.children(uri) if not child.endswith("empty/") or uri == "workspace:///"]
+
+    found = directory(served, uri)
+
+    assert [one["uri"] + "/" * (one["mimeType"] == "inode/directory") for one in found] == [
+        child for child in read if child != "None/"
+    ]
+
+
+def test_a_child_in_a_directory_read_has_the_metadata_of_the_list(served: Served) -> None:
+    assert directory(served, "workspace:///lib/") == [
+        {
+            "uri": "workspace:///lib/main.dart",
+            "name": "main.dart",
+            "mimeType": "text/x-dart",
+            "size": 4,
+            "annotations": {"lastModified": "2026-07-14T12:00:00Z"},
+        },
+        {"uri": "workspace:///lib/src", "name": "src", "mimeType": "inode/directory"},
+    ]
+
+
+@pytest.mark.parametrize(
+    ("uri", "code"),
+    [
+        ("workspace:///a.md", -32602),
+        ("workspace:///none", -32602),
+        ("workspace:///lib?after=a", -32602),
+        ("workspace:///../x", -32803),
+        ("workspace:///.git", -32803),
+    ],
+)
+def test_a_directory_read_refuses_what_a_read_refuses_and_files(served: Served, uri: str, code: int) -> None:
+    assert served.ask("resources/directory/read", {"uri": uri})["code"] == code
+
+
+def test_a_large_folder_is_paged_without_looking_at_what_comes_before(tmp_path: Path) -> None:
+    names = [f"{number:03}.md" for number in range(60)]
+    with Served(fill(tmp_path, dict.fromkeys(names, "x")), page_size=25) as served:
+        first = served.ask("resources/directory/read", {"uri": "workspace:///"})
+        second = served.ask("resources/directory/read", {"uri": "workspace:///", "cursor": first["nextCursor"]})
+        third = served.ask("resources/directory/read", {"uri": "workspace:///", "cursor": second["nextCursor"]})
+
+    found = [one["name"] for page in (first, second, third) for one in page["resources"]]
+    assert found == names
+    assert "nextCursor" not in third

@@ -33,6 +33,7 @@ class Alc(Provider):
 
     name = "alc"
     schemes = (SCHEME,)
+    folders = tuple(sorted({uris.PREFIX + kind.path.partition("/")[0] for kind in KINDS.values()}))
     summary = "algocline: Lua packages with their metadata, Cards and samples, scenarios, eval results, session logs."
     speed = "blocking"
     parses_uris = True

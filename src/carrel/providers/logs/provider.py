@@ -51,6 +51,7 @@ class Logs(Provider):
 
     name = "logs"
     schemes = (uris.SCHEME,)
+    folders = tuple(f"logs://{kind}" for kind in KINDS)
     summary = "The output of runs and builds. `?tail=50` reads the end, `?since=N` the lines after the cursor N."
     limits_tool_time = True
 

@@ -40,6 +40,7 @@ class Sage(Provider):
 
     name = "sage"
     schemes = (SCHEME,)
+    folders = tuple(f"{SCHEME}://{kind}" for kind in KINDS)
     summary = (
         "What was learned about this project: objective, checkpoints, knowledge, failures. A part of an id is enough."
     )

@@ -11,17 +11,31 @@ from collections.abc import Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Final, Literal
 
 from carrel.core.errors import BadArgument, ConfigError, NotFound, ProviderError, RequestError, UnknownScheme, echo
+from carrel.core.hierarchy import NotAFolder, folder_entry, folder_of, is_root
 from carrel.core.limits import MAX_COMPLETIONS
-from carrel.core.model import Annotations, Completion, Meta, Rank, Reading, Resource, Text, Tool, ToolResult
+from carrel.core.model import (
+    FOLDER_TYPE,
+    Annotations,
+    Completion,
+    Meta,
+    Rank,
+    Reading,
+    Resource,
+    Text,
+    Tool,
+    ToolResult,
+)
 from carrel.core.provider import Call, Ceiling, Document, DocumentChanges, Place, Project, Provider, Route, ToolLevel
+from carrel.core.record import replace
 from carrel.core.uri import scheme_of
 from carrel.providers.scopes import commands, uris
 from carrel.providers.scopes.location import DEFAULT, Location
 from carrel.providers.scopes.scope_errors import INTERNAL_TEXT, ScopeError, StoreFault
 from carrel.providers.scopes.uris import DEFAULT_NODES, MAX_DEPTH
-from carrel.providers.scopes.values import SCOPE_URI, hex_sha256, normalise_alias
+from carrel.providers.scopes.values import SCOPE_URI, Scope, hex_sha256, normalise_alias
 
 if TYPE_CHECKING:
+    from carrel.providers.scopes.queries import Sibling
     from carrel.providers.scopes.reader import ScopeReader
 
 log = logging.getLogger(__name__)
@@ -101,6 +115,32 @@ class Scopes(Provider):
                 if entry.uri > after:
                     yield entry
 
+    def children(self, uri: str, after: str = "") -> Iterator[Resource]:
+        """Yield the children of a scope, or the roots, in their order; a scope that has children is a folder."""
+        folder = folder_of(uri)
+        if is_root(folder):
+            listed = (_QUICK, folder_entry(SCOPE_URI.rstrip("/")))
+            yield from (replace(one, sort_key=one.uri) for one in listed if one.uri > after)
+            return
+        is_top = folder == SCOPE_URI.rstrip("/")
+        found = self._children(uri, "" if is_top else folder, after)
+        if not (found or after or is_top):
+            raise NotAFolder(uri)
+        while found:
+            for key, scope, has_children in found:
+                yield _entry(scope, mime_type=FOLDER_TYPE if has_children else "application/json", sort_key=key)
+            found = self._children(uri, "" if is_top else folder, found[-1][0])
+
+    def _children(self, uri: str, folder: str, after: str) -> "list[Sibling]":
+        """Return the next children of a folder, or of the top without one, after a sort key."""
+        try:
+            target = self._target(folder) if folder else None
+            if target is not None and target.kind != "scope":
+                raise NotAFolder(uri)
+            return self._reader().children(None if target is None else target.alias, after) if self._exists() else []
+        except ScopeError as error:
+            raise NotAFolder(uri) if error.status in (400, 404) else _refusal(error, uri) from error
+
     def documents(self) -> Iterator[Document]:
         """Yield every scope, and the quick reference."""
         return iter(self.document_changes(None).documents)
@@ -122,17 +162,7 @@ class Scopes(Provider):
             roots = self._reader().roots(self._list_roots) if self._exists() else []
         except ScopeError as error:
             raise _refusal(error, SCOPE_URI) from error
-        return [
-            Resource(
-                SCOPE_URI + scope.alias,
-                scope.alias,
-                mime_type="application/json",
-                title=scope.title,
-                annotations=Annotations(last_modified_ms=scope.updated_at),
-                rank=Rank.TASKS,
-            )
-            for scope in roots
-        ]
+        return [_entry(scope) for scope in roots]
 
     def list_fingerprint(self) -> str:
         """Return a token of what is listed."""
@@ -231,6 +261,18 @@ class Scopes(Provider):
 
             self._opened = ScopeReader(self._location, self._ceiling, self._max_children, self._ttl_ms)
         return self._opened
+
+
+def _entry(scope: Scope, *, mime_type: str = "application/json", sort_key: str = "") -> Resource:
+    return Resource(
+        SCOPE_URI + scope.alias,
+        scope.alias,
+        mime_type=mime_type,
+        title=scope.title,
+        annotations=Annotations(last_modified_ms=scope.updated_at),
+        sort_key=sort_key,
+        rank=Rank.TASKS,
+    )
 
 
 def _quick_reference() -> Reading:

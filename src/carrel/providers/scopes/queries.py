@@ -7,12 +7,19 @@ from collections.abc import Iterator, Mapping, Sequence
 from sqlite3 import Connection
 from typing import Any, Final
 
+from carrel.core.errors import BadCursor
 from carrel.core.isotime import iso_ms
 from carrel.providers.scopes.scope_errors import StoreFault
 from carrel.providers.scopes.values import SCOPE_URI, TREE_URI, Scope, hex_sha256
 
 MAX_ALIASES: Final = 100_000
 """Aliases of one scope: a bound for the memory that a damaged index without an end can take."""
+
+MAX_SIBLINGS: Final = 1_000
+"""Children that are read at once."""
+
+Sibling = tuple[str, Scope, bool]
+"""A sort key, its scope, and whether the scope has children."""
 
 _FIELDS: Final = ", ".join(f"s.{column}" for column in Scope.__struct_fields__)
 _ORDER: Final = "ORDER BY position, created_at, id"
@@ -35,6 +42,29 @@ def children(connection: Connection, parent_id: str | None, skip: int = 0, limit
     """Return the direct children of a scope, or the roots, in order."""
     statement = f"SELECT {_FIELDS} FROM scopes s WHERE parent_id IS ? {_ORDER} LIMIT ? OFFSET ?"
     return [Scope(*row) for row in connection.execute(statement, (parent_id, limit, skip))]
+
+
+def children_after(connection: Connection, parent_id: str | None, after: str) -> list[Sibling]:
+    """Return the next children of a scope, or the next roots, after a sort key."""
+    place = _place(after)
+    beyond = "" if place is None else "AND (position, created_at, id) > (?, ?, ?)"
+    statement = f"""
+        SELECT {_FIELDS}, EXISTS (SELECT 1 FROM scopes c WHERE c.parent_id = s.id)
+        FROM scopes s WHERE parent_id IS ? {beyond} {_ORDER} LIMIT ?"""
+    rows = connection.execute(statement, (parent_id, *(place or ()), MAX_SIBLINGS))
+    found = [(Scope(*row[:-1]), bool(row[-1])) for row in rows]
+    return [(f"{one.position:020d} {one.created_at:020d} {one.id}", one, is_parent) for one, is_parent in found]
+
+
+def _place(key: str) -> tuple[int, int, str] | None:
+    """Return the position, the creation time and the id that a sort key is made of; None for none."""
+    if not key:
+        return None
+    try:
+        position, created_at, scope_id = key.split(" ")
+        return int(position[:20]), int(created_at[:20]), scope_id
+    except ValueError:
+        raise BadCursor from None
 
 
 def every(connection: Connection, limit: int) -> list[Scope]:

@@ -85,6 +85,14 @@ class ScopeReader:
         with self.store.reading() as connection:
             return [] if connection is None else queries.children(connection, None, 0, limit)
 
+    def children(self, alias: str | None, after: str) -> list[queries.Sibling]:
+        """Return the next children of a scope, or of the top, after a sort key."""
+        with self.store.reading() as connection:
+            scope = None if connection is None or alias is None else queries.find(connection, alias)
+            if connection is None or (alias is not None and scope is None):
+                raise not_found(alias or "")
+            return queries.children_after(connection, None if scope is None else scope.id, after)
+
     def documents(self) -> list[Document]:
         """Return every scope as search finds it: by its title and description."""
         with self.store.reading() as connection:

@@ -8,12 +8,12 @@ from typing import Final
 from carrel.core.cancellation import check_cancelled
 from carrel.core.errors import Denied, RequestError
 from carrel.core.isotime import iso
-from carrel.core.model import FOLDER_TYPE, Reading, Text
-from carrel.core.record import Value
+from carrel.core.model import FOLDER_TYPE, Reading, Resource, Text
+from carrel.core.record import Value, replace
 from carrel.core.uri import quote, split_query
 from carrel.files import file_types
 from carrel.files.sandbox import SandboxError
-from carrel.providers.workspace.listing import Child, Entry, Listing
+from carrel.providers.workspace.listing import Child, Entry, Listing, describe
 from carrel.providers.workspace.paths import Target, canonical, prefix_of
 from carrel.providers.workspace.tree import FoundFile, Sniffed, Tree, etag_of
 
@@ -44,6 +44,16 @@ class Folder(Value, frozen=True):
 
         items = tuple(item for _, item in taken[:MAX_CHILDREN])
         return Reading(items, last_modified_ms=modified, ttl_ms=TTL_MS, more=more)
+
+    def resources(self, after: str) -> Iterator[Resource]:
+        """Yield the children that `read` shows, as entries."""
+        for child, item in self._shown(self.listing.children(self.found.opened, self.found.segments, after)):
+            if child.entry is None:
+                assert item.uri is not None
+                yield Resource(item.uri, child.name, mime_type=FOLDER_TYPE, sort_key=child.key)
+            else:
+                listed = describe(child.entry, sort_key=child.key)
+                yield replace(listed, name=child.name, title="", mime_type=item.mime_type)
 
     def _shown(self, children: Iterable[Child]) -> Iterator[tuple[Child, Text]]:
         for child in children:

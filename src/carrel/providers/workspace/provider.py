@@ -18,6 +18,7 @@ from carrel.core import content
 from carrel.core.content import parse_number
 from carrel.core.errors import ConfigError, NotFound, RequestError
 from carrel.core.hashing import blake2b
+from carrel.core.hierarchy import NotAFolder
 from carrel.core.limits import MAX_COMPLETIONS, MAX_REMEMBERED_LENGTH
 from carrel.core.line_ranges import parse as parse_lines
 from carrel.core.model import Completion, Meta, Range, Rank, Reading, Resource, Stored, Unread
@@ -168,6 +169,18 @@ class Workspace(Provider):
             return self._files(after, list_filters.canonical_prefix(prefix, self._trees))
         root, folder = list_filters.open_folder(directory, self._trees)
         return map(describe, self._listings[root].files(after, folder))
+
+    def children(self, uri: str, after: str = "") -> Iterator[Resource]:
+        """Yield what a read of the folder shows."""
+        target = paths.parse(uri, self._trees)
+        tree = self._trees[target.root]
+        found = tree.open(target)
+        with found.opened as opened:
+            if not opened.is_folder or target.query:
+                raise NotAFolder(uri)
+            from carrel.providers.workspace.folders import Folder  # not needed to start
+
+            yield from Folder(tree, self._listings[target.root], found).resources(after)
 
     def _files(self, after: str, begins: str) -> Iterator[Resource]:
         for listing in self._listings.values():

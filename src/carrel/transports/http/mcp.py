@@ -196,7 +196,7 @@ class Endpoint:
     def _accept_batch(self, request: Request, body: bytes, error: ProtocolError) -> Answered | OpenPost:
         """Accept a batch, if the session has batches; return the error for anything else."""
         session = self._session_of(request)
-        if body.lstrip()[:1] != b"[" or session is None or session.version != eras.BATCH_VERSION:
+        if body.lstrip()[:1] != b"[" or session is None or session.version not in eras.VERSIONS.with_batches:
             return Answered(400, (JSON,), wire_errors.encode(error, Era.LEGACY, error.request_id))
         given = session.connection.accept(body.strip())
         messages = _messages_in(body)

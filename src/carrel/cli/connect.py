@@ -1,0 +1,271 @@
+"""`connect`: show the hosts of this machine, and connect them to this desk."""
+
+import os
+import sys
+from collections.abc import Iterable, Sequence
+from functools import partial
+
+import click
+
+from carrel.cli import exit_codes, output
+from carrel.cli.completion import complete_hosts, script_of
+from carrel.cli.context import CommandOptions
+from carrel.cli.failures import say
+from carrel.cli.options import with_debug, with_json, with_objects
+from carrel.connect import connecting, shell, splice
+from carrel.connect.detection import FoundHost, found_hosts
+from carrel.connect.entries import stdio_entry, target_of
+from carrel.connect.errors import NotProved, NotWritten
+from carrel.connect.hosts import HOSTS, TOKEN_VARIABLE, HostFacts, Scope, by_name
+from carrel.connect.places import Surroundings, settings_path, surroundings
+from carrel.connect.program import program_of
+from carrel.core.record import Value
+
+SHELL = "shell"
+NAMES = (*(host.name for host in HOSTS), SHELL)
+
+
+class Wish(Value, frozen=True):
+    """What the options of `connect` ask for."""
+
+    scope: Scope | None
+    url: str | None
+    is_removal: bool
+    is_agreed: bool
+    is_json: bool
+    around: Surroundings
+    objects: tuple[str, ...] = ()
+    """Python files and objects to serve in addition."""
+
+
+@click.command()
+@click.argument("hosts", metavar="[HOST]...", nargs=-1, shell_complete=complete_hosts)
+@click.option("--project", "is_projects", is_flag=True, help="Use this project's settings of the host.")
+@click.option("--user", "is_users", is_flag=True, help="Use your own settings of the host, for all projects.")
+@click.option("--http", "url", metavar="URL", help="Connect to a running or remote server instead of starting one.")
+@click.option("--remove", "is_removal", is_flag=True, help="Remove the entry again.")
+@click.option("--print", "is_printed", is_flag=True, help="Print the entry, and change nothing.")
+@click.option("--yes", "is_agreed", is_flag=True, help="Do not ask.")
+@with_json
+@with_debug
+@with_objects
+@click.pass_obj
+def connect(
+    options: CommandOptions,
+    hosts: tuple[str, ...],
+    *,
+    is_projects: bool,
+    is_users: bool,
+    url: str | None,
+    is_removal: bool,
+    is_printed: bool,
+    is_agreed: bool,
+) -> int:
+    """Connect hosts to Carrel: show the change, ask, write it, and prove that it works.
+
+    Without HOST, show the hosts of this machine, which are connected, and whether that works. `connect shell` sets up
+    the completion of your shell.
+    """
+    if is_projects and is_users:
+        raise click.UsageError("use --project or --user, not both")
+    scope: Scope | None = "project" if is_projects else "user" if is_users else None
+    around = surroundings(options.project or os.getcwd())
+    objects = tuple(os.path.abspath(one) if os.path.exists(one) else one for one in options.objects)
+    wish = Wish(scope, url, is_removal, is_agreed, options.is_json, around, objects)
+    if not hosts:
+        return _show(around, is_json=options.is_json)
+    unknown = [name for name in hosts if name not in NAMES]
+    if unknown:
+        raise click.UsageError(f"unknown host {unknown[0]}; the known ones are: {', '.join(NAMES)}")
+    if is_printed:
+        return _print_entries(hosts, wish)
+    results = [_one(name, wish) for name in dict.fromkeys(hosts)]
+    if options.is_json:
+        output.print_json(results)
+    return exit_codes.DONE if all(result["state"] in ("connected", "removed", "none") for result in results) else 1
+
+
+# One host
+
+
+def _one(name: str, wish: Wish) -> dict[str, object]:
+    """Connect or remove one host, say what happened, and return it."""
+    if name == SHELL:
+        app = click.get_current_context().find_root().command
+        asked = partial(_agrees, wish)
+        done = shell.set_up(wish.around, partial(script_of, app), asked, is_removal=wish.is_removal)
+        return _told(name, wish, done)
+    host = by_name(name)
+    assert host is not None
+    try:
+        return _told(name, wish, _removed(host, wish) if wish.is_removal else _connected(host, wish))
+    except (NotWritten, NotProved) as error:
+        message = str(error)
+        if isinstance(error, NotProved):
+            path = settings_path(host, wish.scope or host.default, wish.around)
+            message = f"not connected: {message}; {path} was left as it was"
+        return _told(name, wish, {"state": "failed", "message": f"{host.title}: {message}"})
+
+
+def _told(name: str, wish: Wish, result: dict[str, object]) -> dict[str, object]:
+    """Print what happened, unless it is printed as JSON, and return it with the host's name."""
+    if not wish.is_json and result["state"] == "failed":
+        say(str(result["message"]))
+    elif not wish.is_json:
+        output.print_lines(output.escape(str(result["message"])))
+        if result.get("hint"):
+            output.print_lines(f"  {output.escape(str(result['hint']))}")
+    return {"host": name, **result}
+
+
+def _connected(host: HostFacts, wish: Wish) -> dict[str, object]:
+    if host.by_hand:
+        return _by_hand(host, wish)
+    scope = wish.scope or connecting.default_scope(host, wish.around)
+    entry = connecting.entry_for(host, scope, wish.url, wish.around, wish.objects)
+    change = connecting.plan_connection(host, scope, entry, wish.around)
+    where = {"scope": scope, "file": change.file.path}
+    if change.action != "keep" and not _agrees(wish, _shown(change, wish)):
+        return {"state": "failed", "message": f"{host.title}: {_unasked(change.file.path)}", **where}
+    proof = connecting.connect(change, wish.around)
+    seen = {"resources": proof.resources, "firstAnswerMs": proof.first_answer_ms, "version": proof.version}
+    hint = host.hints.get(scope, "") if change.action != "keep" else ""
+    return {"state": "connected", "message": f"{host.title}: {proof}", **where, **seen, "hint": hint}
+
+
+def _removed(host: HostFacts, wish: Wish) -> dict[str, object]:
+    scopes: list[Scope] = [wish.scope] if wish.scope else ["user", "project"]
+    messages, files = [], []
+    for scope in scopes:
+        if wish.scope is None and settings_path(host, scope, wish.around) is None:
+            continue
+        change = connecting.plan_removal(host, scope, wish.around)
+        if change.action == "none":
+            continue
+        if not _agrees(wish, _shown(change, wish)):
+            return {"state": "failed", "message": f"{host.title}: {_unasked(change.file.path)}"}
+        connecting.carry_out(change, wish.around)
+        done = "deleted" if change.after is None else "removed from"
+        messages.append(f"{host.title}: {done} {change.file.path}")
+        files.append(change.file.path)
+    if not files:
+        return {"state": "none", "message": f"{host.title}: was not connected"}
+    return {"state": "removed", "message": "\n".join(messages), "files": files}
+
+
+def _by_hand(host: HostFacts, wish: Wish) -> dict[str, object]:
+    entry = connecting.entry_for(host, "user", wish.url, wish.around, wish.objects)
+    connection = connecting.HostEntry("user", "", entry)
+    proof = connecting.prove_connection(host, connection, wish.around)
+    text = splice.rendered(target_of(host), entry)
+    if not wish.is_json:
+        output.print_text(text, "")
+    message = f"{host.title}: paste this under {host.by_hand}; {'; '.join(host.quirks)}. The entry works: {proof}"
+    return {"state": "failed", "message": message, "entry": dict(entry)}
+
+
+def _shown(change: connecting.SettingsChange, wish: Wish) -> list[str]:
+    return change.diff(wish.around.environment.get(TOKEN_VARIABLE) if change.is_private else None)
+
+
+def _agrees(wish: Wish, lines: Iterable[str]) -> bool:
+    """Show a change and ask, unless --yes was given; without a terminal the answer is no."""
+    if not wish.is_json:
+        _print_diff(lines)
+    if wish.is_agreed:
+        return True
+    if wish.is_json or not (sys.stdin.isatty() and sys.stdout.isatty()):
+        return False
+    return click.confirm("Write this?", default=True)
+
+
+def _unasked(path: str) -> str:
+    return f"{path} was not changed; use --yes to write without being asked"
+
+
+def _print_diff(lines: Iterable[str]) -> None:
+    colours = {"+": "green", "-": "red", "@": "cyan"}
+    for line in lines:
+        colour = colours.get(line[:1], "")
+        shown = output.escape(line)
+        output.print_lines(f"[{colour}]{shown}[/]" if colour else shown)
+
+
+# All hosts
+
+
+def _show(around: Surroundings, *, is_json: bool) -> int:
+    """Show every host of this machine, and prove the connections."""
+    rows = [_row(found, around) for found in found_hosts(around)]
+    if is_json:
+        output.print_json(rows)
+    else:
+        _print_rows(rows)
+    has_failed = any(row["state"] == "failed" for row in rows)
+    return exit_codes.FAILED if has_failed else exit_codes.DONE
+
+
+def _row(found: FoundHost, around: Surroundings) -> dict[str, object]:
+    host = found.host
+    row: dict[str, object] = {"host": host.name, "title": host.title, "found": list(found.signs)}
+    connections, states = [], set()
+    for scope in ("user", "project"):
+        result = _checked(host, scope, around)
+        if result is not None:
+            connections.append(result)
+            states.add(result["state"])
+    state = "failed" if "failed" in states else "connected" if connections else "not connected"
+    return {**row, "state": state, "connections": connections}
+
+
+def _checked(host: HostFacts, scope: Scope, around: Surroundings) -> dict[str, object] | None:
+    try:
+        connection = connecting.find_connection(host, scope, around)
+        if connection is None:
+            return None
+        proof = connecting.prove_connection(host, connection, around)
+    except (NotProved, NotWritten) as error:
+        path = settings_path(host, scope, around)
+        return {"scope": scope, "file": path, "state": "failed", "message": str(error)}
+    return {
+        "scope": scope,
+        "file": connection.path,
+        "state": "connected",
+        "message": str(proof),
+        "resources": proof.resources,
+        "firstAnswerMs": proof.first_answer_ms,
+    }
+
+
+def _print_rows(rows: Sequence[dict[str, object]]) -> None:
+    good, bad = ("✓", "✗") if output.can_show("✓✗") else ("ok", "failed")
+    marks = {"connected": f"[green]{good}[/]", "failed": f"[red]{bad}[/]", "not connected": "[dim]-[/]"}
+    for row in rows:
+        title, connections = output.escape(str(row["title"])), row["connections"]
+        assert isinstance(connections, list)
+        for one in connections:
+            where = f"{one['message']} ({one['scope']}: {one['file']})"
+            output.print_lines(f"{marks[one['state']]} [bold]{title}[/]: {output.escape(where)}")
+        if not connections:
+            signs = row["found"]
+            assert isinstance(signs, list)
+            advice = f"not connected; found: {signs[0]}; to connect it: carrel connect {row['host']}"
+            output.print_lines(f"{marks['not connected']} [bold]{title}[/]: {output.escape(advice)}")
+    if not rows:
+        output.print_lines(f"No host was found here. To connect one anyway: carrel connect HOST ({', '.join(NAMES)})")
+
+
+def _print_entries(hosts: Sequence[str], wish: Wish) -> int:
+    """Print what would be written into an empty file, with its place on stderr."""
+    for name in hosts:
+        host = by_name(name)
+        if host is None:
+            raise click.UsageError("--print is for hosts; `carrel completion` prints what a shell needs")
+        scope = wish.scope or host.default
+        if wish.url is not None:
+            entry = connecting.entry_for(host, scope, wish.url, wish.around, wish.objects)
+        else:
+            entry = stdio_entry(host, program_of(wish.around.environment), wish.around, wish.objects)
+        say(f"{host.title}: {settings_path(host, scope, wish.around) or host.by_hand}")
+        output.print_text(splice.rendered(target_of(host), entry), "")
+    return exit_codes.DONE

@@ -1,0 +1,361 @@
+"""Find the skills of a project and of installed packages, and open their files; nothing outside their folders.
+
+A skill is a folder with a `SKILL.md`, directly in one of the usual places or in a folder that groups skills. Its path
+is that below the place; a skill whose name is taken gets the label of its place before it. What is below a skill
+belongs to it: a `SKILL.md` there is one of its files.
+"""
+
+import os
+import stat
+from collections.abc import Iterator
+from typing import Final
+
+from carrel.core.cache import BoundedCache
+from carrel.core.errors import echo
+from carrel.core.hashing import sha256
+from carrel.core.model import SkillFile
+from carrel.core.provider import Project
+from carrel.core.record import Value
+from carrel.core.uri import is_text, quote
+from carrel.files.data_folder import DataFolder
+from carrel.files.sandbox import (
+    FileState,
+    Forbidden,
+    Kind,
+    Opened,
+    Outside,
+    Root,
+    SandboxError,
+    is_settled,
+    state_of,
+)
+from carrel.providers.skills import packages
+from carrel.providers.skills.front_matter import BadFrontMatter, FrontMatter, parse
+
+SCHEME: Final = "skill"
+START: Final = "skill://"
+MAIN: Final = "SKILL.md"
+PROJECT_PLACES: Final = {"claude": ".claude/skills", "agents": ".agents/skills", "skills": "skills"}
+"""Where a project has its skills, by label."""
+MAX_FILES: Final = 512
+MAX_SIZE: Final = 16_777_216
+"""What every host accepts of one skill, by the specification."""
+MAX_MAIN_BYTES: Final = 1_048_576
+MAX_FOLDERS: Final = 1_000
+"""Folders that are looked into to find skills."""
+MAX_GROUPS: Final = 3
+MAX_DEPTH: Final = 16
+CHUNK: Final = 1_048_576
+NOISE: Final = frozenset({"__pycache__", "node_modules", ".venv", ".DS_Store", "Thumbs.db"})
+"""What tools leave behind in a folder: never part of a skill."""
+
+Segments = tuple[str, ...]
+
+
+class SkillPlace(Value, frozen=True):
+    """A folder of skills. `origin` is its path below the project, or the package it comes with."""
+
+    label: str
+    origin: str
+    folder: DataFolder
+    is_package: bool = False
+
+
+class OwnFile(Value, frozen=True):
+    """A file of a skill, and its state when it was found."""
+
+    segments: Segments
+    state: os.stat_result
+
+
+class FoundSkill(Value, frozen=True):
+    """A folder with a `SKILL.md`. `reason` is why it cannot be used as a skill; `path` is its place in URIs."""
+
+    place: SkillPlace
+    names: Segments
+    path: Segments
+    main: os.stat_result
+    front_matter: FrontMatter | None
+    reason: str
+
+    @property
+    def start(self) -> str:
+        """The URI of its folder."""
+        return START + "/".join(map(quote, self.path))
+
+    @property
+    def uri(self) -> str:
+        """The URI of its `SKILL.md`."""
+        return f"{self.start}/{MAIN}"
+
+    @property
+    def origin(self) -> str:
+        """Where it comes from: the folder below the project, or the package."""
+        return self.place.origin if self.place.is_package else "/".join((self.place.origin, *self.names))
+
+    def open(self) -> Root:
+        """Open its folder; raise `SandboxError` or `OSError`."""
+        return self.place.folder.open(*self.names)
+
+
+class ExaminedFile(Value, frozen=True):
+    """What is known of the bytes of a file; one that is too large for any skill has no digest."""
+
+    digest: str
+    size: int
+    is_utf8: bool
+
+
+class _PlaceSearch:
+    """One search for skills: the folders that may still be looked into, and what was found wrong."""
+
+    def __init__(self, problems: list[str]) -> None:
+        self.left = MAX_FOLDERS
+        self._problems = problems
+
+    def folders(self, place: SkillPlace) -> Iterator[tuple[Segments, Root]]:
+        """Yield every folder of a place that has a `SKILL.md`, open; folders without one are looked into."""
+        try:
+            with place.folder.open() as root:
+                yield from self._below(place, root, ())
+        except Outside:
+            self._problems.append(_leaves(place.origin))
+        except (SandboxError, OSError, ValueError):
+            return
+
+    def _below(self, place: SkillPlace, root: Root, above: Segments) -> Iterator[tuple[Segments, Root]]:
+        for name, kind in self._names(root, above):
+            names = (*above, name)
+            if kind == "link":
+                found = self._open_link(place, names)
+                if found is not None:
+                    yield names, found
+            elif root.exists((*names, MAIN)):
+                try:
+                    found = root.below(names)
+                except (SandboxError, OSError):
+                    continue
+                yield names, found
+            elif len(names) < MAX_GROUPS:
+                yield from self._below(place, root, names)
+
+    def _names(self, root: Root, above: Segments) -> list[tuple[str, Kind]]:
+        """Return the folders and links in a folder, in order, as many as may still be looked into."""
+        try:
+            with root.open(above) as opened:
+                found = sorted(opened.scan())
+        except (SandboxError, OSError, ValueError):
+            return []
+        wanted = [one for one in found if one[1] in ("folder", "link") and one[0] not in NOISE and is_text(one[0])]
+        taken = wanted[: max(0, self.left)]
+        self.left -= len(taken)
+        return taken
+
+    def _open_link(self, place: SkillPlace, names: Segments) -> Root | None:
+        """Open a skill that a link leads to; it may lie anywhere in the project."""
+        try:
+            root = place.folder.open(*names)
+        except Outside:
+            self._problems.append(_leaves(_shown(place, names)))
+            return None
+        except (SandboxError, OSError, ValueError):
+            return None
+        if root.exists((MAIN,)):
+            return root
+        root.close()
+        return None
+
+
+class SkillFinder:
+    """Looks for skills. Remembers front matter and digests for as long as the files stay as they are."""
+
+    def __init__(self, project: Project) -> None:
+        self._project = project
+        self._places = [
+            SkillPlace(label, origin, DataFolder(project, origin, is_named=False))
+            for label, origin in PROJECT_PLACES.items()
+        ]
+        self._parsed: BoundedCache[tuple[FileState, str], FrontMatter | str] = BoundedCache(4_096)
+        self._examined: BoundedCache[FileState, ExaminedFile] = BoundedCache(65_536)
+
+    def find(self) -> tuple[list[FoundSkill], list[str]]:
+        """Return the skills, and sentences about folders that look like skills and cannot be opened."""
+        found: list[FoundSkill] = []
+        problems: list[str] = []
+        seen: set[tuple[int, int]] = set()
+        search = _PlaceSearch(problems)
+        for place in (*self._places, *self._packages()):
+            for names, root in search.folders(place):
+                with root:
+                    state = os.fstat(root.fd)
+                    if (state.st_dev, state.st_ino) in seen:  # the same folder through a link
+                        continue
+                    seen.add((state.st_dev, state.st_ino))
+                    self._add(place, names, root, found, problems)
+        if search.left <= 0:
+            problems.append(f"only the first {MAX_FOLDERS} folders were looked into for skills")
+        return found, problems
+
+    def _packages(self) -> list[SkillPlace]:
+        return [
+            SkillPlace(one.name, one.package, DataFolder(self._project, one.folder, is_named=True), is_package=True)
+            for one in packages.find(self._project.root)
+        ]
+
+    def _add(
+        self, place: SkillPlace, names: Segments, root: Root, found: list[FoundSkill], problems: list[str]
+    ) -> None:
+        """Add a skill, with the reason if it is broken; or a problem, if its `SKILL.md` cannot be read at all."""
+        shown = f"{_shown(place, names)}/{MAIN}"
+        try:
+            with root.open((MAIN,)) as opened:
+                if opened.is_folder:
+                    return
+                state = opened.stat
+                front_matter, reason = self._front_matter(opened, names[-1])
+        except Outside:
+            problems.append(f"{shown} is a link that leaves its folder; it is not read")
+            return
+        except Forbidden:
+            return
+        except (SandboxError, OSError):
+            problems.append(f"{shown} cannot be read")
+            return
+        if not reason:
+            reason = _excess(list(files_of(root, MAX_FILES + 1)))
+        path = _path_of(place, names, found)
+        found.append(FoundSkill(place, names, path, state, None if reason else front_matter, reason))
+
+    def _front_matter(self, opened: Opened, folder: str) -> tuple[FrontMatter | None, str]:
+        """Return the front matter of an open `SKILL.md`, or the reason why it cannot be used."""
+        if opened.size > MAX_MAIN_BYTES:
+            return None, f"it has {opened.size} bytes; {MAX_MAIN_BYTES} are allowed"
+        key = state_of(opened.stat), folder
+        known = self._parsed.get(key)
+        if known is None:
+            try:
+                known = parse(opened.read(0, MAX_MAIN_BYTES).decode(), folder)
+            except UnicodeDecodeError:
+                known = "it is not UTF-8"
+            except BadFrontMatter as error:
+                known = echo(str(error))
+            if is_settled(opened.stat):
+                self._parsed.put(key, known, 1)
+        return (None, known) if isinstance(known, str) else (known, "")
+
+    def manifest(self, skill: FoundSkill) -> tuple[SkillFile, ...] | None:
+        """Return every file of a skill with its digest, `SKILL.md` first; None if that cannot be read now."""
+        made: list[SkillFile] = []
+        try:
+            with skill.open() as root:
+                for file in files_of(root, MAX_FILES + 1):
+                    examined = self._examine_file(root, file.segments)
+                    if examined is not None and examined.digest:
+                        made.append(SkillFile(uri_of(skill, file.segments), examined.digest, examined.size))
+        except (SandboxError, OSError):
+            return None
+        made.sort(key=lambda file: (file.uri != skill.uri, file.uri))
+        return tuple(made) if made and made[0].uri == skill.uri else None
+
+    def _examine_file(self, root: Root, segments: Segments) -> ExaminedFile | None:
+        try:
+            with root.open(segments) as opened:
+                return None if opened.is_folder else self.examine(opened)
+        except (SandboxError, OSError, ValueError):
+            return None  # gone, or not permitted
+
+    def examine(self, opened: Opened) -> ExaminedFile:
+        """Return the digest of an open file, and whether its bytes are UTF-8 without NUL."""
+        from codecs import getincrementaldecoder
+
+        state = state_of(opened.stat)
+        known = self._examined.get(state)
+        if known is not None or opened.size > MAX_SIZE:
+            return known or ExaminedFile("", opened.size, is_utf8=False)
+        digest, decoder, is_utf8, size = sha256(), getincrementaldecoder("utf-8")(), True, 0
+        while size <= MAX_SIZE and (chunk := opened.read(size, CHUNK)):
+            digest.update(chunk)
+            size += len(chunk)
+            if is_utf8:
+                try:
+                    decoder.decode(chunk)
+                    is_utf8 = b"\0" not in chunk
+                except UnicodeDecodeError:
+                    is_utf8 = False
+        try:
+            decoder.decode(b"", final=is_utf8)
+        except UnicodeDecodeError:
+            is_utf8 = False
+        examined = ExaminedFile(f"sha256:{digest.hexdigest()}", size, is_utf8)
+        if is_settled(opened.stat) and size == opened.size:
+            self._examined.put(state, examined, 1)
+        return examined
+
+
+def uri_of(skill: FoundSkill, segments: Segments) -> str:
+    """Return the URI of a file or folder of a skill."""
+    return "/".join((skill.start, *map(quote, segments)))
+
+
+def is_noise(segments: Segments) -> bool:
+    """Return whether a path is never part of a skill."""
+    return not NOISE.isdisjoint(segments)
+
+
+def files_of(root: Root, most: int) -> Iterator[OwnFile]:
+    """Yield the files of a skill that may be read, at most `most`; links that leave it are passed over."""
+    ahead: list[Segments] = [()]
+    while ahead and most > 0:
+        above = ahead.pop()
+        try:
+            with root.open(above) as opened:
+                names = [name for name, kind in sorted(opened.scan()) if kind != "special" and name not in NOISE]
+        except (SandboxError, OSError, ValueError):
+            continue
+        for name in names:
+            segments = (*above, name)
+            state = _state(root, segments) if is_text(name) else None
+            if state is not None and not stat.S_ISDIR(state.st_mode):
+                yield OwnFile(segments, state)
+                most -= 1
+                if most <= 0:
+                    return
+            elif state is not None and len(segments) < MAX_DEPTH:
+                ahead.append(segments)
+
+
+def _state(root: Root, segments: Segments) -> os.stat_result | None:
+    try:
+        with root.open(segments) as opened:
+            return opened.stat
+    except (SandboxError, OSError, ValueError):
+        return None
+
+
+def _excess(files: list[OwnFile]) -> str:
+    """Return why a skill is larger than hosts accept; empty if it is not."""
+    if len(files) > MAX_FILES:
+        return f"it has more than {MAX_FILES} files"
+    size = sum(file.state.st_size for file in files)
+    return f"its files have {size} bytes together; {MAX_SIZE} are allowed" if size > MAX_SIZE else ""
+
+
+def _path_of(place: SkillPlace, names: Segments, found: list[FoundSkill]) -> Segments:
+    """Return the path of a skill in URIs: that below its place, with the place before it if the name is taken."""
+    taken = {skill.path for skill in found}
+    if names not in taken and all(skill.path[-1] != names[-1] for skill in found):
+        return names
+    label = place.label
+    while (label, *names) in taken or (label,) in taken:
+        label += "-skills"
+    return (label, *names)
+
+
+def _leaves(shown: str) -> str:
+    return f"{shown} is a link that leaves the project; it is not followed"
+
+
+def _shown(place: SkillPlace, names: Segments) -> str:
+    """Return the place of a skill for people."""
+    start = f"{place.origin}:" if place.is_package else f"{place.origin}/"
+    return echo(start + "/".join(names))
