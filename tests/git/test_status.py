@@ -5,6 +5,7 @@ from pathlib import Path
 
 import pytest
 
+from carrel.core.errors import ProviderError
 from carrel.git.past import Past
 from carrel.git.status import Status, read_status
 from tests.support.sage_folder import git, put
@@ -146,3 +147,13 @@ def test_random_changes_are_what_git_says(project: Path, seed: int) -> None:
             git(project, "reset", "-q", "--", name)
 
     assert lines(project) == expected(project)
+
+
+@pytest.mark.parametrize(
+    "content", [b"", b"DIRC", b"DIRC\0\0\0\x02\xff\xff\xff\xff", b"\xff" * 400, b"DIRC\0\0\0\x09" + b"\0" * 40]
+)
+def test_an_index_that_cannot_be_read_is_an_error_for_people(project: Path, content: bytes) -> None:
+    (project / ".git/index").write_bytes(content)
+
+    with pytest.raises(ProviderError, match=r"^Git's data for git://status cannot be read: "):
+        status(project)

@@ -28,6 +28,12 @@ _MAX_EXCLUDES: Final = 65_536
 Answer = TypeVar("Answer")
 
 
+class Unanswered(Value, frozen=True):
+    """The error that a question ended with."""
+
+    error: Exception
+
+
 class State(Value, frozen=True):
     """The branch, the short name of the commit, and the newest commits as `<name> <subject>`.
 
@@ -40,13 +46,19 @@ class State(Value, frozen=True):
     is_dirty: bool | None
 
 
-def _answer(question: Callable[[], Answer], otherwise: Answer) -> Answer:
-    """Return the answer; if anything fails, `otherwise`."""
+def attempt(question: Callable[[], Answer]) -> Answer | Unanswered:
+    """Return the answer, or the error in its place."""
     try:
         return question()
     except Exception as error:  # parsers of hostile bytes may raise anything
         log.debug("git's data gives no answer: %s", type(error).__name__)
-        return otherwise
+        return Unanswered(error)
+
+
+def _answer(question: Callable[[], Answer], otherwise: Answer) -> Answer:
+    """Return the answer; if anything fails, `otherwise`."""
+    found = attempt(question)
+    return otherwise if isinstance(found, Unanswered) else found
 
 
 class Git:
