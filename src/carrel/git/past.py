@@ -19,7 +19,7 @@ from carrel.git.discovery import find
 from carrel.git.history import Commit
 from carrel.git.objects import Deadline, Id, MissingObject, TimeUp, Unknown
 from carrel.git.patches import TooMany
-from carrel.git.repository import Unanswered, Repository, attempt
+from carrel.git.repository import Repository, Unanswered, attempt
 from carrel.git.revisions import UnknownRevision, absent_words, resolve
 
 log = logging.getLogger(__name__)
