@@ -19,7 +19,7 @@ from carrel.git.discovery import find
 from carrel.git.history import Commit
 from carrel.git.objects import Deadline, Id, MissingObject, TimeUp, Unknown
 from carrel.git.patches import TooMany
-from carrel.git.repository import Repository, Unanswered, attempt
+from carrel.git.repository import NoAnswer, Repository, attempt
 from carrel.git.revisions import UnknownRevision, absent_words, resolve
 
 log = logging.getLogger(__name__)
@@ -46,11 +46,11 @@ class Past:
     def ask(self, uri: str, question: Callable[[Repository], Answer]) -> Answer:
         """Open the repository and return the answer; raise an error about `uri` if there is none."""
         folder = attempt(partial(find, self._root, self._home))
-        if folder is None or isinstance(folder, Unanswered):
+        if folder is None or isinstance(folder, NoAnswer):
             raise NotFound(uri, f"{NO_HISTORY[0].upper()}{NO_HISTORY[1:]}: {echo(uri)}")
         with closing(Repository(folder, Deadline(self._timeout_s))) as repository:
             found = attempt(partial(question, repository))
-            if not isinstance(found, Unanswered):
+            if not isinstance(found, NoAnswer):
                 return found
             raise found.error if isinstance(found.error, CarrelError) else _failure(uri, found.error, repository)
 

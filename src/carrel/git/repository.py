@@ -28,7 +28,7 @@ _MAX_EXCLUDES: Final = 65_536
 Answer = TypeVar("Answer")
 
 
-class Unanswered(Value, frozen=True):
+class NoAnswer(Value, frozen=True):
     """The error that a question ended with."""
 
     error: Exception
@@ -46,19 +46,19 @@ class State(Value, frozen=True):
     is_dirty: bool | None
 
 
-def attempt(question: Callable[[], Answer]) -> Answer | Unanswered:
+def attempt(question: Callable[[], Answer]) -> Answer | NoAnswer:
     """Return the answer, or the error in its place."""
     try:
         return question()
     except Exception as error:  # parsers of hostile bytes may raise anything
         log.debug("git's data gives no answer: %s", type(error).__name__)
-        return Unanswered(error)
+        return NoAnswer(error)
 
 
 def _answer(question: Callable[[], Answer], otherwise: Answer) -> Answer:
     """Return the answer; if anything fails, `otherwise`."""
     found = attempt(question)
-    return otherwise if isinstance(found, Unanswered) else found
+    return otherwise if isinstance(found, NoAnswer) else found
 
 
 class Git:
