@@ -1,7 +1,7 @@
 """Writes the generated pages: python -m scripts.docs. A test fails when one is out of date.
 
-docs/tools.md is made from the tools' own schemas, docs/promises.md from tests/promises.toml,
-docs/hosts.md from what the hosts in tests/hosts were seen to do.
+docs/tools.md is made from the tools' own schemas, docs/promises.md from tests/promises.toml, docs/doctor.md from the
+checks of `carrel doctor`, docs/hosts.md from what the hosts in tests/hosts were seen to do.
 """
 
 from collections.abc import Callable, Iterable, Iterator
@@ -20,7 +20,7 @@ from carrel.providers.scopes.tool_schemas import tools_of
 from carrel.providers.search import SearchFace
 from carrel.search.lazy import LazySearch
 from carrel.search.search import Search
-from scripts import hosts, promises
+from scripts import doctor, hosts, promises
 
 DOCS = Path(__file__).resolve().parents[1] / "docs"
 INTRODUCTION = """\
@@ -78,6 +78,7 @@ def _parameters(schema: dict[str, Any]) -> Iterator[str]:
 
 PAGES: dict[Path, Callable[[], str]] = {
     DOCS / "tools.md": render_tools,
+    DOCS / "doctor.md": doctor.render,
     DOCS / "promises.md": promises.render,
     DOCS / "hosts.md": hosts.render,
 }

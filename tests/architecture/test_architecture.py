@@ -34,6 +34,7 @@ ORDER = (
     "transports",
     "app",
     "connect",
+    "doctor",
     "cli",
     "testing",
 )
@@ -45,7 +46,7 @@ NOT_ALLOWED: Mapping[str, frozenset[str]] = {
     "client": frozenset({"catalog", "files", "git", "outline", "search"}),
     "providers": frozenset({"server", "transports"}),
     "transports": frozenset({"client", "git", "providers"}),
-    "testing": frozenset({"app", "cli"}),
+    "testing": frozenset({"app", "cli", "doctor"}),
 }
 """What a package must not import although it stands before it."""
 
@@ -69,7 +70,7 @@ HOMES: Mapping[str, tuple[str, ...]] = {
     "re2": ("search.expressions",),
     "rich": ("cli",),
     "ruamel": ("connect.yaml_splice",),
-    "tomlkit": ("cli", "connect.toml_splice"),
+    "tomlkit": ("cli", "connect.toml_splice", "doctor.user_settings"),
     "tree_sitter": ("outline", "providers.alc"),
     "tree_sitter_lua": ("providers.alc",),
     "uvicorn": HTTP,

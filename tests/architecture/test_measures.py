@@ -11,7 +11,7 @@ import pytest
 ROOT = Path(__file__).parents[2]
 SOURCE = ROOT / "src" / "carrel"
 
-LATER = ("search", "outline", "connect", "git", "providers/git", "providers/skills")
+LATER = ("search", "outline", "connect", "git", "providers/git", "providers/skills", "doctor")
 """Packages that came after the aim for the lines was set."""
 MAX_LINES = 45_300
 """Lines of source without the later packages. 32,000 is the aim."""

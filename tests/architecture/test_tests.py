@@ -15,6 +15,7 @@ TESTS = ROOT / "tests"
 NOT_FOR_ONE_MODULE = {
     "catalog/test_watcher_hanging.py": "providers that hang, beside the other tests of `watcher`",
     "core/test_memory_bounds.py": "the bounds of caches in several packages",
+    "doctor/test_real_faults.py": "faults that need a machine of their own, through the real command",
     "files/test_sandbox_attacks.py": "known attacks, beside the other tests of `sandbox`",
     "files/test_sandbox_race.py": "a race against another process, beside the other tests of `sandbox`",
     "providers/alc/test_bounds.py": "hostile files, for every parser of alc",
@@ -40,7 +41,7 @@ TESTED_THROUGH = {
     "app/test_gateways.py": "core/gateway",
     "catalog/test_catalog.py": "catalog/access catalog/routes core/model core/provider",
     "catalog/test_watcher.py": "catalog/subscriptions",
-    "cli/test_app.py": "__main__ cli/config cli/context cli/doctor cli/exit_codes cli/failures cli/options cli/output "
+    "cli/test_app.py": "__main__ cli/config cli/context cli/exit_codes cli/failures cli/options cli/output "
     "cli/overview cli/read cli/serve cli/serve_http cli/suggestions cli/tokens core/version",
     "cli/test_scopes.py": "cli/scopes_work providers/scopes/commands",
     "client/test_client.py": "client/child client/memory client/rpc client/subscription protocol/client_requests "
@@ -51,6 +52,9 @@ TESTED_THROUGH = {
     "connect/test_splice.py": "connect/errors connect/json_splice connect/toml_splice connect/yaml_splice",
     "core/test_arguments.py": "core/record",
     "core/test_content.py": "core/line_ranges",
+    "doctor/test_examination.py": "doctor/checks",
+    "doctor/test_hosts.py": "doctor/host_files",
+    "doctor/test_setup.py": "doctor/answers",
     "files/test_sandbox.py": "files/syscalls",
     "git/test_past.py": "git/commit_walk git/line_diff git/revisions",
     "git/test_patches.py": "git/comparison",
@@ -90,7 +94,8 @@ TESTED_THROUGH = {
     "providers/scopes/test_tool_calls.py": "providers/scopes/tool_schemas",
     "providers/workspace/test_file_events.py": "providers/workspace/inotify",
     "providers/workspace/test_ignore_rules.py": "files/gitignore",
-    "providers/workspace/test_large.py": "core/cancellation providers/workspace/front_documents",
+    "providers/workspace/test_front_documents.py": "outline/entry_points",
+    "providers/workspace/test_large.py": "core/cancellation",
     "providers/workspace/test_left_out.py": "providers/workspace/explain",
     "providers/workspace/test_list_filters.py": "catalog/fly",
     "providers/workspace/test_tree.py": "files/file_types",

@@ -189,7 +189,7 @@ def test_doctor_has_marks_for_every_encoding() -> None:
     ran = shell("carrel doctor", PYTHONIOENCODING="latin-1")
 
     assert (ran.returncode, ran.stderr) == (0, "")
-    assert ran.stdout.startswith("ok Python: ")
+    assert ran.stdout.startswith("ok python: ")
 
 
 def test_what_an_encoding_cannot_show_is_named_with_what_to_do(project: Path) -> None:

@@ -72,3 +72,29 @@ def test_the_inspector_is_told_what_is_refused(carrel: str, project: Path, era: 
     assert ran.returncode == 1
     assert "Access denied: workspace:///.env (may hold secrets)" in ran.stderr
     assert str(project) not in ran.stderr
+
+
+@pytest.mark.parametrize("era", ERAS)
+def test_the_inspector_reads_folders(carrel: str, project: Path, era: str) -> None:
+    def children(uri: str) -> list[tuple[str, str]]:
+        read = answer(carrel, project, era, "--method", "resources/directory/read", "--uri", uri)
+        return [(one["uri"], one["mimeType"]) for one in read["resources"]]
+
+    assert ("workspace:///lib/main.dart", "text/x-dart") in children("workspace:///lib")
+    assert ("scopes://scope/project-alpha", "inode/directory") in children("scopes://scope")
+    ran = inspect(carrel, project, era, "--method", "resources/directory/read", "--uri", "workspace:///lib/main.dart")
+    assert (ran.returncode, "Not a folder: workspace:///lib/main.dart" in ran.stderr) == (1, True)
+
+
+@pytest.mark.parametrize("era", ERAS)
+def test_the_inspector_lists_skills(carrel: str, project: Path, era: str) -> None:
+    skill = project / ".claude/skills/forecast/SKILL.md"
+    skill.parent.mkdir(parents=True, exist_ok=True)
+    skill.write_text("---\nname: forecast\ndescription: Writes forecasts\n---\n", encoding="utf-8")
+
+    [listed] = answer(carrel, project, era, "--method", "skills/list")["skills"]
+    got = answer(carrel, project, era, "--method", "skills/get", "--uri", "skill://forecast/SKILL.md")["skill"]
+
+    assert listed == got
+    assert got["frontmatter"] == {"name": "forecast", "description": "Writes forecasts"}
+    assert got["resources"][0]["size"] == skill.stat().st_size

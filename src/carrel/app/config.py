@@ -23,6 +23,8 @@ from carrel.files.sandbox import is_inside
 from carrel.files.userdirs import config_folder
 
 MEGABYTE: Final = 1_048_576
+HTTP_PORT: Final = 8000
+"""The port of `serve --http` without an address."""
 _MESSAGE_MB: Final = FractionalCeiling(MAX_MESSAGE_BYTES / MEGABYTE)
 
 NAMED: Final = {
@@ -75,7 +77,7 @@ class ServerSettings:
 
 
 class HttpSettings:
-    """The section `[http]`: who may connect. From a project file it needs trust."""
+    """The section `[http]`: who may connect, and where. From a project file it needs trust."""
 
     def __init__(
         self,
@@ -84,7 +86,10 @@ class HttpSettings:
         issuer: str = "",
         audience: str = "",
         jwks: str = "",
+        port: int = HTTP_PORT,
     ) -> None:
+        if not 1 <= port <= 65_535:
+            raise ConfigError(f"[http] port: expected a whole number from 1 to 65535, got {port}")
         if any((issuer, audience, jwks)) and not all((issuer, audience, jwks)):
             raise ConfigError("[http] issuer, audience and jwks: give all three, or none of them")
         self.hosts = frozenset(host.lower() for host in hosts or ())
@@ -92,6 +97,7 @@ class HttpSettings:
         self.issuer = issuer
         self.audience = audience
         self.jwks = jwks
+        self.port = port
 
 
 class Setting(Value, frozen=True):
@@ -227,11 +233,32 @@ def load(
 
     `flags` are (section, key, text). `origins` maps (section, key) to the option that set it, if that is not --set.
     """
-    config = Config(project.find(named, environment), environment)
-    user_file = os.path.join(config_folder(environment), "config.toml")
-    if os.path.isfile(user_file):
-        _take_file(config, "user", user_file, project.read_table(user_file))
-    file = config.place.file
+    return configure(project.find(named, environment), environment, user_table(environment), flags, origins)
+
+
+def user_file(environment: Mapping[str, str]) -> str:
+    """Return the path of the user's own settings file."""
+    return os.path.join(config_folder(environment), "config.toml")
+
+
+def user_table(environment: Mapping[str, str]) -> project.Table | None:
+    """Return the settings in the user's own file; None if there is no file."""
+    path = user_file(environment)
+    return project.read_table(path) if os.path.isfile(path) else None
+
+
+def configure(
+    place: project.Place,
+    environment: Mapping[str, str],
+    users: project.Table | None,
+    flags: Sequence[tuple[str, str, str]] = (),
+    origins: Mapping[tuple[str, str], str] | None = None,
+) -> Config:
+    """Return the configuration of a project, from the settings in the user's own file and all other layers."""
+    config = Config(place, environment)
+    if users is not None:
+        _take_file(config, "user", user_file(environment), users)
+    file = place.file
     if file is not None:
         config.is_trusted = TrustStore(environment).is_trusted(file.path, file.digest)
         _take_file(config, "project", file.path, file.table)

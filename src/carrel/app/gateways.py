@@ -28,6 +28,10 @@ MOUNTED_BY: Final = "CARREL_MOUNTED_BY"
 _TAKEN: Final = ("guide", "mirror", "server")
 
 
+class ClashingProviders(ConfigError):
+    """Two providers define the same URI, template or tool."""
+
+
 def registered(config: Config) -> list[Registration]:
     """Return a registration for every object, then for every mount; raise for a name that cannot be used."""
     taken = dict.fromkeys((*_TAKEN, *registration.names()), "Carrel itself")
@@ -83,7 +87,7 @@ def begin(gateways: Sequence[Gateway], awaited: Sequence[Gateway], catalog: Cata
     if clashes:
         catalog.close()
         clash = clashes[0]
-        raise ConfigError(
+        raise ClashingProviders(
             f"both {clash.keeper} and {clash.other} define {clash.what}; disable one of them, or rename it"
         )
 

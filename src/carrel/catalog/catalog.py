@@ -37,6 +37,7 @@ from carrel.core.model import (
 )
 from carrel.core.provider import Call, Given, Provider
 from carrel.core.record import Value, replace
+from carrel.core.token_counts import TokenCounts
 from carrel.core.uri import with_query
 
 _TRIES = 3
@@ -73,6 +74,8 @@ class Catalog:
         self.instance = os.urandom(8).hex()
         """Identifies this catalogue, so that a mount of itself is found."""
         self.generation = 0
+        self.token_counts = TokenCounts()
+        """What is known of the tokens that resources cost."""
         self._putting = threading.RLock()
         self.mount(*providers)
 
@@ -266,6 +269,8 @@ class Catalog:
             item = content.whole(given, uri, self.max_bytes)
             return Reading((item,), mime_type=_mime_type(found), etag=content.etag_of((given,)))
         reading, has_moved = self._read_moving(found, given, uri, wanted, condition, part=part)
+        if found.view is not None and not found.query_range:
+            self.token_counts.remember(found.uri, reading)
         if not has_moved:
             return reading
         if not is_last:

@@ -1,146 +1,128 @@
-"""`doctor`: check the configuration, every provider and the server."""
+"""`doctor`: find faults of the installation, the project and the hosts, and mend them."""
 
-import platform
-import sys
-from collections.abc import Iterator
-from time import gmtime, perf_counter, strftime
-from typing import Literal
+import contextlib
+import logging
+import os
+from collections.abc import Iterator, Sequence
 
 import click
 
-from carrel.app.app import Desk
 from carrel.cli import exit_codes, output
 from carrel.cli.context import CommandOptions
+from carrel.cli.named_objects import with_flags
 from carrel.cli.options import with_command_options, with_objects
-from carrel.client.client import Client
 from carrel.core.errors import CarrelError
-from carrel.core.record import Value, to_json
-from carrel.core.tokens import estimate_tokens
-
-
-class Finding(Value, frozen=True):
-    """The result of one check."""
-
-    check: str
-    state: Literal["ok", "note", "problem"]
-    message: str
+from carrel.core.printable import printable_line
+from carrel.doctor.checks import Finding, Repair
+from carrel.doctor.examination import examine
+from carrel.doctor.lines import described, lines_of
+from carrel.doctor.setup import Setup
 
 
 @click.command()
 @with_command_options
 @with_objects
+@click.option("--fix", "is_fixing", is_flag=True, help="Offer to mend what was found; ask before each change.")
+@click.option("--yes", "is_sure", is_flag=True, help="With --fix: do not ask. Trust is never given without a question.")
+@click.option("--report", "is_report", is_flag=True, help="Print a report for an issue, without paths and secrets.")
 @click.pass_obj
-def doctor(options: CommandOptions) -> int:
-    """Check that everything works here. Problems are shown with their solution."""
-    findings = list(_findings(options))
-    if options.is_json:
-        output.print_json([{"check": one.check, "state": one.state, "message": one.message} for one in findings])
-    else:
-        good, bad = ("✓", "✗") if output.can_show("✓✗") else ("ok", "problem")
-        marks = {"ok": f"[green]{good}[/]", "note": "[yellow]![/]", "problem": f"[red]{bad}[/]"}
-        for one in findings:
-            output.print_lines(f"{marks[one.state]} [bold]{one.check}[/]: {output.escape(one.message)}")
+def doctor(options: CommandOptions, is_fixing: bool, is_sure: bool, is_report: bool) -> int:
+    """Check that everything works here. Faults are shown with what mends them; the exit code is 1 if there are any."""
+    _check_usage(options, is_fixing=is_fixing, is_sure=is_sure, is_report=is_report)
+    with _examined(options) as (setup, findings):
+        if is_report:
+            from carrel.doctor.report import render  # only with --report
+
+            output.print_text(render(setup, findings), end="")
+        elif not is_fixing or not options.is_json:
+            _show(options, findings)
+        is_changed = is_fixing and _mend(findings, is_sure=is_sure)
+    if is_changed or (is_fixing and options.is_json):
+        with _examined(options) as (_, findings):
+            if options.is_json:
+                _show(options, findings)
+            else:
+                click.echo("\nAfter the changes:")
+                _show(
+                    options, [one for one in findings if one.state != "ok"] or [Finding("ok", "no faults", id="doctor")]
+                )
     return exit_codes.FAILED if any(one.state == "problem" for one in findings) else exit_codes.DONE
 
 
-def _findings(options: CommandOptions) -> Iterator[Finding]:
-    yield Finding("Python", "ok", f"{platform.python_version()} at {sys.executable}")
+def _check_usage(options: CommandOptions, *, is_fixing: bool, is_sure: bool, is_report: bool) -> None:
+    if is_sure and not is_fixing:
+        raise click.UsageError("--yes needs --fix")
+    if is_report and (is_fixing or options.is_json):
+        raise click.UsageError("--report takes neither --fix nor --json")
+    if is_fixing and options.is_json and not is_sure:
+        raise click.UsageError("--fix with --json asks nothing: add --yes")
+
+
+@contextlib.contextmanager
+def _examined(options: CommandOptions) -> Iterator[tuple[Setup, list[Finding]]]:
+    setup = Setup(os.environ, named=options.project, flags=with_flags(options.objects), serve_words=options.words())
+    with contextlib.ExitStack() as until_closed:
+        until_closed.callback(setup.close)
+        if setup.config is not None and any(section.startswith("objects.") for section in setup.config.sections):
+            from carrel.providers.objects.stdout_redirect import only_this_thread  # only where there is one
+
+            until_closed.enter_context(only_this_thread())
+        if not options.is_debug:  # what would be logged is among the findings
+            until_closed.callback(logging.disable, logging.root.manager.disable)
+            logging.disable(logging.CRITICAL)
+        yield setup, examine(setup)
+
+
+# What is shown
+
+
+def _show(options: CommandOptions, findings: Sequence[Finding]) -> None:
+    if options.is_json:
+        output.print_json([described(one) for one in findings])
+        return
+    good, bad = ("✓", "✗") if output.can_show("✓✗") else ("ok", "problem")
+    marks = {"ok": f"[green]{good}[/]", "note": "[yellow]![/]", "problem": f"[red]{bad}[/]"}
+    dots = "…" if output.can_show("…") else "..."
+    for state, name, message in lines_of(findings, dots):
+        output.print_lines(f"{marks[state]} [bold]{output.escape(name)}[/]: {output.escape(message)}")
+
+
+# What is mended
+
+
+def _mend(findings: Sequence[Finding], *, is_sure: bool) -> bool:
+    """Carry out the repairs that are wanted; return whether anything was changed."""
+    repairs = {one.repair.what: (one.id, one.repair) for one in findings if one.repair is not None}
+    if not repairs:
+        click.echo("There is nothing that --fix can mend.", err=True)
+        return False
+    can_ask = output.is_terminal() and os.isatty(0)
+    is_changed = False
+    for id_, repair in repairs.values():
+        if _is_wanted(id_, repair, is_sure=is_sure, can_ask=can_ask):
+            is_changed = _carry_out(id_, repair) or is_changed
+    return is_changed
+
+
+def _is_wanted(id_: str, repair: Repair, *, is_sure: bool, can_ask: bool) -> bool:
+    if is_sure and not repair.needs_consent:
+        return True
+    if not can_ask:
+        why = (
+            "it needs your answer: run it in a terminal"
+            if repair.needs_consent
+            else "add --yes, or run it in a terminal"
+        )
+        click.echo(f"Not done ({id_}): {printable_line(repair.what)}; {why}", err=True)
+        return False
+    return click.confirm(f"{id_}: {printable_line(repair.what)}?", default=False)
+
+
+def _carry_out(id_: str, repair: Repair) -> bool:
     try:
-        config = options.config()
-    except CarrelError as error:
-        yield Finding("configuration", "problem", str(error))
-        return
-    files = ", ".join(config.files) or "no file found; all settings have their defaults"
-    yield Finding("configuration", "ok", files)
-    yield Finding("project", "ok", config.root)
-    for note in (*config.notes, *config.elsewhere()):
-        yield Finding("configuration", "note", note)
-    try:
-        with options.desk() as desk:
-            yield from _provider_findings(desk)
-            yield from _search_findings(desk)
-            yield _conversation_cost(desk)
-    except CarrelError as error:
-        yield Finding("providers", "problem", str(error))
-        return
-    for era in ("modern", "legacy"):
-        yield _handshake(era, options.words())
-
-
-def _provider_findings(desk: Desk) -> Iterator[Finding]:
-    by_name = {one.provider.name: one for one in desk.catalog.mounted}
-    for choice in desk.choices:
-        mounted = by_name.get(choice.name)
-        if mounted is None:
-            yield Finding(choice.name, "note", f"{choice.state}: {choice.why}")
-            continue
-        if choice.state == "failed":
-            yield Finding(choice.name, "problem", choice.why)
-            continue
-        if choice.state == "not served":
-            yield Finding(choice.name, "ok", f"not served: {choice.why}")
-            continue
-        try:
-            first = next(mounted.provider.entries(), None)
-        except CarrelError as error:
-            yield Finding(choice.name, "problem", str(error))
-            continue
-        health = mounted.provider.health()
-        # Those of the configuration are among the findings already.
-        noted = [one for one in _texts(health.get("problems")) if one not in desk.notes]
-        if health.get("state") == "down":
-            yield Finding(choice.name, "problem", "; ".join((choice.why, *noted)))
-            continue
-        listed = "no entries yet" if first is None else f"first entry {first.uri}"
-        yield Finding(choice.name, "ok", f"{choice.why}; {listed}")
-        for note in (*noted, *_texts(health.get("left_out"))):
-            yield Finding(choice.name, "note", note)
-
-
-def _texts(value: object) -> list[str]:
-    return [str(one) for one in value] if isinstance(value, list | tuple) else []
-
-
-def _search_findings(desk: Desk) -> Iterator[Finding]:
-    """Yield findings on the size, age and coverage of the search index."""
-    if desk.server.search is None:
-        yield Finding("search", "note", "turned off by [search] enabled = false, or by --without search")
-        return
-    facts = desk.server.search.opened().facts(looks=True)
-    for problem in _texts(facts.get("problems")):
-        yield Finding("search", "note", problem)
-    documents, indexed, size, written_ms = (facts.get(key) for key in ("documents", "indexed", "bytes", "written"))
-    if not isinstance(size, int) or not isinstance(written_ms, int):
-        yield Finding("search", "ok", f"no index yet for {documents} documents: the first search makes one")
-        return
-    age = f"last written {strftime('%Y-%m-%d %H:%M', gmtime(written_ms / 1_000))} UTC"
-    yield Finding("search", "ok", f"{indexed} of {documents} documents indexed, {output.human_size(size)}, {age}")
-
-
-def _conversation_cost(desk: Desk) -> Finding:
-    """Return the finding on the tokens that every conversation starts with: instructions and tools."""
-    instructions = estimate_tokens(desk.catalog.instructions())
-    tools = [
-        {"name": tool.name, "description": tool.description, "input_schema": dict(tool.input_schema)}
-        for tool in desk.catalog.tools()
-    ]
-    cost = estimate_tokens(to_json(tools).decode()) if tools else 0
-    message = (
-        f"about {instructions + cost:,} tokens: {cost:,} for {len(tools)} tools, {instructions:,} for instructions"
-    )
-    return Finding("start of a conversation", "ok", message)
-
-
-def _handshake(era: Literal["modern", "legacy"], words: list[str]) -> Finding:
-    """Start the server as a host does, and connect to it."""
-    command = [sys.executable, "-P", "-m", "carrel", "serve", "--quiet", *words]
-    began = perf_counter()
-    try:
-        with Client.start(command, era=era) as client:
-            took_ms = (perf_counter() - began) * 1000
-            count = len(client.page().entries)
-    except CarrelError as error:
-        return Finding(f"handshake, {era}", "problem", str(error))
-    return Finding(
-        f"handshake, {era}", "ok", f"{client.version} in {took_ms:.0f} ms; {count} entries on the first page"
-    )
+        repair.do()
+    except (CarrelError, OSError) as error:
+        click.echo(f"Failed ({id_}): {printable_line(repair.what)}: {error}", err=True)
+        return False
+    click.echo(f"Done ({id_}): {printable_line(repair.what)}", err=True)
+    return True

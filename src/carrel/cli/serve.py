@@ -35,7 +35,9 @@ OPTIONS: Final = (
     Option("--no-mirror", "", "Do not offer the tools list_resources and read_resource.", "mirror"),
     Option("--with", "FILE.py|MODULE:NAME", "Also serve a Python file or object; the option name may be left out."),
     Option("--object", "MODULE:NAME", "Like --with; also takes the name of an installed provider."),
-    Option("--http", "[HOST:]PORT", "Serve over HTTP instead of stdin and stdout (default HOST: 127.0.0.1)."),
+    Option(
+        "--http", "[HOST:]PORT", "Serve over HTTP instead of stdin and stdout (default: 127.0.0.1 and [http] port)."
+    ),
     Option("--no-token", "", "With --http on a loopback address: require no token."),
     Option("--set", "SECTION.KEY=VALUE", "Set any setting of the configuration file."),
     Option("--quiet", "", "Do not print on stderr what is served."),
@@ -84,6 +86,7 @@ def run(words: Sequence[str]) -> int:
 def _serve_http(config: Config, address: str, parsed: Parsed) -> int:
     from carrel.cli.serve_http import refuse_own_address, run_http  # imports an event loop, which stdio does not need
 
+    address = address or str(config.http().port)
     refuse_own_address(config, address)
     desk = open_desk(config)
     lines = None if parsed.is_quiet else announcement(desk)
@@ -138,6 +141,8 @@ def _next_option(rest: list[str]) -> tuple[Option, str]:
         raise ConfigError(f"unknown option {flag!r}; serve takes {known}")
     if has_value and not option.value:
         raise ConfigError(f"{flag} takes no value: remove ={value}")
+    if option.flag == "--http" and not has_value and (not rest or rest[0].startswith("-")):
+        return option, ""  # the port is that of the configuration
     if option.value and not value:
         if not rest:
             raise ConfigError(f"{flag} needs a value: {flag} {option.value}")

@@ -13,8 +13,9 @@ from carrel.core import content, line_ranges
 from carrel.core.content import NEXT
 from carrel.core.errors import BadArgument, echo
 from carrel.core.limits import MAX_BUDGET, MAX_MESSAGE_BYTES
-from carrel.core.model import FOLDER_TYPE, Blob, Encoding, Item, Range, Reading, Stored, Text
+from carrel.core.model import FOLDER_TYPE, Blob, Encoding, Item, Meta, Range, Reading, Stored, Text
 from carrel.core.record import Value, replace
+from carrel.core.token_counts import TOKENS
 from carrel.core.tokens import estimate_tokens
 from carrel.core.uri import pairs, split_query, with_query, without
 from carrel.outline.part_notes import SHOWN, name_of, place_of
@@ -102,6 +103,7 @@ class _TextPart:
         self._is_open_ended = bool(names & content.OPEN_ENDED)
         self._keeps_end = "tail" in names
         self._is_noted_twice = False
+        self._counted: Meta = {}
         size = item.source.size
         self._begin = min(size, asked.start) if asked else 0
         self._end = size if asked is None or asked.length is None else min(size, asked.start + asked.length)
@@ -129,7 +131,11 @@ class _TextPart:
         else:
             item = content.cut(self._item, self._asked, uri, MAX_MESSAGE_BYTES)
         assert isinstance(item, Text)
-        return item if self._budget.fits(item.text) else None
+        tokens = estimate_tokens(item.text)
+        if self._asked is None and not self._is_open_ended:
+            self._counted = {TOKENS: tokens}
+        item = replace(item, meta={**self._counted, **(item.meta or {})})
+        return item if tokens <= self._budget.tokens else None
 
     def _limit(self) -> int:
         """Return how many bytes are read at most."""
@@ -161,7 +167,7 @@ class _TextPart:
         assert isinstance(taken, int)
         lines = line_ranges.name_lines(self._item.source, self._item.encoding, begin, begin + taken)
         following = self._following(begin + taken)
-        meta = {**(part.meta or {}), **lines, NEXT: following}
+        meta = {**self._counted, **(part.meta or {}), **lines, NEXT: following}
         named = replace(part, meta=meta, mime_type="text/plain")
         note = f"[{name_of(self._budget.uri)}: {place_of(named, part.text)}; next: {following}]"
         line_end = "" if part.text.endswith("\n") else "\n"
@@ -191,7 +197,8 @@ class _TextPart:
             f"[{name_of(self._budget.uri)}: {size} bytes; no part fits budget={self._budget.tokens}; next: {following}]"
         )
         place = {"dev.carrel/total": size, "dev.carrel/start": self._begin, "dev.carrel/length": 0}
-        return Text(text, "text/plain", self._item.uri, {**(self._item.meta or {}), **place, NEXT: following})
+        meta = {**self._counted, **(self._item.meta or {}), **place, NEXT: following}
+        return Text(text, "text/plain", self._item.uri, meta)
 
 
 def _no_outline(_room: int) -> str:

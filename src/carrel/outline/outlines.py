@@ -89,12 +89,21 @@ def lines_of(text: str) -> list[str]:
     return [line.removesuffix("\r") for line in lines]
 
 
-def render(outline: TextOutline, uri: str, text: str, budget: int | None = None, *, is_all: bool = False) -> str:
+def render(
+    outline: TextOutline,
+    uri: str,
+    text: str,
+    budget: int | None = None,
+    *,
+    is_all: bool = False,
+    cost: int | None = None,
+) -> str:
     """Return an outline as text, each line with the part of the URI that reads it.
 
     It costs at most `budget` tokens, or else a tenth of a text that is long; with `is_all`, nothing is left out.
+    `cost` are the tokens of the text, if they are known.
     """
-    count, tokens = len(lines_of(text)), estimate_tokens(text)
+    count, tokens = len(lines_of(text)), estimate_tokens(text) if cost is None else cost
     head = f"{uri} ({outline.title}, {count} lines, {tokens} tokens)"
     if not outline.rows:
         step = min(count, FREE_LINES // 3)

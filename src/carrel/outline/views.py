@@ -12,10 +12,11 @@ from carrel.core import content
 from carrel.core.errors import BadArgument, echo
 from carrel.core.limits import MAX_MESSAGE_BYTES
 from carrel.core.line_ranges import name_lines
-from carrel.core.model import Blob, Item, Range, Reading, Resource, Stored, Text
+from carrel.core.model import Blob, Item, Meta, Range, Reading, Resource, Stored, Text
 from carrel.core.provider import Given, Provider, Route, overrides
 from carrel.core.record import Value, replace
 from carrel.core.template import UriTemplate
+from carrel.core.token_counts import SIZE, TOKENS
 from carrel.core.tokens import estimate_tokens
 from carrel.core.uri import decode_loosely, pairs, split_query, with_query, without
 
@@ -114,7 +115,12 @@ def show(view: View, viewed: Viewed) -> Reading:
 
 def _outlined(view: View, viewed: Viewed) -> Reading:
     """Return the outline of a text or folder."""
-    return _settled(viewed, lambda reading: _as_text(reading, _outline(view, viewed, reading).default()))
+
+    def shown(reading: Reading) -> Reading:
+        outline = _outline(view, viewed, reading)
+        return _as_text(reading, outline.default(), outline.counted)
+
+    return _settled(viewed, shown)
 
 
 def _settled(viewed: Viewed, show_of: Callable[[Reading], Reading]) -> Reading:
@@ -140,11 +146,10 @@ def _show_once(viewed: Viewed, show_of: Callable[[Reading], Reading]) -> tuple[R
         _close(reading)
 
 
-def _as_text(reading: Reading, text: str, following: str = "") -> Reading:
+def _as_text(reading: Reading, text: str, meta: Meta) -> Reading:
     """Return a text that is made of a reading."""
     modified, ttl_ms, scope = reading.last_modified_ms, reading.ttl_ms, reading.cache_scope
-    meta = {content.NEXT: following} if following else None
-    return Reading((Text(text, "text/plain", meta=meta),), "", None, modified, ttl_ms, scope)
+    return Reading((Text(text, "text/plain", meta=meta or None),), "", None, modified, ttl_ms, scope)
 
 
 # Outlines
@@ -157,6 +162,8 @@ class _Outline(Value, frozen=True):
     """Takes a number of tokens, and whether to show everything."""
     is_all: bool
     has_rows: bool
+    counted: Meta
+    """`meta` that says what the text costs."""
 
     def default(self) -> str:
         """Return it as it is without a budget."""
@@ -177,25 +184,29 @@ def _outline(view: View, viewed: Viewed, reading: Reading) -> _Outline:
     is_all = view.outline == _ALL
     if reading.is_folder:
         files = [(entry.uri, entry.size) for entry in islice(viewed.below(bare), trees.MAX_FILES + 1)]
-        return _Outline(lambda tokens, is_all: trees.render(bare, files, tokens, is_all=is_all), is_all, bool(files))
+        return _Outline(
+            lambda tokens, is_all: trees.render(bare, files, tokens, is_all=is_all), is_all, bool(files), {}
+        )
     item = reading.items[0] if len(reading.items) == 1 else None
     if item is None:
         sizes = "".join(f"{len(_text_of(item, uri))} characters {item.uri or uri}\n" for item in reading.items)
-        return _Outline(lambda _tokens, _is_all: sizes, True, False)
+        return _Outline(lambda _tokens, _is_all: sizes, True, False, {})
     if isinstance(item, Stored) and item.source.size > outlines.MAX_LOG:
         refused = outlines.refuse_size(uri, item.source.size)
-        return _Outline(lambda _tokens, _is_all: refused, True, False)
+        return _Outline(lambda _tokens, _is_all: refused, True, False, {})
     text = _text_of(item, uri)
     mime_type = item.mime_type or reading.mime_type or viewed.mime_type
     name = decode_loosely(bare.rpartition("/")[2])
     if bare.startswith(_LOGS):
         name += ".log"  # the name of a process has no ending
     outline = outlines.outline_of(text, name, mime_type)
+    cost = estimate_tokens(text)
 
     def render(tokens: int | None, is_all: bool) -> str:
-        return outlines.render(outline, uri, text, tokens, is_all=is_all)
+        return outlines.render(outline, uri, text, tokens, is_all=is_all, cost=cost)
 
-    return _Outline(render, is_all, bool(outline.rows))
+    counted = {TOKENS: cost, SIZE: content.stored(item).source.size}
+    return _Outline(render, is_all, bool(outline.rows), counted)
 
 
 # Budgets
@@ -235,8 +246,8 @@ def _budgeted_outline(view: View, viewed: Viewed, reading: Reading, budget: "Bud
     if wanted is None and not outline.is_all and not budget.fits(everything):
         shorter = outline.within(budget.tokens)
         if shorter:
-            return _as_text(reading, shorter, every.following(every.uri))
-    return fit(_as_text(reading, everything), every, wanted, lambda _: "")
+            return _as_text(reading, shorter, {**outline.counted, content.NEXT: every.following(every.uri)})
+    return fit(_as_text(reading, everything, outline.counted), every, wanted, lambda _: "")
 
 
 def _text_of(item: Item, uri: str) -> str:

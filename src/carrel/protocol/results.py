@@ -4,7 +4,7 @@ Modern results have `resultType`, server info and, where the specification asks 
 have none of these.
 """
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, Final
 
 import msgspec
@@ -27,6 +27,7 @@ from carrel.core.model import (
     Tool,
     ToolResult,
 )
+from carrel.core.token_counts import TOKENS
 from carrel.core.version import __version__
 from carrel.protocol import eras
 from carrel.protocol.eras import Era
@@ -176,9 +177,15 @@ def _contents(item: Item, uri: str, mime_type: str, given: dict[str, object]) ->
     return _Contents(item.uri or uri, spelled, UNSET, item.data, meta)
 
 
-def list_result(page: Page, era: Era, *, is_brief: bool = True) -> object:
-    """Return a page of the list. With `is_brief`, long entries without a description are shortened."""
+def list_result(page: Page, era: Era, tokens: Sequence[int | None] = (), *, is_brief: bool = True) -> object:
+    """Return a page of the list. With `is_brief`, long entries without a description are shortened.
+
+    `tokens` are what the entries cost, as far as that is known: one number for each of them, or none at all.
+    """
     result = _list_result(page, era)
+    for entry, count in zip(result.resources, tokens, strict=bool(tokens)):
+        if count is not None:
+            entry.meta = {**(entry.meta if isinstance(entry.meta, dict) else {}), TOKENS: count}
     if is_brief:
         for entry in [one for one in result.resources if not one.description]:
             if len(_encode(entry)) >= PLAIN_ENTRY_BYTES:
@@ -187,12 +194,17 @@ def list_result(page: Page, era: Era, *, is_brief: bool = True) -> object:
 
 
 def _shorten(entry: _Resource) -> None:
-    """Remove a title that repeats the end of the name; if that is not enough, the date, which a read returns too."""
+    """Remove what repeats the name or is known otherwise, until it is short enough.
+
+    First a title that repeats the end of the name, then the date, which a read returns too, then the tokens.
+    """
     if entry.name.endswith(entry.title):
         entry.title = ""
     if len(_encode(entry)) >= PLAIN_ENTRY_BYTES and entry.annotations is not None:
         rest = {name: value for name, value in entry.annotations.items() if name != "lastModified"}
         entry.annotations = rest or None
+    if len(_encode(entry)) >= PLAIN_ENTRY_BYTES and isinstance(entry.meta, dict):
+        entry.meta = {name: value for name, value in entry.meta.items() if name != TOKENS} or None
 
 
 def skills_result(skills: Iterable[Skill], next_cursor: str | None, ttl_ms: int, era: Era) -> object:

@@ -8,6 +8,7 @@ line of a part say which lines it holds and how to read the next part.
 """
 
 from collections.abc import Mapping, Sequence
+from itertools import repeat
 from typing import Annotated, Final
 
 from carrel.catalog import suggestions
@@ -18,7 +19,8 @@ from carrel.core.errors import NotFound, ProviderError, RequestError
 from carrel.core.hosts import ALWAYS_LOADED, LONG_RESULTS, answer_length, length_in_json
 from carrel.core.model import Blob, Item, Meta, Page, Range, Reading, Resource, ResourceLink, Text, Tool, ToolResult
 from carrel.core.provider import Call, Provider, Route
-from carrel.core.record import Value
+from carrel.core.record import Value, replace
+from carrel.core.token_counts import TOKENS
 from carrel.core.uri import pairs, split_query, with_query, without
 from carrel.outline.part_notes import SHOWN, name_of, number_in, place_of
 
@@ -152,7 +154,7 @@ class Mirror(Provider):
         note = "" if cursor or prefix or self._catalog.chosen().is_whole else _NOT_ALL
         page, text = self._list_page(cursor, prefix, LIST_LENGTH), "No resources."
         while page.entries:
-            text = _list_text(page, note, asked.budget)
+            text = _list_text(page, self._catalog.token_counts.of(page.entries), note, asked.budget)
             if asked.budget is None:
                 if length_in_json(text) <= room or len(page.entries) == 1:
                     break
@@ -182,6 +184,7 @@ class Mirror(Provider):
         if asked.length is not None or "length" in _names(uri):
             room = self._catalog.max_bytes  # a length that somebody chose wins over what the host takes
         reading, blocks = self._fitting(uri, wanted, asked.lines or "", room)
+        self._catalog.token_counts.remember(uri, _with_tokens(reading))
         if reading.error == "not_found" and (question := self._question(uri)):
             blocks = [*blocks, question]
         return ToolResult(tuple(blocks), is_error=reading.error is not None, meta=_next_in(reading))
@@ -238,19 +241,20 @@ def _length(block: str | ResourceLink) -> int:
     return length_in_json(block if isinstance(block, str) else block.uri + block.name)
 
 
-def _list_text(page: Page, note: str, budget: int | None) -> str:
+def _list_text(page: Page, tokens: Sequence[int | None], note: str, budget: int | None) -> str:
     """Return a page of the list as text; its last line names the next page."""
-    lines = [_line(entry) for entry in page.entries]
+    lines = [_line(entry, count) for entry, count in zip(page.entries, tokens or repeat(None), strict=False)]
     if page.next_cursor:
         same = "" if budget is None else f" and budget={budget}"
         lines.append(f"[more: list_resources with cursor {page.next_cursor}{same}]")
     return "\n".join([note, *lines, note] if note and budget is None else lines)
 
 
-def _line(entry: Resource) -> str:
+def _line(entry: Resource, tokens: int | None) -> str:
     size = "" if entry.size is None else f"{entry.size} bytes"
     title = "" if entry.name.endswith(entry.title) else entry.title
-    return f"{entry.uri}  {entry.description or title or size or entry.name}"
+    cost = "" if tokens is None else f", {tokens} tokens"
+    return f"{entry.uri}  {entry.description or title or size or entry.name}{cost}"
 
 
 def _part(item: Item, uri: str) -> list[str | ResourceLink]:
@@ -275,6 +279,16 @@ def _part(item: Item, uri: str) -> list[str | ResourceLink]:
 
 def _names(uri: str) -> set[str]:
     return {name for name, _ in pairs(split_query(uri)[1] or "")}
+
+
+def _with_tokens(reading: Reading) -> Reading:
+    """Return a reading with what it costs in its `meta`, if it is one whole text."""
+    item = reading.items[0] if len(reading.items) == 1 else None
+    if not isinstance(item, Text) or not item.meta or number_in(item, "length") != number_in(item, "total"):
+        return reading
+    from carrel.core.tokens import estimate_tokens  # not needed to start
+
+    return replace(reading, items=(replace(item, meta={TOKENS: estimate_tokens(item.text), **item.meta}),))
 
 
 def _next_in(reading: Reading) -> Meta | None:

@@ -85,6 +85,7 @@ class FirstPage(NamedTuple):
     page: Page
     with_meta: Sequence[Resource]
     metas: bytes
+    tokens: Sequence[int | None]
     spelled: jsonrpc.Spelled
 
 
@@ -220,16 +221,18 @@ class Dispatch:
     def _spelled(self, page: Page, call: methods.ParsedCall) -> object:
         """Return the result for a page of the list; the first page is encoded again only if it changed."""
         if call.params.cursor or call.params.meta.prefix is not None:
-            return results.list_result(page, call.era, is_brief=call.params.meta.prefix is None)
+            tokens = self.catalog.token_counts.of(page.entries)
+            return results.list_result(page, call.era, tokens, is_brief=call.params.meta.prefix is None)
         known = self._first_pages.get(call.era)
         is_same = known is not None and known.page == page
         with_meta = known.with_meta if known and is_same else [one for one in page.entries if one.meta is not None]
         # The content of a `meta` may change in place.
         metas = jsonrpc.plain([dict(entry.meta or {}) for entry in with_meta])
-        is_same = known is not None and is_same and known.metas == metas
-        spelled = known.spelled if known and is_same else jsonrpc.spelled(results.list_result(page, call.era))
+        tokens = self.catalog.token_counts.of(page.entries)
+        is_same = known is not None and is_same and known.metas == metas and known.tokens == tokens
+        spelled = known.spelled if known and is_same else jsonrpc.spelled(results.list_result(page, call.era, tokens))
         # Identical entries are compared faster the next time.
-        self._first_pages[call.era] = FirstPage(page, with_meta, metas, spelled)
+        self._first_pages[call.era] = FirstPage(page, with_meta, metas, tokens, spelled)
         return spelled
 
     def _browse(self, job: Job) -> bytes:

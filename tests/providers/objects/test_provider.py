@@ -34,7 +34,7 @@ from carrel.providers.objects import (
     ToolMethod,
     serve_object,
 )
-from carrel.providers.objects.calls import Busy, Calls
+from carrel.providers.objects.calls import Busy, Calls, Late
 from carrel.server.server import Server
 from carrel.testing.contract import ProviderContract
 from carrel.transports.http.app import App
@@ -1088,3 +1088,17 @@ def test_a_wrong_object_is_caught_by_the_law_it_breaks(kind: type[Greenhouse], l
             getattr(contract, name)()
     finally:
         KeepsThread.released.set()
+
+
+def test_calls_are_closed_while_a_thread_is_about_to_start(monkeypatch: pytest.MonkeyPatch) -> None:
+    calls = Calls("x")
+    start = threading.Thread.start
+
+    def close_first(thread: threading.Thread) -> None:
+        calls.close()
+        start(thread)
+
+    monkeypatch.setattr(threading.Thread, "start", close_first)
+
+    with pytest.raises(Late):
+        calls.call(lambda: 1, 0.1)

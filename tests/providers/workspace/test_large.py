@@ -277,4 +277,4 @@ def test_the_search_for_documents_among_many_names_stops_when_it_is_cancelled(tm
         with pytest.raises(Cancelled), given_up:
             front_documents.find(found)
 
-        assert [entry.segments for entry in front_documents.find(found)] == [("README.md",)]
+        assert [entry.segments for _, entry in front_documents.find(found)] == [("README.md",)]

@@ -125,7 +125,8 @@ class Calls:
             loop.close()
         deadline = monotonic() + GRACE_S
         for worker in workers:
-            worker.join(max(0.0, deadline - monotonic()))
+            if worker.ident is not None:  # another thread may be about to start it; it ends at once then
+                worker.join(max(0.0, deadline - monotonic()))
 
     # For the workers
 

@@ -254,7 +254,7 @@ class Skills(Provider):
     def health(self) -> Meta:
         """Return how many skills there are, and why some cannot be used."""
         found, problems = self._finder.find()
-        broken = [f"{one.origin}/{MAIN} is not a usable skill: {one.reason}" for one in found if one.reason]
+        broken = [f"{echo(one.origin)}/{MAIN} is not a usable skill: {one.reason}" for one in found if one.reason]
         return {"skills": len(found) - len(broken), "problems": [*broken, *problems]}
 
     # Finding

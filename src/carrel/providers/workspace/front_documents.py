@@ -5,6 +5,8 @@ from collections.abc import Iterator
 from functools import cache
 from typing import Final
 
+from carrel.core.cache import BoundedCache
+from carrel.outline import entry_points
 from carrel.providers.workspace.ignore_rules import Segments
 from carrel.providers.workspace.listing import FOLDER_COST, Entry, Listing, Pace
 
@@ -20,8 +22,8 @@ _MANIFESTS: Final = (
 _TEXT: Final = r"(\.(md|markdown|rst|txt|adoc|org))?"
 _CODE: Final = r"\.(py|js|mjs|cjs|jsx|ts|mts|tsx|go|rs|rb|java|kt|swift|c|cc|cpp|dart|lua|php|ex)"
 _PLACES: Final = (
-    rf"readme{_TEXT}",
-    "|".join(map(re.escape, _MANIFESTS)),
+    rf"readme([._-][^/]{{1,20}})?{_TEXT}",
+    rf"{'|'.join(map(re.escape, _MANIFESTS))}|[^/]+\.(cs|fs)proj",
     rf"contributing{_TEXT}",
     rf"(docs?/)?architecture{_TEXT}",
     rf"(agents|claude)\.md|docs?/(readme|index){_TEXT}",
@@ -29,6 +31,8 @@ _PLACES: Final = (
     rf"(src/|cmd/)?[^/]+/(__main__|main){_CODE}",
 )
 """Patterns of their paths, in the order of the list."""
+_NAMED: Final = 5
+"""The place of entry points that a manifest names: before those that only look like one."""
 _FOLDERS: Final = frozenset({"src", "lib", "app", "cmd", "doc", "docs"})
 
 
@@ -36,7 +40,7 @@ def place_of(path: str) -> str:
     """Return the sort key of a document among the others; empty for any other file."""
     for number, pattern in enumerate(_patterns()):
         if pattern.fullmatch(path):
-            return f"{number}{path}"
+            return f"{number + (number >= _NAMED)}{path}"
     return ""
 
 
@@ -46,8 +50,8 @@ def _patterns() -> tuple[re.Pattern[str], ...]:
     return tuple(re.compile(pattern, re.IGNORECASE) for pattern in _PLACES)
 
 
-def find(listing: Listing) -> list[Entry]:
-    """Return the listed documents of a project, in their order; only a few folders are read."""
+def find(listing: Listing) -> list[tuple[str, Entry]]:
+    """Return the listed documents of a project with their sort keys, in their order; only a few folders are read."""
     listing.compare()
     found: dict[str, Entry] = {}
     for segments in _candidates(listing, Pace()):
@@ -55,7 +59,40 @@ def find(listing: Listing) -> list[Entry]:
         entry = listing.listed(segments) if place else None
         if entry is not None:
             found[place] = entry
-    return [found[place] for place in sorted(found)[:MOST]]
+    places = {entry.uri: place for place, entry in found.items()}
+    for entry in _named(listing, [entry for entry in found.values() if len(entry.segments) == 1]):
+        place = f"{_NAMED}{'/'.join(entry.segments)}"
+        before = places.setdefault(entry.uri, place)
+        if before > place:
+            del found[before]
+        found[min(before, place)] = entry
+    return [(place, found[place]) for place in sorted(found)[:MOST]]
+
+
+def _named(listing: Listing, documents: list[Entry]) -> Iterator[Entry]:
+    """Yield the listed files that the manifests among these documents name as entry points."""
+    for manifest in documents:
+        if entry_points.is_manifest(manifest.segments[-1]):
+            for paths in _entry_points(listing, manifest):
+                found = (listing.listed(tuple(path.split("/"))) for path in paths)
+                entry = next((one for one in found if one is not None), None)
+                if entry is not None:
+                    yield entry
+
+
+def _entry_points(listing: Listing, manifest: Entry) -> list[tuple[str, ...]]:
+    """Return what a manifest names; it is read once for each of its states."""
+    state = manifest.state
+    key = (state.st_dev, state.st_ino, state.st_mtime_ns, state.st_ctime_ns, state.st_size)
+    known = _read_before.get(key)
+    if known is None:
+        text = listing.head_of(manifest, entry_points.MAX_MANIFEST_BYTES + 1)
+        known = entry_points.named_in(manifest.segments[-1], text)
+        _read_before.put(key, known, 1)
+    return known
+
+
+_read_before: Final[BoundedCache[tuple[int, ...], list[tuple[str, ...]]]] = BoundedCache(64)
 
 
 def _candidates(listing: Listing, pace: Pace) -> Iterator[Segments]:

@@ -372,6 +372,14 @@ class Listing:
             kinds_found: tuple[Kind, ...] = ("file", "link")
             return next((entry for kind in kinds_found if (entry := self._entry(step, segments[-1], kind, uri))), None)
 
+    def head_of(self, entry: Entry, most: int) -> bytes:
+        """Return the first bytes of a listed file; none if it cannot be opened any more."""
+        try:
+            with self._tree.open_path(entry.uri, entry.segments).opened as opened:
+                return b"" if opened.is_folder else opened.read(0, most)
+        except (RequestError, SandboxError):
+            return b""
+
     # One folder
 
     def _below(self, step: _Step, name: str, uri: str, after: str, pace: Pace) -> _Step | None:

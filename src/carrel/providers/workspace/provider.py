@@ -31,7 +31,7 @@ from carrel.files.sandbox import Opened, Root, SandboxError
 from carrel.providers.workspace import paths
 from carrel.providers.workspace.file_source import FileSource, find_lines
 from carrel.providers.workspace.ignore_rules import IgnoreFiles
-from carrel.providers.workspace.listing import Census, Entry, Listing, describe
+from carrel.providers.workspace.listing import Census, Listing, describe
 from carrel.providers.workspace.paths import Target
 from carrel.providers.workspace.policy import SET_PRESET, Policy, Preset, Treatment
 from carrel.providers.workspace.tracked_files import Tracked
@@ -153,8 +153,8 @@ class Workspace(Provider):
         from carrel.providers.workspace import front_documents  # not needed to start
 
         found = front_documents.find(self._listings[""])
-        documents = [_document(entry) for entry in found]
-        return documents, self._shallow_first(frozenset(entry.uri for entry in found))
+        documents = [describe(one, sort_key=place, rank=Rank.DOCUMENTS, guaranteed=True) for place, one in found]
+        return documents, self._shallow_first(frozenset(entry.uri for _, entry in found))
 
     def _shallow_first(self, left_out: frozenset[str]) -> Iterator[Resource]:
         every = [listing.shallow_first() for listing in self._listings.values()]
@@ -385,13 +385,6 @@ def _names_below(outer: str, inner: str) -> tuple[str, ...] | None:
     """Return the names from one folder to another below it; None if it lies elsewhere."""
     above, below = (tuple(part for part in os.path.realpath(one).split(os.sep) if part) for one in (outer, inner))
     return below[len(above) :] if below[: len(above)] == above else None
-
-
-def _document(entry: Entry) -> Resource:
-    from carrel.providers.workspace import front_documents  # loaded by `shortlist`
-
-    place = front_documents.place_of("/".join(entry.segments))
-    return describe(entry, sort_key=place, rank=Rank.DOCUMENTS, guaranteed=True)
 
 
 def _reading(
