@@ -106,8 +106,7 @@ def bare_query(project: Path, words: str) -> Callable[[], object]:
     database = sqlite3.connect(file)
     phrase = " OR ".join(f'"{word}"' for word in words.split())
     statement = (
-        "SELECT rowid, bm25(checkpoint, 4.0, 5.0, 2.0, 6.0, 1.0) AS s FROM checkpoint "
-        "WHERE checkpoint MATCH ? ORDER BY s LIMIT 50"
+        "SELECT uri FROM words JOIN documents ON id = words.rowid >> 10 WHERE words MATCH ? ORDER BY uri LIMIT 50"
     )
     return lambda: database.execute(statement, (phrase,)).fetchall()
 

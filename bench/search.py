@@ -1,10 +1,14 @@
 """Search in numbers: how fast a tree is indexed, how large the index is, how long a query takes.
 
-    python -m bench.search [--smoke] [--check] [--json FILE]
+    python -m bench.search [--smoke] [--check] [--json FILE] [--tree FOLDER]
+    python -m bench.search --gigabytes 2.5
 
-The tree is made here: code and prose whose words are as unevenly frequent as real ones. Beside it, in the same minute,
-stand a plain FTS5 table of whole files, and ripgrep if `rg` is there. Building counts processor time, as one core is
-what it may use; a query is timed by the clock.
+The tree is made here, or is a folder of yours: code and prose whose words are as unevenly frequent as real ones. Beside
+it, in the same minute, stand a plain FTS5 table of whole files, and ripgrep if `rg` is there. Building counts processor
+time, as one core is what it may use; a query is timed by the clock, from the words to the hits that were read again.
+
+With `--gigabytes` that much text is made, `carrel search --index` indexes it in a process of its own, and its memory is
+measured. It is deleted afterwards.
 """
 
 import argparse
@@ -12,6 +16,8 @@ import json
 import os
 import platform
 import random
+import re
+import resource
 import shutil
 import sqlite3
 import statistics
@@ -25,8 +31,13 @@ from pathlib import Path
 from typing import Final
 
 from bench.pinning import one_core
-from carrel.search.index import Index, SourceText
+from carrel.catalog.catalog import Catalog
+from carrel.core.provider import FractionalCeiling, Project
+from carrel.providers.workspace import Workspace
+from carrel.search.answers import SearchRequest
 from carrel.search.query import parse
+from carrel.search.search import Search
+from carrel.search.settings import SearchSettings
 
 SYLLABLES: Final = (
     "con fig par se re quest han dle ser ver cli ent to ken buf fer stream ren der load er map list".split()
@@ -34,7 +45,8 @@ SYLLABLES: Final = (
 KEYWORDS: Final = (
     "return if else for while import self value result error none true false the a of to is in and".split()
 )
-BATCH_BYTES: Final = 4 << 20
+MAX_FILE: Final = 1 << 20
+MAX_MEMORY_MB: Final = 300
 
 BUILD: Final = "build, MB/s"
 SIZE: Final = "index to text"
@@ -95,26 +107,19 @@ def write_tree(folder: Path, files: int) -> int:
     return total
 
 
-def sources(folder: Path) -> Iterator[SourceText]:
-    """Read the tree."""
-    for place in sorted(folder.rglob("*.*")):
-        path = place.relative_to(folder).as_posix()
-        yield SourceText(f"workspace:///{path}", "1", "workspace", path, place.read_text(encoding="utf-8"))
+def sources(folder: Path) -> Iterator[tuple[str, str]]:
+    """Read the tree: paths with texts."""
+    for place in sorted(folder.rglob("*")):
+        if place.is_file() and not place.is_symlink() and place.stat().st_size <= MAX_FILE:
+            content = place.read_bytes()
+            if b"\0" not in content[:1_024]:
+                yield place.relative_to(folder).as_posix(), content.decode("utf-8", "replace")
 
 
-def build(index: Index, folder: Path) -> float:
-    """Index the tree in batches; return the seconds of processor time."""
+def build(search: Search) -> float:
+    """Complete the index; return the seconds of processor time."""
     started = time.process_time()
-    batch: list[SourceText] = []
-    size = 0
-    for source in sources(folder):
-        batch.append(source)
-        size += len(source.text)
-        if size >= BATCH_BYTES:
-            index.put(batch)
-            batch, size = [], 0
-    index.put(batch)
-    index.tidy()
+    search.build()
     return time.process_time() - started
 
 
@@ -124,8 +129,7 @@ def build_plain(path: Path, folder: Path) -> tuple[sqlite3.Connection, float]:
     started = time.process_time()
     connection.execute("CREATE VIRTUAL TABLE plain USING fts5 (path, body)")
     connection.execute("BEGIN")
-    rows = ((source.path, source.text) for source in sources(folder))
-    connection.executemany("INSERT INTO plain VALUES (?, ?)", rows)
+    connection.executemany("INSERT INTO plain VALUES (?, ?)", sources(folder))
     connection.execute("COMMIT")
     return connection, time.process_time() - started
 
@@ -155,30 +159,91 @@ def timed(work: Callable[[str], object], queries: Sequence[str]) -> list[float]:
     return taken
 
 
-def measure(folder: Path, plan: Plan) -> dict[str, dict[str, list[float]]]:
+def measure(folder: Path, plan: Plan, tree: Path | None) -> dict[str, dict[str, list[float]]]:
     """Build and ask each contender."""
-    tree = folder / "tree"
-    size = write_tree(tree, plan.files)
-    queries = questions(plan.queries)
-    index = Index(str(folder / "ours" / "index.db"))
-    ours_s = build(index, tree)
+    if tree is None:
+        tree = folder / "tree"
+        write_tree(tree, plan.files)
+    size = sum(len(text.encode()) for _, text in sources(tree))
+    queries = questions(plan.queries) if tree.parent == folder else questions_about(tree, plan.queries)
+    files = Workspace(Project(str(tree), {"HOME": str(folder)}), preset="all")
+    # A machine that others use should not cut answers short: what they take is measured.
+    patient = SearchSettings(answer_s=FractionalCeiling(60.0))
+    search = Search(Catalog((files,)), str(folder / "ours"), patient)
+    ours_s = build(search)
     plain, plain_s = build_plain(folder / "plain.db", tree)
     samples: dict[str, dict[str, list[float]]] = {
         BUILD: {"carrel": [size / 1e6 / ours_s], "plain FTS5": [size / 1e6 / plain_s]},
         SIZE: {
-            "carrel": [index.facts().index_bytes / size],
+            "carrel": [sum(one.stat().st_size for one in (folder / "ours").iterdir()) / size],
             "plain FTS5": [(folder / "plain.db").stat().st_size / size],
         },
         QUERY: {
-            "carrel": timed(lambda query: index.find(parse(query), limit=10), queries),
+            "carrel": timed(lambda query: search.search(SearchRequest(query)), queries),
             "plain FTS5": timed(lambda query: ask_plain(plain, query), queries),
         },
     }
     if shutil.which("rg"):
-        samples[QUERY]["ripgrep"] = timed(lambda query: ask_ripgrep(tree, query), queries[:20])
-    index.close()
+        samples[QUERY]["ripgrep"] = timed(lambda query: ask_ripgrep(tree, query), queries[:40])
+    search.close()
     plain.close()
     return samples
+
+
+def questions_about(tree: Path, count: int) -> list[str]:
+    """Make queries about a tree: words of its texts, names of its files, a phrase, an expression."""
+    chance = random.Random(5)
+    paths = sorted(path for path, _ in sources(tree))
+    asked: list[str] = []
+    while len(asked) < count:
+        path = chance.choice(paths)
+        words = re.findall(r"[A-Za-z_]{4,}", (tree / path).read_text(encoding="utf-8", errors="replace"))
+        if len(words) > 5:
+            forms = (
+                " ".join(chance.choices(words, k=3)),
+                f"how is {chance.choice(words)} of the {chance.choice(words)} handled",
+                chance.choice(words),
+                f"{chance.choice(words)} {Path(path).stem} path:{path.partition('/')[0]}/",
+                f"/{chance.choice(words)[:6]}\\w+/",
+            )
+            asked.append(forms[len(asked) % len(forms)])
+    return asked
+
+
+def write_much(folder: Path, gigabytes: float) -> int:
+    """Write much text, with new words in each copy of the tree; return its size."""
+    total, copy = 0, 0
+    while True:
+        for path, text in texts(5_000):
+            if total >= gigabytes * 1e9:
+                return total
+            place = folder / f"part{copy}" / path
+            place.parent.mkdir(parents=True, exist_ok=True)
+            # Several small files as one: names, not the number of files, are what fills memory.
+            changed = text.replace("con", f"c{copy}n").replace("ser", f"s{copy}r") * 4
+            place.write_text(changed, encoding="utf-8")
+            total += len(changed)
+        copy += 1
+
+
+def measure_memory(gigabytes: float) -> int:
+    """Index much text in a process of its own, and print what that took; return 1 if it took too much memory."""
+    with tempfile.TemporaryDirectory(prefix="carrel-bench-") as name:
+        home, tree = Path(name) / "home", Path(name) / "tree"
+        (tree / ".git").mkdir(parents=True)
+        size = write_much(tree, gigabytes)
+        command = [sys.executable, "-P", "-m", "carrel", "search", "--index", "--project", str(tree)]
+        environment = {**os.environ, "HOME": str(home), "XDG_CACHE_HOME": str(home / "cache")}
+        started = time.perf_counter()
+        done = subprocess.run(command, env=environment, capture_output=True, text=True, check=False)
+        took_s = time.perf_counter() - started
+        used = resource.getrusage(resource.RUSAGE_CHILDREN)
+        index = sum(one.stat().st_size for one in home.rglob("*") if one.is_file())
+    memory_mb, core_s = used.ru_maxrss / 1_024, used.ru_utime + used.ru_stime
+    print(done.stdout + done.stderr)
+    print(f"{size / 1e9:.2f} GB of text in {took_s:.0f} s: {size / 1e6 / core_s:.1f} MB a second of one core")
+    print(f"index to text: {index / size:.2f}; memory at most {memory_mb:.0f} MB (limit {MAX_MEMORY_MB})")
+    return int(memory_mb > MAX_MEMORY_MB or done.returncode != 0)
 
 
 def ask_plain(connection: sqlite3.Connection, query: str) -> object:
@@ -227,6 +292,8 @@ def arguments() -> argparse.Namespace:
     parser = argparse.ArgumentParser(prog="python -m bench.search", description="Search beside FTS5 and ripgrep.")
     parser.add_argument("--smoke", action="store_true", help="in under 20 s, with looser limits")
     parser.add_argument("--check", action="store_true", help="exit 1 where a limit is missed")
+    parser.add_argument("--tree", type=Path, metavar="FOLDER", help="measure this folder instead of a made-up one")
+    parser.add_argument("--gigabytes", type=float, default=0.0, help="measure memory while so much text is indexed")
     parser.add_argument("--json", type=Path, metavar="FILE", help="write all samples there")
     return parser.parse_args()
 
@@ -234,11 +301,13 @@ def arguments() -> argparse.Namespace:
 def main() -> int:
     """Measure, print, judge."""
     given = arguments()
+    if given.gigabytes:
+        return measure_memory(given.gigabytes)
     plan = SMOKE if given.smoke else FULL
     with tempfile.TemporaryDirectory(prefix="carrel-bench-") as name, one_core() as pinned:
-        samples = measure(Path(name), plan)
+        samples = measure(Path(name), plan, given.tree and given.tree.resolve())
     found = verdicts(samples, plan)
-    print(f"{plan.files:,} files, {pinned}.\n")
+    print(f"{given.tree or f'{plan.files:,} files'}, {pinned}.\n")
     print("\n".join(table_lines(samples)))
     for what, (number, limit, _) in found.items():
         print(f"{what}: {number:.2f} (limit {limit:g})")

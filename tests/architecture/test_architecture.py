@@ -65,7 +65,7 @@ HOMES: Mapping[str, tuple[str, ...]] = {
     "httptools": HTTP,
     "joserfc": ("transports.http.jwt",),
     "msgspec": ("protocol", "app.config", "core.arguments", "core.record"),
-    "numpy": ("providers.sage.semantic",),
+    "numpy": ("search.semantic",),
     "pytest": ("testing",),
     "re2": ("search.expressions",),
     "rich": ("cli",),
@@ -76,7 +76,7 @@ HOMES: Mapping[str, tuple[str, ...]] = {
     "uvicorn": HTTP,
     "uvloop": HTTP,
     "watchfiles": ("providers.workspace",),
-    "wordllama": ("providers.sage.semantic",),
+    "wordllama": ("search.semantic",),
     "yaml": ("providers.sage", "providers.skills"),
 }
 """Where each third-party package is imported, and nowhere else."""

@@ -1,7 +1,9 @@
 """Queries, callers and folders that mean harm: none learns what it may not, holds up others or spoils the index."""
 
 import os
+import sqlite3
 import threading
+import zlib
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 from time import monotonic
@@ -254,3 +256,60 @@ def test_a_deleted_file_does_not_cost_the_rest_of_the_index(tmp_path: Path) -> N
     assert [hit.base for hit in search.search(SearchRequest("tomato")).hits] == ["workspace:///a.md"]
     assert (folder / "index.db").stat().st_ino == before
     search.close()
+
+
+ENDLESS = "WITH RECURSIVE c(x) AS (SELECT 1 UNION ALL SELECT x + 1 FROM c) SELECT"
+FORGED = {
+    "a view that never ends": "DROP TABLE documents; CREATE VIEW documents AS "
+    f"{ENDLESS} x AS id, 'a' || x AS uri, '' AS fingerprint FROM c;",
+    "a trigger": "CREATE TRIGGER t AFTER INSERT ON documents BEGIN DELETE FROM documents; END;",
+    "no tables": "DROP TABLE documents; DROP TABLE dead;",
+    "other columns": "DROP TABLE dead; CREATE TABLE dead (number INTEGER PRIMARY KEY);",
+    "a uri of bytes": "UPDATE documents SET uri = x'00ff';",
+    "a path of bytes": "UPDATE documents SET path = x'00ff';",
+    "a fingerprint of bytes": "UPDATE documents SET fingerprint = x'00';",
+    "lines beyond all": "UPDATE documents SET lines_each = 9e18, pieces = -5;",
+    "pieces in words": "UPDATE documents SET pieces = 'many', lines_each = 'few', traits = 'x', size = 'big';",
+    "negative pieces": "UPDATE documents SET pieces = -1; INSERT INTO dead (id, pieces) VALUES (99, 1);",
+    "dead in words": "INSERT INTO dead (id, pieces) VALUES ('a', 'b');",
+    "everything dead": "INSERT INTO dead (id, pieces) SELECT id, 1 FROM documents;",
+    "no vocabulary": "UPDATE vocabulary SET words = 'none';",
+    "a vocabulary that bursts": "UPDATE vocabulary SET words = bomb();",
+    "documents that are not there": "INSERT INTO documents SELECT 77, 'workspace:///../../etc/passwd', fingerprint, "
+    "scheme, 'etc/passwd', title, language, modified_ms, is_partial, traits, lines_each, pieces, size "
+    "FROM documents LIMIT 1; INSERT INTO words (rowid, terms) VALUES (77 << 10, 'tomato');",
+    "a secret": "INSERT INTO documents SELECT 77, 'workspace:///.env', fingerprint, scheme, '.env', title, language, "
+    "modified_ms, is_partial, traits, lines_each, pieces, size FROM documents LIMIT 1; "
+    "INSERT INTO words (rowid, terms) VALUES (77 << 10, 'tomato');",
+    "rows of no document": "INSERT INTO words (rowid, terms) VALUES (5000 << 10, 'tomato');",
+    "FTS5 cut off": "DELETE FROM words_data WHERE id > 10;",
+    "FTS5 of noise": "UPDATE words_data SET block = randomblob(400) WHERE id > 10;",
+}
+
+
+HIDES = {"everything dead", "FTS5 cut off"}
+"""What an index does not say cannot be known: who can write to the folder can hide hits, and no more."""
+
+
+@pytest.mark.parametrize("how", FORGED)
+def test_a_forged_index_with_the_right_marks_neither_harms_nor_shows_anything(tmp_path: Path, how: str) -> None:
+    root, folder = tmp_path / "root", tmp_path / "index"
+    root.mkdir()
+    (root / "a.md").write_text("a tomato\n")
+    (root / ".env").write_text("tomato=secret\n")
+    search = Search(files(root), str(folder))
+    search.build()
+    search.close()
+    connection = sqlite3.connect(folder / "index.db", isolation_level=None)
+    connection.create_function("bomb", 0, lambda: zlib.compress(b"tomato\n" * 8_000_000, 1))
+    connection.executescript(FORGED[how])
+    connection.close()
+
+    again = Search(files(root), str(folder))
+    for query in ("tomato", "/tomat./", '"a tomato"', "tomato path:a"):
+        assert {hit.base for hit in again.search(SearchRequest(query)).hits} <= {"workspace:///a.md"}
+    again.facts(looks=True)
+    again.build()
+    if how not in HIDES:
+        assert [hit.base for hit in again.search(SearchRequest("tomato")).hits] == ["workspace:///a.md"]
+    again.close()

@@ -7,6 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from carrel.core.errors import BadArgument
+from carrel.search.finding import MAX_ROWS
 from carrel.search.index import MEMORY, Index, SourceText
 from carrel.search.query import parse
 
@@ -146,3 +147,30 @@ def test_no_query_of_odd_signs_is_too_odd(desk: Index, signs: list[str]) -> None
     except BadArgument:
         return
     desk.find(query)
+
+
+def test_a_common_word_is_found_in_a_scheme_that_has_few_of_it() -> None:
+    index = Index(MEMORY)
+    many = MAX_ROWS + 10
+    index.put(SourceText(f"workspace:///{n}.txt", "1", "workspace", f"{n}.txt", "error") for n in range(many))
+    index.put([SourceText("logs://run/web", "1", "logs", "run/web", "an error at last")])
+
+    assert [one.uri for one in index.find(parse("error"), schemes={"logs"}).found] == ["logs://run/web"]
+    assert [one.uri for one in index.find(parse("error path:run/")).found] == ["logs://run/web"]
+
+
+def test_what_a_caller_cannot_read_leaves_no_trace_in_scores_and_order() -> None:
+    public = [
+        SourceText("logs://a", "1", "logs", "a", "walrus once"),
+        SourceText("logs://b", "1", "logs", "b", "penguin once"),
+        SourceText("logs://c", "1", "logs", "c", "penguin walrus and more"),
+    ]
+    secret = [SourceText(f"sage://{n}", "1", "sage", str(n), "walrus " * (n + 1) + "\n" * 300) for n in range(50)]
+    alone, beside = Index(MEMORY), Index(MEMORY)
+    alone.put(public)
+    beside.put(secret)
+    beside.put(public)
+
+    for query in ("walrus", "penguin walrus", "walrus OR penguin", '"walrus once"', "/walrus .*/", "path:a walrus"):
+        mine, theirs = (one.find(parse(query), schemes={"logs"}) for one in (alone, beside))
+        assert mine == theirs

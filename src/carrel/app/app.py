@@ -112,9 +112,21 @@ def _search(config: Config, catalog: Catalog) -> LazySearch | None:
         from carrel.search.location import index_folder  # not before the first search
         from carrel.search.search import Search
 
-        return Search(catalog, index_folder(config.environment, config.root), settings)
+        return Search(catalog, index_folder(config.environment, config.root, _rules(config)), settings)
 
     return LazySearch(open_)
+
+
+_NO_RULES: Final = frozenset({"server", "http", "search"})
+
+
+def _rules(config: Config) -> str:
+    """Return the settings of the built-in providers: servers with the same ones share an index.
+
+    Objects and mounts have schemes of their own, so their settings change nothing for others.
+    """
+    sections = sorted(name for name in config.sections if "." not in name and name not in _NO_RULES)
+    return "\n".join(f"{name} {sorted(config.values(name).items())!r}" for name in sections)
 
 
 def _with_problem(choice: Choice, begun: Mapping[str, Gateway]) -> Choice:

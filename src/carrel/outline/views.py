@@ -62,8 +62,7 @@ def find_view(uri: str, names: frozenset[str], rows: Sequence[tuple[UriTemplate,
     bare = split_query(uri)[0]
     # A URI that no template matches goes to a provider that may know the names of all of its templates.
     for template, route, _ in [row for row in rows if row[0].match(bare) is not None][:1] or rows:
-        # A reader of whole URIs names `outline` for the list of templates alone.
-        names -= template.query_variables - ({"outline"} if route.whole else frozenset())
+        names -= template.query_variables if route.query is None else route.query.names
     return view_of(uri, names)
 
 

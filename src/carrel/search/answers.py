@@ -75,19 +75,22 @@ class SearchHit(Value, frozen=True):
 
 
 class Coverage(Value, frozen=True):
-    """How many of the documents that the caller may read were searched."""
+    """How many of the documents that the caller may read were searched; there are more if not all `is_counted`."""
 
     searched: int = 0
     total: int = 0
+    is_counted: bool = True
 
     @property
     def is_partial(self) -> bool:
         """Whether some were not searched."""
-        return self.searched < self.total
+        return self.searched < self.total or not self.is_counted
 
     def __str__(self) -> str:
         if not self.is_partial:
             return f"all of {self.total:,} documents"
+        if not self.is_counted:
+            return f"partial: {self.searched:,} of more than {self.total:,} documents"
         share = min(99, 100 * self.searched // self.total)
         return f"partial: {share} % of {self.total:,} documents"
 

@@ -31,6 +31,8 @@ SWITCH_S: Final = 0.000_5
 """How long a thread that answers waits for the one that builds; Python's own value is ten times that."""
 PAUSE_S: Final = 0.02
 """Pause while a search is running."""
+LOOK_S: Final = 0.2
+"""How long searches wait while documents are looked for."""
 OTHERS_S: Final = 2.0
 """How often it is looked whether the process that builds has ended."""
 FEW: Final = 16
@@ -111,8 +113,11 @@ class Builder:
         keeper.sources.survey()
         while not self._stop.is_set():
             with keeper.lock:
-                keeper.refresh(self.schemes())
-                waiting = keeper.waiting()
+                keeper.refresh(self.schemes(), monotonic() + (PAUSE_S if keeper.sources.is_unlisted() else LOOK_S))
+                is_unlisted, waiting = keeper.sources.is_unlisted(), keeper.waiting()
+            if is_unlisted:  # searches need the lock meanwhile
+                self._stop.wait(PAUSE_S)
+                continue
             # What changes all the time is left to searches.
             if len(waiting) <= (FEW if rounds else 0) or keeper.is_full or self._spent_s > self._settings.build_s:
                 break

@@ -4,6 +4,7 @@ Beside its words a piece has terms with a mark before them, which no word has: w
 names, and, in the first piece, the words of the path and the title.
 """
 
+from collections.abc import Sequence
 from typing import Final
 
 from carrel.core.record import Value
@@ -63,6 +64,13 @@ class Splitter:
             rows.append(" ".join(found))
         rows[0] += " " + " ".join(place_terms(path, title))
         return Pieces(each, rows, has_definitions)
+
+    def split_fields(self, fields: Sequence[str]) -> Pieces:
+        """Return the rows of a record: one for each field, and more for the last one if it is long."""
+        *short, last = fields
+        rows = [" ".join(map(self.terms.__getitem__, set(WORD.findall(field)))) for field in short]
+        more = self.split(last, "", "", "").terms
+        return Pieces(0, rows + more[: MAX_PIECES - len(rows)], has_definitions=False)
 
     def _definition(self, definition: Definition) -> str:
         """Return the terms of a definition by its name."""

@@ -7,7 +7,8 @@ a rare one chose. The number of rows that are looked at is bounded.
 import sqlite3
 import time
 from collections.abc import Collection, Iterable, Iterator
-from typing import Final, NamedTuple
+from itertools import islice
+from typing import Any, Final, NamedTuple
 
 from carrel.core.record import Value
 from carrel.search import expressions
@@ -31,6 +32,11 @@ MAX_CHOSEN: Final = 8
 _COLUMNS: Final = (
     "id, uri, fingerprint, scheme, path, title, language, modified_ms, is_partial, traits, lines_each, pieces"
 )
+
+
+_ROW: Final = (int, str, str, str, str, str, str, int, int, int, int, int)
+_ROWS: Final = frozenset({_ROW, (*_ROW[:7], type(None), *_ROW[8:])})
+_MAX_LINES: Final = 1 << 40
 
 
 class Candidate(Value, frozen=True):
@@ -66,7 +72,9 @@ class Candidates(Value, frozen=True):
 class Finder:
     """Finds; remembers what does not change between two searches."""
 
-    def __init__(self) -> None:
+    def __init__(self, weights: tuple[float, ...] = ()) -> None:
+        """`weights` are those of the fields, in an index of records."""
+        self._weights = weights
         self._vocabulary = Vocabulary()
         self._living: _Living | None = None
 
@@ -81,7 +89,7 @@ class Finder:
         deadline: float | None = None,
     ) -> Candidates:
         """Return the best documents; `state` is another one whenever the index was changed."""
-        search = _IndexSearch(connection, query, self._living_now(connection, state))
+        search = _IndexSearch(connection, query, self._living_now(connection, state), self._weights)
         if deadline is not None:
             connection.set_progress_handler(lambda: time.monotonic() > deadline, 2_000)
         try:
@@ -110,7 +118,7 @@ class Finder:
             (mean,) = connection.execute("SELECT avg(pieces) FROM documents").fetchone()
         else:
             mean = living.mean_pieces
-        self._living = _Living(state, frozenset(dead), last, documents, mean or 1.0, {})
+        self._living = _Living(state, frozenset(dead), last, documents, max(1.0, float(mean or 1)), {})
         return self._living
 
 
@@ -123,27 +131,39 @@ class _Living(NamedTuple):
     last_dead: int
     documents: int
     mean_pieces: float
-    chosen: dict[tuple[str, ...], frozenset[int]]
-    """The documents that filters let through, by the filters."""
+    chosen: dict[tuple[str, ...], tuple[frozenset[int], float]]
+    """The documents that filters let through, with their mean number of pieces, by the filters."""
 
 
 class _IndexSearch:
     """One search in one state of the index."""
 
-    def __init__(self, connection: sqlite3.Connection, query: Query, living: "_Living") -> None:
+    def __init__(
+        self, connection: sqlite3.Connection, query: Query, living: "_Living", weights: tuple[float, ...]
+    ) -> None:
         self._connection = connection
         self._query = query
         self._living = living
+        self._weights = weights
         self._allowed: frozenset[int] | None = None
+        self._within: frozenset[int] | None = None
+        """The documents that filters and the caller's access leave, unless these are all."""
         self._wanted = wanted_by(query)
-        self._evidence = Evidence(self._wanted, living.documents, living.mean_pieces)
+        self._evidence = Evidence(self._wanted, living.documents, living.mean_pieces, weights)
+        self._marked = () if weights else tuple(self._wanted.marked())
+        # All records that match are counted; there are not many of them.
+        self._max_rows = MAX_COUNTED if weights else MAX_ROWS
         self.is_complete = True
 
     def choose(self, vocabulary: Vocabulary, generation: int, schemes: Collection[str] | None) -> None:
         """Find out which documents may be found at all: by filters, by phrases and by the expression."""
         condition, values = _condition(self._query.filters, schemes)
         if condition:
-            self._allowed = self._chosen(condition, values)
+            self._allowed, mean_pieces = self._chosen(condition, values)
+            if len(self._allowed) < self._living.documents:
+                # What is rare, and so the order, follows from these alone: others leave no trace in an answer.
+                self._within = self._allowed
+                self._evidence = Evidence(self._wanted, len(self._allowed), mean_pieces, self._weights)
         sources = [expressions.phrase_source(phrase) for phrase in self._query.phrases]
         sources += [] if self._query.expression is None else [self._query.expression]
         for source in sources:
@@ -152,24 +172,34 @@ class _IndexSearch:
             if found is not None:
                 self._allowed = found if self._allowed is None else self._allowed & found
 
-    def _chosen(self, condition: str, values: list[str]) -> frozenset[int]:
+    def _chosen(self, condition: str, values: list[str]) -> tuple[frozenset[int], float]:
         key, chosen = (condition, *values), self._living.chosen
         if key not in chosen:
-            sql = f"SELECT id FROM documents WHERE {condition}"
-            found = frozenset(number for (number,) in self._connection.execute(sql, values))
+            sql = f"SELECT id, pieces FROM documents WHERE {condition}"
+            pieces = dict(self._connection.execute(sql, values).fetchall())
             if len(chosen) >= MAX_CHOSEN:
                 chosen.clear()
-            chosen[key] = found
+            chosen[key] = frozenset(pieces), max(1.0, sum(pieces.values()) / max(1, len(pieces)))
         return chosen[key]
 
     def _documents_with(self, term: str) -> Iterator[int]:
-        return (row >> PIECE_BITS for row in self._rows(f'"{term}"', -1))
+        return (row >> PIECE_BITS for row in self._all_rows(f'"{term}"', -1))
+
+    def _all_rows(self, match: str, limit: int) -> Iterator[int]:
+        sql = "SELECT rowid FROM words WHERE words MATCH ? LIMIT ?"
+        return (row for (row,) in self._connection.execute(sql, (match, limit)))
 
     def _rows(self, match: str, limit: int) -> list[int]:
-        sql = "SELECT rowid FROM words WHERE words MATCH ? LIMIT ?"
-        return [row for (row,) in self._connection.execute(sql, (match, limit))]
+        """Return rows of the documents that may be found."""
+        within = self._within
+        if within is None:
+            return list(self._all_rows(match, limit))
+        # The first rows may all be of documents that are left out.
+        return list(islice((row for row in self._all_rows(match, MAX_COUNTED) if row >> PIECE_BITS in within), limit))
 
     def _count_rows(self, term: str) -> int:
+        if self._within is not None:
+            return len(self._rows(f'"{term}"', MAX_COUNTED))
         sql = "SELECT count(*) FROM (SELECT 1 FROM words WHERE words MATCH ? LIMIT ?)"
         (count,) = self._connection.execute(sql, (f'"{term}"', MAX_COUNTED)).fetchone()
         return int(count)
@@ -177,10 +207,10 @@ class _IndexSearch:
     def gather(self, deadline: float | None) -> None:
         """Collect the evidence of all terms, of rare ones first."""
         evidence = self._evidence
-        for term in self._wanted.marked():
+        for term in self._marked:
             evidence.add_marked(term, self._rows(f'"{term}"', MAX_MARKED))
         counted = sorted((self._count_rows(term), term) for term in self._wanted.weights)
-        left, rare = MAX_ROWS, list[str]()
+        left, rare = self._max_rows, list[str]()
         for count, term in counted:
             if deadline is not None and time.monotonic() > deadline:
                 self.is_complete = False
@@ -192,7 +222,7 @@ class _IndexSearch:
             elif count:
                 chosen = " OR ".join(f'"{known}"' for known in rare)
                 match = f'"{term}" AND ({chosen})' if rare else f'"{term}"'
-                evidence.add(term, self._rows(match, MAX_ROWS), count)
+                evidence.add(term, self._rows(match, self._max_rows), count)
                 rare = rare or [term]
 
     def result(self, limit: int) -> Candidates:
@@ -234,7 +264,7 @@ class _IndexSearch:
     def _load(self, numbers: Collection[int]) -> Iterator[IndexedDocument]:
         chosen = ",".join(map(str, numbers))
         rows = self._connection.execute(f"SELECT {_COLUMNS} FROM documents WHERE id IN ({chosen})")
-        return (IndexedDocument(*row) for row in rows)
+        return map(_checked, rows)
 
     def _count_all(self, found: Collection[int]) -> int:
         if self._allowed is None:
@@ -248,13 +278,22 @@ class _IndexSearch:
         order = "ORDER BY modified_ms DESC, path"
         if self._allowed is None:
             rows = self._connection.execute(f"SELECT {_COLUMNS} FROM documents {order} LIMIT ?", (limit + len(found),))
-            loaded = [IndexedDocument(*row) for row in rows]
+            loaded = list(map(_checked, rows))
         else:
             loaded = sorted(
                 self._load(self._allowed - self._living.dead),
                 key=lambda document: (-(document.modified_ms or 0), document.path),
             )
         return [document for document in loaded if document.id not in found][:limit]
+
+
+def _checked(row: tuple[Any, ...]) -> IndexedDocument:
+    """Return a row of the table; raise `DatabaseError` where it holds what is never written there."""
+    document = IndexedDocument._make(row)
+    is_typed = tuple(map(type, row)) in _ROWS
+    if not is_typed or document.pieces < 1 or not 0 <= document.lines_each < _MAX_LINES:
+        raise sqlite3.DatabaseError("a document that is none of ours")
+    return document
 
 
 def _condition(filters: Iterable[QueryFilter], schemes: Collection[str] | None) -> tuple[str, list[str]]:

@@ -28,12 +28,17 @@ _DEAD_SHARE: Final = 0.3
 """Share of rows that may be of removed documents before the index should be built anew."""
 _FEW_DEAD: Final = 2_000
 """Rows of removed documents that are never too many."""
+FIELD_END: Final = "\x1f"
+"""Stands between the fields of a record where they are kept as one text."""
 _MERGED_PAGES: Final = 2_000
 _MERGES: Final = 500
 
 
 class SourceText(Value, frozen=True):
-    """A document to index. `path` is what `path:` looks at; without a language its ending decides."""
+    """A document to index. `path` is what `path:` looks at; without a language its ending decides.
+
+    A record has `fields` in place of a text; an index with a weight for each field takes only records.
+    """
 
     uri: str
     fingerprint: str
@@ -44,6 +49,7 @@ class SourceText(Value, frozen=True):
     language: str = ""
     modified_ms: int | None = None
     is_partial: bool = False
+    fields: tuple[str, ...] = ()
 
 
 class IndexFacts(Value, frozen=True):
@@ -67,10 +73,13 @@ class Index:
     Every method raises `IndexUnavailable` where the file cannot be used. One that is damaged is made anew, empty.
     """
 
-    def __init__(self, path: str) -> None:
-        """Open the index at `path`, or make it; one that is broken or of an older version is made anew."""
+    def __init__(self, path: str, weights: tuple[float, ...] = ()) -> None:
+        """Open the index at `path`, or make it; one that is broken or of an older version is made anew.
+
+        With `weights` it is an index of records; these are the weights of their fields.
+        """
         self._store = SearchFile(path)
-        self._finder = Finder()
+        self._finder = Finder(weights)
         self._splitter = Splitter()
         self._splitter_of = self._store.generation
         self._known = _Known()
@@ -79,6 +88,16 @@ class Index:
     def path(self) -> str:
         """Return the path of the file."""
         return self._store.path
+
+    @property
+    def file(self) -> SearchFile:
+        """Return the file."""
+        return self._store
+
+    def state(self) -> tuple[int, ...]:
+        """Return numbers that are others after every change of the index."""
+        with self._store.reading() as connection:
+            return (self._store.generation, *_state(connection))
 
     def close(self) -> None:
         """Close the file."""
@@ -137,7 +156,8 @@ class Index:
                 "SELECT count(*), coalesce(sum(size), 0), coalesce(sum(pieces), 0) FROM documents"
             ).fetchone()
             (dead,) = connection.execute("SELECT coalesce(sum(pieces), 0) FROM dead").fetchone()
-        return IndexFacts(documents, size, self._size(), dead / (dead + pieces) if dead else 0.0, dead)
+        share = dead / (dead + pieces) if 0 < dead < dead + pieces else float(dead > 0)
+        return IndexFacts(documents, size, self._size(), share, dead)
 
     def tidy(self) -> None:
         """Make the files small and fast after much was put: merge what was written apart, and empty the journal."""
@@ -164,7 +184,10 @@ class Index:
 
     def _add(self, connection: sqlite3.Connection, source: SourceText) -> None:
         language = source.language or language_of(source.path)
-        pieces = self._splitter.split(source.text, source.path, source.title, language)
+        if source.fields:
+            pieces = self._splitter.split_fields(source.fields)
+        else:
+            pieces = self._splitter.split(source.text, source.path, source.title, language)
         traits = traits_of(source.text, language, has_definitions=pieces.has_definitions)
         document = connection.execute(
             "INSERT INTO documents (uri, fingerprint, scheme, path, title, language, modified_ms, is_partial, traits,"
@@ -181,9 +204,13 @@ class Index:
                 traits,
                 pieces.lines_each,
                 len(pieces.terms),
-                len(source.text),
+                len(source.text) + sum(map(len, source.fields)),
             ),
         ).lastrowid
+        if source.fields:
+            connection.execute(
+                "INSERT INTO records (id, fields) VALUES (?, ?)", (document, FIELD_END.join(source.fields))
+            )
         start = (document or 0) << PIECE_BITS
         connection.executemany("INSERT INTO words (rowid, terms) VALUES (?, ?)", enumerate(pieces.terms, start))
 
@@ -218,6 +245,8 @@ class _Known:
         # A document that was replaced has another number, which is greater than all before.
         rows = connection.execute("SELECT id, uri, fingerprint FROM documents WHERE id > ? ORDER BY id", (self._last,))
         for document, uri, fingerprint in rows:
+            if type(uri) is not str or type(fingerprint) is not str:
+                raise sqlite3.DatabaseError("a document that is none of ours")
             self._last = document
             self._uris[document] = uri
             self.fingerprints[uri] = fingerprint
@@ -227,6 +256,7 @@ def _remove(connection: sqlite3.Connection, uri: str) -> None:
     row = connection.execute("SELECT id, pieces FROM documents WHERE uri = ?", (uri,)).fetchone()
     if row is not None:
         connection.execute("DELETE FROM documents WHERE id = ?", row[:1])
+        connection.execute("DELETE FROM records WHERE id = ?", row[:1])
         connection.execute("INSERT INTO dead (id, pieces) VALUES (?, ?)", row)
 
 

@@ -9,12 +9,13 @@ import sqlite3
 import stat
 import threading
 from collections.abc import Iterator
+from functools import cache
 from typing import Final
 
 from carrel.core.errors import CarrelError
 from carrel.files.atomic import FILE_MODE, FOLDER_MODE, locked
 
-VERSION: Final = 1
+VERSION: Final = 2
 """Raised whenever an index of before would answer wrongly."""
 APPLICATION: Final = 0x43524C53
 """Marks a file as ours."""
@@ -31,8 +32,10 @@ CREATE TABLE documents (
 );
 CREATE TABLE dead (number INTEGER PRIMARY KEY AUTOINCREMENT, id INTEGER NOT NULL, pieces INTEGER NOT NULL);
 CREATE TABLE vocabulary (id INTEGER PRIMARY KEY AUTOINCREMENT, words BLOB NOT NULL);
+CREATE TABLE records (id INTEGER PRIMARY KEY, fields TEXT NOT NULL, vector BLOB);
 CREATE VIRTUAL TABLE words USING fts5 (terms, content='', tokenize='ascii', detail=none, columnsize=0);
 """
+_SHADOWS: Final = ("words_", "sqlite_")
 _REASONS: Final = {
     sqlite3.SQLITE_BUSY: "busy",
     sqlite3.SQLITE_LOCKED: "busy",
@@ -49,8 +52,8 @@ _REASONS: Final = {
 class IndexUnavailable(CarrelError):
     """The index cannot be used now.
 
-    `reason` is one of `busy`, `full`, `read-only`, `newer` (a newer Carrel made it), `its folder is not private`, and
-    `broken`: then it was made anew, and is empty.
+    `reason` is one of `busy`, `full`, `read-only`, `newer` (a newer Carrel made it), `its folder is not private`,
+    `this SQLite has no FTS5`, and `broken`: then it was made anew, and is empty.
     """
 
     def __init__(self, reason: str) -> None:
@@ -95,7 +98,7 @@ class SearchFile:
             (version,) = connection.execute("PRAGMA user_version").fetchone()
             if application == APPLICATION and version > VERSION:
                 raise IndexUnavailable("newer")
-            if (application, version) == (APPLICATION, VERSION):
+            if (application, version) == (APPLICATION, VERSION) and _has_our_layout(connection):
                 connection.execute("SELECT count(*) FROM words WHERE words MATCH 'a'").fetchone()
                 return connection
         except sqlite3.DatabaseError as error:
@@ -114,9 +117,13 @@ class SearchFile:
 
     def _make(self, connection: sqlite3.Connection) -> None:
         # One transaction, and the mark last: a process that is killed here leaves a file that is not ours yet.
-        connection.executescript(
-            f"BEGIN IMMEDIATE; {_LAYOUT} PRAGMA application_id={APPLICATION}; PRAGMA user_version={VERSION}; COMMIT;"
-        )
+        marks = f"PRAGMA application_id={APPLICATION}; PRAGMA user_version={VERSION};"
+        try:
+            connection.executescript(f"BEGIN IMMEDIATE; {_LAYOUT} {marks} COMMIT;")
+        except sqlite3.OperationalError as error:
+            if "no such module" in str(error):
+                raise IndexUnavailable("this SQLite has no FTS5") from None
+            raise
 
     def _delete(self) -> None:
         for ending in ("-wal", "-shm", ""):
@@ -201,6 +208,27 @@ class SearchFile:
             self.make_anew()
 
 
+def _has_our_layout(connection: sqlite3.Connection) -> bool:
+    """Return whether a file has our tables and nothing else: no view that never ends, no trigger."""
+    found = {name: sql for _, name, sql in _schema(connection)}
+    expected = _our_schema()
+    own = {name: sql for _, name, sql in expected if not name.startswith(_SHADOWS)}
+    kinds = {(kind, name) for kind, name, _ in expected}
+    # The tables that SQLite makes for FTS5 are written in other words by other versions.
+    return all((kind, name) in kinds for kind, name, _ in _schema(connection)) and own.items() <= found.items()
+
+
+@cache
+def _our_schema() -> list[tuple[str, str, str | None]]:
+    with contextlib.closing(sqlite3.connect(MEMORY)) as fresh:
+        fresh.executescript(_LAYOUT)
+        return _schema(fresh)
+
+
+def _schema(connection: sqlite3.Connection) -> list[tuple[str, str, str | None]]:
+    return connection.execute("SELECT type, name, sql FROM sqlite_master").fetchall()
+
+
 def _check_private(folder: str) -> None:
     """Raise where somebody else could have put the files into a folder: they are trusted as they are."""
     found = os.lstat(folder)
@@ -215,6 +243,7 @@ def _connected(path: str) -> sqlite3.Connection:
         connection.execute("PRAGMA synchronous=NORMAL")
         connection.execute(f"PRAGMA journal_size_limit={_JOURNAL_BYTES}")
         connection.execute("PRAGMA temp_store=MEMORY")
+        connection.execute("PRAGMA trusted_schema=OFF")
     except sqlite3.Error:
         connection.close()
         raise

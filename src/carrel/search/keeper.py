@@ -55,19 +55,19 @@ class Keeper:
 
     # What is pending
 
-    def refresh(self, schemes: frozenset[str]) -> None:
-        """Learn what the documents of these schemes are now, and what of that the index lacks."""
+    def refresh(self, schemes: frozenset[str], until: float) -> None:
+        """Learn what the documents of these schemes are now, as far as there is time, and what the index lacks."""
         try:
-            self._refresh(schemes)
+            self._refresh(schemes, until)
         except IndexUnavailable as error:
             self.store.recover(error)
             self._known = None
-            self._refresh(schemes)
+            self._refresh(schemes, until)
 
-    def _refresh(self, schemes: frozenset[str]) -> None:
+    def _refresh(self, schemes: frozenset[str], until: float) -> None:
         if self.store.open():
             self._known = None
-        changed = self.sources.refresh(schemes)
+        changed = self.sources.refresh(schemes, until)
         known = self.store.known()
         if known is not self._known or changed is None:
             self._known = known
@@ -224,13 +224,14 @@ class Keeper:
             is_indexed = self._momentary.get(uri) == document.fingerprint
             lacking += scheme(uri) in schemes and uri not in scanned and not is_indexed
         unread = sum(scheme(uri) in schemes and self.sources.find(uri) is not None for uri in self._unread)
-        return Coverage(total - unread - lacking, total - unread)
+        is_counted = all(table.is_known or table.is_background or table.problem for table in self.sources.of(schemes))
+        return Coverage(total - unread - lacking, total - unread, is_counted)
 
     def close(self) -> None:
         """Close the index, and listen to no provider any more."""
         with self.lock:
             self.sources.close()
-            self.store.close()
+            self.store.end()
             self._known, self.pending = None, {}
 
 

@@ -1,4 +1,4 @@
-"""Where the index of a project lies: in the user's cache folder, one for each project."""
+"""Where the index of a project lies: in the user's cache folder, one for each project and its rules."""
 
 import os
 from collections.abc import Mapping
@@ -7,10 +7,14 @@ from carrel.core.hashing import blake2b
 from carrel.files.userdirs import cache_folder
 
 
-def index_folder(environment: Mapping[str, str], root: str) -> str | None:
-    """Return the folder of a project's index; None where the user has no place for caches."""
+def index_folder(environment: Mapping[str, str], root: str, rules: str = "") -> str | None:
+    """Return the folder of a project's index; None where the user has no place for caches.
+
+    `rules` are the settings that decide what is served: with others there is another index.
+    """
     cache = cache_folder(environment)
     if cache is None:
         return None
-    digest = blake2b(os.fsencode(os.path.realpath(root)), digest_size=12).hexdigest()
-    return os.path.join(cache, "carrel", "search", digest)
+    project = blake2b(os.fsencode(os.path.realpath(root)), digest_size=12).hexdigest()
+    settings = blake2b(rules.encode("utf-8", "surrogatepass"), digest_size=6).hexdigest()
+    return os.path.join(cache, "carrel", "search", f"{project}-{settings}")

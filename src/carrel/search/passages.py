@@ -4,9 +4,11 @@ Lines are weighed by the words of the query in them: rare ones count more than f
 their parts, the definition of a name most. The passage is the stretch of lines with the most different words.
 """
 
+import re
 from bisect import bisect_right
 from collections import Counter
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from functools import lru_cache
 from math import log2
 from typing import Final
 
@@ -14,6 +16,7 @@ from carrel.core.record import Value
 from carrel.search import expressions
 from carrel.search.languages import Definition, definitions_in
 from carrel.search.query import Query
+from carrel.search.ranking import without_grammar
 from carrel.search.words import WORD, folded, parts_of, stem, terms_of, whole_of
 
 _WINDOW: Final = 24
@@ -39,6 +42,10 @@ _FLAT: Final = frozenset({"markdown", "toml", "yaml", "css", "text", "json"})
 """Languages in which what follows a definition belongs to it, however far it is indented."""
 _ABOVE: Final = ("#", "@", "//", "/*", "*", "--", '"""')
 """How lines begin that stand above a definition and belong to it."""
+
+
+_terms_of = lru_cache(maxsize=30_000)(terms_of)
+"""Remembers the words of the texts that are shown most."""
 
 
 class MarkedLine(Value, frozen=True):
@@ -132,7 +139,7 @@ def _exact_spans(text: str, query: Query) -> list[tuple[int, int]] | None:
 def _weights(query: Query) -> dict[str, float]:
     """Return the weight of each term that the words of a query are found by."""
     weights: dict[str, float] = {}
-    for word in (*query.words, *" ".join(query.phrases).split()):
+    for word in without_grammar((*query.words, *" ".join(query.phrases).split())):
         whole, *parts = terms_of(word) or ("",)
         weights[whole] = max(weights.get(whole, 0.0), _WHOLE if parts else _WORD)
         for part in parts:
@@ -144,26 +151,36 @@ def _weights(query: Query) -> dict[str, float]:
 def _matching(text: str, lines: Sequence[str], weights: Mapping[str, float]) -> dict[int, _Line]:
     """Return the lines with words of the query, by number."""
     found: dict[int, _Line] = {}
-    # A stem may end in another letter than the word: `queri` is that of `query`.
-    needles = [term if len(term) < 4 else term[:-1] for term in weights]
-    plain = folded(text).split("\n")
-    plain = plain if len(plain) == len(lines) else text.lower().split("\n")
-    for number, line in enumerate(plain, 1):
-        # Names such as `parse_config` hold signs that terms do not.
-        bare = line.replace("_", "").replace("-", "") if "_" in line or "-" in line else line
-        if not any(needle in bare for needle in needles):
-            continue
+    for number in _likely(text, len(lines), weights):
         match = _Line(number)
         for word in WORD.finditer(lines[number - 1]):
-            common = weights.keys() & terms_of(word[0])
-            if common:
-                match.terms |= common
+            terms = _terms_of(word[0])
+            if not weights.keys().isdisjoint(terms):
+                match.terms |= weights.keys() & terms
                 match.spans.append(word.span())
         if match.terms:
             found[number] = match
             if len(found) >= _MAX_LOOKED:
                 break
     return found
+
+
+def _likely(text: str, count: int, weights: Iterable[str]) -> Iterator[int]:
+    """Yield the numbers of the lines in which a word of the query may stand; most lines are passed over quickly."""
+    # A stem may end in another letter than the word: `queri` is that of `query`.
+    needles = re.compile("|".join(re.escape(term if len(term) < 4 else term[:-1]) for term in weights) or "(?!)")
+    plain = folded(text)
+    plain = plain if plain.count("\n") == count - 1 else text.lower()
+    # Names such as `parse_config` hold signs that terms do not.
+    bare = plain.replace("_", "").replace("-", "")
+    number, at = 1, 0
+    while (match := needles.search(bare, at)) is not None:
+        number += bare.count("\n", at, match.start())
+        yield number
+        at = bare.find("\n", match.end()) + 1
+        if not at:
+            return
+        number += 1
 
 
 def _weigh_definitions(

@@ -9,7 +9,7 @@ import heapq
 import math
 import re
 from collections import Counter, defaultdict
-from collections.abc import Collection, Iterable, Iterator
+from collections.abc import Collection, Iterable, Iterator, Mapping
 from functools import lru_cache
 from itertools import pairwise
 from typing import Final, NamedTuple
@@ -70,8 +70,9 @@ _WORKSPACE: Final = "workspace"
 """The scheme of files, where prose and data lie beside code."""
 
 _GRAMMAR: Final = frozenset(
-    "a an and are as at be between by can did do does during for from has have how i if in into is it its of on or that"
-    " the their them then there these this to use used using via was what when where which who why will with".split()
+    "a an and are as at be between but by can did do does during each for from has have how i if in into is it its"
+    " many more much not of on or other our so than that the their them then there these they this to too two use used"
+    " using via was we what when where which while who why will with you your".split()
 )
 """Words of a question that say nothing of what is asked for."""
 _TESTS: Final = frozenset({"test", "tests", "testing", "spec", "specs"})
@@ -127,12 +128,17 @@ def traits_of(text: str, language: str, *, has_definitions: bool) -> int:
     return traits
 
 
+def without_grammar(words: Iterable[str]) -> list[str]:
+    """Return the words that say what is asked for; all of them if none does."""
+    every = list(words)
+    return [word for word in every if word.lower().strip("?!.,") not in _GRAMMAR] or every
+
+
 class Wanted:
     """What a query asks for, as terms of the index with their weights."""
 
     def __init__(self, words: Iterable[str]) -> None:
-        kept = list(words)
-        kept = [word for word in kept if word.lower() not in _GRAMMAR] or kept
+        kept = without_grammar(words)
         self.parts: dict[str, float] = {}
         """The stem of each word or part of a name, with its weight."""
         self.spelled: dict[str, str] = {}
@@ -194,11 +200,13 @@ class Judged(NamedTuple):
 class Evidence:
     """What the rows of the index say of each document."""
 
-    def __init__(self, wanted: Wanted, count: int, mean_pieces: float) -> None:
+    def __init__(self, wanted: Wanted, count: int, mean_pieces: float, weights: tuple[float, ...] = ()) -> None:
+        """`weights` are those of the fields of records: then the number of a piece is that of its field."""
         self._wanted = wanted
+        self._weights = weights
         self._count = count
         self._mean = mean_pieces
-        self._times: dict[str, Counter[int]] = {}
+        self._times: dict[str, Mapping[int, float]] = {}
         self._rarity: dict[str, float] = {}
         self._pieces: defaultdict[int, float] = defaultdict(float)
         self._rough: defaultdict[int, float] = defaultdict(float)
@@ -207,7 +215,7 @@ class Evidence:
 
     def add(self, term: str, rows: Collection[int], count: int | None = None) -> None:
         """Take the rows of a term; `count` is how many there are, where only some are given."""
-        times = Counter(row >> PIECE_BITS for row in rows)
+        times = self._count_times(rows)
         if not times:
             return
         documents = len(times) if count is None else min(self._count, len(times) * count // len(rows))
@@ -215,8 +223,19 @@ class Evidence:
         rough, pieces = self._rough, self._pieces
         for document, number in times.items():
             rough[document] += worth * 2 * number / (number + _SATURATION)
-        for row in rows:
+        # That words stand together means nothing in a record, whose fields are short.
+        for row in () if self._weights else rows:
             pieces[row] += worth
+
+    def _count_times(self, rows: Iterable[int]) -> Mapping[int, float]:
+        """Return how often documents have a term: in how many pieces, or in fields of which weight."""
+        if not self._weights:
+            return Counter(row >> PIECE_BITS for row in rows)
+        times: defaultdict[int, float] = defaultdict(float)
+        last = len(self._weights) - 1
+        for row in rows:
+            times[row >> PIECE_BITS] += self._weights[min(row & _PIECE, last)]
+        return times
 
     def add_marked(self, term: str, rows: Collection[int]) -> None:
         """Take the rows of a definition, or of a word of paths."""
@@ -227,7 +246,7 @@ class Evidence:
             for document in times:
                 self._rough[document] += weight * rarity
 
-    def _note(self, term: str, times: Counter[int], documents: int) -> float:
+    def _note(self, term: str, times: Mapping[int, float], documents: int) -> float:
         self._times[term] = times
         self._rarity[term] = rarity = _rarity(self._count, documents)
         return rarity
@@ -263,7 +282,10 @@ class Evidence:
     def score(self, document: IndexedDocument) -> Judged:
         """Return what a document is worth by all rules."""
         reasons: list[str] = []
-        worth = self._words(document, reasons) + self._definitions(document, reasons) + self._names(document, reasons)
+        worth = self._words(document, reasons)
+        if self._weights:
+            return Judged(worth, tuple(reasons))
+        worth += self._definitions(document, reasons) + self._names(document, reasons)
         for rule in _kinds(document):
             name = "test asked for" if rule == "test" and self._wanted.asks_for_tests else rule
             worth *= RULES[name].weight
@@ -274,7 +296,7 @@ class Evidence:
         longer = _SATURATION * (1 - _LENGTH + _LENGTH * document.pieces / self._mean)
         worth, held = 0.0, []
         for term, weight in self._wanted.weights.items():
-            times = self._times[term][document.id] if term in self._times else 0
+            times = self._times[term].get(document.id, 0) if term in self._times else 0
             if times:
                 worth += weight * self._rarity[term] * times * (1 + _SATURATION) / (times + longer)
                 if term in self._wanted.spelled:
@@ -303,7 +325,7 @@ class Evidence:
     def _rarity_in(self, term: str, document: int) -> float:
         """Return how rare a term is that a document has; 0 where it has it not."""
         times = self._times.get(term)
-        return self._rarity[term] if times is not None and times[document] else 0.0
+        return self._rarity[term] if times is not None and document in times else 0.0
 
     def _names(self, document: IndexedDocument, reasons: list[str]) -> float:
         place = _place_of(document.path, document.title)

@@ -13,6 +13,7 @@ from carrel.search.index import SourceText
 from carrel.search.keeper import Keeper
 from carrel.search.passages import passage
 from carrel.search.query import Query
+from carrel.search.ranking import without_grammar
 from carrel.search.sources import path_of
 from carrel.search.words import terms_of
 
@@ -34,6 +35,7 @@ def catch_up(keeper: Keeper, query: Query, schemes: frozenset[str], until: float
         for uri, document in keeper.pending.items()
         if uri.partition(":")[0] in schemes and not keeper.sources.is_in_background(uri)
     ]
+    until = max(until, monotonic() + _LEAST_S)
     if len(waiting) <= FEW and sum(document.size or 0 for document in waiting) <= FEW_BYTES:
         keeper.take_in(waiting, until)
         return ()
@@ -43,7 +45,6 @@ def catch_up(keeper: Keeper, query: Query, schemes: frozenset[str], until: float
 def _scan(keeper: Keeper, query: Query, waiting: list[Document], until: float) -> Collection[str]:
     words = terms(query)
     now = monotonic()
-    until = max(until, now + _LEAST_S)
     read_until = now + (until - now) * _READING_SHARE
     scanned: set[str] = set()
     matching: list[tuple[int, SourceText]] = []
@@ -68,7 +69,7 @@ def _scan(keeper: Keeper, query: Query, waiting: list[Document], until: float) -
 
 def terms(query: Query) -> list[str]:
     """Return the words that a text must hold one of, in small letters; none if it need not."""
-    words = (*query.words, *" ".join(query.phrases).split())
+    words = without_grammar((*query.words, *" ".join(query.phrases).split()))
     return list(dict.fromkeys(term for word in words for term in terms_of(word)))
 
 

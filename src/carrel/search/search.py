@@ -31,6 +31,11 @@ CHECK_S: Final = 0.3
 """How long a source that may be slow, such as another server, has to answer."""
 OWN_LIMIT: Final = 50
 """Matches that a provider which answers itself is asked for."""
+LOOK_S: Final = 10.0
+"""How long facts for people wait for the documents."""
+_LOOK_SHARE: Final = 0.5
+"""The part of the time of an answer in which documents that were never looked at are looked for."""
+_LEAST_LOOK_S: Final = 0.1
 _SPARE: Final = 20
 """Candidates that are asked for beyond a page, since some may not be hits any more."""
 _MANY: Final = 400
@@ -82,7 +87,10 @@ class Search:
 
     def build(self, progress: Progress | None = None) -> Coverage:
         """Complete the index, however long that takes; return what it covers."""
-        return self._builder.build(progress)
+        self._builder.build(progress)
+        with self._keeper.lock:
+            self._keeper.refresh(self._builder.schemes(), monotonic() + LOOK_S)
+            return self._keeper.coverage(self._builder.schemes())
 
     def facts(self, *, looks: bool = False) -> Meta:
         """Return JSON-ready facts for people: the size, age and coverage of the index.
@@ -93,7 +101,7 @@ class Search:
         schemes = frozenset(self._visible())
         with keeper.lock:
             if looks:
-                keeper.refresh(schemes)
+                keeper.refresh(schemes, monotonic() + LOOK_S)
             coverage = keeper.coverage(schemes)
             problems = [one for one in (keeper.store.problem, *keeper.sources.problems(schemes)) if one]
         return {
@@ -130,7 +138,7 @@ class Search:
     def _catch_up(self, query: Query, schemes: frozenset[str], until: float) -> Coverage:
         keeper = self._keeper
         with keeper.lock:
-            keeper.refresh(schemes)
+            keeper.refresh(schemes, monotonic() + max(_LEAST_LOOK_S, (until - monotonic()) * _LOOK_SHARE))
             scanned = catch_up(keeper, query, schemes, until - _RESERVED_S)
             return keeper.coverage(schemes, scanned)
 
@@ -143,7 +151,8 @@ class Search:
         """Return a candidate as a hit, as the caller can read it now; None if it is none any more."""
         uri = candidate.uri
         document = self._keeper.sources.find(uri)
-        if document is None and candidate.fingerprint:
+        is_known = not candidate.fingerprint or not self._keeper.sources.is_looked_through(candidate.scheme)
+        if document is None and not is_known:
             return None
         document = document or Document(uri, title=candidate.title)
         try:

@@ -20,11 +20,16 @@ from carrel.core.hashing import blake2b
 from carrel.core.provider import Document, DocumentChanges
 from carrel.core.record import replace, to_json
 from carrel.core.uri import decode_loosely, scheme_of
+from carrel.search.looks import Look
 
 log = logging.getLogger(__name__)
 
 ASKING_S: Final = 0.1
 """How long an answer asks a provider for fingerprints that do not come with its documents."""
+LATER_S: Final = 10.0
+"""How long an answer waits for a look at all documents where nothing else tells what changed."""
+_FIRST_LOOKS: Final = 2
+"""The first look lists the documents, the second one watches them; an answer does not wait for their ends."""
 MAX_ENTRIES: Final = 10_000
 """Documents that are taken of a source that is asked in the background."""
 _DAY_S: Final = 86_400
@@ -49,22 +54,66 @@ class DocumentTable:
         self.problem = ""
         self.is_known = False
         """Whether the documents are all that the provider has."""
+        self.ended_looks = 0
+        """How many looks at all documents came to their end."""
         self._token: object = None
+        self._look: Look | None = None
 
-    def refresh(self) -> Changed:
-        """Bring the documents up to date; if the provider fails, they stay as they are."""
-        name = self.mounted.provider.name
+    @property
+    def is_listed(self) -> bool:
+        """Whether the provider is not being asked for its documents."""
+        return self._look is None
+
+    def refresh(self, until: float) -> Changed:
+        """Bring the documents up to date; if the provider fails, they stay as they are.
+
+        The first looks at all documents end with the answer: what was found by then is taken, and they go on behind.
+        """
         try:
-            changes = attempt(f"documents of {name}", self.mounted.provider.document_changes, self._token)
-            documents = attempt(f"documents of {name}", list, changes.documents)
+            changed = self._take_from(self._look, until) if self._look is not None else set()
+            if self._look is None:  # that look began earlier, and may not have seen the last change
+                changed = joined(changed, self._ask_now(until))
         except CarrelError as error:
             # Some systems say no more of a fault than that there is one.
             reason = "its data cannot be read" if str(error) == _INTERNAL else str(error)
-            self.problem, self.is_known = f"{name} could not be searched: {reason}", False
+            self.problem, self.is_known = f"{self.mounted.provider.name} could not be searched: {reason}", False
             return set()
-        self.problem, self.is_known = "", True
-        self._token = changes.token
-        return self._take(documents, changes)
+        self.problem = ""
+        return changed
+
+    def _ask_now(self, until: float) -> Changed:
+        provider, what = self.mounted.provider, f"documents of {self.mounted.provider.name}"
+        if self._token is not None:
+            changes = attempt(what, provider.document_changes, self._token)
+            documents = attempt(what, list, changes.documents)
+            self._token, self.is_known = changes.token, True
+            return self._take(documents, changes)
+        self._look = Look(provider, streams=self.ended_looks == 0 and "documents" in self.mounted.overrides)
+        is_later = self.ended_looks >= _FIRST_LOOKS
+        changed = self._take_from(self._look, monotonic() + LATER_S if is_later else until)
+        self.is_known = self._look is None
+        return changed
+
+    def _take_from(self, look: Look, until: float) -> Changed:
+        """Take what a look found; if it has not ended in time, what is new among that."""
+        if look.has_ended(until):
+            self._look = None
+            if look.changes is None:
+                raise look.error or ProviderError(_INTERNAL)
+            self.ended_looks += 1
+            self._token = look.changes.token
+            return self._take(list(look.changes.documents), look.changes)
+        self.is_known = False
+        found = look.found[look.taken :]
+        look.taken += len(found)
+        fresh = {one.uri: one for one in self._with_fingerprints(found)}
+        self.documents.update(fresh)
+        return set(fresh)
+
+    def close(self) -> None:
+        """Look no further."""
+        if self._look is not None:
+            self._look.stop()
 
     def _take(self, documents: list[Document], changes: DocumentChanges) -> Changed:
         fresh = {one.uri: one for one in self._with_fingerprints(documents)}
@@ -110,16 +159,17 @@ class BackgroundTable(DocumentTable):
     def __init__(self, catalog: Catalog, mounted: Mounted) -> None:
         super().__init__(catalog, mounted)
         self._lock = threading.Lock()
-        self._is_listed = False
+        self._was_listed = False
         self._is_watched = False
         self._stop: Callable[[], None] = lambda: None
         self._reported: set[str] = set()
         self._is_taken = False
 
-    def refresh(self) -> Changed:
+    def refresh(self, until: float) -> Changed:
         """Return what was reported since the last time; the provider is asked for no list and no content."""
+        del until
         if self.mounted.gateway is not None and self._token != self._list_token():
-            self._is_listed = False
+            self._was_listed = False
         with self._lock:
             if not self._is_taken:
                 self._is_taken = True
@@ -130,7 +180,7 @@ class BackgroundTable(DocumentTable):
     @property
     def is_listed(self) -> bool:
         """Whether the list was asked for since it last changed."""
-        return self._is_listed
+        return self._was_listed
 
     def _list_token(self) -> str:
         try:
@@ -140,14 +190,14 @@ class BackgroundTable(DocumentTable):
 
     def survey(self) -> None:
         """Ask for the list, if it changed; this may take long."""
-        if self._is_listed:
+        if self._was_listed:
             return
         self._token = self._list_token()
         name, provider = self.mounted.provider.name, self.mounted.provider
         if not self._is_watched and "watch" in self.mounted.overrides:
             self._is_watched = True
             self._stop = provider.watch(self)
-        self._is_listed = True
+        self._was_listed = True
         try:
             listed = attempt(f"documents of {name}", partial(_first, provider.documents, MAX_ENTRIES))
         except CarrelError as error:
@@ -170,6 +220,7 @@ class BackgroundTable(DocumentTable):
 
     def close(self) -> None:
         """Have changes reported no longer."""
+        super().close()
         self._stop()
 
     # As `Changes`
@@ -194,7 +245,7 @@ class BackgroundTable(DocumentTable):
 
     def list_changed(self) -> None:
         """Have the list asked for again."""
-        self._is_listed = False
+        self._was_listed = False
 
     def ask_aliases(self, aliases: Callable[[str], Sequence[str]]) -> None:
         """Ask for no aliases: documents have one URI."""
@@ -217,7 +268,7 @@ class DocumentSources:
             self._mounted = mounted
             kept = {id(one.provider): one for one in mounted}
             for gone in self._tables.keys() - kept.keys():
-                self._drop(self._tables.pop(gone))
+                self._tables.pop(gone).close()
             for number, one in kept.items():
                 table = self._tables.get(number)
                 if table is None:
@@ -226,19 +277,19 @@ class DocumentSources:
                     table.mounted = one
         return list(self._tables.values())
 
-    def refresh(self, schemes: frozenset[str]) -> Changed:
-        """Bring the tables of these schemes up to date; return what changed."""
+    def refresh(self, schemes: frozenset[str], until: float) -> Changed:
+        """Bring the tables of these schemes up to date, as far as there is time; return what changed."""
         generation = self._catalog.generation
         changed: set[str] = set()
         is_any = False
         for table in list(self.of(schemes)):
-            some = table.refresh()
+            some = table.refresh(until)
             is_any = is_any or some is None
             changed.update(some or ())
         if self._catalog.generation != generation:  # the data of a provider appeared: another one stands in its place
             for table in self.of(schemes):
                 if not table.is_known:
-                    table.refresh()
+                    table.refresh(until)
             is_any = True
         return None if is_any else changed
 
@@ -279,9 +330,8 @@ class DocumentSources:
                 table.survey()
 
     def unlisted(self, schemes: frozenset[str]) -> list[str]:
-        """Return the names of providers that are to be asked for their lists in the background."""
-        tables = [table for table in self.of(schemes) if isinstance(table, BackgroundTable)]
-        return [table.mounted.provider.name for table in tables if not table.is_listed]
+        """Return the names of providers that are asked for their documents in the background."""
+        return [table.mounted.provider.name for table in self.of(schemes) if not table.is_listed]
 
     def problems(self, schemes: frozenset[str]) -> list[str]:
         """Return a sentence about each provider of these schemes that could not be asked."""
@@ -290,12 +340,25 @@ class DocumentSources:
     def close(self) -> None:
         """Have changes reported no longer."""
         for table in self._tables.values():
-            self._drop(table)
+            table.close()
         self._tables, self._mounted = {}, ()
 
-    def _drop(self, table: DocumentTable) -> None:
-        if isinstance(table, BackgroundTable):
-            table.close()
+    def is_looked_through(self, scheme: str) -> bool:
+        """Return whether all documents of a scheme are known, so that one that is not among them is none."""
+        return all(
+            table.is_known
+            for table in list(self._tables.values())
+            if not table.is_background and scheme in table.mounted.provider.schemes
+        )
+
+    def is_unlisted(self) -> bool:
+        """Return whether some provider is being asked for all its documents for the first time."""
+        return any(not table.is_listed and not table.ended_looks for table in self.tables() if not table.is_background)
+
+
+def joined(one: Changed, other: Changed) -> Changed:
+    """Return what changed by two reports."""
+    return None if one is None or other is None else one | other
 
 
 def is_slow(mounted: Mounted) -> bool:

@@ -11,6 +11,7 @@ from typing import Final
 
 from carrel.core.record import replace
 from carrel.search.index import MEMORY, Candidates, Index, IndexUnavailable, SourceText
+from carrel.search.leases import Lease, delete_unused
 from carrel.search.query import Query
 
 log = logging.getLogger(__name__)
@@ -32,6 +33,7 @@ class IndexStore:
         """Why documents are kept in memory; empty if they are not."""
         self._index: Index | None = None
         self._identity: tuple[int, int] | None = None
+        self._lease: Lease | None = None
         self._overlay: Index | None = None
         self._overlaid: dict[str, str] = {}
         self._memory_bytes = 0
@@ -43,6 +45,9 @@ class IndexStore:
         self.close()
         if self.path != MEMORY:
             try:
+                if self._lease is None:
+                    self._lease = Lease(os.path.dirname(self.path))
+                    delete_unused(os.path.dirname(self.path))
                 self._index = Index(self.path)
                 self._identity = _identity(self.path)
                 self.problem = ""
@@ -134,6 +139,13 @@ class IndexStore:
         """Return when the files were last written, in milliseconds since 1970; None if there are none."""
         times = [state.st_mtime_ns for end in _BESIDE[:2] if (state := _state(self.path + end)) is not None]
         return max(times) // 1_000_000 if times else None
+
+    def end(self) -> None:
+        """Close the index, and use it no more."""
+        self.close()
+        if self._lease is not None:
+            self._lease.close()
+            self._lease = None
 
     def close(self) -> None:
         """Close the index, and forget what is in memory."""

@@ -60,7 +60,7 @@ class Vocabulary:
         if generation != self._generation:
             self._texts, self._last, self._generation = [], 0, generation
         rows = connection.execute("SELECT id, words FROM vocabulary WHERE id > ? ORDER BY id", (self._last,)).fetchall()
-        fresh = [zlib.decompress(words).decode("utf-8") for _, words in rows]
+        fresh = [_unpacked(words) for _, words in rows]
         texts = [*self._texts, *fresh]
         if sum(map(len, texts)) <= _KEPT_BYTES:
             # One text is searched faster than many.
@@ -68,6 +68,14 @@ class Vocabulary:
             self._last = rows[-1][0] if rows else self._last
             return self._texts
         return texts
+
+
+def _unpacked(words: bytes) -> str:
+    """Return the words of a row; raise `DatabaseError` where it holds none."""
+    try:
+        return zlib.decompressobj().decompress(words, _KEPT_BYTES).decode("utf-8")
+    except (TypeError, ValueError, zlib.error):
+        raise sqlite3.DatabaseError("words that are none of ours") from None
 
 
 def _runs(literal: str) -> list[str]:

@@ -103,6 +103,11 @@ def _pairs(text: str) -> list[str]:
     return [part for part in found if part]
 
 
+def is_unspaced(word: str) -> bool:
+    """Return whether a word has signs of a script that writes no spaces."""
+    return not word.isascii() and _UNSPACED.search(word) is not None
+
+
 def whole_of(word: str) -> str:
     """Return a name in small letters, without the signs between its parts."""
     return folded(word.replace("_", "").replace("-", ""))

@@ -9,7 +9,8 @@ from typing import Any
 import pytest
 
 from carrel.core.model import ResourceLink
-from carrel.providers.sage import Sage, search_index, semantic
+from carrel.providers.sage import Sage
+from carrel.search import index_file, semantic
 from tests.providers.sage.test_saving import call, data_of, error_of
 from tests.support import sage_folder as folder
 from tests.support.sage_folder import FAILURE, STEM, ask, checkpoint, lay_out, open_sage, put
@@ -192,7 +193,7 @@ def test_the_index_is_private_and_can_be_lost_or_broken(tmp_path: Path) -> None:
     sage = open_sage(project, search="bm25")
     assert data_of(sage, "sage_search_checkpoints", query="jwt")["total"] == 1
     sage.close()
-    [file] = (project / "home/.cache/carrel/sage").iterdir()
+    [file] = (project / "home/.cache/carrel/sage").glob("*.db")
     assert stat.S_IMODE(file.stat().st_mode) == 0o600
 
     for damage in (b"not a database at all" * 400, file.read_bytes()[:5_000], b""):
@@ -212,7 +213,7 @@ def test_without_a_cache_folder_the_index_is_in_memory(tmp_path: Path) -> None:
 
 
 def test_without_fts5_text_search_serves(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(search_index, "has_fts5", lambda: False)
+    monkeypatch.setattr(index_file, "_LAYOUT", index_file._LAYOUT.replace("fts5", "missing"))
     data = data_of(open_sage(lay_out(tmp_path), search="bm25"), "sage_search_checkpoints", query="httponly")
 
     assert (data["engine"], data["total"]) == ("substring", 1)

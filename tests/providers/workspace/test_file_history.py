@@ -9,6 +9,7 @@ from typing import Any
 import pytest
 
 from carrel.catalog.access import Access, ActingAs
+from carrel.catalog.catalog import Catalog
 from carrel.core.errors import BadArgument, Denied, NotFound, RequestError
 from carrel.core.model import Range
 from carrel.core.provider import Place, Project
@@ -458,9 +459,9 @@ def test_a_further_root_has_its_own_history(tmp_path: Path, project: Path) -> No
     put(tmp_path / "main" / "a.md", "a\n")
     workspace = Workspace(Project(str(tmp_path / "main"), {}), roots={"other": Place(str(project))})
     try:
-        reading = workspace.read("workspace://@other/src/app.py?at=v1")
+        reading = Catalog([workspace]).read("workspace://@other/src/app.py?at=v1")
         assert reading.etag == git(project, "rev-parse", "v1:src/app.py")
         with pytest.raises(NotFound, match="no git history"):
-            workspace.read("workspace:///a.md?at=HEAD")
+            Catalog([workspace]).read("workspace:///a.md?at=HEAD")
     finally:
         workspace.close()

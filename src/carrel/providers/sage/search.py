@@ -1,9 +1,14 @@
-"""Search over checkpoints, knowledge and failures; the index is brought up to date before each search."""
+"""Search over checkpoints, knowledge and failures; the index is brought up to date before each search.
 
-import sqlite3
+The engine is that of `carrel.search`: its words, its BM25, its file. Here are the fields with their weights, and how
+the two rankings are joined.
+"""
+
+import os
 from collections.abc import Callable, Iterable, Mapping
 from typing import Final, Literal
 
+from carrel.core.hashing import blake2b
 from carrel.core.record import Value
 from carrel.files.userdirs import cache_folder
 from carrel.providers.sage.fields import BadFile
@@ -11,18 +16,18 @@ from carrel.providers.sage.folders import FileMissing, walk
 from carrel.providers.sage.memory import SageMemory
 from carrel.providers.sage.record_folder import Record, RecordFolder, time_in, time_of, without_time, words_of
 from carrel.providers.sage.records import Checkpoint, FailureRecord
-from carrel.providers.sage.search_index import Hit, IndexedText, SearchIndex, best_first, index_path
-from carrel.providers.sage.semantic import Embeddings, is_installed
+from carrel.search.index import IndexUnavailable
+from carrel.search.records import IndexedRecord, Reader, RecordHit, RecordIndex, best_first, find_parts
+from carrel.search.semantic import Embeddings, is_installed
 
 Engine = Literal["bm25", "hybrid", "substring"]
+FIELDS: Final = {"question": 4.0, "thesis": 5.0, "evidence": 2.0, "keywords": 6.0, "content": 1.0}
+"""What is searched, and how much a word there is worth."""
+WEIGHTS: Final = tuple(FIELDS.values())
 JOINED: Final = 50
 RANK_OFFSET: Final = 60
 ALL: Final = 1_000_000
-STOP_WORDS: Final = frozenset(
-    "a an and are as at be but by can did do does each for from has have how i if in into is it its many more much not "
-    "of on or other our so than that the their them then there these they this to too two was we what when where which "
-    "while who why will with you your".split()
-)
+_TRIES: Final = 3
 
 Texts = tuple[str, str, str, str, str]
 
@@ -32,7 +37,15 @@ class SearchResult(Value, frozen=True):
 
     engine: Engine
     total: int
-    hits: tuple[Hit, ...]
+    hits: tuple[RecordHit, ...]
+
+
+def index_path(cache: str | None, folder: str) -> str | None:
+    """Return the file for the index of a folder, or None without a cache folder."""
+    if cache is None:
+        return None
+    name = blake2b(os.path.realpath(folder).encode(errors="surrogateescape"), digest_size=12).hexdigest()
+    return os.path.join(cache, "carrel", "sage", f"{name}.db")
 
 
 class SageSearch:
@@ -40,25 +53,26 @@ class SageSearch:
 
     def __init__(self, memory: SageMemory, environment: Mapping[str, str], wanted: Literal["auto", "bm25"]) -> None:
         self._memory = memory
-        self._index = SearchIndex(index_path(cache_folder(environment), memory.home.path))
+        self._index = RecordIndex(index_path(cache_folder(environment), memory.home.path), WEIGHTS)
         self._embeddings = Embeddings(self._index) if wanted == "auto" and is_installed() else None
 
     def search(self, kind: str, query: str, limit: int = ALL) -> SearchResult:
         """Return the best items of a kind."""
-        try:
-            return self._search(kind, query, limit)
-        except sqlite3.DatabaseError:
-            self._index.discard()
-            return self._search(kind, query, limit)
+        for _ in range(_TRIES):
+            try:
+                return self._search(kind, query, limit)
+            except IndexUnavailable as error:
+                if not self._index.recover(error):
+                    break
+        hits = self._find_in_files(kind, query)
+        return SearchResult("substring", len(hits), tuple(hits[:limit]))
 
     def _search(self, kind: str, query: str, limit: int) -> SearchResult:
-        self._update(kind)
+        self._index.update(kind, *self._records(kind))
         model = self._embeddings if self._embeddings is not None and self._embeddings.load() else None
-        # A paraphrase often shares only common words with a text; the model ranks it better without them.
-        words = query if model is None else _without_stop_words(query)
-        hits, total = self._index.find_words(kind, words, max(limit, JOINED))
+        hits, total = self._index.find_words(kind, query, max(limit, JOINED))
         engine: Engine = "bm25"
-        if not hits and (hits := self._index.find_parts(kind, words)):
+        if not hits and (hits := self._index.find_parts(kind, query)):
             engine, total = "substring", len(hits)
         nearest = model.nearest(kind, query, JOINED) if model is not None else []
         if model is not None and (nearest or engine == "bm25"):
@@ -67,40 +81,46 @@ class SageSearch:
             hits = joined + _rank_rest(hits[JOINED:], joined)
         return SearchResult(engine, total, tuple(hits[:limit]))
 
+    def _find_in_files(self, kind: str, query: str) -> list[RecordHit]:
+        """Find without an index, as where SQLite has no FTS5."""
+        states, read = self._records(kind)
+        records = ((key, record) for key in states if (record := read(key)) is not None)
+        return find_parts(records, query, WEIGHTS)
+
     def close(self) -> None:
         """Close the index."""
         self._index.close()
 
     # What is searched
 
-    def _update(self, kind: str) -> None:
+    def _records(self, kind: str) -> tuple[Mapping[str, str], Reader]:
+        """Return the state of every item of a kind, and what reads one."""
         if kind == "knowledge":
-            self._update_knowledge()
-        elif kind == "checkpoint":
-            self._update_records(kind, self._memory.checkpoints, _checkpoint_texts)
-        else:
-            self._update_records(kind, self._memory.failures, _failure_texts)
+            return self._knowledge()
+        if kind == "checkpoint":
+            return self._files(self._memory.checkpoints, _checkpoint_texts)
+        return self._files(self._memory.failures, _failure_texts)
 
-    def _update_records(
-        self, kind: str, folder: RecordFolder[Record], texts: Callable[[Record, str], tuple[Texts, str]]
-    ) -> None:
+    def _files(
+        self, folder: RecordFolder[Record], texts: Callable[[Record, str], tuple[Texts, str]]
+    ) -> tuple[Mapping[str, str], Reader]:
         files = folder.files()
         for file in files.values():
             if file.is_link:
                 folder.examine(file)  # the state is that of the link's target
 
-        def read(stem: str) -> IndexedText | None:
+        def read(stem: str) -> IndexedRecord | None:
             try:
                 record, data = folder.load(stem)
             except (BadFile, FileMissing):
                 return None
             fields, time = texts(record, stem)
             times = (time_in(stem), time_of(time), data.modified_ms)
-            return IndexedText(fields, next(when for when in times if when is not None))
+            return IndexedRecord(fields, next(when for when in times if when is not None))
 
-        self._index.update(kind, {stem: file.state for stem, file in files.items()}, read)
+        return {stem: file.state for stem, file in files.items()}, read
 
-    def _update_knowledge(self) -> None:
+    def _knowledge(self) -> tuple[Mapping[str, str], Reader]:
         knowledge = self._memory.knowledge
         items = knowledge.items()
         files = {path: found for path, found in walk(self._memory.home.root("knowledge")) if not found.is_link}
@@ -111,25 +131,19 @@ class SageSearch:
             signature = knowledge.signature(indexed.item) if found is None else found.signature
             states[item_id] = f"{signature} {indexed.item.keywords} {indexed.item.added}"
 
-        def read(item_id: str) -> IndexedText | None:
+        def read(item_id: str) -> IndexedRecord | None:
             indexed = items[item_id]
             try:
                 content, _ = knowledge.content(indexed.item)
             except BadFile:
                 return None
             keywords = " ".join(indexed.item.keywords)
-            return IndexedText((_id_words(item_id), "", "", keywords, content), knowledge.when(indexed))
+            return IndexedRecord((_id_words(item_id), "", "", keywords, content), knowledge.when(indexed))
 
-        self._index.update("knowledge", states, read)
-
-
-def _without_stop_words(query: str) -> str:
-    """Return the words of a query that are not common in English, or all of them if every word is."""
-    words = query.split()
-    return " ".join(word for word in words if word.casefold().strip("?!.,") not in STOP_WORDS) or query
+        return states, read
 
 
-def join(first: Iterable[Hit], second: Iterable[Hit]) -> list[Hit]:
+def join(first: Iterable[RecordHit], second: Iterable[RecordHit]) -> list[RecordHit]:
     """Return two rankings as one, by the sum of 1 / (60 + rank)."""
     scores: dict[str, float] = {}
     times: dict[str, int] = {}
@@ -137,15 +151,15 @@ def join(first: Iterable[Hit], second: Iterable[Hit]) -> list[Hit]:
         for rank, hit in enumerate(ranking, 1):
             scores[hit.key] = scores.get(hit.key, 0.0) + 1 / (RANK_OFFSET + rank)
             times[hit.key] = hit.when
-    return best_first(Hit(key, score, times[key]) for key, score in scores.items())
+    return best_first(RecordHit(key, score, times[key]) for key, score in scores.items())
 
 
-def _rank_rest(rest: list[Hit], joined: list[Hit]) -> list[Hit]:
+def _rank_rest(rest: list[RecordHit], joined: list[RecordHit]) -> list[RecordHit]:
     """Return the hits that only words found, after the joined ranking."""
     taken = {hit.key for hit in joined}
     left = [hit for hit in rest if hit.key not in taken]
     offset = RANK_OFFSET + JOINED + len(joined)
-    return [Hit(hit.key, 1 / (offset + rank), hit.when) for rank, hit in enumerate(left, 1)]
+    return [RecordHit(hit.key, 1 / (offset + rank), hit.when) for rank, hit in enumerate(left, 1)]
 
 
 def _id_words(*ids: str) -> str:

@@ -2,7 +2,8 @@
 
 import re
 from collections.abc import Callable, Sequence
-from typing import Final, Generic, Literal
+from threading import Lock
+from typing import TYPE_CHECKING, Final, Generic, Literal
 
 from carrel.core.arguments import Arguments
 from carrel.core.errors import echo
@@ -17,7 +18,9 @@ from carrel.providers.sage.names import checked, split_uri
 from carrel.providers.sage.records import MARKS, Checkpoint, FailureRecord, KnowledgeItem, to_data
 from carrel.providers.sage.rendering import MIME_TYPES, minute_of, percent, render_failure, render_knowledge, tokens
 from carrel.providers.sage.saving import SageWriter, SavedItem
-from carrel.providers.sage.search import SageSearch
+
+if TYPE_CHECKING:
+    from carrel.providers.sage.search import SageSearch
 
 RECALL_TOKENS: Final = 2_000
 
@@ -63,7 +66,9 @@ class SageTools:
         self._memory = memory
         allowed = [] if level == "off" else [one for one in TOOLS if level == "write" or one.tool.read_only]
         self._allowed = {one.tool.name: one for one in allowed}
-        self.search = SageSearch(memory, project.environment, search)
+        self._environment, self._wanted = project.environment, search
+        self._search: SageSearch | None = None
+        self._opening = Lock()
         self.writer = SageWriter(project, memory)
 
     def tools(self) -> Sequence[Tool]:
@@ -86,7 +91,18 @@ class SageTools:
 
     def close(self) -> None:
         """Close the search index."""
-        self.search.close()
+        if self._search is not None:
+            self._search.close()
+
+    @property
+    def search(self) -> "SageSearch":
+        """The search, opened when it is first used."""
+        from carrel.providers.sage.search import SageSearch  # its engine takes long to import
+
+        with self._opening:
+            if self._search is None:
+                self._search = SageSearch(self._memory, self._environment, self._wanted)
+            return self._search
 
     # Checkpoints
 

@@ -76,7 +76,7 @@ class Skills(Provider):
                 name="skill-file",
                 title="Skill file or folder",
                 description="A skill's SKILL.md, another file of it, or the children of a folder",
-                whole=True,
+                takes_uri=True,
             ),
         )
 
@@ -175,12 +175,10 @@ class Skills(Provider):
 
     # Reading
 
-    def read(self, uri: str) -> Reading:
+    def read(self, path: str, uri: str) -> Reading:
         """Read a file of a skill, byte for byte, or a folder."""
-        bare, query = split_query(uri)
-        if query is not None or "#" in uri:
-            raise NotFound(uri)
-        target = self._target(folder_of(bare), uri)
+        del path  # in the URI, an escaped slash is not taken for one between two names
+        target = self._target(folder_of(split_query(uri)[0]), uri)
         if target.skill is None:
             return self._read_folder(uri)
         opened = self._open(target.skill, target.rest, uri)

@@ -26,7 +26,6 @@ from carrel.providers.workspace import paths
 from carrel.providers.workspace.paths import Target
 from carrel.providers.workspace.tree import Tree, is_servable
 
-_KEYS: Final = ("at", "diff", "blame", "log", "skip", "format", "start", "length", "lines")
 _WITH: Final = {
     "at": ("skip", "start", "length", "lines"),
     "diff": ("skip", "format", "start", "length", "lines"),
@@ -48,9 +47,9 @@ class FileHistory:
         self._tree = tree
         self._past = Past(tree.root.path, home)
 
-    def read(self, target: Target) -> Reading:
+    def read(self, target: Target, query: Query) -> Reading:
         """Answer the question that the query of a URI asks."""
-        question, query = _asked(target)
+        question = _asked(target, query)
         self._tree.check(target)
         answer = {"at": self._at, "diff": self._diff, "blame": self._blame, "log": self._log}[question]
         return self._past.ask(target.uri, lambda repository: _cut(answer(repository, target, query), query, target.uri))
@@ -222,13 +221,8 @@ class FileHistory:
         return make_reading(query.get("format", "text"), text, body, following=following)
 
 
-def _asked(target: Target) -> tuple[str, Query]:
-    """Return the question of a query, and its parameters; raise for those that do not go together."""
-    query: Query = {}
-    for name, value in target.query:
-        if name not in _KEYS or name in query:
-            raise paths.invalid(name, value, "expected once" if name in query else f"expected {', '.join(_KEYS)}")
-        query[name] = value
+def _asked(target: Target, query: Query) -> str:
+    """Return the question of a query; raise for parameters that do not go together."""
     question = next(name for name in ("diff", "blame", "log", "at") if name in query)
     for name, value in query.items():
         if name != question and name not in _WITH[question]:
@@ -237,7 +231,7 @@ def _asked(target: Target) -> tuple[str, Query]:
         raise paths.invalid(question, "", "expected a revision", target.uri)
     if query.get("format", "text") not in ("text", "json"):
         raise paths.invalid("format", query["format"], "expected text or json", target.uri)
-    return question, query
+    return question
 
 
 def _number(query: Query, target: Target) -> int:

@@ -11,13 +11,13 @@ from importlib.util import find_spec
 from threading import Lock
 from typing import Any, Final
 
-from carrel.providers.sage.search_index import Hit, SearchIndex, best_first
+from carrel.search.records import RecordHit, RecordIndex, best_first
 
 log = logging.getLogger(__name__)
 
 PACKAGE: Final = "wordllama"
 LEAST_COSINE: Final = 0.15
-"""Below this, two texts are unrelated; without it, every item would be found."""
+"""Below this, two texts are unrelated; without it, every record would be found."""
 
 _MAX_CHARACTERS: Final = 4_000
 
@@ -30,12 +30,12 @@ def is_installed() -> bool:
 class Embeddings:
     """The model, and the vectors of one index."""
 
-    def __init__(self, index: SearchIndex) -> None:
+    def __init__(self, index: RecordIndex) -> None:
         self._index = index
         self._lock = Lock()
         self._model: Any = None
         self._has_failed = False
-        self._cache: dict[str, tuple[int, list[tuple[str, int]], Any]] = {}
+        self._cache: dict[str, tuple[tuple[int, ...], list[tuple[str, int]], Any]] = {}
 
     def load(self) -> bool:
         """Load the model if necessary; return whether it is loaded."""
@@ -48,8 +48,8 @@ class Embeddings:
                     log.warning("the model for search by meaning does not load: %s", type(error).__name__)
             return self._model is not None
 
-    def nearest(self, kind: str, query: str, limit: int) -> list[Hit]:
-        """Return the items nearest in meaning, the nearest first."""
+    def nearest(self, kind: str, query: str, limit: int) -> list[RecordHit]:
+        """Return the records nearest in meaning, the nearest first."""
         import numpy
 
         with self._lock:
@@ -58,10 +58,10 @@ class Embeddings:
                 return []
             cosines = matrix @ self._embed([query])[0]
         near = [at for at in numpy.argsort(-cosines)[:limit] if cosines[at] >= LEAST_COSINE]
-        return best_first(Hit(keys[at][0], float(cosines[at]), keys[at][1]) for at in near)
+        return best_first(RecordHit(keys[at][0], float(cosines[at]), keys[at][1]) for at in near)
 
     def _matrix(self, kind: str) -> tuple[list[tuple[str, int]], Any]:
-        """Return key and time of every item, and the matrix of their vectors."""
+        """Return key and time of every record, and the matrix of their vectors."""
         import numpy
 
         new = self._index.texts_without_vector(kind)
@@ -69,12 +69,13 @@ class Embeddings:
             made = self._embed([text for _, text in new]).astype(numpy.float16)
             self._index.put_vectors((row, vector.tobytes()) for (row, _), vector in zip(new, made, strict=True))
         cached = self._cache.get(kind)
-        if new or cached is None or cached[0] != self._index.generation:
+        state = self._index.opened().state()
+        if new or cached is None or cached[0] != state:
             rows = self._index.vectors(kind)
             keys = [(key, when) for key, when, _ in rows]
             joined = b"".join(vector for _, _, vector in rows)
             matrix = numpy.frombuffer(joined, dtype=numpy.float16).reshape(len(rows), -1 if rows else 1)
-            cached = self._cache[kind] = self._index.generation, keys, matrix.astype(numpy.float32)
+            cached = self._cache[kind] = state, keys, matrix.astype(numpy.float32)
         return cached[1], cached[2]
 
     def _embed(self, texts: list[str]) -> Any:

@@ -1,0 +1,55 @@
+"""A look at all documents of a provider, on a thread: an answer takes what was found by the time it must be given."""
+
+import threading
+from collections.abc import Callable
+from time import monotonic
+
+from carrel.core.errors import CarrelError
+from carrel.core.faults import attempt
+from carrel.core.provider import Document, DocumentChanges, Provider
+
+
+class Look:
+    """One look. `found` grows until it has ended; then `changes` is what the provider said, or `error` why it did not.
+
+    With `streams`, the documents are taken one by one as they are found.
+    """
+
+    def __init__(self, provider: Provider, *, streams: bool) -> None:
+        self.found: list[Document] = []
+        self.taken = 0
+        """How many of them were taken."""
+        self.changes: DocumentChanges | None = None
+        self.error: CarrelError | None = None
+        self._provider = provider
+        self._ask: Callable[[], DocumentChanges] = self._stream if streams else self._ask_whole
+        self._is_unwanted = False
+        self._ended = threading.Event()
+        threading.Thread(target=self._run, name=f"carrel-look-{provider.name}", daemon=True).start()
+
+    def has_ended(self, until: float) -> bool:
+        """Wait for the end; return whether it came in time."""
+        return self._ended.wait(max(0.0, until - monotonic()))
+
+    def stop(self) -> None:
+        """End soon; what was found is not needed."""
+        self._is_unwanted = True
+
+    def _run(self) -> None:
+        try:
+            self.changes = attempt(f"documents of {self._provider.name}", self._ask)
+        except CarrelError as error:
+            self.error = error
+        finally:
+            self._ended.set()
+
+    def _ask_whole(self) -> DocumentChanges:
+        changes = self._provider.document_changes(None)
+        return DocumentChanges(tuple(changes.documents), changes.gone, changes.token, changes.is_whole)
+
+    def _stream(self) -> DocumentChanges:
+        for document in self._provider.documents():
+            if self._is_unwanted:
+                break
+            self.found.append(document)
+        return DocumentChanges(tuple(self.found))
