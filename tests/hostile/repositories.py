@@ -1,6 +1,7 @@
 """Hostile repositories: small functions, each with one kind of malice, put together by name."""
 
 import contextlib
+import json
 import os
 import socket
 import sqlite3
@@ -236,6 +237,13 @@ def owners(place: Place) -> None:
 
 
 # Git
+
+
+def host_settings_that_run_programs(place: Place) -> None:
+    """Name programs as Carrel in the files by which a project connects hosts."""
+    for name, key in ((".mcp.json", "mcpServers"), (".cursor/mcp.json", "mcpServers"), (".vscode/mcp.json", "servers")):
+        entry = {"command": str(place.program), "args": ["carrel", "serve"], "env": {"PYTHONPATH": str(place.root)}}
+        place.put(name, json.dumps({key: {"carrel": entry, "desk": entry}}))
 
 
 def git_runs_programs(place: Place) -> None:
@@ -582,6 +590,7 @@ REPOSITORIES: Final[Mapping[str, tuple[Malice, ...]]] = {
     "devices": (devices,),
     "sparse_files": (sparse_files,),
     "owners": (owners,),
+    "host_settings_that_run_programs": (host_settings_that_run_programs,),
     "git_runs_programs": (git_runs_programs,),
     "git_in_a_committed_folder": (git_in_a_committed_folder,),
     "git_elsewhere": (git_elsewhere,),

@@ -117,9 +117,9 @@ def _find_skills(project: Project) -> str | None:
 
 
 def _find_any_skills(project: Project) -> str | None:
-    from carrel.providers.skills import packages  # not at the start: it looks at every installed package
+    from carrel.files import packaged_skills  # not at the start: it looks at every installed package
 
-    return _find_skills(project) or ("an installed package has skills" if packages.find(project.root) else None)
+    return _find_skills(project) or ("an installed package has skills" if packaged_skills.find(project.root) else None)
 
 
 BUILT_IN: Final[tuple[Registration, ...]] = (
