@@ -12,7 +12,7 @@ from typing import Final, Literal
 from carrel.core.errors import ConfigError
 from carrel.core.provider import PlacesFile, Project
 from carrel.core.record import Value
-from carrel.files.marks import find_mark, working_folder
+from carrel.files.marks import find_mark, is_in_git, working_folder
 from carrel.files.sandbox import is_inside
 
 ALC_FILE: Final = "alc.toml"
@@ -79,6 +79,11 @@ def _find_sage(project: Project) -> str | None:
 def _find_scopes(project: Project) -> str | None:
     place = os.path.join(project.root, ".carrel", "scopes.db")
     return "there is a .carrel/scopes.db" if os.path.exists(place) else None
+
+
+def _find_git(project: Project) -> str | None:
+    found = is_in_git(project.root, project.environment.get("HOME", ""))
+    return "there is a git repository" if found else None
 
 
 def _find_algocline(project: Project) -> str | None:
@@ -148,6 +153,14 @@ BUILT_IN: Final[tuple[Registration, ...]] = (
         "carrel.providers.logs:Logs",
         _always("output of runs and builds"),
         sections=("flutter", "processes", "commands"),
+    ),
+    Registration(
+        "git",
+        ("git",),
+        "carrel.providers.git:GitHistory",
+        _find_git,
+        needs_project=True,
+        missing="this folder has no git history",
     ),
     Registration(
         "workspace",
