@@ -102,7 +102,8 @@ class Project(Value, frozen=True):
     `given` are the keys of its section that were set, `named` those that the user or a trusted file set. `is_trusted`
     is whether the user trusts the project's settings; `trusts` returns the same for the path and SHA-256 of another
     file. `deny` are the patterns of project files that must never be opened. `max_message_bytes` is the size of one
-    message. `read` reads a URI of any provider.
+    message. `read` reads a URI of any provider. `serves` returns whether `workspace://` may show a file, by its path
+    below the root.
     """
 
     root: str
@@ -114,6 +115,7 @@ class Project(Value, frozen=True):
     deny: tuple[str, ...] = ()
     max_message_bytes: int = MAX_MESSAGE_BYTES
     read: Callable[[str], Reading] | None = None
+    serves: Callable[[tuple[str, ...]], bool] | None = None
 
 
 class PlacesFile(Value, frozen=True):
@@ -141,10 +143,10 @@ class Route(Value, frozen=True):
     """A URI template and its reader, which gets the template's variables as keyword arguments.
 
     A template without variables is one resource; `entries` lists it. Without a `name`, the template is named after its
-    reader: `read_bed` is `bed`. With `query`, the parameters of the query are those that it declares, whatever the
-    template shows: they are checked, and the reader gets the record as `query`. With `takes_uri`, it gets the URI as
-    sent as `uri`. `fingerprint` is called like the reader, and returns what `Provider.fingerprint` does. A template
-    that is not `listed` is matched only.
+    reader: `read_bed` is `bed`. With `query`, the parameters of the query are those that it declares, even if the
+    template shows others; they are checked, and the reader gets the record as `query`. With `takes_uri`, the reader
+    gets the URI as sent as `uri`. `fingerprint` is called like the reader, and returns what `Provider.fingerprint`
+    does. A template that is not `listed` is only matched.
     """
 
     template: str

@@ -22,7 +22,6 @@ from carrel.outline.part_notes import SHOWN, name_of, place_of
 
 NAME: Final = "budget"
 _RANGE_NAMES: Final = frozenset({"start", "length"})
-_ONLY_BUDGET: Final = frozenset({NAME})
 
 _BYTES_PER_TOKEN: Final = 64
 """Bytes of a text that are read for each token of a budget; few texts cost less."""
@@ -183,7 +182,7 @@ class _TextPart:
         return f"[{name_of(self._budget.uri)}: {place}; next: {self._following(most)}]\n"
 
     def _following(self, at: int) -> str:
-        """Return the URI of the rest; of a part without a fixed place, of the whole."""
+        """Return the URI of the rest; that of the whole if the part has no fixed place."""
         uri = without(self._budget.uri, content.OTHER_PARTS | _RANGE_NAMES)
         if self._is_open_ended:
             return self._budget.following(with_query(uri, start=0))

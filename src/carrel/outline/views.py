@@ -165,11 +165,11 @@ class _Outline(Value, frozen=True):
     """`meta` that says what the text costs."""
 
     def default(self) -> str:
-        """Return it as it is without a budget."""
+        """Return the outline that is shown without a budget."""
         return self.render(None, self.is_all)
 
     def within(self, tokens: int) -> str:
-        """Return it with as much as fits; empty if that is not even one row."""
+        """Return as much of the outline as fits; an empty text if not even one row does."""
         text = self.render(tokens, False) if self.has_rows else ""
         rows = [line for line in text.splitlines()[1:] if not line.startswith("[")]
         return text if rows and estimate_tokens(text) <= tokens else ""
