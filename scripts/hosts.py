@@ -15,8 +15,9 @@ INTRODUCTION = """\
 # Hosts
 
 What each host does with Carrel, as seen from the outside: `make hosts` runs the real programs, with pinned versions, in
-a folder of more than 2,100 files. A scripted model on loopback records what they send to it, and another record holds
-what they send to Carrel. A host that does something else than this page says fails the tests.
+a folder of more than 2,100 files, connected by `carrel connect`. A scripted model on loopback records what they send to
+it, and another record holds what they send to Carrel. A host that does something else than this page says fails the
+tests.
 
 Generated from `tests/hosts/seen` by `make docs`; `make hosts-record` runs the hosts and writes down what they do.
 
@@ -39,14 +40,14 @@ NOT_RUN = """\
 NOTES = {
     "claude-code": "Without a terminal (`-p`) a mention stays plain text. When its own tool reads a missing resource, "
     "it says so in its own words and drops the name of the file that is meant.",
-    "codex": "With a model it knows, it hides the tools of every server behind its search for tools. With a model it "
-    "does not know, it shows them, but keeps only about 12,000 characters of an answer: set "
-    "`[server] part_chars = 11000`.",
+    "codex": "With a model it knows, it hides the tools of every server behind its search for tools; with the newest, "
+    "the model calls them from code, and sees the first line of the instructions. With a model it does not know, it "
+    "shows them, but keeps only about 12,000 characters of an answer: set `[server] part_chars = 11000`.",
     "gemini-cli": "It starts servers only in a trusted folder. Its own tool knows only listed resources, and says of "
     "others in its own words that they are missing.",
     "opencode": "Its own tool does not pass on why a read failed. Its terminal, which has mentions, is not run here.",
     "qwen-code": "It hides the tools of servers behind its search for tools, unless the server's entry has "
-    '`"alwaysLoadTools": true`, as in these tests.',
+    '`"alwaysLoadTools": true`, as `carrel connect` writes it.',
     "copilot-cli": "Run with a model from elsewhere, without an account.",
 }
 """What the columns cannot say, by host."""
@@ -75,7 +76,7 @@ def _table(title: str, head: tuple[str, ...], rows: Iterable[tuple[str, ...]]) -
     return "\n".join([f"## {title}\n", *(f"| {' | '.join(line)} |" for line in lines), ""])
 
 
-TOOLS_HEAD = ("host", "version", "instructions reach the model", "Carrel's tools", "longest answer")
+TOOLS_HEAD = ("host", "version", "instructions reach the model", "Carrel's tools", "longest answer of Carrel")
 
 
 def _tools_row(record: Record) -> tuple[str, ...]:
@@ -85,14 +86,18 @@ def _tools_row(record: Record) -> tuple[str, ...]:
     return record["title"], record["version"], _yes(record["instructions"]), shown, f"{answer:,} characters"
 
 
-RESOURCES_HEAD = ("host", "lists", "its own tools for resources", "`@` mention", "lists again after a change")
+RESOURCES_HEAD = ("host", "lists", "reads", "templates", "`@` mention", "lists again after a change")
 
 
 def _resources_row(record: Record) -> tuple[str, ...]:
-    own = ", ".join(f"`{name}`" for name in record["own_tools"])
     terminal = record.get("terminal", {})
     columns = (_seen(record, terminal, "mention"), _seen(record, terminal, "lists_again"))
-    return record["title"], _yes("resources/list" in record["methods"]), own or "none", *columns
+    return record["title"], record["lists"], _by_tool(record, "read"), _by_tool(record, "template"), *columns
+
+
+def _by_tool(record: Record, word: str) -> str:
+    own = [f"`{name}`" for name in record["own_tools"] if word in name.lower()]
+    return f"by its tool {own[0]}" if own else "no"
 
 
 def _seen(record: Record, terminal: Record, fact: str) -> str:

@@ -13,7 +13,7 @@ SOURCE = ROOT / "src" / "carrel"
 
 LATER = ("search", "outline", "connect", "git", "providers/git", "providers/skills", "doctor")
 """Packages that came after the aim for the lines was set."""
-MAX_LINES = 45_300
+MAX_LINES = 45_500
 """Lines of source without the later packages. 32,000 is the aim."""
 MAX_ANY = 2.5
 """Uses of `Any` in 1,000 lines."""

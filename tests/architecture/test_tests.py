@@ -40,7 +40,7 @@ TESTED_THROUGH = {
     "app/test_app.py": "app/registration catalog/lazy",
     "app/test_config.py": "app/project app/schema app/trust core/hashing files/userdirs",
     "app/test_gateways.py": "core/gateway",
-    "catalog/test_catalog.py": "catalog/access catalog/routes core/model core/provider",
+    "catalog/test_catalog.py": "catalog/access core/model core/provider",
     "catalog/test_watcher.py": "catalog/subscriptions",
     "cli/test_app.py": "__main__ cli/config cli/context cli/exit_codes cli/failures cli/options cli/output "
     "cli/overview cli/read cli/serve cli/serve_http cli/suggestions cli/tokens core/version",
@@ -60,6 +60,7 @@ TESTED_THROUGH = {
     "git/test_past.py": "git/commit_walk git/line_diff git/revisions",
     "git/test_patches.py": "git/comparison",
     "git/test_repository.py": "git/discovery git/history git/index git/objects git/worktree",
+    "providers/git/test_provider.py": "git/answer providers/git/answers",
     "providers/alc/test_layout.py": "files/marks providers/alc/local_packages",
     "providers/alc/test_lua_source.py": "providers/alc/lua_literals providers/alc/lua_spec providers/alc/lua_tables "
     "providers/alc/lua_values",

@@ -285,12 +285,12 @@ LOGS = Desk(("desk:///log/{id}{?tail,since}", says("log")), ("desk:///fixed", sa
         ("desk:///nope?tail=1", NotFound, "Resource not found: desk:///nope?tail=1", None),
         ("desk:///log/a#b", NotFound, "Resource not found: desk:///log/a#b", None),
         ("desk:///log/a%2Fb", NotFound, "Resource not found: desk:///log/a%2Fb", None),
-        ("desk:///log/a?foo=1", BadArgument, "Invalid parameter: foo (unknown)", "foo"),
-        ("desk:///log/a?tail=1&foo=1", BadArgument, "Invalid parameter: foo (unknown)", "foo"),
-        ("desk:///log/a?start=1&foo=1", BadArgument, "Invalid parameter: foo (unknown)", "foo"),
-        ("desk:///fixed?foo=1", BadArgument, "Invalid parameter: foo (unknown)", "foo"),
-        ("desk:///log/a?tail=1&tail=2", BadArgument, "Invalid parameter: tail (given twice)", "tail"),
-        ("desk:///log/a?tail=1&since=1&since=2", BadArgument, "Invalid parameter: since (given twice)", "since"),
+        ("desk:///log/a?foo=1", BadArgument, "Invalid parameter: foo=1 (known: tail, since)", "foo"),
+        ("desk:///log/a?tail=1&foo=1", BadArgument, "Invalid parameter: foo=1 (known: tail, since)", "foo"),
+        ("desk:///log/a?start=1&foo=1", BadArgument, "Invalid parameter: foo=1 (known: tail, since)", "foo"),
+        ("desk:///fixed?foo=1", BadArgument, "Invalid parameter: foo=1 (unknown)", "foo"),
+        ("desk:///log/a?tail=1&tail=2", BadArgument, "Invalid parameter: tail=2 (given twice)", "tail"),
+        ("desk:///log/a?tail=1&since=1&since=2", BadArgument, "Invalid parameter: since=2 (given twice)", "since"),
         ("other:///x", UnknownScheme, "Unknown scheme: other:///x", None),
         ("nothing", BadArgument, "The URI does not start with a scheme, such as workspace: or logs:", "uri"),
         (
@@ -648,10 +648,8 @@ def test_what_a_part_shows_is_bytes_of_the_same_text() -> None:
 @pytest.mark.parametrize("uri", ["DESK:///" + "a" * 9_000, "desk:///a\0", "desk:///a\nb"])
 def test_a_provider_may_refuse_what_is_no_uri_in_its_own_words(uri: str) -> None:
     class Wordy(Desk):
-        parses_uris = True
-
-        def read_unmatched(self, uri: str) -> Text:
-            raise BadArgument(f"Not so: {len(uri)}", data={"parameter": "own"})
+        def refusal(self, uri: str, error: RequestError) -> BadArgument:
+            return BadArgument(f"Not so: {len(uri)}", data={"parameter": "own"})
 
     assert refusal(Catalog([Wordy()]), uri) == (BadArgument, f"Not so: {len(uri)}", "own")
     assert refusal(Catalog([Desk()]), uri)[2] == "uri"

@@ -115,8 +115,15 @@ def test_cat_prints_only_the_text_of_a_file_that_may_be_spelled_with_a_slash(run
     [
         ("workspace:///nope", 1, "Resource not found: workspace:///nope; did you mean workspace:///notes/?"),
         ("workspace:///.env", 1, "Access denied: workspace:///.env (may hold secrets)"),
-        ("workspace:///b.txt?foo=1", 2, "Invalid parameter: foo=1 (expected start or length or lines)"),
-        ("nobody://x", 2, f"Unknown scheme: nobody://x; {SERVED}"),
+        (
+            "workspace:///b.txt?foo=1",
+            2,
+            (
+                "Invalid parameter: foo=1 (known: start, length, lines, after, at, diff, blame, log, skip, format; "
+                "for example ?lines=10-50)"
+            ),
+        ),
+        ("nobody://x", 2, f"Unknown scheme: nobody://x; {SERVED}; for example carrel://guide"),
         ("workspace:///a\nb", 2, "The URI holds a control character or a lone surrogate"),
         ("sage://nothing/x", 1, "Resource not found: sage://nothing/x"),
         ("sage://system/nope", 1, "File not found: nope"),

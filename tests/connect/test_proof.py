@@ -18,7 +18,7 @@ from tests.support.http_asking import application, listening
 from tests.support.memory_provider import Memory
 
 COMMAND = (sys.executable, "-P", "-m", "carrel", "serve", "--quiet")
-HOST = HOSTS[0]
+HOST = replace(HOSTS[0], era="legacy")  # as the small server below
 SERVER = """\
 import json, sys
 print("I am starting", file=sys.stderr, flush=True)

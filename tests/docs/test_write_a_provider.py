@@ -24,6 +24,7 @@ def followed_guide(tmp_path: Path) -> Path:
     assert sorted(path.name for path in tmp_path.iterdir()) == [
         "beds.py",
         "greenhouse.py",
+        "history.py",
         "pyproject.toml",
         "test_greenhouse.py",
     ]
@@ -56,6 +57,21 @@ def test_the_smallest_provider_has_at_most_twelve_lines_and_passes_the_contract(
         encoding="utf-8",
     )
     run_contract(folder, "test_beds.py")
+
+
+def test_a_declared_query_is_checked_as_the_guide_says(folder: Path) -> None:
+    ran = {}
+    for uri in ("history://north", "history://north?days=3", "history://north?days=99"):
+        command = [sys.executable, "-m", "carrel", "cat", uri, "--with", "history.py:History"]
+        done = subprocess.run(command, cwd=folder, capture_output=True, text=True, timeout=120, check=False)
+        ran[uri] = done.stdout + done.stderr.removeprefix("carrel: ")
+
+    [refusal] = re.findall(r"`history://north\?days=99` is answered with `(.+)`", PAGE.read_text(encoding="utf-8"))
+    assert ran == {
+        "history://north": "north: 7 days",
+        "history://north?days=3": "north: 3 days",
+        "history://north?days=99": f"{refusal}\n",
+    }
 
 
 def serving_lines() -> list[str]:

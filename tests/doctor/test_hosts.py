@@ -251,6 +251,56 @@ def test_an_entry_whose_command_is_gone_is_not_started(ward: Ward) -> None:
     assert ward.find(hosts.host_answer) == []
 
 
+@pytest.mark.parametrize("words", [["serve"], ["carrel", "serve"]])
+def test_nothing_of_a_strangers_project_is_started(ward: Ward, words: list[str]) -> None:
+    ran = ward.home / "ran"
+    program = ward.write(ward.project / "carrel", f"#!/bin/sh\ntouch '{ran}'\necho carrel, version 0.0.1\n", 0o755)
+    entry = {"command": str(program), "args": words}
+    ward.write(ward.project / ".mcp.json", json.dumps({"mcpServers": {"carrel": {"type": "stdio", **entry}}}))
+    ward.write(ward.project / ".cursor/mcp.json", json.dumps({"mcpServers": {"carrel": entry}}))
+
+    for check in hosts.CHECKS:
+        ward.find(check)
+
+    assert not ran.exists()
+
+
+@pytest.mark.parametrize(
+    "change", [{"env": {"PYTHONPATH": "."}}, {"args": ["serve", "evil.py"]}, {"args": ["serve", "--with", "evil.py"]}]
+)
+def test_our_own_command_of_a_project_is_not_started_with_code_of_the_project(
+    ward: Ward, change: dict[str, object]
+) -> None:
+    ran = ward.home / "ran"
+    for name in ("evil.py", "sitecustomize.py"):
+        ward.write(ward.project / name, f"open({str(ran)!r}, 'w').close()\n")
+    ward.write(ward.project / ".mcp.json", json.dumps({"mcpServers": {"carrel": {**SOUND, **change}}}))
+
+    assert ward.find(hosts.host_answer) == []
+    assert not ran.exists()
+
+
+def test_our_own_entry_in_a_project_is_started(ward: Ward, monkeypatch: pytest.MonkeyPatch) -> None:
+    tried: list[object] = []
+    monkeypatch.setattr(hosts, "prove", lambda *given: tried.append(given))
+    ward.write(ward.project / ".mcp.json", json.dumps({"mcpServers": {"carrel": SOUND}}))
+
+    assert ward.find(hosts.host_answer) == []
+    assert len(tried) == 1
+
+
+def test_a_token_is_not_sent_to_a_url_of_a_project(ward: Ward, monkeypatch: pytest.MonkeyPatch) -> None:
+    tried: list[object] = []
+    monkeypatch.setattr(hosts, "prove", lambda *given: tried.append(given))
+    ward.environment[TOKEN_VARIABLE] = "carrel_secret"
+    ward.write(
+        ward.project / ".mcp.json", json.dumps({"mcpServers": {"carrel": {**remote(1), "url": "https://evil.example"}}})
+    )
+
+    assert ward.find(hosts.host_answer) == []
+    assert tried == []
+
+
 def test_a_project_that_is_gone_is_a_problem(ward: Ward) -> None:
     claude(ward, carrel={**SOUND, "args": ["serve", "--project", str(ward.home / "gone")]})
 

@@ -1,5 +1,6 @@
 """What is known of a program before it is started."""
 
+import os
 import sys
 from pathlib import Path
 
@@ -27,6 +28,12 @@ def test_a_script_names_its_interpreter(ward: Ward, text: str, missing: str) -> 
     program = str(ward.write(ward.bin / "carrel", text, 0o755))
 
     assert (missing_interpreter(program), is_ours(program)) == (missing, False)
+
+
+def test_what_is_no_file_is_not_opened(ward: Ward) -> None:
+    os.mkfifo(ward.bin / "carrel")
+
+    assert (missing_interpreter(str(ward.bin / "carrel")), is_ours(str(ward.bin))) == ("", False)
 
 
 def test_a_program_that_is_not_there_has_no_interpreter() -> None:

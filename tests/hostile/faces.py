@@ -200,6 +200,8 @@ COMMANDS: Final[tuple[list[str], ...]] = (
     ["ls"],
     ["templates"],
     ["doctor"],
+    ["connect"],
+    ["connect", "--json"],
     ["config", "show", "--origin"],
     ["config", "validate"],
     ["cat", "carrel://guide"],

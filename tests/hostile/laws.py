@@ -31,6 +31,7 @@ _OF_THE_SYSTEM: Final = re.compile(
     "|/etc/(?:ld\\.so|localtime|timezone|passwd|group|nsswitch|hosts$|host\\.conf|resolv|gai|mime|ssl|locale|terminfo)"
     "|/proc/(?:\\d+|self)/(?:status|stat|statm|maps|mounts|mountinfo|cgroup|fd|task|comm|cmdline)"
     "|/proc/(?:sys|stat|meminfo|cpuinfo|filesystems|mounts)"
+    "|/proc$"  # `doctor` and `connect` look for servers and editors that run
     "|(?:pipe|socket|anon_inode):"
     "|/$"  # whether the kernel has openat2 is tried on the topmost folder
 )

@@ -100,7 +100,8 @@ def _opened(block: Json) -> tuple[Json, Json]:
 
 
 SEARCH_FOR_TOOLS = "tool_search"
-RESULTS = ("function_call_output", "tool_search_output")
+RUN_CODE = "functions/exec"
+RESULTS = ("function_call_output", "tool_search_output", "custom_tool_call_output")
 
 
 class Responses:
@@ -113,7 +114,7 @@ class Responses:
         items = body["input"]
         found = [tool for item in items for tool in item.get("tools", ())]  # by the host's search for tools
         tools = dict(_named([*body.get("tools", []), *found]))
-        told = [as_text(item["content"]) for item in items if item.get("role") in ("developer", "system")]
+        told = [as_text(item.get("content")) for item in items if item.get("role") in ("developer", "system")]
         told += [tool.get("description", "") for tool in body.get("tools", []) if tool["type"] == "namespace"]
         return Turn(
             api="responses",
@@ -160,6 +161,8 @@ def _response_item(answer: Answer) -> Json:
     call = {"id": f"fc_{answer.id}", "call_id": f"call_{answer.id}", "status": "completed"}
     if answer.tool == SEARCH_FOR_TOOLS:
         return {**call, "type": "tool_search_call", "execution": "client", "arguments": answer.arguments}
+    if answer.tool == RUN_CODE:
+        return {**call, "type": "custom_tool_call", "name": "exec", "input": answer.arguments["code"]}
     space, _, name = answer.tool.rpartition("/")
     function = {**call, "type": "function_call", "name": name, "arguments": json.dumps(answer.arguments)}
     return {**function, "namespace": space} if space else function

@@ -9,6 +9,7 @@ from typing import Any, ClassVar
 
 import pytest
 
+from carrel.connect import hosts as facts
 from tests.hosts import project as sample
 from tests.hosts.script import Call, Turn
 from tests.hosts.session import Host, Place, Session, run, tool_texts
@@ -20,6 +21,13 @@ RECORDING = os.environ.get("CARREL_RECORD_HOSTS") == "1"
 TOOLS = ("list_resources", "read_resource", "search")
 LIST_CHANGED = "notifications/resources/list_changed"
 Steps = Mapping[str, Call | Callable[[Place], Call]]
+
+
+def search_words(turn: Turn) -> dict[str, Any]:
+    """Return a search. Each time the words are in another order: Cline refuses to repeat a call."""
+    words = ["keeper", "lantern", "ship", "reef"]
+    first = len(turn.results) % len(words)
+    return {"query": " ".join(words[first:] + words[:first])}
 
 
 def next_part(turn: Turn) -> dict[str, Any]:
@@ -62,10 +70,12 @@ def lists_after_change(wire: Wire) -> bool:
     return LIST_CHANGED in methods and "resources/list" in methods[methods.index(LIST_CHANGED) :]
 
 
-def own_steps(list_tool: str, read_tool: str) -> dict[str, Call]:
+def own_steps(list_tool: str, read_tool: str, templates_tool: str = "") -> dict[str, Call]:
     """Return steps that use a host's own tools for resources."""
     server = {"server": "carrel"}
+    templates = {"own templates": Call(templates_tool, server, server="")} if templates_tool else {}
     return {
+        **templates,
         "own list": Call(list_tool, server, server=""),
         "own read": Call(read_tool, {**server, "uri": sample.DOCUMENT_URI}, server=""),
         "own missing": Call(read_tool, {**server, "uri": f"workspace:///{sample.MISSPELT}"}, server=""),
@@ -94,7 +104,7 @@ class HostLaws:
         """Run the host."""
         script: Steps = {
             **cls.before,
-            "search": Call("search", {"query": "keeper lantern ship reef"}),
+            "search": Call("search", search_words, again_while="search again"),
             "list": Call("list_resources", {}),
             "part": Call("read_resource", {"uri": sample.LONG}),
             "next part": Call("read_resource", next_part),
@@ -108,6 +118,15 @@ class HostLaws:
         assert session.model.faults == []
         assert (session.returncode, session.output[-2000:] if session.returncode else "") == (0, "")
         assert set(session.results) >= {"search", "list", "part", "next part", "missing", "changed", *self.own}
+
+    def test_connect_says_that_the_host_is_connected(self, session: Session) -> None:
+        assert re.search(rf"{self.host.title}: connected, 1,000 resources, first answer \d+ ms", session.connected)
+
+    def test_connect_proves_it_in_the_era_that_the_host_speaks(self, session: Session) -> None:
+        _, protocol = _introduction(session.wire)
+
+        known = next(known for known in facts.HOSTS if known.name == self.host.name)
+        assert known.era == ("modern" if protocol >= "2026" else "legacy")
 
     def test_the_model_sees_the_tools_with_their_descriptions(self, session: Session) -> None:
         turn = session.model.turns[0 if self.tools_are_shown else len(self.before)]
@@ -191,7 +210,8 @@ def facts_of(host: Host, session: Session) -> dict[str, Any]:
     """Return what a host was seen to do."""
     first, wire = session.first, session.wire
     client, protocol = _introduction(wire)
-    told = json.dumps(first.body, ensure_ascii=False)
+    told = json.dumps(first.body)
+    conversation = json.dumps([turn.body for turn in session.model.turns])
     ours = {first.find_tool(tool, "carrel") for tool in TOOLS}
     return {
         "title": host.title,
@@ -199,7 +219,8 @@ def facts_of(host: Host, session: Session) -> dict[str, Any]:
         "client": client,
         "protocol": protocol,
         "methods": sorted(method for method in wire.methods() if not method.startswith("notifications/")),
-        "instructions": "Read carrel://guide first: it lists what is here" in told,
+        "lists": _when_it_lists(wire),
+        "instructions": json.dumps(_instructions(wire))[1:-1] in conversation,
         "tools_shown": None not in ours,
         "own_tools": sorted(name for name in first.tools if "resource" in name.lower() and name not in ours),
         "mention": sample.SENTENCE in told,
@@ -207,10 +228,24 @@ def facts_of(host: Host, session: Session) -> dict[str, Any]:
     }
 
 
+def _when_it_lists(wire: Wire) -> str:
+    methods = [one.method for one in wire.messages() if one.from_host]
+    if "resources/list" not in methods:
+        return "never"
+    return "at the start" if methods.index("resources/list") < methods.index("tools/call") else "when the model asks"
+
+
+def _instructions(wire: Wire) -> str:
+    """Return the first line of the instructions; hosts with many tools show only that."""
+    answer, *_ = [*wire.answers("initialize"), *wire.answers("server/discover")]
+    instructions: str = answer["result"]["instructions"]
+    return instructions.splitlines()[0]
+
+
 def _introduction(wire: Wire) -> tuple[str, str]:
     """Return the name of the client and the version of the protocol."""
-    for params in wire.requests("initialize"):
-        return params["clientInfo"]["name"], params["protocolVersion"]
-    meta = wire.requests("server/discover")[0]["_meta"]
-    spelled = "io.modelcontextprotocol/"
-    return meta[f"{spelled}clientInfo"]["name"], meta[f"{spelled}protocolVersion"]
+    for params in wire.requests("server/discover"):
+        meta, spelled = params["_meta"], "io.modelcontextprotocol/"
+        return meta[f"{spelled}clientInfo"]["name"], meta[f"{spelled}protocolVersion"]
+    params = wire.requests("initialize")[0]
+    return params["clientInfo"]["name"], params["protocolVersion"]

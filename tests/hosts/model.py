@@ -5,7 +5,7 @@ It is the hosts' proxy as well: what they try to reach elsewhere is refused and 
 
 import json
 import threading
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from types import TracebackType
 from typing import Self
@@ -28,8 +28,10 @@ class Model:
         """What a host tried to reach beside the model."""
         self.faults: list[str] = []
         """Steps that could not be taken, with the reason."""
-        self.done = threading.Event()
-        self._script: list[Step] = []
+        self.results: dict[str, str] = {}
+        """By the name of the step: the answer of the tool, as the model got it."""
+        self._script: dict[str, Step] = {}
+        self._last: tuple[str, Call] | None = None
         self._lock = threading.Lock()
         self._http = ThreadingHTTPServer(("127.0.0.1", 0), type("Handler", (_Handler,), {"model": self}))
         self._thread = threading.Thread(target=self._http.serve_forever, args=(0.05,), daemon=True)
@@ -39,9 +41,9 @@ class Model:
         """Where the model listens."""
         return f"http://127.0.0.1:{self._http.server_address[1]}"
 
-    def follow(self, script: list[Step]) -> None:
-        """Set the steps to take."""
-        self._script = list(script)
+    def follow(self, script: Mapping[str, Step]) -> None:
+        """Set the steps to take, in order, each with a name."""
+        self._script = dict(script)
 
     def __enter__(self) -> Self:
         self._thread.start()
@@ -59,14 +61,21 @@ class Model:
                 self.asides.append(turn)
                 return ASIDE
             self.turns.append(turn)
-            if not self._script:
-                self.done.set()
-                return Say("The script is over.")
-            step = self._script.pop(0)
-            answer = self._call(step, turn) if isinstance(step, Call) else step
-            if isinstance(answer, Say):
-                self.done.set()
-            return answer
+            name, step = self._next_step(turn)
+            self._last = (name, step) if isinstance(step, Call) else None
+            return self._call(step, turn) if isinstance(step, Call) else step
+
+    def _next_step(self, turn: Turn) -> tuple[str, Step]:
+        """Keep the answer to the last step, and return the next one, or the last again if its answer asks for that."""
+        if self._last is not None and turn.results:
+            name, last = self._last
+            self.results[name] = turn.results[-1]
+            if last.again_while and last.again_while in turn.results[-1]:
+                return name, last
+        if not self._script:
+            return "", Say("The script is over.")
+        name = next(iter(self._script))
+        return name, self._script.pop(name)
 
     def _call(self, step: Call, turn: Turn) -> Answer:
         tool = turn.find_tool(step.tool, step.server)

@@ -41,6 +41,8 @@ class Call:
     tool: str
     arguments: Arguments
     server: str = "carrel"
+    again_while: str = ""
+    """Call again while the answer has this text."""
 
     def arguments_for(self, turn: Turn) -> Json:
         """Return the arguments; a function makes them from the conversation so far."""

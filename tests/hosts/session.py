@@ -3,6 +3,7 @@
 import contextlib
 import json
 import os
+import shutil
 import signal
 import subprocess
 from collections.abc import Callable, Mapping
@@ -20,8 +21,8 @@ ROOT = Path(__file__).resolve().parents[2]
 INSTALLED = ROOT / ".hosts/node_modules"
 NODE_BIN = ROOT / ".node/node_modules/.bin"
 CARREL = str(Path(__file__).parent / "bin/carrel")
-PATIENCE_S = 90
-"""For a host on a busy machine: each takes a few seconds."""
+PATIENCE_S = 240
+"""For a host on a busy machine: each takes a few seconds on a quiet one."""
 PROMPT = f"Look at @carrel:{sample.DOCUMENT_URI} please."
 """What the user says. Hosts that know mentions put the document before the model."""
 
@@ -74,10 +75,15 @@ class Session:
     model: Model
     wire: Wire
     place: Place
-    results: Mapping[str, str]
-    """By the name of the step: the answer of the tool, as the model got it."""
+    connected: str
+    """What `carrel connect` said."""
     returncode: int
     output: str
+
+    @property
+    def results(self) -> dict[str, str]:
+        """By the name of the step: the answer of the tool, as the model got it."""
+        return self.model.results
 
     @property
     def first(self) -> Turn:
@@ -109,15 +115,34 @@ def run(host: Host, script: Mapping[str, Call | Callable[[Place], Call]], folder
     with Model() as model:
         place = make_place(folder, model)
         steps = {name: step if isinstance(step, Call) else step(place) for name, step in script.items()}
-        model.follow([*steps.values(), Say("The script is done.")])
+        model.follow({**steps, "": Say("The script is done.")})
         command = host.command(host.prepare(place, PROMPT))
-        # A first search finds only what was read so far, and says so. These tests are about hosts.
-        index = [CARREL, "search", "--index"]
-        subprocess.run(index, env=place.environment, cwd=place.project, check=True, capture_output=True)
+        _carrel(place, "search", "--index")  # a first search finds only what was read so far, and says so
+        connected = connect(host, place)
         code, output = _run(command, place)
-    after = dict(zip(steps, model.turns[1:], strict=False))
-    results = {name: turn.results[-1] for name, turn in after.items() if turn.results}
-    return Session(model, Wire(place.home), place, results, code, output)
+    return Session(model, Wire(place.home), place, connected, code, output)
+
+
+def connect(host: Host, place: Place) -> str:
+    """Have `carrel connect` write and prove the entry; return what it says. Its own talk with Carrel is forgotten."""
+    said = _carrel(place, "connect", host.name, "--yes")
+    shutil.rmtree(place.home / "wire")
+    return said
+
+
+def _carrel(place: Place, *arguments: str) -> str:
+    ran = subprocess.run(
+        [CARREL, *arguments],
+        env=place.environment,
+        cwd=place.project,
+        stdin=subprocess.DEVNULL,
+        capture_output=True,
+        text=True,
+        timeout=PATIENCE_S,
+        check=False,
+    )
+    assert ran.returncode == 0, f"carrel {' '.join(arguments)}: {ran.stdout}{ran.stderr}"
+    return ran.stdout
 
 
 def _run(command: list[str], place: Place) -> tuple[int, str]:

@@ -9,18 +9,18 @@ from tests.hosts import project as sample
 from tests.hosts.laws import LIST_CHANGED, ResourceLaws, find_tools, lists_after_change, own_steps
 from tests.hosts.model import Model
 from tests.hosts.script import Say, Turn
-from tests.hosts.session import CARREL, PATIENCE_S, PROMPT, Host, Place, Session, make_place
+from tests.hosts.session import PATIENCE_S, PROMPT, Host, Place, Session, connect, make_place
 from tests.hosts.terminal import Terminal
 from tests.hosts.wire import Wire
 from tests.support.waiting import until
 
 KEY = "sk-ant-scripted"
+PATIENCE_MS = str(PATIENCE_S * 1_000)
 
 
 def prepare(place: Place, prompt: str) -> list[str]:
     """Set Claude Code up, past its first questions, with its search for tools."""
     settings = {
-        "mcpServers": {"carrel": {"type": "stdio", "command": CARREL, "args": ["serve"]}},
         "hasCompletedOnboarding": True,
         "customApiKeyResponses": {"approved": [KEY]},
         "projects": {str(place.project): {"hasTrustDialogAccepted": True}},
@@ -33,6 +33,11 @@ def prepare(place: Place, prompt: str) -> list[str]:
         "DISABLE_AUTOUPDATER": "1",
         "ENABLE_TOOL_SEARCH": "true",
         "IS_SANDBOX": "1",
+        # On a busy machine, too, the first request waits for the server.
+        "MCP_CONNECTION_NONBLOCKING": "false",
+        "MCP_TIMEOUT": PATIENCE_MS,
+        "MCP_CONNECT_TIMEOUT_MS": PATIENCE_MS,
+        "CLAUDE_CODE_MCP_STARTUP_WAIT_MS": PATIENCE_MS,
     }
     return ["-p", prompt, "--dangerously-skip-permissions"]
 
@@ -45,8 +50,9 @@ def type_a_mention(tmp_path_factory: pytest.TempPathFactory) -> tuple[Turn, Wire
     """Mention a document in the terminal, then add a file; return the request, and what was said to Carrel."""
     with Model() as model:
         place = make_place(tmp_path_factory.mktemp("terminal") / "place", model)
-        model.follow([Say("The script is done.")])
+        model.follow({"": Say("The script is done.")})
         prepare(place, "")
+        connect(HOST, place)
         wire = Wire(place.home)
         with Terminal(HOST.command([]), place) as terminal:
             until(lambda: wire.answers("resources/list"), PATIENCE_S)

@@ -3,7 +3,7 @@
 import json
 
 from tests.hosts.laws import HostLaws
-from tests.hosts.session import CARREL, Host, Place
+from tests.hosts.session import Host, Place
 
 
 def prepare(place: Place, prompt: str) -> list[str]:
@@ -12,9 +12,7 @@ def prepare(place: Place, prompt: str) -> list[str]:
     model = {"provider": name, "apiKey": "scripted", "model": "scripted", "baseUrl": f"{place.model}/v1"}
     saved = {"settings": model, "updatedAt": "2026-11-17T00:00:00.000Z", "tokenSource": "manual"}
     providers = {"version": 1, "lastUsedProvider": name, "modes": {}, "providers": {name: saved}}
-    server = {"type": "stdio", "command": CARREL, "args": ["serve"]}
     place.write(".cline/data/settings/providers.json", json.dumps(providers))
-    place.write(".cline/data/settings/cline_mcp_settings.json", json.dumps({"mcpServers": {"carrel": server}}))
     place.environment |= {"CLINE_TELEMETRY_DISABLED": "1", "CLINE_NO_AUTO_UPDATE": "1"}
     return ["--auto-approve", "true", prompt]
 

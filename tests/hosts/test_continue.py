@@ -1,7 +1,7 @@
 """Continue's command line."""
 
 from tests.hosts.laws import HostLaws
-from tests.hosts.session import CARREL, Host, Place
+from tests.hosts.session import Host, Place
 
 SETTINGS = """\
 name: test
@@ -14,16 +14,12 @@ models:
     apiBase: {model}/v1/
     apiKey: scripted
     roles: [chat]
-mcpServers:
-  - name: carrel
-    command: {carrel}
-    args: [serve]
 """
 
 
 def prepare(place: Place, prompt: str) -> list[str]:
     """Set Continue up with a model that speaks OpenAI's API."""
-    place.write(".continue/config.yaml", SETTINGS.format(model=place.model, carrel=CARREL))
+    place.write(".continue/config.yaml", SETTINGS.format(model=place.model))
     place.environment |= {"CONTINUE_TELEMETRY_ENABLED": "0", "CONTINUE_METRICS_ENABLED": "0"}
     return ["-p", prompt, "--auto", "--config", str(place.home / ".continue/config.yaml")]
 

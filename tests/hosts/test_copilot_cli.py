@@ -1,15 +1,11 @@
 """Copilot CLI, without an account: it takes a model from elsewhere when told to stay offline."""
 
-import json
-
 from tests.hosts.laws import HostLaws
-from tests.hosts.session import CARREL, Host, Place
+from tests.hosts.session import Host, Place
 
 
 def prepare(place: Place, prompt: str) -> list[str]:
     """Set Copilot CLI up with a model that speaks OpenAI's API."""
-    server = {"type": "local", "command": CARREL, "args": ["serve"], "tools": ["*"]}
-    place.write(".copilot/mcp-config.json", json.dumps({"mcpServers": {"carrel": server}}))
     place.environment |= {
         "COPILOT_PROVIDER_BASE_URL": f"{place.model}/v1",
         "COPILOT_PROVIDER_API_KEY": "scripted",

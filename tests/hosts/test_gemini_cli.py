@@ -3,7 +3,7 @@
 import json
 
 from tests.hosts.laws import ResourceLaws, own_steps
-from tests.hosts.session import CARREL, Host, Place
+from tests.hosts.session import Host, Place
 
 
 def prepare(place: Place, prompt: str) -> list[str]:
@@ -12,7 +12,6 @@ def prepare(place: Place, prompt: str) -> list[str]:
         "security": {"auth": {"selectedType": "gemini-api-key"}, "folderTrust": {"enabled": False}},
         "privacy": {"usageStatisticsEnabled": False},
         "general": {"enableAutoUpdate": False, "enableAutoUpdateNotification": False},
-        "mcpServers": {"carrel": {"command": CARREL, "args": ["serve"]}},
     }
     place.write(".gemini/settings.json", json.dumps(settings))
     place.environment |= {"GEMINI_API_KEY": "scripted", "GOOGLE_GEMINI_BASE_URL": place.model}

@@ -3,7 +3,7 @@
 import json
 
 from tests.hosts.laws import ResourceLaws, own_steps
-from tests.hosts.session import CARREL, Host, Place
+from tests.hosts.session import PATIENCE_S, Host, Place
 
 
 def prepare(place: Place, prompt: str) -> list[str]:
@@ -17,10 +17,10 @@ def prepare(place: Place, prompt: str) -> list[str]:
     settings = {
         "autoupdate": False,
         "share": "disabled",
+        "experimental": {"mcp_timeout": PATIENCE_S * 1_000},
         "model": "scripted/scripted",
         "small_model": "scripted/scripted",
         "provider": {"scripted": provider},
-        "mcp": {"carrel": {"type": "local", "command": [CARREL, "serve"]}},
     }
     place.write(".config/opencode/opencode.json", json.dumps(settings))
     switches = ("AUTOUPDATE", "MODELS_FETCH", "LSP_DOWNLOAD", "DEFAULT_PLUGINS")
@@ -32,4 +32,4 @@ class TestOpencode(ResourceLaws):
     """opencode."""
 
     host = Host("opencode", "opencode", "opencode-ai", "opencode", prepare)
-    own = own_steps("list_mcp_resources", "read_mcp_resource")
+    own = own_steps("list_mcp_resources", "read_mcp_resource", "list_mcp_resource_templates")

@@ -3,7 +3,7 @@
 import json
 
 from tests.hosts.laws import HostLaws
-from tests.hosts.session import CARREL, Host, Place
+from tests.hosts.session import Host, Place
 
 
 def prepare(place: Place, prompt: str) -> list[str]:
@@ -13,7 +13,6 @@ def prepare(place: Place, prompt: str) -> list[str]:
         "privacy": {"usageStatisticsEnabled": False},
         "telemetry": {"enabled": False},
         "general": {"enableAutoUpdate": False},
-        "mcpServers": {"carrel": {"command": CARREL, "args": ["serve"], "alwaysLoadTools": True}},
     }
     place.write(".qwen/settings.json", json.dumps(settings))
     place.environment |= {

@@ -1,5 +1,6 @@
 """Runs `carrel` for a host and records the messages of `carrel serve` in both directions.
 
+`carrel connect` writes the launcher of this script, `bin/carrel`, into the host's settings.
 Each server writes `$HOME/wire/<process>.jsonl`: hosts keep most of the environment from a server, but not its home.
 """
 
@@ -14,10 +15,13 @@ from typing import IO, Final
 FROM_HOST: Final = b">"
 FROM_SERVER: Final = b"<"
 CARREL: Final = [sys.executable, "-m", "carrel"]
+BIN: Final = Path(__file__).resolve().parent / "bin"
 
 
 def main(arguments: list[str]) -> int:
     """Run a command of Carrel; record it if it serves."""
+    if arguments[:1] == ["connect"]:
+        return _connect(arguments)
     if arguments[:1] != ["serve"]:
         return subprocess.run([*CARREL, *arguments], check=False).returncode
     folder = Path.home() / "wire"
@@ -34,6 +38,17 @@ def main(arguments: list[str]) -> int:
         towards.start()
         _copy(server.stdout, sys.stdout.buffer, record, FROM_SERVER)
         return server.wait()
+
+
+def _connect(arguments: list[str]) -> int:
+    """Run `carrel connect` as an installed Carrel with this launcher."""
+    from carrel.cli import main as carrel
+    from carrel.connect import program
+
+    sys.argv = ["carrel", *arguments]
+    sys.executable = str(BIN / "python")  # the launcher is looked for beside it
+    vars(program)["_ALWAYS_CLEARED"] = ()  # the checkout may be in a temporary folder
+    return carrel()
 
 
 def _copy(source: IO[bytes], target: IO[bytes], record: IO[bytes], mark: bytes, last: bool = False) -> None:

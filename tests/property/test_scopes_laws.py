@@ -19,7 +19,7 @@ from carrel.providers.scopes import changes, importer, json_lines, queries, tree
 from carrel.providers.scopes.changes import Change, Move
 from carrel.providers.scopes.scope_errors import ScopeError
 from carrel.providers.scopes.store import Store, blank
-from carrel.providers.scopes.uris import TreeQuery, parse_query
+from carrel.providers.scopes.uris import TreeQuery, parameters
 from carrel.providers.scopes.values import Scope
 from tests.support.scopes_sample import check_invariants, provider_in
 
@@ -60,7 +60,7 @@ def render(plain: Plain, key: str, wanted: TreeQuery) -> str:
     skip = wanted.skip or 0
     every = plain.order[key]
     window = every[skip:] if wanted.limit is None else every[skip : skip + wanted.limit]
-    walk(window, "", wanted.depth or 1, None)
+    walk(window, "", wanted.levels or 1, None)
     bound = wanted.max_nodes or 1_000
     shown = [line(key), *lines][:bound]
     if len(lines) + 1 > bound:
@@ -68,7 +68,7 @@ def render(plain: Plain, key: str, wanted: TreeQuery) -> str:
     count = len(dict.fromkeys(owners[: bound - 1]))
     remaining = len(every) - skip - count
     if (wanted.skip is not None or wanted.limit is not None) and count and remaining > 0:
-        given = {"depth": wanted.depth, "skip": skip + count, "limit": wanted.limit, "max_nodes": wanted.max_nodes}
+        given = {"depth": wanted.levels, "skip": skip + count, "limit": wanted.limit, "max_nodes": wanted.max_nodes}
         query = "&".join(f"{name}={value}" for name, value in given.items() if value is not None)
         shown.append(f"... {remaining} more: scopes://tree/{plain.rows[key]['alias']}?{query}")
     return "\n".join(shown)
@@ -299,7 +299,7 @@ def test_integers_are_read_as_they_are_or_as_something_as_large(number: int) -> 
 
     assert read is not None
     assert read == number or (abs(number) >= 10**18 and abs(read) == 10**18 - 1 and (read > 0) == (number > 0))
-    assert parse_query([("depth", str(number))], 9).depth == min(max(number, 1), 5)
+    assert parameters(9).check_query([("depth", str(number))]).levels == min(max(number, 1), 5)
 
 
 PIECES = st.sampled_from(

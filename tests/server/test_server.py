@@ -1063,13 +1063,12 @@ class Faithless(Shelf):
     """Breaks where it is asked how to ask it."""
 
     limits_tool_time = True
-    parses_uris = True
 
     def __init__(self) -> None:
         super().__init__("faithless")
         self._has_told = False
 
-    def read_unmatched(self, uri: str) -> Reading:
+    def canonical(self, uri: str) -> str:
         raise RuntimeError(uri)
 
     def tools(self) -> Sequence[Tool]:

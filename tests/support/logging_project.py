@@ -6,7 +6,8 @@ from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any
 
-from carrel.core.model import Text, ToolResult
+from carrel.catalog.catalog import Catalog
+from carrel.core.model import Reading, Text, ToolResult
 from carrel.core.provider import Program, Project
 from carrel.providers.logs import Logs
 from carrel.providers.logs.log import Bounds, Kind
@@ -73,16 +74,23 @@ def answer(result: ToolResult) -> dict[str, Any]:
     return result.structured
 
 
+def read(provider: Logs, uri: str) -> Reading:
+    """Give what the reader of a URI gives, before a range is cut."""
+    given = Catalog([provider]).find(uri).read()
+    assert isinstance(given, Reading)
+    return given
+
+
 def text(provider: Logs, uri: str) -> str:
     """Give what a read gives."""
-    [item] = provider.read(uri).items
+    [item] = read(provider, uri).items
     assert isinstance(item, Text)
     return item.text
 
 
 def meta(provider: Logs, uri: str) -> dict[str, Any]:
     """Give what a read tells beside the text, without the keys' prefix."""
-    [item] = provider.read(uri).items
+    [item] = read(provider, uri).items
     return {key.removeprefix("dev.carrel/"): value for key, value in (item.meta or {}).items()}
 
 

@@ -111,7 +111,7 @@ class Memory(Provider):
             Route("test:///stored/{encoding}", self._read_stored, "stored"),
             Route("test:///big/{size}", lambda size: Text("x" * _number("size", size)), "big", "text/plain"),
             Route("test:///error/{kind}", self._read_error, "error"),
-            Route("test:///whole/{+rest}", Text, "whole", "text/plain", whole=True),
+            Route("test:///whole/{+rest}", lambda rest, uri: Text(uri), "whole", "text/plain", takes_uri=True),
         )
 
     def entries(self, after: str = "") -> Iterator[Resource]:

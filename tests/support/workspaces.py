@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 
 from carrel.catalog.catalog import Catalog
-from carrel.core.errors import RequestError
+from carrel.core.errors import BadArgument, RequestError
 from carrel.core.limits import MAX_MESSAGE_BYTES
 from carrel.core.model import Blob, Item, Range, Text
 from carrel.core.provider import Project
@@ -86,7 +86,8 @@ class Served:
             items = self.catalog.read(uri, wanted).items
         except RequestError as error:
             reason = error.data.get("reason") or error.data.get("parameter")
-            return type(error).__name__.upper() + (f" {reason}" if reason else "")
+            kind = BadArgument if isinstance(error, BadArgument) else type(error)
+            return kind.__name__.upper() + (f" {reason}" if reason else "")
         if len(items) == 1 and items[0].mime_type != "inode/directory" and items[0].uri is None:
             item = items[0]
             return item.text if isinstance(item, Text) else "BLOB"

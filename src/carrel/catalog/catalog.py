@@ -368,6 +368,8 @@ class Catalog:
     def fingerprint(self, uri: str) -> str | None:
         """Return a token that changes when the URI's content does; raise as a read would."""
         found = self.find(uri)
+        if found.route is not None and found.route.fingerprint is not None:
+            return found.route.fingerprint(**found.variables)
         if "fingerprint" in found.mounted.overrides:
             return found.mounted.provider.fingerprint(found.uri)
         # `*` matches every ETag, so that no content is loaded. A range, or a folder, is watched as a whole.
@@ -454,7 +456,7 @@ def close_given(given: Given | Unread) -> None:
 
 
 def _mime_type(found: Found) -> str:
-    return "" if found.route is None else found.route.mime_type
+    return "" if found.route is None or found.view is not None else found.route.mime_type
 
 
 def _one_of(asked: Range | None, other: Range | None, uri: str) -> Range | None:

@@ -9,6 +9,7 @@ from collections.abc import Callable, Iterator, Sequence
 from threading import Lock
 
 from carrel.catalog.catalog import Catalog
+from carrel.core.errors import CarrelError, RequestError
 from carrel.core.model import Resource, Skill
 from carrel.core.provider import DocumentChanges, Given, Provider, Route
 
@@ -17,9 +18,6 @@ log = logging.getLogger(__name__)
 
 class LazyProvider(Provider):
     """Stands for a provider whose data did not exist when the desk was opened."""
-
-    parses_uris = True
-    """The real provider may parse its URIs itself."""
 
     def __init__(
         self,
@@ -62,6 +60,14 @@ class LazyProvider(Provider):
     def read_unmatched(self, uri: str) -> Given:
         """Read a URI with the real provider."""
         return self._awake().find(uri).read()
+
+    def refusal(self, uri: str, error: RequestError) -> CarrelError:
+        """Return the error that the real provider has."""
+        try:
+            self._awake().find(uri)
+        except CarrelError as worded:
+            return worded
+        return error
 
     def children(self, uri: str, after: str = "") -> Iterator[Resource]:
         """Return the children of a folder of the real provider."""

@@ -2,7 +2,8 @@
 
 A route without variables goes before templates; then the longer literal start; then the order of configuration.
 Single URIs that a gateway claims go before all of these, unless a provider that is no gateway serves them already.
-A URI that no route matches goes, as sent, to `read_unmatched` of the provider that owns the scheme.
+A URI that no route matches goes, as sent, to `read_unmatched` of the provider that owns the scheme. A provider may
+respell its URIs before they are matched (`canonical`), and word the errors for those that do not fit (`refusal`).
 """
 
 from collections.abc import Mapping, Sequence
@@ -44,7 +45,8 @@ class Mounted:
         self.gateway = provider if isinstance(provider, Gateway) else None
         self.claims = None if self.gateway is None else self.gateway.claims()
         self.routes = tuple((route, UriTemplate(route.template)) for route in provider.routes())
-        self._templates = tuple(_template_of(route) for route, template in self.routes if not template.is_fixed)
+        listed = (route for route, template in self.routes if route.listed and not template.is_fixed)
+        self._templates = tuple(map(_template_of, listed))
 
     @property
     def has_tools(self) -> bool:
@@ -75,11 +77,19 @@ class Found(Value, frozen=True):
     mounted: Mounted
     route: Route | None
     uri: str
-    variables: Mapping[str, str]
+    variables: Mapping[str, object]
+    """The keyword arguments of the reader."""
     query_range: tuple[tuple[str, str], ...] = ()
     others: tuple[Mounted, ...] = ()
     view: "View | None" = None
     """What is shown of it in place of the whole."""
+
+    @property
+    def start(self) -> int:
+        """The first byte that the URI asks for."""
+        query = {"start": getattr(self.variables.get("query"), "start", 0)}
+        asked = str({**query, **self.variables, **dict(self.query_range)}["start"])
+        return int(asked) if asked.isdecimal() else 0
 
     def takes(self, name: str) -> bool:
         """Return whether the route's template has a query variable of this name."""
@@ -104,7 +114,7 @@ class Found(Value, frozen=True):
                 return given
         if self.route is None:
             return self._catch()
-        if self.route.whole:
+        if self.mounted.gateway is not None:
             return self.route.reader(self.uri)
         return self.route.reader(**self.variables)
 
@@ -150,14 +160,15 @@ class Routes:
         self._lost = frozenset((clash.other, clash.what) for clash in self.clashes)
         for table in self._templates.values():
             table.sort(key=lambda row: -len(row[0].literal_start))
-        self._literal = {scheme: owners[0] for scheme, owners in self._owners.items() if owners[0].provider.parses_uris}
-        owners = {id(owner) for scheme, every in self._owners.items() if scheme != OWN_SCHEME for owner in every}
-        self._sole = next(iter(self._literal.values()), None) if len(owners) == 1 else None
+        first = {scheme: owners[0] for scheme, owners in self._owners.items()}
+        self._respelling = {scheme: owner for scheme, owner in first.items() if "canonical" in owner.overrides}
+        owners = [owner for scheme, every in self._owners.items() if scheme != OWN_SCHEME for owner in every]
+        self._only = owners[0] if len(set(map(id, owners))) == 1 else None
 
     def _take_routes(self, mounted: Mounted) -> None:
         for route, template in mounted.routes:
             if template.is_fixed:
-                found = Found(mounted, route, template.text, {})
+                found = Found(mounted, route, template.text, _fixed_variables(route, template.text))
                 kept = self._normal.setdefault(normalise(template.text), found)
                 if kept.mounted is not mounted:
                     self.clashes.append(Clash(template.text, kept.mounted.provider.name, mounted.provider.name))
@@ -190,11 +201,8 @@ class Routes:
     def _server_of(self, uri: str) -> Mounted | None:
         """Return the provider that serves a URI by a template or by its scheme, and claims no single URIs."""
         scheme = scheme_of(uri)
-        owner = next(iter(self._owners.get(scheme, ())), None)
-        if owner is not None and owner.provider.parses_uris:
-            return owner
-        for template, route, mounted in self._templates.get(scheme, ()):
-            asked = split_query(uri)[0] if route.open_query else uri
+        for template, _, mounted in self._templates.get(scheme, ()):
+            asked = uri if mounted.gateway is None else split_query(uri)[0]
             if mounted.claims is None and template.match(asked) is not None:
                 return mounted
         return None
@@ -220,22 +228,30 @@ class Routes:
                 return replace(found, view=view)
             # What fits a budget is not cut again: the range says what is to fit.
             return replace(found, view=replace(view, range=found.query_range), query_range=())
-        taker = self._taker_of(uri)
-        if taker is not None:
-            bare, taken = _without_range(uri)
-            return Found(taker, None, bare, {}, taken)
+        scheme = uri.partition(":")[0].lower()
+        owner = self._respelling.get(scheme)
+        spelled = uri if owner is None else attempt("canonical", owner.provider.canonical, uri)
+        try:
+            return self._find(spelled, uri)
+        except RequestError as error:
+            error.uri = error.uri or uri
+            owner = next(iter(self._owners.get(scheme, ())), self._only)
+            raise error if owner is None else attempt("refusal", owner.provider.refusal, uri, error) from None
+
+    def _find(self, uri: str, sent: str) -> Found:
+        """Return the route of a URI, which the client sent in another spelling."""
         scheme = scheme_of(uri)
-        found = self._find_claim(uri) if self._claims else None
+        found = self._find_claim(sent) if self._claims else None
         if found is None:
-            found = self._match(scheme, uri)
+            found = self._match(scheme, uri, sent)
         if found is None:
-            found = self._match_without_range(scheme, uri)
+            found = self._match_without_range(scheme, uri, sent)
         if found is None:
-            return self._catch(scheme, uri)
-        if len(uri) <= MAX_REMEMBERED_LENGTH:
+            return self._catch(scheme, uri, sent)
+        if len(sent) <= MAX_REMEMBERED_LENGTH:
             if len(self._recent) >= MAX_RECENT:
                 self._recent.clear()
-            self._recent[uri] = found
+            self._recent[sent] = found
         return found
 
     def _view(self, uri: str) -> "View | None":
@@ -245,12 +261,6 @@ class Routes:
         from carrel.outline.views import find_view
 
         return find_view(uri, VIEW_NAMES, self._templates.get(uri.partition(":")[0].lower(), ()))
-
-    def _taker_of(self, uri: str) -> Mounted | None:
-        """Return the provider that gets a URI as it is, without a route: the owner of its scheme, or the only one."""
-        scheme = uri.partition(":")[0].lower()
-        taker = self._literal.get(scheme)
-        return self._sole if taker is None and scheme not in self._owners else taker
 
     def finds_at_once(self, uri: str) -> bool:
         """Return whether `find` asks no provider: gateways are asked for the owner of an unknown scheme."""
@@ -272,11 +282,11 @@ class Routes:
 
     def _template(self, reference: str) -> tuple[UriTemplate, Mounted] | None:
         for table in self._templates.values():
-            for template, _, mounted in table:
-                if template.text == reference:
+            for template, route, mounted in table:
+                if template.text == reference and route.listed:
                     return template, mounted
         try:
-            rows = self._templates.get(scheme_of(reference), [])
+            rows = [row for row in self._templates.get(scheme_of(reference), ()) if row[1].listed]
         except BadArgument:
             return None
         matching = [(template, mounted) for template, _, mounted in rows if template.match(reference) is not None]
@@ -294,43 +304,44 @@ class Routes:
         claim = None if query is None else self._claims.get(normalise(bare))
         return None if claim is None else _with_open_query(claim.mounted, claim.route, uri, {}, RANGE_NAMES)
 
-    def _match(self, scheme: str, uri: str) -> Found | None:
+    def _match(self, scheme: str, uri: str, sent: str) -> Found | None:
+        bare, query = split_query(uri)
         if scheme in self._fixed_schemes:
-            same = self._normal.get(normalise(uri))
-            if same is not None:
-                return Found(same.mounted, same.route, uri, {})
+            same = self._normal.get(normalise(bare))
+            if same is not None and same.route is not None and (query is None or same.route.query is not None):
+                return _found(same.mounted, same.route, sent, {}, query)
         for template, route, mounted in self._templates.get(scheme, ()):
-            variables = template.match(split_query(uri)[0] if route.open_query else uri)
-            if variables is not None and route.open_query:
-                return _with_open_query(mounted, route, uri, variables, RANGE_NAMES - template.query_variables)
+            is_open = mounted.gateway is not None
+            variables = template.match(uri if route.query is None and not is_open else bare)
+            if variables is not None and is_open:
+                return _with_open_query(mounted, route, sent, variables, RANGE_NAMES - template.query_variables)
             if variables is not None:
-                return Found(mounted, route, uri, variables)
+                return _found(mounted, route, sent, variables, query)
         return None
 
-    def _match_without_range(self, scheme: str, uri: str) -> Found | None:
+    def _match_without_range(self, scheme: str, uri: str, sent: str) -> Found | None:
         """Match without `start` and `length`, which Carrel applies itself unless a template names them."""
         bare, taken = _without_range(uri)
         if not taken:
             return None
-        found = self._fixed.get(bare) or self._match(scheme, bare)
-        if found is None or (found.route is not None and found.route.whole):
-            if self._reads_ranges(scheme):
-                return None
-            found = found or self._catch(scheme, bare)
-        return Found(found.mounted, found.route, bare, found.variables, taken)
+        sent = _without_range(sent)[0]
+        found = self._fixed.get(bare) or self._match(scheme, bare, sent)
+        if found is None and not self._catches(scheme):
+            return None
+        return replace(found or self._catch(scheme, bare, sent), uri=sent, query_range=taken)
 
-    def _reads_ranges(self, scheme: str) -> bool:
-        """Return whether the owner of a scheme gets whole URIs, and names ranges itself."""
-        rows = [row for row in self._templates.get(scheme, ()) if not row[1].open_query]
-        return any(route.whole and not RANGE_NAMES.isdisjoint(template.query_variables) for template, route, _ in rows)
+    def _catches(self, scheme: str) -> bool:
+        """Return whether URIs of a scheme are read that no route matches."""
+        owners = self._owners.get(scheme)
+        return owners is None or "read_unmatched" in owners[0].overrides
 
-    def _catch(self, scheme: str, uri: str) -> Found:
+    def _catch(self, scheme: str, uri: str, sent: str) -> Found:
         mounted, *others = self._owners.get(scheme) or self._adopters(scheme) or (None,)
         if mounted is None:
-            raise UnknownScheme(uri)
+            raise UnknownScheme(sent)
         if "read_unmatched" not in mounted.overrides:
-            raise self._reason(scheme, uri)
-        return Found(mounted, None, uri, {}, others=tuple(others))
+            raise self._reason(scheme, uri, sent)
+        return Found(mounted, None, sent, {}, others=tuple(others))
 
     def _adopters(self, scheme: str) -> tuple[Mounted, ...]:
         return tuple(
@@ -339,27 +350,57 @@ class Routes:
             if mounted.gateway is not None and attempt("adopting", mounted.gateway.adopts, scheme)
         )
 
-    def _reason(self, scheme: str, uri: str) -> RequestError:
+    def _reason(self, scheme: str, uri: str, sent: str) -> RequestError:
         """Return the error for a URI that no route matches: malformed, with an unknown parameter, or not found."""
         bare, query = split_query(uri)
         try:
             decode(bare)
-            names = [name for name, _ in pairs(query)] if query else []
+            given = pairs(query) if query else []
         except BadArgument as error:
-            return BadArgument(error.message, uri=uri, data=error.data)
-        if names and (bare in self._fixed or self._match(scheme, bare) is not None):
+            return BadArgument(error.message, uri=sent, data=error.data)
+        if given and (bare in self._fixed or self._match(scheme, bare, bare) is not None):
             known = self._known_names(scheme, bare)
-            odd = next((name for name in names if name not in known), None)
-            twice = next((name for at, name in enumerate(names) if name in names[:at]), names[0])
-            name, why = (twice, "given twice") if odd is None else (odd, "unknown")
-            return BadArgument(f"Invalid parameter: {echo(name)} ({why})", uri=uri, data={"parameter": name})
-        return NotFound(uri)
+            names = [name for name, _ in given]
+            odd = next((pair for pair in given if pair[0] not in {*known, *RANGE_NAMES}), None)
+            twice = next((pair for at, pair in enumerate(given) if pair[0] in names[:at]), given[0])
+            (name, value), why = (
+                (twice, "given twice") if odd is None else (odd, f"known: {', '.join(known)}" if known else "unknown")
+            )
+            shown = f"{echo(name)}={echo(value)}"
+            return BadArgument(f"Invalid parameter: {shown} ({why})", uri=sent, data={"parameter": name})
+        return NotFound(sent)
 
-    def _known_names(self, scheme: str, bare: str) -> frozenset[str]:
+    def _known_names(self, scheme: str, bare: str) -> list[str]:
         for template, _, _ in self._templates.get(scheme, ()):
             if template.match(bare) is not None:
-                return template.query_variables
-        return frozenset()
+                return [name for name in template.variables if name in template.query_variables]
+        return []
+
+
+def _fixed_variables(route: Route, uri: str) -> dict[str, object]:
+    """Return the keyword arguments of the reader of a single URI."""
+    variables: dict[str, object] = {} if route.query is None else {"query": route.query.check_query(())}
+    return {**variables, "uri": uri} if route.takes_uri else variables
+
+
+def _found(mounted: Mounted, route: Route, uri: str, variables: Mapping[str, str], query: str | None) -> Found:
+    """Return a route with the keyword arguments of its reader; raise if its query does not fit.
+
+    Carrel itself applies `start` and `length`, unless the route declares them.
+    """
+    given: dict[str, object] = {**variables}
+    taken: list[tuple[str, str]] = []
+    if route.query is not None:
+        asked = pairs(query) if query else ()
+        if asked and not route.query.names >= RANGE_NAMES:
+            ours = RANGE_NAMES - route.query.names
+            taken = [pair for pair in asked if pair[0] in ours]
+            asked = [pair for pair in asked if pair[0] not in ours]
+            uri = without(uri, ours) if taken else uri
+        given["query"] = route.query.check_query(asked, uri)
+    if route.takes_uri:
+        given["uri"] = uri
+    return Found(mounted, route, uri, given, tuple(taken))
 
 
 def _with_open_query(

@@ -13,7 +13,7 @@ import click
 
 from carrel.cli import output
 from carrel.cli.stderr import say
-from carrel.core.arguments import parse_integer
+from carrel.core.arguments import InvalidArguments, parse_integer
 from carrel.core.isotime import iso_ms
 from carrel.files.atomic import new_private
 from carrel.providers.scopes import changes, importer, json_lines, queries, tree
@@ -24,7 +24,7 @@ from carrel.providers.scopes.original_database import Original
 from carrel.providers.scopes.scope_errors import invalid, not_found
 from carrel.providers.scopes.sqlite import StoreConnection
 from carrel.providers.scopes.store import Store, blank
-from carrel.providers.scopes.uris import parse_query
+from carrel.providers.scopes.uris import bad_query, parameters
 from carrel.providers.scopes.values import (
     TREE_URI,
     Scope,
@@ -230,7 +230,10 @@ def _count(name: str, text: str, low: int, high: int) -> int:
 
 def show_tree(session: Session, given: Given) -> None:
     names = ("depth", "skip", "limit", "max_nodes")
-    query = parse_query([(name, given[name]) for name in names if given[name] is not None], session.ceiling)
+    try:
+        query = parameters(session.ceiling).check_query([(one, given[one]) for one in names if given[one] is not None])
+    except InvalidArguments as error:
+        raise bad_query(error) from None
     with session.reading() as connection:
         scope = find(connection, given["scope"])
         rendered = tree.render(connection, scope, query, session.ceiling)

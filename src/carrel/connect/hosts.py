@@ -125,6 +125,7 @@ HOSTS: Final = (
         shape=_TYPED,
         override=("CLAUDE_CONFIG_DIR", ".claude.json"),
         programs=("claude",),
+        era="modern",
         hints={"project": "approve .mcp.json when Claude Code starts"},
         quirks=("no `alwaysLoad` is written: the tools for search, read and list ask for it themselves",),
     ),
@@ -179,6 +180,7 @@ HOSTS: Final = (
         shape=replace(_TYPED, last={"tools": ["*"]}),
         override=("COPILOT_HOME", "mcp-config.json"),
         programs=("copilot",),
+        era="modern",
     ),
     HostFacts(
         "cursor",
@@ -309,8 +311,9 @@ HOSTS: Final = (
         "https://qwenlm.github.io/qwen-code-docs/en/users/features/mcp/",
         _everywhere("{home}/.qwen/settings.json"),
         (".qwen/settings.json",),
-        shape=EntryShape(url="httpUrl", bearer=_BRACES),
+        shape=EntryShape(last={"alwaysLoadTools": True}, url="httpUrl", bearer=_BRACES),
         programs=("qwen",),
+        quirks=("without `alwaysLoadTools` it hides the tools behind a search for tools",),
     ),
     HostFacts(
         "kiro",

@@ -17,7 +17,7 @@ A field whose default is None may be left out, and null is not a value for it. A
 """
 
 import re
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from enum import Enum
 from functools import cached_property, reduce
 from operator import or_
@@ -86,6 +86,8 @@ class ArgumentProblem(Value, frozen=True):
     text: str
     expected: str = ""
     """What was expected of an invalid value."""
+    value: str = ""
+    """What a query gave."""
 
 
 class ArgumentField(Value, frozen=True):
@@ -120,6 +122,11 @@ class Arguments(Generic[_Record_co]):
         """Take the fields of `record`; `narrowed` replaces annotations by what is known only at run time."""
         self._record = record
         self._narrowed = narrowed
+
+    @cached_property
+    def names(self) -> frozenset[str]:
+        """The names that callers write."""
+        return frozenset(self._record.__struct_encode_fields__)
 
     @cached_property
     def _fields(self) -> dict[str, ArgumentField]:
@@ -169,14 +176,16 @@ class Arguments(Generic[_Record_co]):
                 problems.append(ArgumentProblem(name, "missing", f"Missing argument: {name}"))
         return values, problems
 
-    def check_query(self, pairs: Iterable[tuple[str, str]], uri: str | None = None) -> _Record_co:
+    def check_query(self, pairs: Sequence[tuple[str, str]], uri: str | None = None) -> _Record_co:
         """Return the parameters of a query, none of which is required, or raise `InvalidArguments`."""
+        if not pairs:
+            return self._record()
         values: dict[str, object] = {}
         problems: list[ArgumentProblem] = []
 
         def refuse(fault: Fault, why: str) -> None:
             shown = f"Invalid parameter: {echo(name)}={echo(text)} ({why})"
-            problems.append(ArgumentProblem(name, fault, shown))
+            problems.append(ArgumentProblem(name, fault, shown, value=text))
 
         for name, text in pairs:
             field = self._fields.get(name)

@@ -10,7 +10,11 @@ from carrel.core.provider import Given, Provider, Route
 
 
 class Gateway(Provider):
-    """A provider whose routes are known only when it runs."""
+    """A provider whose routes are known only when it runs.
+
+    Its readers get the URI exactly as sent as their only argument: the other side reads the variables. Only the part
+    before the `?` is matched, and any query may follow.
+    """
 
     has_completions: bool = True
     """Whether the source offers completions."""
@@ -34,7 +38,7 @@ class Gateway(Provider):
         return ""
 
     def claims(self) -> Sequence[Route] | None:
-        """Return a `whole` route for each URI that has precedence over every template, with any query.
+        """Return a route for each URI that has precedence over every template, with any query.
 
         Return None to claim no URIs: then its schemes and templates rank with those of other providers.
         """

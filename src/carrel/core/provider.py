@@ -10,6 +10,8 @@ methods are overridden; a method of any other name means nothing to it.
     browse            the entries below a folder or with a prefix
     children          the direct children of a folder
     read_unmatched    read URIs of its schemes that no route matches
+    canonical         respell URIs whose rules the templates do not express
+    refusal           word the errors for URIs that do not fit
     complete          values for a template's variables
     fingerprint       a cheap token per URI, to notice changes by polling
     list_fingerprint  a cheap token of the list, to notice changes by polling
@@ -32,7 +34,8 @@ from math import inf
 from os.path import basename
 from typing import Final, Literal, NewType, Protocol
 
-from carrel.core.errors import ConfigError, NotFound
+from carrel.core.arguments import Arguments
+from carrel.core.errors import CarrelError, ConfigError, NotFound, RequestError
 from carrel.core.hierarchy import children_of, folder_of, start_of
 from carrel.core.limits import MAX_MESSAGE_BYTES
 from carrel.core.model import Blob, Completion, Meta, Reading, Resource, Skill, Stored, Text, Tool, ToolResult, Unread
@@ -99,7 +102,8 @@ class Project(Value, frozen=True):
     `given` are the keys of its section that were set, `named` those that the user or a trusted file set. `is_trusted`
     is whether the user trusts the project's settings; `trusts` returns the same for the path and SHA-256 of another
     file. `deny` are the patterns of project files that must never be opened. `max_message_bytes` is the size of one
-    message. `read` reads a URI of any provider.
+    message. `read` reads a URI of any provider. `serves` returns whether `workspace://` may show a file, by its path
+    below the root.
     """
 
     root: str
@@ -111,6 +115,7 @@ class Project(Value, frozen=True):
     deny: tuple[str, ...] = ()
     max_message_bytes: int = MAX_MESSAGE_BYTES
     read: Callable[[str], Reading] | None = None
+    serves: Callable[[tuple[str, ...]], bool] | None = None
 
 
 class PlacesFile(Value, frozen=True):
@@ -138,9 +143,10 @@ class Route(Value, frozen=True):
     """A URI template and its reader, which gets the template's variables as keyword arguments.
 
     A template without variables is one resource; `entries` lists it. Without a `name`, the template is named after its
-    reader: `read_bed` is `bed`. With `whole`, the reader gets the URI exactly as sent as its only argument, for
-    systems whose URIs follow rules that templates do not express. With `open_query`, only the part before the `?` is
-    matched, and any query may follow.
+    reader: `read_bed` is `bed`. With `query`, the parameters of the query are those that it declares, even if the
+    template shows others; they are checked, and the reader gets the record as `query`. With `takes_uri`, the reader
+    gets the URI as sent as `uri`. `fingerprint` is called like the reader, and returns what `Provider.fingerprint`
+    does. A template that is not `listed` is only matched.
     """
 
     template: str
@@ -149,8 +155,10 @@ class Route(Value, frozen=True):
     mime_type: str = ""
     title: str = ""
     description: str = ""
-    whole: bool = False
-    open_query: bool = False
+    query: Arguments[Value] | None = None
+    fingerprint: Callable[..., str | None] | None = None
+    takes_uri: bool = False
+    listed: bool = True
 
 
 class Document(Value, frozen=True, gc=False):
@@ -260,9 +268,6 @@ class Provider:
     """Whether it has tools here, if it overrides `tools`."""
     limits_tool_time: bool = False
     """Whether its tools may take long and limit their own time."""
-    parses_uris: bool = False
-    """Whether `read_unmatched` gets all URIs that begin with its scheme, exactly as sent; if no other provider serves
-    anything, all other URIs too."""
     speaks_fly: bool = False
     """Whether every result has the fields of the Fly documents."""
     folders: tuple[str, ...] = ()
@@ -313,6 +318,21 @@ class Provider:
     def read_unmatched(self, uri: str) -> Given | Unread:
         """Read a URI of its schemes that no route matches, given exactly as sent; or raise."""
         raise NotFound(uri)
+
+    def canonical(self, uri: str) -> str:
+        """Return a URI of its schemes in the spelling that its routes match, or raise; quickly, since it is only text.
+
+        For other spellings, and for systems whose URIs have rules of their own. By default, the URI as sent.
+        """
+        return uri
+
+    def refusal(self, uri: str, error: RequestError) -> CarrelError:
+        """Return the error for a URI that no route matches, or whose query does not fit, in other words.
+
+        If nothing else is served, it words the errors for all other URIs too. By default, `error` itself.
+        """
+        del uri
+        return error
 
     def complete(
         self, template: str, variable: str, value: str, context: Mapping[str, str]

@@ -45,8 +45,13 @@ class HostFile(Value, frozen=True):
 
 
 def host_files(around: Surroundings) -> list[HostFile]:
-    """Return every settings file of a host that exists here."""
-    return [file for host in HOSTS for scope in ("user", "project") for file in _look(host, scope, around)]
+    """Return every settings file of a host that exists here; one that several hosts read is that of the first."""
+    files: dict[str, HostFile] = {}
+    for host in HOSTS:
+        for scope in ("user", "project"):
+            for file in _look(host, scope, around):
+                files.setdefault(file.path, file)
+    return list(files.values())
 
 
 def _look(host: HostFacts, scope: Scope, around: Surroundings) -> Iterator[HostFile]:

@@ -11,7 +11,7 @@ from urllib.parse import urlsplit
 from carrel.connect import splice
 from carrel.connect.connecting import connect, entry_for, plan_connection
 from carrel.connect.detection import found_hosts
-from carrel.connect.entries import holds_token, target_of
+from carrel.connect.entries import holds_token, launch_of, target_of
 from carrel.connect.errors import BrokenFile, NotProved, NotSpliceable, NotWritten
 from carrel.connect.hosts import ENTRY_NAME, TOKEN_VARIABLE, Scope
 from carrel.connect.program import BARE_PATH, passing_folder
@@ -33,6 +33,22 @@ _OTHERS: Final = stat.S_IRWXG | stat.S_IRWXO
 
 def _servers(setup: Setup) -> list[HostServer]:
     return [server for file in setup.host_files for server in file.servers]
+
+
+def _may_be_started(setup: Setup, server: HostServer) -> bool:
+    """Return whether an entry may be tried.
+
+    A project's file may come from a stranger: of its entries only the very command that this Carrel would write is
+    started, and a token is sent to none of its addresses.
+    """
+    if server.scope != "project":
+        return True
+    around = setup.surroundings
+    try:
+        ours = launch_of(server.host, entry_for(server.host, "project", None, around), around)
+    except NotWritten:
+        return False
+    return server.launch == ours
 
 
 def _where(setup: Setup, server: HostServer) -> str:
@@ -85,7 +101,7 @@ def host_command(setup: Setup) -> Iterator[Finding]:
         if os.path.isabs(program) and not os.access(program, os.X_OK):
             message = f"{_where(setup, server)} starts {setup.short(program)}, which is not there"
             yield _rewriting(setup, server, problem(message))
-        elif os.path.isabs(program) and missing_interpreter(program):
+        elif os.path.isabs(program) and server.scope != "project" and missing_interpreter(program):
             missing = setup.short(missing_interpreter(program))
             message = f"{_where(setup, server)} starts {setup.short(program)}, which needs {missing}: it is not there"
             yield _rewriting(setup, server, problem(message))
@@ -123,7 +139,7 @@ def host_version(setup: Setup) -> Iterator[Finding]:
     """Yield a note for each entry that starts another version."""
     for server in _servers(setup):
         words = () if server.launch is None else server.launch.command
-        if "serve" not in words or server.launch is None:
+        if "serve" not in words or server.launch is None or not _may_be_started(setup, server):
             continue
         path = server.launch.environment.get("PATH", f"{setup.environment.get('PATH', '')}:{BARE_PATH}")
         program = shutil.which(words[0], path=path)
@@ -203,7 +219,7 @@ def host_answer(setup: Setup) -> Iterator[Finding]:
     """Start the command of each entry, or connect to its URL, as the host does; the same command is started once."""
     launches: dict[str, list[HostServer]] = {}
     for server in _servers(setup):
-        if server.launch is not None and _can_be_tried(setup, server):
+        if server.launch is not None and _may_be_started(setup, server) and _can_be_tried(setup, server):
             launches.setdefault(repr((server.host.era, server.launch)), []).append(server)
     tries = {key: partial(_try, setup, servers[0]) for key, servers in launches.items()}
     errors = BoundedCalls("host", setup.patience_s).ask(tries)

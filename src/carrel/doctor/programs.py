@@ -38,7 +38,9 @@ def version_of(command: Sequence[str]) -> str:
 
 def _shebang(program: str) -> list[str]:
     try:
-        with open(program, "rb") as file:
+        if not os.path.isfile(program):
+            return []
+        with open(os.open(program, os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC), "rb") as file:
             line = file.readline(4_096)
     except OSError:
         return []

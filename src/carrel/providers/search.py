@@ -10,7 +10,6 @@ from carrel.core.errors import ProviderError, RequestError
 from carrel.core.hosts import ALWAYS_LOADED, answer_length
 from carrel.core.model import Text, Tool, ToolResult
 from carrel.core.provider import Call, Provider, Route
-from carrel.core.uri import pairs, split_query
 from carrel.search.lazy import LazySearch
 
 
@@ -35,15 +34,13 @@ class SearchFace(Provider):
             title="Search",
             description="Find files, logs, tasks, memory and anything else that is served, best first",
             mime_type="text/plain",
-            whole=True,
-            open_query=True,
         )
         return (route,)
 
-    def read_search(self, uri: str) -> Text:
+    def read_search(self, **given: str) -> Text:
         from carrel.search import rendering, requests  # not before the first search
 
-        asked = requests.from_query(pairs(split_query(uri)[1] or ""), uri)
+        asked = requests.from_query(tuple(given.items()))
         answer = self._search.opened().search(asked.request())
         text, following = rendering.as_text(answer, asked)
         return Text(text, meta={"dev.carrel/next": following} if following else None)

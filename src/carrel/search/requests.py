@@ -1,6 +1,6 @@
 """The arguments of a search: of the tool, of `carrel://search` and of `/-/search`, declared once."""
 
-from collections.abc import Iterable
+from collections.abc import Sequence
 from typing import Annotated, Final
 
 from carrel.core.arguments import Argument, Arguments
@@ -53,7 +53,7 @@ ARGUMENTS: Final = Arguments(SearchArguments)
 _PARAMETERS: Final = Arguments(SearchParameters)
 
 
-def from_query(pairs: Iterable[tuple[str, str]], uri: str | None = None) -> SearchArguments:
+def from_query(pairs: Sequence[tuple[str, str]]) -> SearchArguments:
     """Return the arguments in the query of a URI; raise `InvalidArguments` if one does not fit."""
-    given = _PARAMETERS.check_query(pairs, uri)
+    given = _PARAMETERS.check_query(pairs)
     return SearchArguments(given.query, given.scheme, given.limit, given.budget, given.after)

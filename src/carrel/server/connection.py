@@ -322,8 +322,7 @@ class Connection:
     def _does_not_fit(self, job: Job, size: int) -> TooLarge:
         limit = self._catalog.max_bytes
         if job.call.method == "resources/read" and job.found is not None:
-            asked = {**job.found.variables, **dict(job.found.query_range)}.get("start", "0")
-            start = job.call.params.start or (int(asked) if asked.isdecimal() else 0)
+            start = job.call.params.start or job.found.start
             return too_large(job.call.params.uri, size, limit, start, is_answer=True)
         return TooLarge(f"Too large: the answer has {size} bytes, one message holds {limit}", size=size, limit=limit)
 

@@ -363,12 +363,12 @@ def test_variants_of_one_uri_are_told_once_each(full: Home) -> None:
 
 
 def test_only_what_passes_the_checks_can_be_listened_to(home: Home) -> None:
-    provider = home.provider()
+    catalog = home.catalog()
 
-    assert provider.fingerprint("alc://cards/not-there-yet") is None
+    assert catalog.fingerprint("alc://cards/not-there-yet") is None
     for uri in ("alc://types/other.lua", "alc://eval/bad", "alc://cards/a?x=1", "ALC://x"):
         with pytest.raises(RequestError):
-            provider.fingerprint(uri)
+            catalog.fingerprint(uri)
 
 
 # Being called for

@@ -12,7 +12,7 @@ import pytest
 
 from carrel.core.errors import NotFound
 from carrel.providers.logs import log_index, spool
-from tests.support.logging_project import logs, meta, text, writer
+from tests.support.logging_project import logs, meta, read, text, writer
 from tests.support.owners import give_away
 
 
@@ -247,7 +247,7 @@ def test_a_folder_of_another_user_is_neither_read_nor_written(
 
     assert list(provider.entries()) == []
     with pytest.raises(NotFound):
-        provider.read(log.uri)
+        read(provider, log.uri)
     assert provider.health()["problems"] == ["the logs on disk are not served: .carrel/logs belongs to another user"]
     with pytest.raises(PermissionError, match="belongs to another user"):
         writer(tmp_path)

@@ -390,10 +390,10 @@ def test_a_missing_item_can_be_subscribed_to(project: Path, uri: str) -> None:
 
 def test_knowledge_whose_content_is_gone_can_be_subscribed_to(project: Path) -> None:
     sage = open_sage(project)
-    before = sage.fingerprint("sage://knowledge/auth-patterns")
+    before = Catalog([sage]).fingerprint("sage://knowledge/auth-patterns")
     (project / ".sage/knowledge/global/auth-patterns.md").unlink()
 
-    after = sage.fingerprint("sage://knowledge/auth-patterns")
+    after = Catalog([sage]).fingerprint("sage://knowledge/auth-patterns")
     assert before != after == "error Error loading knowledge auth-patterns: content file not found"
 
 

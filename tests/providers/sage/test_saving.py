@@ -14,6 +14,7 @@ import jsonschema
 import pytest
 import yaml
 
+from carrel.catalog.catalog import Catalog
 from carrel.core.model import ResourceLink, ToolResult
 from carrel.providers.sage import Sage, saving, yaml_text
 from carrel.providers.sage.file_writes import WriteFailed, reasons
@@ -637,7 +638,7 @@ def test_a_link_out_of_the_project_tells_nothing_of_what_is_there(sage: Sage, tm
         index.write_text(yaml.safe_dump(items))
 
     def tokens() -> list[str | None]:
-        return [sage.fingerprint(f"sage://knowledge/k{number}") for number in range(len(names))]
+        return [Catalog([sage]).fingerprint(f"sage://knowledge/k{number}") for number in range(len(names))]
 
     before = tokens()
     for path in (tmp_path / "a.py", outside):

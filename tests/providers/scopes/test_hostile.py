@@ -16,6 +16,7 @@ from time import monotonic
 
 import pytest
 
+from carrel.catalog.catalog import Catalog
 from carrel.cli import main
 from carrel.core.cancellation import Cancellable, Cancelled
 from carrel.core.errors import ProviderError
@@ -141,11 +142,11 @@ def test_what_the_user_named_may_lie_anywhere(other: Path, tmp_path: Path) -> No
 
     for place in (str(other / DEFAULT), "../other/.carrel/scopes.db", "link.db"):
         named = Scopes(Project(str(here), {}, named=frozenset({"db"})), db=Place(place))
-        assert named.read("scopes://scope/task-1").etag
+        assert Catalog([named]).read("scopes://scope/task-1").etag
         named.close()
 
     with pytest.raises(ProviderError):
-        Scopes(Project(str(here), {}), db=Place("link.db")).read("scopes://scope/task-1")
+        Catalog([Scopes(Project(str(here), {}), db=Place("link.db"))]).read("scopes://scope/task-1")
 
 
 def test_the_command_line_follows_only_what_was_named(
@@ -400,7 +401,7 @@ def test_more_aliases_than_anybody_gives_are_not_gathered(tmp_path: Path, monkey
     store.close()
 
     with pytest.raises(ProviderError):
-        provider_in(tmp_path).read("scopes://scope/task-1")
+        Catalog([provider_in(tmp_path)]).read("scopes://scope/task-1")
 
 
 def test_damaged_pages_are_told_as_a_fault(tmp_path: Path) -> None:

@@ -14,6 +14,7 @@ from pathlib import Path
 
 import pytest
 
+from carrel.catalog.catalog import Catalog
 from carrel.providers.scopes import changes, queries, schema, sqlite
 from carrel.providers.scopes.scope_errors import ScopeError, StoreFault
 from carrel.providers.scopes.store import Store
@@ -330,7 +331,7 @@ def test_a_store_in_a_read_only_folder_is_read(open_folder: Path) -> None:
     (open_folder / ".carrel/scopes.db").chmod(0o644)
     with read_only(open_folder / ".carrel"):
         provider = provider_in(open_folder)
-        assert provider.read("scopes://scope/task-1").etag
+        assert Catalog([provider]).read("scopes://scope/task-1").etag
         assert provider.health() == {
             "store": "read-only",
             "problems": ["The store's folder cannot be written: changes made elsewhere may not be seen"],

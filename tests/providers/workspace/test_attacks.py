@@ -135,7 +135,7 @@ URIS = {
     "workspace:///lib//../.env": OUTSIDE,
     "workspace:///.env?start=0&length=10": DENY,
     "workspace:///.env?lines=1": DENY,
-    "workspace:///.env?x=1": DENY,
+    "workspace:///.env?x=1": "BADARGUMENT x",
     "workspace:///.env/": HIDDEN,
     "workspace:///.git/config": DENY,
     "workspace:///.GIT/config": DENY,

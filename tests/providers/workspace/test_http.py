@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from carrel.catalog.catalog import close_given
+from carrel.catalog.catalog import Catalog, close_given
 from carrel.core.model import Reading, Unread
 from carrel.core.provider import Project
 from carrel.providers.workspace import Workspace
@@ -32,14 +32,14 @@ def test_a_folder_is_told_as_its_children(tmp_path: Path, files: dict[str, str],
 
 
 def test_only_a_file_that_was_read_a_moment_ago_is_opened_at_once(tmp_path: Path) -> None:
-    workspace = Workspace(Project(str(fill(tmp_path, {"lib/a.md": "a\nb\n"})), {}))
+    catalog = Catalog([Workspace(Project(str(fill(tmp_path, {"lib/a.md": "a\nb\n"})), {}))])
     for uri in ("workspace:///lib/a.md", "workspace:///lib", "workspace:///lib/a.md?lines=2-"):
-        unread = workspace.begin_read(uri)
+        unread = catalog.find(uri).open()
         assert isinstance(unread, Unread)
         close_given(unread.read())
 
-    given = workspace.begin_read("workspace:///lib/a.md")
+    given = catalog.find("workspace:///lib/a.md").open()
     assert isinstance(given, Reading)
     close_given(given)
     for uri in ("workspace:///lib", "workspace:///lib/a.md?lines=2-"):
-        assert isinstance(workspace.begin_read(uri), Unread)
+        assert isinstance(catalog.find(uri).open(), Unread)

@@ -7,6 +7,7 @@ from pathlib import Path
 
 import pytest
 
+from carrel.catalog.catalog import Catalog
 from carrel.core.provider import Place, Project
 from carrel.providers.workspace import Workspace, kept_documents
 from carrel.providers.workspace.inotify import Event, Inotify, Lost
@@ -59,7 +60,7 @@ def kept_follower(tmp_path: Path) -> Iterator[Follower]:
 
 def test_a_file_has_its_etag_as_fingerprint(follower: Follower) -> None:
     for uri, fingerprint in follower.follow().items():
-        assert follower.files.fingerprint(uri) == fingerprint
+        assert Catalog([follower.files]).fingerprint(uri) == fingerprint
 
 
 def test_what_did_not_change_is_not_looked_at(follower: Follower, monkeypatch: pytest.MonkeyPatch) -> None:

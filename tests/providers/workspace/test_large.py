@@ -13,7 +13,7 @@ import pytest
 
 from carrel.core.cancellation import Cancellable, Cancelled
 from carrel.core.errors import TooLarge
-from carrel.core.model import Range
+from carrel.core.model import Range, Reading
 from carrel.files import file_types
 from carrel.files.sandbox import Opened
 from carrel.protocol import eras, jsonrpc, methods
@@ -91,8 +91,9 @@ def test_all_that_follows_a_line_is_streamed_without_counting_it(
     monkeypatch.setattr(file_source, "MAX_SEARCHED_BYTES", MEGABYTE)
     write_lines(tmp_path / "big.txt", 3)
 
-    given = served.workspace.read(f"{BIG}?lines=3-")
+    given = served.catalog.find(f"{BIG}?lines=3-").read()
 
+    assert isinstance(given, Reading)
     assert given.range == Range(2 * len(LINE), None)
     assert "dev.carrel/lines" not in (given.items[0].meta or {})
     assert served.outcome(f"{BIG}?lines=3-") == "TOOLARGE"

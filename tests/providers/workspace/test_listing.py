@@ -269,6 +269,7 @@ def test_a_large_folder_is_scanned_once_for_all_its_pages_until_it_changes(
 
 UNPRIVILEGED = """
 import json, os, sys
+from carrel.catalog.catalog import Catalog
 from carrel.core.provider import Project
 from carrel.providers.workspace import Workspace
 
@@ -279,7 +280,7 @@ if os.geteuid() == 0:
     os.setuid(65534)
 listed = [entry.name for entry in workspace.entries()]
 problems = workspace.health()["problems"]
-shown = [(item.uri, item.mime_type, item.text.partition(" ")[0]) for item in workspace.read("workspace:///").items]
+shown = [(item.uri, item.mime_type, item.text.partition(" ")[0]) for item in Catalog([workspace]).read("workspace:///").items]
 print(json.dumps([listed, problems, workspace.explain("workspace:///shut.md")[1:], shown]))
 """
 

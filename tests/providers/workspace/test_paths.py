@@ -5,6 +5,7 @@ from pathlib import Path
 
 import pytest
 
+from carrel.core.arguments import InvalidArguments
 from carrel.core.errors import BadArgument, ConfigError, Denied, NotFound
 from carrel.core.provider import Place, Project
 from carrel.providers.workspace import Workspace
@@ -193,8 +194,11 @@ def test_an_error_says_what_the_page_says(served: Served) -> None:
             {"reason": "outside"},
         ),
         "workspace:///x.dart?foo=1": (
-            BadArgument,
-            "Invalid parameter: foo=1 (expected start or length or lines)",
+            InvalidArguments,
+            (
+                "Invalid parameter: foo=1 (known: start, length, lines, after, at, diff, blame, log, skip, format; "
+                "for example ?lines=10-50)"
+            ),
             {"parameter": "foo"},
         ),
         "workspace:///c#.md": (

@@ -401,7 +401,7 @@ def test_nothing_in_the_folder_is_changed_by_asking(served: Served, tmp_path: Pa
         served.ask("resources/read", {"uri": uri})
     served.ask("resources/list", {"page": 0})
     served.completions("")
-    served.workspace.fingerprint("workspace:///a.md")
+    served.catalog.fingerprint("workspace:///a.md")
 
     assert state() == before
 

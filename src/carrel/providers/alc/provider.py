@@ -15,9 +15,10 @@ Nothing is ever written, created or locked, and no Lua is run.
 """
 
 from collections.abc import Iterator, Mapping, Sequence
+from functools import partial
 from typing import Literal
 
-from carrel.core.errors import ConfigError, NotFound
+from carrel.core.errors import ConfigError, NotFound, RequestError
 from carrel.core.limits import MAX_COMPLETIONS
 from carrel.core.model import Completion, Meta, Reading, Resource
 from carrel.core.provider import Ceiling, Document, Place, Places, Project, Provider, Route
@@ -25,7 +26,7 @@ from carrel.providers.alc import uris
 from carrel.providers.alc.layout import Layout
 from carrel.providers.alc.listing import AlcListing
 from carrel.providers.alc.reads import Reader
-from carrel.providers.alc.uris import KINDS, SCHEME, TYPE_STUBS, EvalIds, listed_target
+from carrel.providers.alc.uris import KINDS, SCHEME, AlcQuery, AlcTarget, EvalIds, Kind
 
 
 class Alc(Provider):
@@ -36,7 +37,6 @@ class Alc(Provider):
     folders = tuple(sorted({uris.PREFIX + kind.path.partition("/")[0] for kind in KINDS.values()}))
     summary = "algocline: Lua packages with their metadata, Cards and samples, scenarios, eval results, session logs."
     speed = "blocking"
-    parses_uris = True
 
     def __init__(
         self,
@@ -65,17 +65,51 @@ class Alc(Provider):
         self._listing = AlcListing(self._reader, eval_ids, list_items=list_items)
 
     def routes(self) -> Sequence[Route]:
-        fixed = [*(listed_target("types", name) for name in TYPE_STUBS), listed_target("index", "index")]
-        routes = [Route(one.uri, self.read_unmatched, one.uri, KINDS[one.kind].mime_type, whole=True) for one in fixed]
-        for key, kind in KINDS.items():
-            if key not in ("types", "index"):
-                shown = (kind.name, kind.mime_type, kind.title, kind.description)
-                routes.append(Route(kind.template, self.read_unmatched, *shown, whole=True))
-        return routes
+        return [self._route(kind) for kind in KINDS]
 
-    def read_unmatched(self, uri: str) -> Reading:
-        """Read any URI of the scheme, exactly as sent."""
-        return self._reader.read(uris.parse(uri, self._eval_ids))
+    def _route(self, kind: Kind) -> Route:
+        shown = KINDS[kind]
+        return Route(
+            shown.template,
+            partial(self.read, kind),
+            shown.name,
+            shown.mime_type,
+            shown.title,
+            shown.description,
+            shown.query,
+            partial(self.fingerprint_of_resource, kind),
+            takes_uri=True,
+            listed=kind not in ("types", "index"),  # of these there are only three, all in the list of resources
+        )
+
+    def canonical(self, uri: str) -> str:
+        """Return the spelling of the template: an id is what the URI spells, and nothing is percent-decoded."""
+        return uris.canonical(uri)
+
+    def refusal(self, uri: str, error: RequestError) -> RequestError:
+        """Return the error in the words of alc's documents."""
+        return uris.word(uri, error)
+
+    # Reading
+
+    def read(self, kind: Kind, uri: str, query: AlcQuery | None = None, **identity: str) -> Reading:
+        """Return a resource; its id is the variable of its template."""
+        return self._reader.read(self._target(kind, uri, query, identity))
+
+    def fingerprint_of_resource(
+        self, kind: Kind, uri: str, query: AlcQuery | None = None, **identity: str
+    ) -> str | None:
+        """Return the ETag of a resource; None where there is none yet."""
+        target = self._target(kind, uri, query, identity)
+        try:
+            found = self._reader.find(target)
+        except NotFound:
+            return None
+        found.close()
+        return found.etag
+
+    def _target(self, kind: Kind, uri: str, query: AlcQuery | None, identity: Mapping[str, str]) -> AlcTarget:
+        return uris.target_of(kind, "".join(identity.values()), uri, query, self._eval_ids)
 
     # Listing
 
@@ -103,13 +137,3 @@ class Alc(Provider):
     def list_fingerprint(self) -> str:
         """Return a token that changes with the set of listed URIs."""
         return self._listing.fingerprint()
-
-    def fingerprint(self, uri: str) -> str | None:
-        """Return the ETag of a resource; None where there is none yet."""
-        target = uris.parse(uri, self._eval_ids)
-        try:
-            found = self._reader.find(target)
-        except NotFound:
-            return None
-        found.close()
-        return found.etag

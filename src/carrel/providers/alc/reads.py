@@ -243,7 +243,7 @@ class Reader:
         except ValueError as error:
             raise Malformed(f"log: {error}") from None
         except DoesNotFit as error:
-            needed, cap = error.needed, KINDS["log"].parameters[1].cap
+            needed, cap = error.needed, uris.CAPS["max_chars"]
         advice = f"smallest max_chars that works is {needed}"
         if needed > cap:
             advice = f"it needs {needed}, above the cap of {cap}"

@@ -1,16 +1,18 @@
 """The kinds of resources, and the grammar of `alc://`: checks in a fixed order, of which the first that fails decides.
 
-Nothing is percent-decoded, and no URL class is used: an id is exactly what the URI spells. Files are looked for only
-after all checks have passed.
+Nothing is percent-decoded, and no URL class is used: an id is exactly what the URI spells. `canonical` checks the
+path, the query is checked by its declaration, and `target_of` checks the id. Only then is a file looked for.
 """
 
 import re
 from collections.abc import Mapping
-from typing import Final, Literal, NoReturn
+from typing import Annotated, Final, Literal, NoReturn
 
-from carrel.core.errors import BadArgument, NotFound, TooLarge, echo
-from carrel.core.limits import MAX_URI_LENGTH
+from carrel.core.arguments import Argument, ArgumentProblem, Arguments, InvalidArguments
+from carrel.core.errors import BadArgument, NotFound, RequestError, TooLarge, echo
+from carrel.core.limits import MAX_QUERY_PAIRS, MAX_URI_LENGTH
 from carrel.core.record import Value
+from carrel.core.uri import quote
 
 SCHEME: Final = "alc"
 PREFIX: Final = "alc://"
@@ -25,12 +27,32 @@ RELAX: Final = 'strategies with _ in their names need eval_ids = "relaxed" in [a
 LUA, JSON, MARKDOWN = "text/x-lua", "application/json", "text/markdown"
 
 
-class Parameter(Value, frozen=True):
-    """A number that a query may hold."""
+CAPS: Final = {"offset": 10_000_000, "limit": 10_000, "max_chars": 1_000_000}
+"""The greatest value of each query parameter, in the order in which they are checked."""
+Limit = Annotated[int, Argument(ge=0, le=CAPS["limit"])]
 
-    key: str
-    default: int
-    cap: int
+
+class AlcQuery(Value, frozen=True):
+    """The numbers that a query may hold."""
+
+    @property
+    def values(self) -> tuple[int, ...]:
+        """The numbers in the order of their declaration."""
+        return tuple(getattr(self, name) for name in self.__struct_fields__)
+
+
+class SamplesQuery(AlcQuery, frozen=True):
+    """Which rows of samples are asked for."""
+
+    offset: Annotated[int, Argument(ge=0, le=CAPS["offset"])] = 0
+    limit: Limit = 100
+
+
+class SessionLogQuery(AlcQuery, frozen=True):
+    """How many rounds and characters of a session's log are asked for."""
+
+    limit: Limit = 50
+    max_chars: Annotated[int, Argument(ge=0, le=CAPS["max_chars"])] = 20_000
 
 
 class AlcKind(Value, frozen=True):
@@ -41,7 +63,7 @@ class AlcKind(Value, frozen=True):
     title: str
     description: str
     mime_type: str = JSON
-    parameters: tuple[Parameter, ...] = ()
+    query: Arguments[AlcQuery] | None = None
 
     @property
     def template(self) -> str:
@@ -61,7 +83,7 @@ KINDS: Final[Mapping[Kind, AlcKind]] = {
         "card-samples",
         "Card Samples",
         "Card samples JSONL. Supports ?offset=N&limit=M",
-        parameters=(Parameter("offset", 0, 10_000_000), Parameter("limit", 100, 10_000)),
+        query=Arguments(SamplesQuery),
     ),
     "scenario": AlcKind("scenarios/{name}", "scenario", "Scenario Source", "Scenario source", LUA),
     "eval": AlcKind("eval/{result_id}", "eval-result", "Eval Result", "Eval result JSON"),
@@ -70,7 +92,7 @@ KINDS: Final[Mapping[Kind, AlcKind]] = {
         "session-log",
         "Session Log",
         "Session log JSON. Supports ?limit=M&max_chars=C",
-        parameters=(Parameter("limit", 50, 10_000), Parameter("max_chars", 20_000, 1_000_000)),
+        query=Arguments(SessionLogQuery),
     ),
     "narrative": AlcKind(
         "packages/{name}/narrative", "package-narrative", "Package Narrative", "Package narrative in Markdown", MARKDOWN
@@ -95,6 +117,7 @@ _ID_NAMES: Final[Mapping[str, str]] = {
 _AROUND_ID: Final[Mapping[Kind, list[str]]] = {key: re.split(r"\{\w+\}", kind.path) for key, kind in KINDS.items()}
 _BY_SHAPE: Final[Mapping[str, Kind]] = {"*".join(around): key for key, around in _AROUND_ID.items()}
 _ID: Final = re.compile(r"[A-Za-z0-9_.-]+")
+_BAD_SCHEME: Final = "invalid scheme: expected alc://, got {}"
 _DIGITS: Final = re.compile(r"\+?[0-9]+")
 _STRICT: Final = re.compile(r"[A-Za-z0-9-]+_[0-9]+")
 _RELAXED: Final = re.compile(r"[A-Za-z0-9-](?:[A-Za-z0-9_-]*[A-Za-z0-9-])?_[0-9]+")
@@ -115,13 +138,32 @@ class AlcTarget(Value, frozen=True):
 def listed_target(kind: Kind, identity: str) -> AlcTarget:
     """Return the target of the URI under which a resource is listed."""
     before, after = _AROUND_ID[kind]
-    defaults = tuple(parameter.default for parameter in KINDS[kind].parameters)
-    return AlcTarget(f"{PREFIX}{before}{identity}{after}", kind, identity, defaults)
+    query = KINDS[kind].query
+    return AlcTarget(
+        f"{PREFIX}{before}{identity}{after}", kind, identity, query.check_query(()).values if query else ()
+    )
+
+
+def target_of(
+    kind: Kind, identity: str, uri: str, query: AlcQuery | None = None, eval_ids: EvalIds = "strict"
+) -> AlcTarget:
+    """Return the target of a URI; raise if its id cannot be."""
+    if kind == "types" and identity not in TYPE_STUBS:
+        raise not_found(uri)
+    if kind == "eval" and not is_eval_id(identity, eval_ids):
+        advice = f"; {RELAX}" if is_eval_id(identity, "relaxed") else ""
+        refuse(f"invalid eval_id: must be {{strategy}}_{{timestamp}}, got '{echo(identity)}'{advice}", uri)
+    return AlcTarget(uri, kind, identity, () if query is None else query.values)
 
 
 def refuse(message: str, uri: str) -> NoReturn:
     """Raise the error for a faulty request."""
-    raise BadArgument(message, uri=uri, code=INVALID_PARAMS)
+    raise faulty(message, uri)
+
+
+def faulty(message: str, uri: str) -> BadArgument:
+    """Return the error for a faulty request."""
+    return BadArgument(message, uri=uri, code=INVALID_PARAMS)
 
 
 def not_found(uri: str, message: str = "") -> NotFound:
@@ -146,10 +188,10 @@ def is_eval_id(text: str, mode: EvalIds) -> bool:
     return mode == "relaxed" and _RELAXED.fullmatch(text) is not None and not _COMPARISON.fullmatch(text)
 
 
-def parse(uri: str, eval_ids: EvalIds = "strict") -> AlcTarget:
-    """Return the target of a URI; raise the error of the first check that fails."""
+def canonical(uri: str) -> str:
+    """Return a URI in the spelling of its template, with everything escaped; raise if a check of its path fails."""
     if not uri.startswith(PREFIX):
-        refuse(f"invalid scheme: expected alc://, got {echo(uri)}", uri)
+        refuse(_BAD_SCHEME.format(echo(uri)), uri)
     if len(uri) > MAX_URI_LENGTH:
         refuse(f"uri too long: {len(uri)} characters, limit is {MAX_URI_LENGTH}", uri)
     path, _, query_text = uri[len(PREFIX) :].partition("?")
@@ -160,13 +202,28 @@ def parse(uri: str, eval_ids: EvalIds = "strict") -> AlcTarget:
         raise not_found(uri)
     if service in _ID_NAMES:
         _check_id(_ID_NAMES[service], identity, uri)
-    values = _values(KINDS[kind].parameters, query, uri)
-    if kind == "types" and identity not in TYPE_STUBS:
-        raise not_found(uri)
-    if kind == "eval" and not is_eval_id(identity, eval_ids):
-        advice = f"; {RELAX}" if is_eval_id(identity, "relaxed") else ""
-        refuse(f"invalid eval_id: must be {{strategy}}_{{timestamp}}, got '{echo(identity)}'{advice}", uri)
-    return AlcTarget(uri, kind, identity, values)
+    spelled = PREFIX + "/".join(map(_escape, (service, identity, *rest)))
+    pieces = [f"{_escape(key)}={_escape(value)}" for key, value in query.items()]
+    return f"{spelled}?{'&'.join(pieces[:MAX_QUERY_PAIRS])}" if pieces else spelled
+
+
+def word(uri: str, error: RequestError) -> RequestError:
+    """Return the error for a URI whose query does not fit, or that nothing serves, in the words of alc's documents."""
+    if not uri.startswith(PREFIX):
+        return faulty(_BAD_SCHEME.format(echo(uri)), uri)
+    if isinstance(error, NotFound):
+        return not_found(uri)
+    if not isinstance(error, InvalidArguments):
+        return faulty(f"query params not supported on {echo(uri)}", uri)
+    known = [problem for problem in error.problems if problem.fault != "unknown"]
+    if known:
+        return faulty(_number_problem(min(known, key=lambda one: [*CAPS].index(one.name)), uri), uri)
+    return faulty(f"unsupported query param '{echo(error.problems[0].name)}' on {echo(uri)}", uri)
+
+
+def _escape(text: str) -> str:
+    """Return a text with every reserved character escaped; a NUL is spelled as messages show it."""
+    return quote(text.replace("\0", "\\x00").encode(errors="replace").decode(), "")
 
 
 def _segments(path: str, uri: str) -> list[str]:
@@ -200,22 +257,9 @@ def _check_id(name: str, identity: str, uri: str) -> None:
         refuse(f"{name} '{echo(identity)}' on {echo(uri)} contains reserved character '{echo(odd)}'", uri)
 
 
-def _values(parameters: tuple[Parameter, ...], query: Mapping[str, str], uri: str) -> tuple[int, ...]:
-    if query and not parameters:
-        refuse(f"query params not supported on {echo(uri)}", uri)
-    values = tuple(_number(parameter, query, uri) for parameter in parameters)
-    known = {parameter.key for parameter in parameters}
-    for key in query:
-        if key not in known:
-            refuse(f"unsupported query param '{echo(key)}' on {echo(uri)}", uri)
-    return values
-
-
-def _number(parameter: Parameter, query: Mapping[str, str], uri: str) -> int:
-    key = parameter.key
-    if key not in query:
-        return parameter.default
-    text = query[key]
+def _number_problem(problem: ArgumentProblem, uri: str) -> str:
+    """Return the message for a number that does not fit."""
+    name, text = problem.name, problem.value
     digits = text.lstrip("+").lstrip("0") or "0"  # without leading zeros, of which `int` refuses thousands
     if not text:
         why = "cannot parse integer from empty string"
@@ -223,8 +267,6 @@ def _number(parameter: Parameter, query: Mapping[str, str], uri: str) -> int:
         why = "invalid digit found in string"
     elif len(digits) > _MAX_DIGITS or int(digits) > _MAX_NUMBER:
         why = "number too large to fit in target type"
-    elif int(digits) > parameter.cap:
-        refuse(f"query param '{key}={int(digits)}' on {echo(uri)} exceeds cap of {parameter.cap}", uri)
     else:
-        return int(digits)
-    refuse(f"invalid query param '{key}={echo(text)}' on {echo(uri)}: {why}", uri)
+        return f"query param '{name}={int(digits)}' on {echo(uri)} exceeds cap of {CAPS[name]}"
+    return f"invalid query param '{name}={echo(text)}' on {echo(uri)}: {why}"

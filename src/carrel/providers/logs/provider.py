@@ -6,6 +6,7 @@ logs://build/{id}{?start,length,tail,since,stream,format}  the output of a build
 
 import os
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from functools import partial
 from typing import TYPE_CHECKING, Final, get_args
 
 from carrel.core.errors import ConfigError, NotFound
@@ -38,9 +39,10 @@ from carrel.providers.logs.settings import (
     check_commands,
     is_flutter_project,
 )
-from carrel.providers.logs.uris import LogQuery, LogTarget
+from carrel.providers.logs.uris import FolderQuery, LogQuery
 
 if TYPE_CHECKING:
+    from carrel.providers.logs.log_index import Snapshot
     from carrel.providers.logs.tools import ProcessTools
 
 MAX_CHILDREN: Final = 1_000
@@ -78,17 +80,27 @@ class Logs(Provider):
         self.has_tools = bool(commands) or (self._settings[0].tools == "auto" and is_flutter_project(project.root))
 
     def routes(self) -> Sequence[Route]:
-        return tuple(
-            Route(
-                f"logs://{kind}/{{id}}{uris.QUERY}",
-                self.read,
-                name=f"{kind}-log",
-                title=f"{kind.capitalize()} log",
-                description=f"The output of a {kind}: whole, a range, the end (tail), or new lines (since)",
-                whole=True,
-            )
-            for kind in ("run", "build")
+        fingerprint = partial(self.fingerprint_of_folder, None)
+        top = Route("logs://", self.read_top, query=uris.FOLDER_QUERY, fingerprint=fingerprint)
+        return (top, *self._routes_of("run"), *self._routes_of("build"))
+
+    def _routes_of(self, kind: Kind) -> Iterator[Route]:
+        yield Route(
+            f"logs://{kind}/{{id}}{uris.QUERY}",
+            partial(self.read_log, kind),
+            name=f"{kind}-log",
+            title=f"{kind.capitalize()} log",
+            description=f"The output of a {kind}: whole, a range, the end (tail), or new lines (since)",
+            query=uris.LOG_QUERY,
+            fingerprint=partial(self.fingerprint_of_log, kind),
+            takes_uri=True,
         )
+        read, fingerprint = partial(self.read_folder, kind), partial(self.fingerprint_of_folder, kind)
+        yield Route(f"logs://{kind}", read, query=uris.FOLDER_QUERY, fingerprint=fingerprint)
+
+    def canonical(self, uri: str) -> str:
+        """Return the one spelling; some hosts and URL libraries drop slashes."""
+        return uris.canonical(uri)
 
     # Listing
 
@@ -117,43 +129,43 @@ class Logs(Provider):
 
     # Reading
 
-    def read(self, uri: str) -> Reading:
-        """Read a log, or a part of it, or a folder of logs."""
-        target = uris.parse(uri)
-        if target.kind is None or target.id is None:
-            return self._read_folder(target)
-        query = target.log_query()
-        found = self._index.snapshot(target.kind, target.id)
+    def read_log(self, kind: Kind, id: str, query: LogQuery, uri: str) -> Reading:  # noqa: A002 as in the template
+        """Return a log, or a part of it."""
+        found = self._find(kind, id, query, uri)
         if found is None:
             raise NotFound(uri)
         return _reading(*found, query)
 
-    read_unmatched = read  # folders, and URIs in another spelling
+    def fingerprint_of_log(self, kind: Kind, query: LogQuery, uri: str, **name: str) -> str | None:
+        """Return the ETag of a log; None if there is no such log."""
+        found = self._find(kind, name["id"], query, uri)
+        return None if found is None else found[0].etag
 
-    def _read_folder(self, target: LogTarget) -> Reading:
+    def _find(self, kind: Kind, name: str, query: LogQuery, uri: str) -> "Snapshot | None":
+        if not uris.ID.fullmatch(name):
+            raise NotFound(uri)
+        uris.check_part(query, uri)
+        return self._index.snapshot(kind, name)
+
+    def read_top(self, query: FolderQuery) -> Reading:
+        """Return the two folders of logs."""
+        kinds = [Text("", FOLDER_TYPE, uri=f"logs://{kind}") for kind in KINDS if kind > query.after]
+        return Reading(tuple(kinds) or (Text("", FOLDER_TYPE),), more=lambda _: None)
+
+    def read_folder(self, kind: Kind, query: FolderQuery) -> Reading:
         """Return one small item for each log, so that a host can build a listing from the URIs."""
-        after = target.after()
-        if target.kind is None:
-            kinds = [Text("", FOLDER_TYPE, uri=f"logs://{kind}") for kind in KINDS if kind > after]
-            return Reading(tuple(kinds) or (Text("", FOLDER_TYPE),), more=lambda _: None)
-        uri = f"logs://{target.kind}"
-        logs = [facts for facts in self._index.facts(target.kind) if facts.id > after]
+        logs = [facts for facts in self._index.facts(kind) if facts.id > query.after]
         items = tuple(map(_child, logs[:MAX_CHILDREN])) or (Text("", FOLDER_TYPE),)
 
         def more(count: int) -> str | None:
-            return f"{uri}?after={logs[count - 1].id}" if count < len(logs) else None
+            return f"logs://{kind}?after={logs[count - 1].id}" if count < len(logs) else None
 
         return Reading(items, ttl_ms=LIST_TTL_MS, more=more)
 
-    def fingerprint(self, uri: str) -> str | None:
-        """Return the ETag of a log or a token of a folder; None if there is no such log."""
-        target = uris.parse(uri)
-        if target.kind is None or target.id is None:
-            target.after()
-            return " ".join(f"{facts.id} {facts.state}" for facts in self._index.facts(target.kind))
-        target.log_query()
-        found = self._index.snapshot(target.kind, target.id)
-        return None if found is None else found[0].etag
+    def fingerprint_of_folder(self, kind: Kind | None, query: FolderQuery) -> str:
+        """Return a token of the logs of a kind, or of all logs."""
+        del query
+        return " ".join(f"{facts.id} {facts.state}" for facts in self._index.facts(kind))
 
     # Completion and watching
 

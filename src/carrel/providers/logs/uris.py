@@ -1,14 +1,13 @@
-"""Log URIs: a log or a folder of logs, and the part of it that is asked for. Nothing here touches a log."""
+"""Log URIs: their spellings, and the part of a log that is asked for. Nothing here touches a log."""
 
 import re
 from typing import Annotated, Final
 
 from carrel.core.arguments import Argument, Arguments
-from carrel.core.errors import BadArgument, Denied, NotFound, echo
+from carrel.core.errors import BadArgument, Denied, echo
 from carrel.core.model import Range
 from carrel.core.record import Value
-from carrel.core.uri import decode, pairs, scheme_of, split_query
-from carrel.providers.logs.log import KINDS, Kind
+from carrel.core.uri import decode, quote, scheme_of, split_query
 from carrel.providers.logs.rendering import Format
 from carrel.providers.logs.ring import Stream
 
@@ -50,48 +49,29 @@ LOG_QUERY: Final = Arguments(LogQuery)
 FOLDER_QUERY: Final = Arguments(FolderQuery)
 
 
-class LogTarget(Value, frozen=True):
-    """What a URI means: a log, a folder of logs, or, without a kind, the folder of the two folders."""
-
-    uri: str
-    kind: Kind | None = None
-    id: str | None = None
-    pairs: tuple[tuple[str, str], ...] = ()
-
-    def log_query(self) -> LogQuery:
-        """Return which part of a log is asked for."""
-        query = LOG_QUERY.check_query(self.pairs, self.uri) if self.pairs else LogQuery()
-        given = [name for name in ("start", "length", "tail", "since") if getattr(query, name) is not None]
-        if query.is_part and len(given) > 1:
-            shown = f"{given[-1]}={getattr(query, given[-1])}"
-            message = f"Invalid parameter: {shown} (expected only one of start/length, tail, since)"
-            raise BadArgument(message, uri=self.uri, data={"parameter": given[-1]})
-        return query
-
-    def after(self) -> str:
-        """Return where the listing of a folder goes on."""
-        return FOLDER_QUERY.check_query(self.pairs, self.uri).after
+def check_part(query: LogQuery, uri: str) -> None:
+    """Raise for a query that asks for two parts."""
+    given = [name for name in ("start", "length", "tail", "since") if getattr(query, name) is not None]
+    if query.is_part and len(given) > 1:
+        shown = f"{given[-1]}={getattr(query, given[-1])}"
+        message = f"Invalid parameter: {shown} (expected only one of start/length, tail, since)"
+        raise BadArgument(message, uri=uri, data={"parameter": given[-1]})
 
 
-def parse(uri: str) -> LogTarget:
-    """Return what a URI means; which logs exist is not known here."""
+def canonical(uri: str) -> str:
+    """Return `logs://<kind>/<id>` for any spelling, with the query as sent; raise for one that leads out."""
     scheme_of(uri)
     if "#" in uri:
         raise BadArgument(f"Invalid URI: {echo(uri)} (a log's URI has no #)", uri=uri, data={"parameter": "uri"})
     bare, query = split_query(uri)
     try:
-        names = [decode(part) for part in _path(bare).split("/")]
-        given = tuple(pairs(query)) if query else ()
+        kind, *names = [decode(part) for part in _path(bare).split("/")]
     except BadArgument as error:
         raise BadArgument(error.message, uri=uri, data=error.data) from None
-    _check_inside(names, uri)
-    if names == [""]:
-        return LogTarget(uri, pairs=given)
-    kind = next((kind for kind in KINDS if kind == names[0].lower()), None)
-    name = names[1] if len(names) == 2 else ""
-    if kind is None or len(names) > 2 or (name and not ID.fullmatch(name)):
-        raise NotFound(uri)
-    return LogTarget(uri, kind, name or None, given)
+    _check_inside([kind, *names], uri)
+    path = "/".join(quote(name) for name in (kind.lower(), *names))
+    spelled = f"{SCHEME}://{path.removesuffix('/') if len(names) == 1 else path}"
+    return spelled if query is None else f"{spelled}?{query}"
 
 
 def canonical_prefix(prefix: str) -> str:

@@ -106,7 +106,7 @@ class Mount(Gateway):
 
     def routes(self) -> Sequence[Route]:
         return [
-            Route(one.uri_template, self.read, one.name, one.mime_type, whole=True, open_query=True)
+            Route(one.uri_template, self.read, one.name, one.mime_type)
             for one in self._listed.templates
             if can_be_matched(one.uri_template)
         ]

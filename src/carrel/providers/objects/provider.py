@@ -185,11 +185,7 @@ class ObjectProvider(Gateway):
     # Lists
 
     def routes(self) -> Sequence[Route]:
-        facts = {"whole": True, "open_query": True}
-        return [
-            Route(one.uri_template, self.read, one.name, one.mime_type, one.title, one.description, **facts)
-            for one in self._lists.known.templates
-        ]
+        return [Route(one.uri_template, self.read, one.name, one.mime_type) for one in self._lists.known.templates]
 
     def templates(self) -> Sequence[Template]:
         """Return the templates of the object."""
@@ -198,7 +194,7 @@ class ObjectProvider(Gateway):
     def claims(self) -> Sequence[Route]:
         """Return a route for each listed URI, also while the list fails."""
         known = self._lists.known.resources
-        return [Route(one.uri, self.read, one.name, one.mime_type, whole=True) for one in known]
+        return [Route(one.uri, self.read, one.name, one.mime_type) for one in known]
 
     def on_reroute(self, again: Callable[[], None]) -> None:
         """Call `again` after the lists changed."""

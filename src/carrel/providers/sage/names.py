@@ -3,7 +3,8 @@
 import re
 from typing import Final
 
-from carrel.core.uri import decode_loosely
+from carrel.core.errors import NotFound
+from carrel.core.uri import decode_loosely, quote, scheme_of
 
 SCHEME: Final = "sage"
 KINDS: Final = ("system", "checkpoint", "knowledge", "failure")
@@ -45,6 +46,24 @@ def split_uri(uri: str) -> tuple[str, str, str | None] | None:
         if is_assigned and decode_loosely(name) == "format" and wanted is None:
             wanted = decode_loosely(value)
     return kind, decode_loosely(path), wanted
+
+
+def canonical(uri: str) -> str:
+    """Return a URI with its kind in lower case, well escaped, and only the parameters that count."""
+    scheme_of(uri)
+    parts = split_uri(uri)
+    if parts is None:
+        raise NotFound(uri)
+    kind, name, wanted = parts
+    pieces = [piece for piece in uri.partition("?")[2].split("&") if piece.startswith(("start=", "length="))]
+    if wanted is not None:
+        pieces.append(f"format={_escape(wanted)}")
+    return f"{SCHEME}://{kind}/{_escape(name)}" + ("?" if pieces else "") + "&".join(pieces)
+
+
+def _escape(text: str) -> str:
+    """Return a text with reserved characters escaped; a NUL is spelled as messages show it."""
+    return quote(text.replace("\0", "\\x00"), "/")
 
 
 def clean_id(text: str) -> str:

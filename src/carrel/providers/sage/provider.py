@@ -7,19 +7,21 @@ sage://failure/{id}         an approach that failed, why, and what was learned
 """
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
+from functools import partial
 from threading import Lock
 from time import monotonic, time_ns
 from typing import TYPE_CHECKING, Final, Literal
 
+from carrel.core.arguments import Arguments
 from carrel.core.errors import BadArgument, ConfigError, NotFound, ProviderError
 from carrel.core.model import Meta, Reading, Resource, Text, Tool, ToolResult
 from carrel.core.provider import Call, Ceiling, DocumentChanges, Injection, Place, Project, Provider, Route, ToolLevel
-from carrel.core.record import replace
+from carrel.core.record import Value, replace
 from carrel.files.sandbox import SETTLED_NS
 from carrel.providers.sage.folders import FOLDERS, walk
 from carrel.providers.sage.listing import SageListing
 from carrel.providers.sage.memory import SageError, SageMemory
-from carrel.providers.sage.names import KINDS, SCHEME, split_uri
+from carrel.providers.sage.names import KINDS, SCHEME, canonical
 from carrel.providers.sage.records import KnowledgeItem
 
 if TYPE_CHECKING:
@@ -33,6 +35,15 @@ _DESCRIPTIONS: Final = {
     "knowledge/{id}": ("knowledge", "Knowledge", "A knowledge item with its metadata and code links"),
     "failure/{id}": ("failure", "Failure", "An approach that failed, why, and what was learned"),
 }
+
+
+class FormatQuery(Value, frozen=True):
+    """The format of the text; by default that of tuning.yaml."""
+
+    format: str | None = None
+
+
+FORMAT: Final = Arguments(FormatQuery)
 
 
 class Sage(Provider):
@@ -75,10 +86,20 @@ class Sage(Provider):
         self._tools: SageTools | None = None
 
     def routes(self) -> Sequence[Route]:
-        return tuple(
-            Route(f"sage://{end}", self.read, name=name, title=title, description=description, whole=True)
-            for end, (name, title, description) in _DESCRIPTIONS.items()
-        )
+        return [route for end in _DESCRIPTIONS for route in self._routes_of(end)]
+
+    def _routes_of(self, end: str) -> Iterator[Route]:
+        """Yield the route of a kind, and one for names with slashes, which are refused as names."""
+        kind = end.partition("/")[0]
+        name, title, description = _DESCRIPTIONS[end]
+        given = (FORMAT, partial(self.fingerprint_of_item, kind), True)
+        yield Route(f"sage://{end}", partial(self.read, kind), name, "", title, description, *given)
+        if "+" not in end:
+            yield Route(f"sage://{kind}/{{+name}}", partial(self.read, kind), "", "", "", "", *given, listed=False)
+
+    def canonical(self, uri: str) -> str:
+        """Return the spelling of the templates: the kind may have any case, and other parameters are ignored."""
+        return canonical(uri)
 
     # Listing
 
@@ -107,29 +128,28 @@ class Sage(Provider):
         token = self.list_fingerprint()
         if token == since:
             return DocumentChanges((), token=token, is_whole=False)
-        documents = [replace(one, fingerprint=self.fingerprint(one.uri) or "") for one in self.documents()]
+        documents = [replace(one, fingerprint=self._fingerprint_of(one.uri)) for one in self.documents()]
         newest = max(
             (found.signature[0] for name in FOLDERS for _, found in walk(self.memory.home.root(name))), default=0
         )
         # What was written a moment ago may change once more and not show it: then all is looked at again.
         return DocumentChanges(documents, token=token if time_ns() - newest > SETTLED_NS else None)
 
+    def _fingerprint_of(self, uri: str) -> str:
+        """Return the fingerprint of an entry."""
+        kind, _, name = uri.removeprefix("sage://").partition("/")
+        return self.fingerprint_of_item(kind, uri, FormatQuery(), name=name)
+
     # Reading
 
-    def read(self, uri: str) -> Reading:
-        """Read a URI as it was sent; a failure is a text, or an error if so configured."""
-        parts = split_uri(uri)
-        if parts is None:
-            raise NotFound(uri)
+    def read(self, kind: str, uri: str, query: FormatQuery, **name: str) -> Reading:
+        """Return an item; a failure is a text, or an error if so configured."""
+        [asked] = name.values()
         try:
-            item = self.memory.read(*parts)
+            item = self.memory.read(kind, asked, query.format)
         except SageError as error:
             return self._explain(uri, error)
         return Reading((Text(item.text, item.mime_type),), last_modified_ms=item.modified_ms)
-
-    def read_unmatched(self, uri: str) -> Reading:
-        """Read a URI that is spelled in another way."""
-        return self.read(uri)
 
     def _explain(self, uri: str, error: SageError) -> Reading:
         """Return an error as a text, or raise it."""
@@ -143,13 +163,11 @@ class Sage(Provider):
             raise BadArgument(error.message, uri=uri)
         raise ProviderError(error.message, word="unreadable", uri=uri)
 
-    def fingerprint(self, uri: str) -> str | None:
-        """Return a token that changes with the text, without walking git's history; raise if the URI is invalid."""
-        parts = split_uri(uri)
-        if parts is None:
-            raise NotFound(uri)
+    def fingerprint_of_item(self, kind: str, uri: str, query: FormatQuery, **name: str) -> str:
+        """Return a token that changes with the text, without walking git's history; raise for an invalid name."""
+        [asked] = name.values()
         try:
-            item = self.memory.read(*parts, resolves=False)
+            item = self.memory.read(kind, asked, query.format, resolves=False)
         except SageError as error:
             if error.kind == "invalid":
                 raise BadArgument(error.message, uri=uri) from None

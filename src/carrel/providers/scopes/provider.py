@@ -10,7 +10,17 @@ import os
 from collections.abc import Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Final, Literal
 
-from carrel.core.errors import BadArgument, ConfigError, NotFound, ProviderError, RequestError, UnknownScheme, echo
+from carrel.core.arguments import InvalidArguments
+from carrel.core.errors import (
+    BadArgument,
+    CarrelError,
+    ConfigError,
+    NotFound,
+    ProviderError,
+    RequestError,
+    UnknownScheme,
+    echo,
+)
 from carrel.core.hierarchy import NotAFolder, folder_entry, folder_of, is_root
 from carrel.core.limits import MAX_COMPLETIONS
 from carrel.core.model import (
@@ -27,12 +37,12 @@ from carrel.core.model import (
 )
 from carrel.core.provider import Call, Ceiling, Document, DocumentChanges, Place, Project, Provider, Route, ToolLevel
 from carrel.core.record import replace
-from carrel.core.uri import scheme_of
+from carrel.core.uri import decode_loosely
 from carrel.providers.scopes import commands, uris
 from carrel.providers.scopes.location import DEFAULT, Location
 from carrel.providers.scopes.scope_errors import INTERNAL_TEXT, ScopeError, StoreFault
-from carrel.providers.scopes.uris import DEFAULT_NODES, MAX_DEPTH
-from carrel.providers.scopes.values import SCOPE_URI, Scope, hex_sha256, normalise_alias
+from carrel.providers.scopes.uris import DEFAULT_NODES, MAX_DEPTH, TreeQuery
+from carrel.providers.scopes.values import SCOPE_URI, Scope, check_alias, hex_sha256, normalise_alias
 
 if TYPE_CHECKING:
     from carrel.providers.scopes.queries import Sibling
@@ -68,7 +78,6 @@ class Scopes(Provider):
 
     name = "scopes"
     schemes = ("scopes",)
-    parses_uris = True
     summary = "Projects, epics and tasks in one hierarchy. `scopes://tree/<alias>?depth=1` shows what is below one."
 
     def __init__(
@@ -96,13 +105,33 @@ class Scopes(Provider):
         self._opened: ScopeReader | None = None
 
     def routes(self) -> Sequence[Route]:
+        quick = (_QUICK.name, "text/markdown", _QUICK.title)
         scope = ("scope", "application/json", "Scope Details", _SCOPE_DESCRIPTION)
         tree = ("tree", "text/plain", "Scope Tree View", _TREE_DESCRIPTION)
+        query = uris.parameters(self._ceiling)
         return (
-            Route(uris.QUICK_REFERENCE, self.read, _QUICK.name, "text/markdown", _QUICK.title, whole=True),
-            Route(uris.SCOPE, self.read, *scope, whole=True),
-            Route(uris.TREE, self.read, *tree, whole=True),
+            Route(uris.QUICK_REFERENCE, _quick_reference, *quick, fingerprint=lambda: uris.QUICK_REFERENCE),
+            Route(uris.SCOPE, self.read, *scope, None, self.fingerprint_of_scope, takes_uri=True),
+            Route(uris.TREE, self.read, *tree, query, self.fingerprint_of_scope, takes_uri=True),
+            # An alias with an escaped slash is refused as an alias.
+            Route("scopes://scope/{+alias}", self.read, takes_uri=True, listed=False),
+            Route("scopes://tree/{+alias}", self.read, query=query, takes_uri=True, listed=False),
         )
+
+    def canonical(self, uri: str) -> str:
+        """Return the URI; its documents allow one spelling only."""
+        try:
+            uris.check(uri)
+        except ScopeError as error:
+            raise _refusal(error, uri) from error
+        return uri
+
+    def refusal(self, uri: str, error: RequestError) -> CarrelError:
+        """Return the error in the words of its documents."""
+        if isinstance(error, UnknownScheme) or not uri.lower().startswith("scopes:"):
+            return error
+        worded = uris.bad_query(error) if isinstance(error, InvalidArguments) else uris.BadUri(uri)
+        return _refusal(worded, uri)
 
     # Listing
 
@@ -134,10 +163,10 @@ class Scopes(Provider):
     def _children(self, uri: str, folder: str, after: str) -> "list[Sibling]":
         """Return the next children of a folder, or of the top without one, after a sort key."""
         try:
-            target = self._target(folder) if folder else None
-            if target is not None and target.kind != "scope":
+            if folder and not folder.startswith(SCOPE_URI):
                 raise NotAFolder(uri)
-            return self._reader().children(None if target is None else target.alias, after) if self._exists() else []
+            alias = check_alias(decode_loosely(folder.removeprefix(SCOPE_URI))) if folder else None
+            return self._reader().children(alias, after) if self._exists() else []
         except ScopeError as error:
             raise NotAFolder(uri) if error.status in (400, 404) else _refusal(error, uri) from error
 
@@ -173,34 +202,19 @@ class Scopes(Provider):
 
     # Reading
 
-    def read(self, uri: str) -> Reading:
-        """Read one of the resources. Its URI follows rules that templates do not express."""
+    def read(self, alias: str, uri: str, query: TreeQuery | None = None) -> Reading:
+        """Return one scope, or with a query its tree."""
         try:
-            target = self._target(uri)
-            if target.kind == "cli-quick-ref":
-                return _quick_reference()
-            return self._reader().read(target)
+            return self._reader().read(check_alias(alias), query)
         except ScopeError as error:
             raise _refusal(error, uri) from error
 
-    read_unmatched = read
-
-    def fingerprint(self, uri: str) -> str | None:
+    def fingerprint_of_scope(self, alias: str, uri: str, query: TreeQuery | None = None) -> str | None:
         """Return the ETag; None while no scope has the alias."""
         try:
-            target = self._target(uri)
-            if target.kind == "cli-quick-ref":
-                return uris.QUICK_REFERENCE
-            return self._reader().fingerprint(uri, target)
+            return self._reader().fingerprint(check_alias(alias), query)
         except ScopeError as error:
             raise _refusal(error, uri) from error
-
-    def _target(self, uri: str) -> uris.ScopesTarget:
-        """Return what a URI asks for. Where no other provider serves anything, URIs of other schemes come here too."""
-        if not uri.lower().startswith("scopes:"):
-            scheme_of(uri)
-            raise UnknownScheme(uri)
-        return uris.parse(uri, self._ceiling)
 
     # Completion, tools, state
 

@@ -11,7 +11,7 @@ from carrel.providers.scopes.location import Location
 from carrel.providers.scopes.scope_errors import not_found
 from carrel.providers.scopes.sqlite import StoreConnection
 from carrel.providers.scopes.store import Store
-from carrel.providers.scopes.uris import ScopesTarget, TreeQuery
+from carrel.providers.scopes.uris import TreeQuery
 from carrel.providers.scopes.values import SCOPE_URI, Scope, hex_sha256, to_json
 
 MAX_REMEMBERED: Final = 4_096
@@ -36,21 +36,21 @@ class ScopeReader:
         self._ttl_ms = ttl_ms
         self._tokens: BoundedCache[str, tuple[str, str | None]] = BoundedCache(MAX_REMEMBERED)
 
-    def read(self, target: ScopesTarget) -> Reading:
-        """Return a scope or a tree, or raise `SCOPE_NOT_FOUND`."""
-        reading = self._find(target)
+    def read(self, alias: str, query: TreeQuery | None) -> Reading:
+        """Return a scope, or with a query its tree; raise `SCOPE_NOT_FOUND`."""
+        reading = self._find(alias, query)
         if reading is None:
-            raise not_found(target.alias)
+            raise not_found(alias)
         return reading
 
-    def _find(self, target: ScopesTarget) -> Reading | None:
+    def _find(self, alias: str, query: TreeQuery | None) -> Reading | None:
         with self.store.reading() as connection:
-            scope = None if connection is None else queries.find(connection, target.alias)
+            scope = None if connection is None else queries.find(connection, alias)
             if connection is None or scope is None:
                 return None
-            if target.kind == "scope":
+            if query is None:
                 return self._read_scope(connection, scope)
-            return self._read_tree(connection, scope, target.query)
+            return self._read_tree(connection, scope, query)
 
     def _read_scope(self, connection: StoreConnection, scope: Scope) -> Reading:
         described = queries.describe(connection, scope, self._max_children)
@@ -112,9 +112,10 @@ class ScopeReader:
 
     # Fingerprints
 
-    def fingerprint(self, uri: str, target: ScopesTarget) -> str | None:
-        """Return the ETag of a URI; None while no scope has the alias."""
-        return self._remembered(uri, lambda: None if (reading := self._find(target)) is None else reading.etag)
+    def fingerprint(self, alias: str, query: TreeQuery | None) -> str | None:
+        """Return the ETag of a scope, or with a query of its tree; None while no scope has the alias."""
+        key = alias if query is None else f"{alias}?{query.text()}"
+        return self._remembered(key, lambda: None if (reading := self._find(alias, query)) is None else reading.etag)
 
     def list_fingerprint(self, limit: int) -> str:
         """Return a token of the first roots."""

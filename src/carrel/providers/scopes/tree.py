@@ -6,7 +6,7 @@ walked depth first until the bound.
 
 from sqlite3 import Connection
 
-from carrel.core.record import Value
+from carrel.core.record import Value, replace
 from carrel.providers.scopes import queries
 from carrel.providers.scopes.uris import DEFAULT_NODES, TreeQuery
 from carrel.providers.scopes.values import TREE_URI, Scope, hex_sha256, node_line
@@ -35,7 +35,7 @@ class Node(Value, frozen=True):
 
 def render(connection: Connection, root: Scope, query: TreeQuery, ceiling: int) -> Rendered:
     """Return a scope's tree."""
-    depth = query.depth or 1
+    depth = query.levels or 1
     bound = query.max_nodes or min(DEFAULT_NODES, ceiling)
     top = Node(root.id, node_line(root.alias, root.title, root.status), root.updated_at, [])
     _gather(connection, top, query, depth, bound)
@@ -50,8 +50,7 @@ def render(connection: Connection, root: Scope, query: TreeQuery, ceiling: int) 
         after = (query.skip or 0) + shown
         remaining = queries.count_children(connection, root.id) - after
         if remaining > 0:
-            following = TreeQuery(depth=query.depth, skip=after, limit=query.limit, max_nodes=query.max_nodes)
-            next_uri = f"{TREE_URI}{root.alias}{following.text()}"
+            next_uri = f"{TREE_URI}{root.alias}{replace(query, skip=after).text()}"
             lines.append(f"... {remaining} more: {next_uri}")
     text = "\n".join(lines)
     return Rendered(text, hex_sha256(text), depth, nodes, is_truncated, next_uri, last_modified)

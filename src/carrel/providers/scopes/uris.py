@@ -1,9 +1,7 @@
-"""What a `scopes://` URI asks for. The first rule that it breaks decides the error."""
+"""The form of a `scopes://` URI, and the query of a tree. The first rule that is broken decides the error."""
 
 import re
-from collections.abc import Iterable
-from functools import cache
-from typing import Annotated, Final, Literal
+from typing import Annotated, Final
 
 from carrel.core.arguments import Argument, Arguments, InvalidArguments, parse_integer
 from carrel.core.errors import BadArgument, echo
@@ -21,8 +19,9 @@ MAX_DEPTH: Final = 5
 MAX_SKIP: Final = 2_147_483_647
 DEFAULT_NODES: Final = 1_000
 
-_SHAPE: Final = re.compile(r"scopes://(?:(cli-quick-ref)|(scope|tree)/([^/?#]+))(?:\?([^#]*))?")
+_SHAPE: Final = re.compile(r"scopes://(?:cli-quick-ref|(?:scope|tree)/([^/?#]+))(?:\?[^#]*)?")
 _CONTROL: Final = re.compile("[\x00-\x1f\x7f-\x9f]")
+_NUL: Final = "%00"
 
 
 class BadUri(ScopeError):
@@ -35,68 +34,46 @@ class BadUri(ScopeError):
 class TreeQuery(Value, frozen=True, gc=False):
     """Which part of a tree is asked for. None stands for a parameter that was not given."""
 
-    depth: int | None = None
+    depth: int | str | None = None
     skip: Annotated[int, Argument(ge=0, le=MAX_SKIP)] | None = None
     limit: int | None = None
     max_nodes: int | None = None
 
+    @property
+    def levels(self) -> int | None:
+        """The depth, moved into its range; every other value must be in it."""
+        if self.depth is None:
+            return None
+        number = parse_integer(str(self.depth))
+        return 1 if number is None else min(max(number, 1), MAX_DEPTH)
+
     def text(self) -> str:
         """Return the query of a URI, in the order of the parameters."""
-        given = [(name, getattr(self, name)) for name in self.__struct_fields__]
-        query = "&".join(f"{name}={value}" for name, value in given if value is not None)
+        given = {"depth": self.levels, "skip": self.skip, "limit": self.limit, "max_nodes": self.max_nodes}
+        query = "&".join(f"{name}={value}" for name, value in given.items() if value is not None)
         return f"?{query}" if query else ""
 
 
-class ScopesTarget(Value, frozen=True, gc=False):
-    """One of the three kinds of resources."""
-
-    kind: Literal["cli-quick-ref", "scope", "tree"]
-    alias: str = ""
-    query: TreeQuery = TreeQuery()
-
-
-def parse(uri: str, ceiling: int) -> ScopesTarget:
-    """Return what a URI asks for, where a tree has at most `ceiling` nodes."""
+def check(uri: str) -> None:
+    """Raise for a URI that has the form of no resource; the words are exact."""
     shape = _SHAPE.fullmatch(uri) if len(uri) <= MAX_URI_LENGTH and not _CONTROL.search(uri) else None
-    if shape is None or (shape[4] and shape[2] != "tree"):
+    if shape is None:
         raise BadUri(uri)
-    quick, kind, segment, query = shape.groups()
-    try:
-        text = _decode(segment or "")
-        pieces = (piece.partition("=") for piece in (query or "").split("&") if piece)
-        pairs = [(_decode(name), _decode(value)) for name, _, value in pieces]
-    except BadArgument:
-        raise BadUri(uri) from None
-    if quick:
-        return ScopesTarget("cli-quick-ref")
-    if kind == "scope":
-        return ScopesTarget("scope", check_alias(text))
-    tree = parse_query(pairs, ceiling)  # first: a bad parameter counts before a bad alias
-    return ScopesTarget("tree", check_alias(text), tree)
+    if shape[1] and _NUL in shape[1]:  # well formed, although no alias has one
+        try:
+            check_alias("\0".join(decode(part) for part in shape[1].split(_NUL)))
+        except BadArgument:
+            raise BadUri(uri) from None
 
 
-def parse_query(pairs: Iterable[tuple[str, str]], ceiling: int) -> TreeQuery:
-    """Return the parameters of a tree: a depth is moved into its range, every other value must be in it."""
-    given = [(name, str(_depth(value)) if name == "depth" else value) for name, value in pairs]
-    try:
-        return _parameters(ceiling).check_query(given) if given else TreeQuery()
-    except InvalidArguments as error:
-        first = error.problems[0]
-        words = {"unknown": "unknown", "repeated": "given twice"}.get(first.fault)
-        raise invalid(first.text if words is None else f"Invalid parameter: {echo(first.name)} ({words})") from None
-
-
-@cache
-def _parameters(ceiling: int) -> Arguments[TreeQuery]:
+def parameters(ceiling: int) -> Arguments[TreeQuery]:
+    """Return the parameters of a tree that has at most `ceiling` nodes."""
     count = Annotated[int, Argument(ge=1, le=ceiling)] | None
     return Arguments(TreeQuery, limit=count, max_nodes=count)
 
 
-def _depth(text: str) -> int:
-    number = parse_integer(text)
-    return 1 if number is None else min(max(number, 1), MAX_DEPTH)
-
-
-def _decode(text: str) -> str:
-    """Decode escapes. An escaped NUL is well formed, although no alias has one."""
-    return "\0".join(decode(part) for part in text.split("%00")) if "%" in text or not text.isascii() else text
+def bad_query(error: InvalidArguments) -> ScopeError:
+    """Return the error for a query, which names only its first problem."""
+    first = error.problems[0]
+    words = {"unknown": "unknown", "repeated": "given twice"}.get(first.fault)
+    return invalid(first.text if words is None else f"Invalid parameter: {echo(first.name)} ({words})")

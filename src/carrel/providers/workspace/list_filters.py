@@ -5,6 +5,7 @@ from collections.abc import Mapping
 from typing import Final
 
 from carrel.core.errors import RequestError
+from carrel.core.uri import split_query
 from carrel.providers.workspace import paths
 from carrel.providers.workspace.paths import Segments, Target
 from carrel.providers.workspace.tree import Tree
@@ -19,7 +20,7 @@ def open_folder(directory: str, trees: Mapping[str, Tree]) -> tuple[str, Segment
     tree = trees[target.root]
     # The answer must not reveal that there is a file which may not be read.
     is_refused = bool(target.segments) and bool(tree.policy.judge(target.segments, is_folder=False).reason)
-    found = tree.open(Target(directory, target.root, target.segments, is_refused, (), target.is_guess))
+    found = tree.open(Target(directory, target.root, target.segments, is_refused, target.is_guess))
     with found.opened as opened:
         if not opened.is_folder:
             raise paths.invalid("directory", directory, "expected a folder, and this is a file")
@@ -30,7 +31,7 @@ def _folder_target(directory: str, trees: Mapping[str, Tree]) -> Target:
     """Return the target of a folder's path below the root, without encoding, or of its workspace URI."""
     if directory.lower().startswith(_OWN):
         target = paths.parse(directory, trees)
-        if target.query:
+        if split_query(directory)[1] is not None:
             raise paths.invalid("directory", directory, "expected a folder's URI without a query")
         return target
     segments = paths.parse_folder(directory)

@@ -11,7 +11,7 @@ from typing import Final
 from carrel.core.errors import BadArgument, Denied, echo
 from carrel.core.limits import MAX_URI_LENGTH
 from carrel.core.record import Value
-from carrel.core.uri import SEGMENT_SAFE, decode, is_text, pairs, quote, scheme_of, split_query
+from carrel.core.uri import SEGMENT_SAFE, decode, is_text, quote, scheme_of, split_query
 
 SCHEME: Final = "workspace"
 _OF_URI: Final = {"parameter": "uri"}
@@ -32,14 +32,14 @@ REASONS: Final = {
 """Why a URI is refused, in words."""
 OWN_DENY: Final = "denied by [workspace] deny"
 
-_PLAIN: Final = re.compile(r"workspace:///([A-Za-z0-9_~!$&'()*+,;=:@-][A-Za-z0-9._~!$&'()*+,;=:@/-]*+)")
+_PLAIN: Final = re.compile(r"workspace:///[A-Za-z0-9_~!$&'()*+,;=:@-][A-Za-z0-9._~!$&'()*+,;=:@/-]*+")
 """Most canonical URIs, with nothing to decode."""
 
 Segments = tuple[str, ...]
 
 
 class Target(Value, frozen=True):
-    """The meaning of a workspace URI: a root, a path below it, and the query.
+    """The meaning of a workspace URI: a root, and a path below it.
 
     `is_guess` if the first name looks like that of a root, and there is no such root.
     """
@@ -48,32 +48,51 @@ class Target(Value, frozen=True):
     root: str
     segments: Segments
     is_folder: bool = False
-    query: tuple[tuple[str, str], ...] = ()
     is_guess: bool = False
 
 
 def parse(uri: str, roots: Collection[str]) -> Target:
     """Return the target of a URI; `roots` are the names of the further roots."""
-    plain = _PLAIN.fullmatch(uri)
-    if plain is not None and len(uri) <= MAX_URI_LENGTH:
-        path = plain[1]
-        if path[-1] != "/" and "/." not in path and "//" not in path:
-            return Target(uri, "", tuple(path.split("/")))
+    if _is_plain(uri):
+        return Target(uri, "", tuple(uri[len(MAIN) :].split("/")))
     try:
         return _parse(uri, roots)
     except BadArgument as error:
         raise BadArgument(f"Invalid parameter: uri={echo(uri)} ({error.message})", uri=uri, data=_OF_URI) from None
 
 
+def _is_plain(uri: str) -> bool:
+    """Return whether a URI is canonical, and has nothing to decode."""
+    is_plain = _PLAIN.fullmatch(uri) is not None and len(uri) <= MAX_URI_LENGTH
+    return is_plain and uri[-1] != "/" and "/." not in uri and "//" not in uri[len(MAIN) :]
+
+
+def respell(uri: str, roots: Collection[str]) -> str:
+    """Return a URI in its canonical form, with the query as sent; dots and empty names are left out."""
+    if _is_plain(uri):
+        return uri
+    scheme_of(uri)
+    target = parse(uri, roots)
+    query = split_query(uri)[1]
+    spelled = canonical(target.root, target.segments) + "/" * target.is_folder
+    return spelled if query is None else f"{spelled}?{query}"
+
+
+def target_of(uri: str, root: str, path: str) -> Target:
+    """Return the target of a URI that was respelled as `path` below `root`."""
+    segments = tuple(path.removesuffix("/").split("/")) if path else ()
+    rest = uri.partition(":")[2]
+    is_guess = path.startswith("@") and not root and rest.startswith("//") and not rest.startswith("///")
+    return Target(uri, root, segments, path.endswith("/"), is_guess)
+
+
 def _parse(uri: str, roots: Collection[str]) -> Target:
     scheme_of(uri)
     if "#" in uri:
         raise BadArgument("a # in a name is written %23")
-    bare, query = split_query(uri)
-    rest = bare.partition(":")[2]
+    rest = split_query(uri)[0].partition(":")[2]
     path = rest.removeprefix("/").removeprefix("/").removeprefix("/")
     names = [decode(part) for part in path.split("/")]
-    asked = tuple(pairs(query)) if query else ()
     root = _root_of(names[0], roots) if len(rest) - len(path) == 2 else None
     if root is not None:
         del names[0]
@@ -81,7 +100,7 @@ def _parse(uri: str, roots: Collection[str]) -> Target:
         raise denied(uri, "outside")
     segments = tuple(name for name in names if name not in ("", "."))
     is_guess = root is None and len(rest) - len(path) == 2 and names[0].startswith("@")
-    return Target(uri, root or "", segments, bool(segments) and names[-1] in ("", "."), asked, is_guess)
+    return Target(uri, root or "", segments, bool(segments) and names[-1] in ("", "."), is_guess)
 
 
 def _root_of(name: str, roots: Collection[str]) -> str | None:

@@ -12,8 +12,10 @@ from functools import partial
 from itertools import islice, pairwise
 from operator import attrgetter
 from threading import Lock
-from typing import TYPE_CHECKING, Final, Literal
+from typing import TYPE_CHECKING, Annotated, Final, Literal
 
+from carrel.core import content
+from carrel.core.arguments import Argument, Arguments
 from carrel.core.content import parse_number
 from carrel.core.errors import ConfigError, NotFound, RequestError
 from carrel.core.hashing import blake2b
@@ -22,9 +24,11 @@ from carrel.core.limits import MAX_COMPLETIONS, MAX_REMEMBERED_LENGTH
 from carrel.core.line_ranges import parse as parse_lines
 from carrel.core.model import Completion, Meta, Range, Rank, Reading, Resource, Stored, Unread
 from carrel.core.provider import Changes, Document, DocumentChanges, Place, Project, Provider, Route
+from carrel.core.record import Value
 from carrel.core.uri import quote, split_query
 from carrel.files import file_types
 from carrel.files.file_types import Kind
+from carrel.files.marks import is_in_git
 from carrel.files.sandbox import Opened, Root, SandboxError
 from carrel.providers.workspace import paths
 from carrel.providers.workspace.file_source import FileSource, find_lines
@@ -48,6 +52,25 @@ if TYPE_CHECKING:
 _ENOUGH: Final = MAX_COMPLETIONS + 1
 _NO_VALUES: Final = Completion((), total=0, has_more=False)
 _WHOLE: Final[tuple[Range | None, dict[str, object]]] = (None, {})
+
+
+class FileQuery(Value, frozen=True):
+    """Which part of a file is asked for, where the children of a folder go on, or what is asked of git's history."""
+
+    start: str | None = None
+    length: str | None = None
+    lines: Annotated[str, Argument(examples=["10-50"])] | None = None
+    after: str | None = None
+    at: str | None = None
+    diff: str | None = None
+    blame: str | None = None
+    log: str | None = None
+    skip: str | None = None
+    format: str | None = None
+
+
+FILE_QUERY: Final = Arguments(FileQuery)
+_NO_QUERY: Final = FileQuery()
 
 
 class Workspace(Provider):
@@ -100,6 +123,7 @@ class Workspace(Provider):
         except ConfigError:
             self.close()
             raise
+        self._above = _names_below(project.root, self._trees[""].root.path)
         in_order = sorted(self._trees, key=paths.prefix_of)
         self._listings = {name: Listing(self._trees[name], max_listed_bytes) for name in in_order}
         for listing in self._listings.values():
@@ -114,7 +138,9 @@ class Workspace(Provider):
             name="workspace-file",
             title="File or folder",
             description="A file of the project, whole or in parts, or the children of a folder",
-            whole=True,
+            query=FILE_QUERY,
+            fingerprint=self.fingerprint_of_file,
+            takes_uri=True,
         )
         named = Route(
             "workspace://@{root}/{+path}{?start,length,lines,outline}",
@@ -122,7 +148,9 @@ class Workspace(Provider):
             name="workspace-root-file",
             title="File or folder in a further root",
             description=f"The same in another folder: {', '.join(sorted(self._trees)[1:])}",
-            whole=True,
+            query=FILE_QUERY,
+            fingerprint=self.fingerprint_of_file,
+            takes_uri=True,
         )
         history = Route(
             HISTORY_TEMPLATE,
@@ -130,10 +158,19 @@ class Workspace(Provider):
             name="workspace-history",
             title="History of a file or folder",
             description="In git: ?at=REV its content then, ?diff=REV or ?diff=A..B, ?blame, ?log (format=json)",
-            whole=True,
+            query=FILE_QUERY,
+            takes_uri=True,
         )
         routes = (main, named) if len(self._trees) > 1 else (main,)
-        return (*routes, history) if any(_is_in_git(tree.root.path) for tree in self._trees.values()) else routes
+        return (
+            (*routes, history)
+            if any(is_in_git(tree.root.path, self._home) for tree in self._trees.values())
+            else routes
+        )
+
+    def canonical(self, uri: str) -> str:
+        """Return the one spelling; some hosts and URL libraries drop slashes and `@`."""
+        return paths.respell(uri, self._trees)
 
     # Listing
 
@@ -169,7 +206,7 @@ class Workspace(Provider):
         tree = self._trees[target.root]
         found = tree.open(target)
         with found.opened as opened:
-            if not opened.is_folder or target.query:
+            if not opened.is_folder or split_query(uri)[1] is not None:
                 raise NotAFolder(uri)
             from carrel.providers.workspace.folders import Folder  # not needed to start
 
@@ -210,30 +247,30 @@ class Workspace(Provider):
 
     # Reading
 
-    def begin_read(self, uri: str) -> Reading | Unread:
+    def begin_read(self, uri: str, path: str, query: FileQuery, root: str = "") -> Reading | Unread:
         """Open a file that was read a moment ago; anything else takes longer and is left to `read`."""
         known = self._known.get(uri)
         again = None if known is None else known.open()
         if known is None or again is None:
-            return Unread(partial(self.read, uri))
+            return Unread(partial(self.read, uri, path, query, root))
         opened, shape, kept = again
         return _reading(opened, shape, kept) if known.part is None else _reading(opened, shape, None, (known.part, {}))
 
-    def read(self, uri: str) -> Reading:
+    def read(self, uri: str, path: str, query: FileQuery, root: str = "") -> Reading:
         """Read a file, whole or in parts, or a folder's children; or what git knows of them."""
-        target = paths.parse(uri, self._trees)
-        tree = self._trees[target.root]
-        if target.query and any(name in HISTORY_KEYS for name, _ in target.query):
+        target = paths.target_of(uri, root, path)
+        tree = self._trees[root]
+        if _asks_for_history(query):
             from carrel.providers.workspace.file_history import FileHistory  # few reads need it
 
-            return FileHistory(tree, self._home).read(target)
+            return FileHistory(tree, self._home).read(target, _given(query))
         until = tree.policy.fresh_until()
         found = tree.open(target)
         try:
             if not found.opened.is_folder:
-                return self._read_file(target, found, tree, until)
+                return self._read_file(target, found, tree, until, query)
             with found.opened:
-                after = _checked_query(target, _FOLDER_KEYS).get("after", "")
+                after = _checked(query, _FOLDER_KEYS, uri).get("after", "")
                 from carrel.providers.workspace.folders import Folder  # not needed to start
 
                 shown = Folder(tree, self._listings[target.root], found)
@@ -242,39 +279,38 @@ class Workspace(Provider):
             found.opened.close()
             raise
 
-    def read_unmatched(self, uri: str) -> Reading | Unread:
-        """Read a URI that is spelled in another way."""
-        return self.begin_read(uri)
-
-    def _read_file(self, target: Target, found: FoundFile, tree: Tree, until: float) -> Reading:
+    def _read_file(self, target: Target, found: FoundFile, tree: Tree, until: float, query: FileQuery) -> Reading:
         sniffed = tree.sniff(found.opened)
         canonical = paths.canonical(target.root, found.segments)
         name = found.segments[-1]
         mime_types = (file_types.type_of(name, is_text=False), file_types.type_of(name, is_text=True))
         shape = Shape.of(sniffed, found.opened.stat, canonical, mime_types)
         part = _WHOLE
-        if target.query:
-            part = _wanted_part(target, FileSource(found.opened, sniffed.head), sniffed.kind)
-        has_lines = any(name == "lines" for name, _ in target.query)  # where they are depends on the bytes
-        if not has_lines and found.opened.real == found.segments and len(target.uri) <= MAX_REMEMBERED_LENGTH:
+        if query != _NO_QUERY:
+            part = _wanted_part(query, target.uri, FileSource(found.opened, sniffed.head), sniffed.kind)
+        # Where lines are depends on the bytes.
+        if query.lines is None and found.opened.real == found.segments and len(target.uri) <= MAX_REMEMBERED_LENGTH:
             if len(self._known) >= MAX_KNOWN:
                 self._known.clear()
             before = self._known.get(target.uri)
             self._known[target.uri] = Known(tree, found, canonical, mime_types, until, before, part[0])
         return _reading(found.opened, shape, None, part)
 
-    def fingerprint(self, uri: str) -> str | None:
+    def fingerprint_of_file(self, uri: str, path: str, query: FileQuery, root: str = "") -> str | None:
         """Return the ETag of a file, or a token of the names in a folder; None if there is nothing."""
-        target = paths.parse(uri, self._trees)
+        target = paths.target_of(uri, root, path)
+        if _asks_for_history(query):
+            shown = self.read(uri, path, query, root)
+            return shown.etag or content.etag_of(shown.items)
         try:
             found = self._trees[target.root].open(target)
         except NotFound:
             return None
         with found.opened as opened:
             if not opened.is_folder:
-                _checked_query(target, _FILE_KEYS)
+                _checked(query, _FILE_KEYS, uri)
                 return etag_of(opened.stat)
-            _checked_query(target, _FOLDER_KEYS)
+            _checked(query, _FOLDER_KEYS, uri)
             children = self._listings[target.root].children(opened, found.segments)
             return blake2b("/".join([child.key for child in children]).encode(), digest_size=16).hexdigest()
 
@@ -336,6 +372,11 @@ class Workspace(Provider):
 
         return explain(self._trees[target.root], self._listings[target.root], target)
 
+    def may_show(self, path: tuple[str, ...]) -> bool:
+        """Return whether a file may be read, by its path below the project's root, whether or not it exists."""
+        above = self._above
+        return above is not None and path[: len(above)] == above and self._trees[""].may_show(path[len(above) :])
+
     def health(self) -> Meta:
         """Return the presets, and what could not be read."""
         unreadable = sum(len(listing.unreadable) for listing in self._listings.values())
@@ -362,13 +403,14 @@ class Workspace(Provider):
         self._until_closed.close()
 
 
-def _is_in_git(folder: str) -> bool:
-    """Return whether a folder, or one above it, has a repository; whether it is read is decided later."""
-    while not os.path.lexists(os.path.join(folder, ".git")):
-        folder, last = os.path.split(folder)
-        if not last:
-            return False
-    return True
+def _asks_for_history(query: FileQuery) -> bool:
+    return query != _NO_QUERY and any(getattr(query, name) is not None for name in HISTORY_KEYS)
+
+
+def _names_below(outer: str, inner: str) -> tuple[str, ...] | None:
+    """Return the names from one folder to another below it; None if it lies elsewhere."""
+    above, below = (tuple(part for part in os.path.realpath(one).split(os.sep) if part) for one in (outer, inner))
+    return below[len(above) :] if below[: len(above)] == above else None
 
 
 def _reading(
@@ -384,20 +426,19 @@ def _reading(
     )
 
 
-def _wanted_part(target: Target, source: FileSource, kind: Kind) -> tuple[Range, dict[str, object]]:
+def _wanted_part(query: FileQuery, uri: str, source: FileSource, kind: Kind) -> tuple[Range, dict[str, object]]:
     """Return the byte range that a query requests, and the metadata of lines."""
-    query = _checked_query(target, _FILE_KEYS)
-    if "lines" not in query:
-        length = query.get("length")
-        start = parse_number("start", query.get("start", "0"))
-        return Range(start, None if length is None else parse_number("length", length)), {}
-    lines = query["lines"]
-    if len(query) > 1:
-        raise paths.invalid("lines", lines, "not together with start or length", target.uri)
+    given = _checked(query, _FILE_KEYS, uri)
+    lines = query.lines
+    if lines is None:
+        start = parse_number("start", given.get("start", "0"))
+        return Range(start, None if query.length is None else parse_number("length", query.length)), {}
+    if len(given) > 1:
+        raise paths.invalid("lines", lines, "not together with start or length", uri)
     first, last = parse_lines(lines)
     if not kind.is_text:
-        raise paths.invalid("lines", lines, "only text has lines", target.uri)
-    return find_lines(source, kind.encoding, first, last, split_query(target.uri)[0])
+        raise paths.invalid("lines", lines, "only text has lines", uri)
+    return find_lines(source, kind.encoding, first, last, split_query(uri)[0])
 
 
 def _merged(every: Iterable[Iterator[Resource]]) -> Iterator[Resource]:
@@ -416,15 +457,18 @@ def _left_out_message(root: str, preset: str, census: Census) -> str:
     return f"{counted}{where} are not served: {reason}; `{SET_PRESET} code` serves every text file"
 
 
-def _checked_query(target: Target, known: Sequence[str]) -> dict[str, str]:
-    query: dict[str, str] = {}
-    for name, value in target.query:
+def _given(query: FileQuery) -> dict[str, str]:
+    """Return the parameters that were given."""
+    return {name: value for name in query.__struct_fields__ if (value := getattr(query, name)) is not None}
+
+
+def _checked(query: FileQuery, known: Sequence[str], uri: str) -> dict[str, str]:
+    """Return the parameters that were given; raise for one that a file has and a folder does not, or the reverse."""
+    given = _given(query)
+    for name, value in given.items():
         if name not in known:
-            raise paths.invalid(name, value, f"expected {' or '.join(known)}", target.uri)
-        if name in query:
-            raise paths.invalid(name, value, "expected once", target.uri)
-        query[name] = value
-    return query
+            raise paths.invalid(name, value, f"expected {' or '.join(known)}", uri)
+    return given
 
 
 def _checked_names(roots: Mapping[str, Place]) -> Mapping[str, Place]:
