@@ -93,6 +93,7 @@ bench-providers: $(READY) ## Measure the providers beside what they are made of;
 	$(BIN)/python -m bench.mounts
 	$(BIN)/python -m bench.logs --json bench/results/logs.json
 	$(BIN)/python -m bench.search --json bench/results/search.json
+	$(BIN)/python -m bench.history --check --json bench/results/history.json
 	$(BIN)/python -m bench.tokens --json bench/results/tokens.json
 
 .PHONY: bench-smoke
@@ -105,6 +106,7 @@ bench-smoke: $(READY) ## The same in short; fails where a several-fold margin is
 	$(BIN)/python -m bench.mounts --smoke --check
 	$(BIN)/python -m bench.logs --smoke --check
 	$(BIN)/python -m bench.search --smoke --check
+	$(BIN)/python -m bench.history --smoke --check
 	$(BIN)/python -m bench.tokens --smoke --check
 
 .PHONY: test

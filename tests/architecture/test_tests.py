@@ -60,6 +60,7 @@ TESTED_THROUGH = {
     "git/test_past.py": "git/commit_walk git/line_diff git/revisions",
     "git/test_patches.py": "git/comparison",
     "git/test_repository.py": "git/discovery git/history git/index git/objects git/worktree",
+    "providers/git/test_provider.py": "git/answer providers/git/answers",
     "providers/alc/test_layout.py": "files/marks providers/alc/local_packages",
     "providers/alc/test_lua_source.py": "providers/alc/lua_literals providers/alc/lua_spec providers/alc/lua_tables "
     "providers/alc/lua_values",

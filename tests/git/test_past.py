@@ -7,6 +7,7 @@ import subprocess
 from functools import partial
 from itertools import pairwise
 from pathlib import Path
+from time import process_time
 
 import pytest
 from hypothesis import given, settings
@@ -289,6 +290,20 @@ def test_refs_are_listed_loose_and_packed(tmp_path: Path) -> None:
     ]
 
 
+def test_a_ref_among_two_hundred_thousand_packed_ones_is_found_at_once(tmp_path: Path) -> None:
+    git(tmp_path, "init", "-q", "-b", "main")
+    name = commit(tmp_path, "a", "1")
+    rows = "".join(f"{name} refs/tags/t{number:06}\n" for number in range(200_000))
+    put(tmp_path / ".git/packed-refs", f"# pack-refs with: peeled fully-peeled sorted\n{rows}")
+
+    begun = process_time()
+    assert resolved(tmp_path, "t199999") == name
+    assert len(past(tmp_path).ask(URI, lambda one: list_refs(one.folder, "refs/tags/"))) == 10_000
+    with pytest.raises(NotFound):
+        resolved(tmp_path, "199999")
+    assert process_time() - begun < 1.0
+
+
 def test_a_repository_with_sha_256_is_read(tmp_path: Path) -> None:
     git(tmp_path, "init", "-q", "-b", "main", "--object-format=sha256")
     for number in range(5):
@@ -331,6 +346,16 @@ def test_a_folder_without_a_repository_has_no_history(tmp_path: Path) -> None:
     git(tmp_path, "init", "-q")
     with pytest.raises(NotFound, match="nothing is committed yet"):
         resolved(tmp_path, "HEAD")
+
+
+@pytest.mark.parametrize(
+    "content", ["gitdir: a\0b/worktrees/x\n", "gitdir: \n", "\udcff", "gitdir: /worktrees/" + "x" * 5_000]
+)
+def test_a_git_file_that_leads_nowhere_is_no_history(tmp_path: Path, content: str) -> None:
+    (tmp_path / ".git").write_bytes(content.encode(errors="surrogateescape"))
+
+    with pytest.raises(NotFound, match="has no git history"):
+        past(tmp_path).ask(URI, lambda one: one.head)
 
 
 def test_a_linked_work_tree_has_its_own_head_and_the_same_branches(tangled: Path, tmp_path: Path) -> None:

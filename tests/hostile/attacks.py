@@ -98,6 +98,31 @@ ATTACKS: Final[Mapping[str, tuple[str, ...]]] = {
         "workspace:///.sage/system/link",
         "workspace:///deploy/server.pem~",
         "workspace:///?after=zzz",
+        *(
+            f"workspace:///{path}?{query}"
+            for path in (".env", "deploy/id_rsa", "README.md", "", "link/notes.md", "liar.md")
+            for query in ("at=HEAD~1", "diff=v1..HEAD", "log", "blame")
+        ),
+        "workspace:///README.md?diff=v1",
+        "workspace:///src?at=v1",
+        "workspace:///README.md?at=..%2f..%2f..%2foutside%2fnotes.md",
+        "workspace:///README.md?at=--output%3dx",
+    ),
+    "git": (
+        *(
+            f"git://{what}{query}"
+            for what in ("log", "commit/HEAD", "commit/HEAD~2", "diff/v1..HEAD", "branches", "tags", "status")
+            for query in ("", "?format=json")
+        ),
+        *(f"git://commit/{way}" for way in _WAYS_OUT),
+        f"git://commit/{'aa' * 20}",
+        "git://commit/blob",
+        "git://commit/out",
+        "git://commit/refs/tags/notes.md",
+        "git://log?at=2026-01-01",
+        "git://log?skip=1000000",
+        "git://diff/--output=x..--help",
+        "git://diff/HEAD~100000..HEAD",
     ),
 }
 """By the name of the provider. Names of files are those that the repositories use."""

@@ -174,6 +174,41 @@ def _workspace(place: Place) -> None:
         (place.root / ".git" / name).mkdir(parents=True)
 
 
+def _git(place: Place) -> None:
+    for name, content in _repository().items():
+        place.put(f".git/{name}", content)
+
+
+@cache
+def _repository() -> dict[str, bytes]:
+    """Return the files of a git folder in which secrets were committed, changed and removed."""
+    with tempfile.TemporaryDirectory() as folder:
+        place = Path(folder)
+        environment = {"HOME": folder, "PATH": "/usr/bin:/bin"}
+
+        def git(*words: str) -> None:
+            identity = ("-c", "user.name=Ada", "-c", "user.email=ada@example.org")
+            command = ["git", *identity, *words]
+            subprocess.run(command, cwd=folder, env=environment, check=True, capture_output=True, timeout=60)
+
+        git("init", "-q", "-b", "main")
+        for number in range(3):
+            (place / "deploy").mkdir(exist_ok=True)
+            (place / "src").mkdir(exist_ok=True)
+            for name in (".env", "deploy/id_rsa", "deploy/server.pem"):
+                (place / name).write_text(f"token = {CANARY} {number}\n", encoding="utf-8")
+            (place / "README.md").write_text(f"# A project {number}\n", encoding="utf-8")
+            (place / "src/main.py").write_text(f"def main() -> None: ...\n\n\nNUMBER = {number}\n", encoding="utf-8")
+            git("add", "-A", "-f")
+            git("commit", "-qm", f"Change {number}")
+        git("rm", "-q", "-r", "--cached", "deploy", ".env")
+        git("commit", "-qm", "Remove what was secret")
+        git("tag", "v1", "HEAD~2")
+        kept = [path for part in ("objects", "refs") for path in (place / ".git" / part).rglob("*") if path.is_file()]
+        kept.append(place / ".git/index")
+        return {str(path.relative_to(place / ".git")): path.read_bytes() for path in kept}
+
+
 MATERIAL: Final[Mapping[str, Callable[[Place], None]]] = {
     "skills": _skills,
     "sage": _sage,
@@ -181,6 +216,7 @@ MATERIAL: Final[Mapping[str, Callable[[Place], None]]] = {
     "alc": _alc,
     "logs": _logs,
     "workspace": _workspace,
+    "git": _git,
 }
 """For each provider, a little of what it serves: a hostile repository is a usual one with something changed."""
 

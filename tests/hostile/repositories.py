@@ -6,6 +6,7 @@ import os
 import socket
 import sqlite3
 import struct
+import zlib
 from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Final
@@ -335,6 +336,62 @@ def git_elsewhere(place: Place) -> None:
     _knowledge_of_a_missing_commit(place)
 
 
+_FORGED: Final = "aa" * 20
+
+
+def _put_object(place: Place, name: str, kind: str, data: bytes, size: int | None = None) -> None:
+    """Write an object under a name that is not its hash, with a size that may be a lie."""
+    head = b"%s %d\0" % (kind.encode(), len(data) if size is None else size)
+    place.put(f".git/objects/{name[:2]}/{name[2:]}", zlib.compress(head + data, 1))
+
+
+def _commit_text(tree: str, parents: tuple[str, ...], who: str = "Ada", message: str = "x") -> bytes:
+    above = "".join(f"parent {parent}\n" for parent in parents)
+    person = f"{who} <a@b> 1700000000 +0000"
+    return f"tree {tree}\n{above}author {person}\ncommitter {person}\n\n{message}\n".encode()
+
+
+def git_objects_that_lie(place: Place) -> None:
+    """Let commits be their own parents and trees their own folders; let small files inflate without end."""
+    tree, bomb, liar, other = "bb" * 20, "cc" * 20, "dd" * 20, "ee" * 20
+    entries = ((b"40000 src", tree), (b"40000 more", tree), (b"100644 README.md", bomb), (b"100644 liar.md", liar))
+    data = b"".join(name + b"\0" + bytes.fromhex(one) for name, one in (*entries, (b"100644 gone.md", "12" * 20)))
+    _put_object(place, tree, "tree", data)
+    _put_object(place, _FORGED, "commit", _commit_text(tree, (other, _FORGED)))
+    _put_object(place, other, "commit", _commit_text(tree, (_FORGED, other)))
+    _put_object(place, bomb, "blob", bytes(200 << 20))
+    _put_object(place, liar, "blob", bytes(64 << 20), size=5)
+    place.put(".git/refs/heads/main", f"{_FORGED}\n")
+    place.put(".git/refs/tags/blob", f"{bomb}\n")
+    place.put(".git/packed-refs", "".join(f"{_FORGED} refs/tags/t{number}\n" for number in range(200_000)))
+
+
+def git_links_out(place: Place) -> None:
+    """Let every part of the git folder be a link to a place outside, or name one."""
+    place.link(".git/objects/pack", place.outside)
+    place.link(".git/objects/aa", place.outside / "package")
+    place.link(".git/refs/heads/main", place.outside / "notes.md")
+    place.link(".git/refs/heads/out", "../../../../../outside/notes.md")
+    place.link(".git/refs/tags", place.outside)
+    place.link(".git/packed-refs", place.outside / "notes.md")
+    place.link(".git/index", place.outside / "notes.md")
+    place.link(".git/shallow", place.outside / "notes.md")
+    place.put(".git/HEAD", "ref: refs/heads/../../../../outside/notes.md\n")
+
+
+def history_with_escapes(place: Place) -> None:
+    """Put escape sequences into authors, messages, names of files and branches of the history."""
+    tree = "bb" * 20
+    blob = "cc" * 20
+    _put_object(place, blob, "blob", f"# {ESCAPES}\n".encode())
+    names = sorted([f"{ESCAPES}.md".encode(), b"two\nlines.md", b"\xff\xfe.md", b"README.md"])
+    _put_object(place, tree, "tree", b"".join(b"100644 %s\0%s" % (name, bytes.fromhex(blob)) for name in names))
+    _put_object(place, _FORGED, "commit", _commit_text(tree, (), ESCAPES, f"{ESCAPES}\n\n{ESCAPES}"))
+    place.put(".git/refs/heads/main", f"{_FORGED}\n")
+    place.put(f".git/refs/heads/{ESCAPES}", f"{_FORGED}\n")
+    place.put(".git/packed-refs", f"{_FORGED} refs/tags/{ESCAPES}\n")
+
+
 def _knowledge_of_a_missing_commit(place: Place) -> None:
     """Make git look for a commit that only a fetch could bring."""
     place.put(".sage/knowledge/index.yaml", knowledge_index("first", f", saved_at_commit: {'4be19aa' + 'c' * 33}"))
@@ -537,6 +594,9 @@ REPOSITORIES: Final[Mapping[str, tuple[Malice, ...]]] = {
     "git_runs_programs": (git_runs_programs,),
     "git_in_a_committed_folder": (git_in_a_committed_folder,),
     "git_elsewhere": (git_elsewhere,),
+    "git_objects_that_lie": (git_objects_that_lie,),
+    "git_links_out": (git_links_out,),
+    "history_with_escapes": (history_with_escapes,),
     "names_with_escapes": (names_with_escapes,),
     "settings_with_escapes": (settings_with_escapes,),
     "settings_that_reach_out": (settings_that_reach_out,),

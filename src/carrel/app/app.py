@@ -175,6 +175,14 @@ def _provider(one: Registration, choice: Choice, config: Config, catalog: Catalo
     return LazyProvider(one.name, one.schemes, build, lambda: (one.appears or one.reason)(project) is not None, catalog)
 
 
+def _serves(catalog: Catalog, path: tuple[str, ...]) -> bool:
+    """Return whether the files' provider may show a file, by its path; without that provider, no file."""
+    from carrel.providers.workspace import Workspace  # loaded where there is one
+
+    files = next((one.provider for one in catalog.mounted if isinstance(one.provider, Workspace)), None)
+    return files is not None and files.may_show(path)
+
+
 def _build(one: Registration, config: Config, catalog: Catalog) -> Provider:
     """Build a provider whose constructor's parameters are its settings."""
     values = config.values(one.name)
@@ -188,6 +196,7 @@ def _build(one: Registration, config: Config, catalog: Catalog) -> Provider:
         deny=tuple(config.values("workspace").get("deny") or ()),
         max_message_bytes=catalog.max_bytes,
         read=catalog.read,
+        serves=partial(_serves, catalog),
     )
     kind = one.load()
     for section in one.sections:

@@ -12,7 +12,7 @@ from typing import Final, Literal
 from carrel.core.errors import ConfigError
 from carrel.core.provider import PlacesFile, Project
 from carrel.core.record import Value
-from carrel.files.marks import find_mark, working_folder
+from carrel.files.marks import find_mark, is_in_git, working_folder
 from carrel.files.sandbox import is_inside
 
 ALC_FILE: Final = "alc.toml"
@@ -81,6 +81,11 @@ def _find_scopes(project: Project) -> str | None:
     return "there is a .carrel/scopes.db" if os.path.exists(place) else None
 
 
+def _find_git(project: Project) -> str | None:
+    found = is_in_git(project.root, project.environment.get("HOME", ""))
+    return "there is a git repository" if found else None
+
+
 def _find_algocline(project: Project) -> str | None:
     if project.environment.get("ALC_HOME"):
         return "ALC_HOME is set"
@@ -112,9 +117,9 @@ def _find_skills(project: Project) -> str | None:
 
 
 def _find_any_skills(project: Project) -> str | None:
-    from carrel.providers.skills import packages  # not at the start: it looks at every installed package
+    from carrel.files import packaged_skills  # not at the start: it looks at every installed package
 
-    return _find_skills(project) or ("an installed package has skills" if packages.find(project.root) else None)
+    return _find_skills(project) or ("an installed package has skills" if packaged_skills.find(project.root) else None)
 
 
 BUILT_IN: Final[tuple[Registration, ...]] = (
@@ -148,6 +153,14 @@ BUILT_IN: Final[tuple[Registration, ...]] = (
         "carrel.providers.logs:Logs",
         _always("output of runs and builds"),
         sections=("flutter", "processes", "commands"),
+    ),
+    Registration(
+        "git",
+        ("git",),
+        "carrel.providers.git:GitHistory",
+        _find_git,
+        needs_project=True,
+        missing="this folder has no git history",
     ),
     Registration(
         "workspace",

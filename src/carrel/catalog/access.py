@@ -26,6 +26,10 @@ SEARCH: Final = "carrel://search"
 """A URI that needs no permission: it shows only what the catalogue lets the caller read."""
 
 
+_SAME_AS: Final = {"git": "workspace"}
+"""Schemes that need the permission for another one: they show the same files."""
+
+
 class Access(Value, frozen=True):
     """Who asks, and for what they may ask. Without `scopes`: for everything."""
 
@@ -36,6 +40,7 @@ class Access(Value, frozen=True):
 
     def allows(self, scheme: str, right: str) -> bool:
         """Return whether a right is given for a scheme."""
+        scheme = _SAME_AS.get(scheme, scheme)
         return self.scopes is None or f"{scheme}:{right}" in self.scopes or f"*:{right}" in self.scopes
 
     def is_like(self, other: "Access") -> bool:
@@ -44,7 +49,7 @@ class Access(Value, frozen=True):
 
     def concerns(self, schemes: Iterable[str]) -> bool:
         """Return whether any right is given for one of these schemes."""
-        named = {"*", *schemes}
+        named = {"*", *(_SAME_AS.get(scheme, scheme) for scheme in schemes)}
         return self.scopes is None or any(scope.rpartition(":")[0] in named for scope in self.scopes)
 
 
@@ -91,7 +96,8 @@ def may_read(uri: str) -> bool:
 def check_read(uri: str) -> None:
     """Raise `Denied` for a URI, or a template, that the caller may not read, whether it exists or not."""
     if not may_read(uri):
-        scope = f"{_scheme(uri)}:read"
+        scheme = _scheme(uri)
+        scope = f"{_SAME_AS.get(scheme, scheme)}:read"
         message = f"Access denied: {echo(uri)} (needs the scope {echo(scope)})"
         raise Denied(message, reason=SCOPE_REASON, uri=uri, data={"scope": scope})
 

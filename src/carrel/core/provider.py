@@ -102,7 +102,8 @@ class Project(Value, frozen=True):
     `given` are the keys of its section that were set, `named` those that the user or a trusted file set. `is_trusted`
     is whether the user trusts the project's settings; `trusts` returns the same for the path and SHA-256 of another
     file. `deny` are the patterns of project files that must never be opened. `max_message_bytes` is the size of one
-    message. `read` reads a URI of any provider.
+    message. `read` reads a URI of any provider. `serves` returns whether `workspace://` may show a file, by its path
+    below the root.
     """
 
     root: str
@@ -114,6 +115,7 @@ class Project(Value, frozen=True):
     deny: tuple[str, ...] = ()
     max_message_bytes: int = MAX_MESSAGE_BYTES
     read: Callable[[str], Reading] | None = None
+    serves: Callable[[tuple[str, ...]], bool] | None = None
 
 
 class PlacesFile(Value, frozen=True):

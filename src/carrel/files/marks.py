@@ -51,6 +51,20 @@ def find_mark(start: str, name: str, root: str) -> Mark:
     return Mark(None, tuple(passed_over))
 
 
+def is_in_git(folder: str, home: str) -> bool:
+    """Return whether a folder, or one above it and below the home folder, has a git repository.
+
+    `carrel.git.discovery` decides whether that repository is read.
+    """
+    here, ceiling = os.path.realpath(folder), os.path.realpath(home) if home else ""
+    for one in upwards(here):
+        if one == ceiling and one != here:
+            return False
+        if os.path.lexists(os.path.join(one, ".git")):
+            return True
+    return False
+
+
 def upwards(folder: str) -> Iterator[str]:
     """Yield a folder and all folders above it."""
     while True:

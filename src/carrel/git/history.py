@@ -26,6 +26,8 @@ _MAX_SYMBOLIC_REFS: Final = 5
 _SYMBOLIC: Final = "ref: "
 _NAME: Final = r"[0-9a-f]{40}(?:[0-9a-f]{24})?"
 _ID: Final = re.compile(_NAME.encode())
+_LONGEST_ID: Final = 64
+_LAST_ID: Final = re.compile(rb"(?:^|\n)(%s)\Z" % _NAME.encode())
 _TIME: Final = re.compile(rb" (-?[0-9]{1,11}) [+-][0-9]{4}\Z")
 
 FOLDER: Final = 0o040000
@@ -69,8 +71,9 @@ def _read_ref(folder: GitFolder, name: str) -> str:
 
 
 def _read_packed(folder: GitFolder, name: str) -> str:
-    line = re.compile(rf"^({_NAME}) {re.escape(name)}$".encode(errors="surrogateescape"), re.MULTILINE)
-    found = line.search(packed_refs(folder))
+    data, wanted = packed_refs(folder), b" %s\n" % name.encode(errors="surrogateescape")
+    at = data.find(wanted)  # a pattern would be tried at each of a million lines
+    found = _LAST_ID.search(data, max(0, at - _LONGEST_ID - 1), at) if at >= 0 else None
     if found is None:
         raise Unknown("no such ref")
     return found[1].decode()

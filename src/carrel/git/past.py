@@ -6,10 +6,9 @@ an object is missing, the bytes are damaged, the time is up.
 
 import logging
 import os
-import struct
-import zlib
 from collections.abc import Callable, Iterable
 from contextlib import closing
+from functools import partial
 from typing import Final, TypeVar
 
 from carrel.core.errors import CarrelError, NotFound, ProviderError, echo
@@ -20,7 +19,7 @@ from carrel.git.discovery import find
 from carrel.git.history import Commit
 from carrel.git.objects import Deadline, Id, MissingObject, TimeUp, Unknown
 from carrel.git.patches import TooMany
-from carrel.git.repository import Repository
+from carrel.git.repository import NoAnswer, Repository, attempt
 from carrel.git.revisions import UnknownRevision, absent_words, resolve
 
 log = logging.getLogger(__name__)
@@ -34,20 +33,6 @@ MAX_SKIPPED: Final = 1_000_000
 NO_HISTORY: Final = "this folder has no git history"
 
 Answer = TypeVar("Answer")
-_DAMAGE: Final = (
-    Unknown,
-    SandboxError,
-    OSError,
-    struct.error,
-    zlib.error,
-    ArithmeticError,
-    AssertionError,
-    AttributeError,
-    LookupError,
-    TypeError,
-    ValueError,
-)
-"""What parsers of hostile bytes raise, dulwich's among them."""
 
 
 class Past:
@@ -60,20 +45,14 @@ class Past:
 
     def ask(self, uri: str, question: Callable[[Repository], Answer]) -> Answer:
         """Open the repository and return the answer; raise an error about `uri` if there is none."""
-        try:
-            folder = find(self._root, self._home)
-        except (SandboxError, OSError):
-            folder = None
-        if folder is None:
+        folder = attempt(partial(find, self._root, self._home))
+        if folder is None or isinstance(folder, NoAnswer):
             raise NotFound(uri, f"{NO_HISTORY[0].upper()}{NO_HISTORY[1:]}: {echo(uri)}")
         with closing(Repository(folder, Deadline(self._timeout_s))) as repository:
-            try:
-                return question(repository)
-            except CarrelError:
-                raise
-            except _DAMAGE as error:
-                failure = _failure(uri, error, repository)
-            raise failure
+            found = attempt(partial(question, repository))
+            if not isinstance(found, NoAnswer):
+                return found
+            raise found.error if isinstance(found.error, CarrelError) else _failure(uri, found.error, repository)
 
 
 def _failure(uri: str, error: Exception, repository: Repository) -> CarrelError:
@@ -88,7 +67,7 @@ def _failure(uri: str, error: Exception, repository: Repository) -> CarrelError:
     if isinstance(error, MissingObject):
         try:
             why = absent_words(repository)
-        except _DAMAGE:
+        except (Unknown, SandboxError, OSError):
             why = "an object is missing"
     log.debug("git's data gives no answer: %s: %s", type(error).__name__, error)
     return ProviderError(f"Git's data for {echo(uri)} cannot be read: {why}", word="unreadable", uri=uri)

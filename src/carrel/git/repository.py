@@ -28,6 +28,12 @@ _MAX_EXCLUDES: Final = 65_536
 Answer = TypeVar("Answer")
 
 
+class NoAnswer(Value, frozen=True):
+    """The error that a question ended with."""
+
+    error: Exception
+
+
 class State(Value, frozen=True):
     """The branch, the short name of the commit, and the newest commits as `<name> <subject>`.
 
@@ -40,13 +46,19 @@ class State(Value, frozen=True):
     is_dirty: bool | None
 
 
-def _answer(question: Callable[[], Answer], otherwise: Answer) -> Answer:
-    """Return the answer; if anything fails, `otherwise`."""
+def attempt(question: Callable[[], Answer]) -> Answer | NoAnswer:
+    """Return the answer, or the error in its place."""
     try:
         return question()
     except Exception as error:  # parsers of hostile bytes may raise anything
         log.debug("git's data gives no answer: %s", type(error).__name__)
-        return otherwise
+        return NoAnswer(error)
+
+
+def _answer(question: Callable[[], Answer], otherwise: Answer) -> Answer:
+    """Return the answer; if anything fails, `otherwise`."""
+    found = attempt(question)
+    return otherwise if isinstance(found, NoAnswer) else found
 
 
 class Git:
@@ -72,7 +84,7 @@ class Git:
 
     def state(self, recent: int = 3) -> State | None:
         """Return the state of the project; None if there is no commit, or no repository."""
-        return self._ask(lambda repository: repository.state(recent, self._user_excludes()), None)
+        return self._ask(lambda repository: repository.state(recent, user_excludes(self._environment)), None)
 
     def changed_since(self, commit: str, files: Iterable[str]) -> frozenset[str]:
         """Return the files that a commit after this one changed, as far as that is known in time."""
@@ -96,15 +108,16 @@ class Git:
 
         return _answer(ask, otherwise)
 
-    def _user_excludes(self) -> tuple[str, ...]:
-        """Return the user's own ignore patterns, from the default place of git."""
-        home = self._environment.get("HOME", "")
-        folder = self._environment.get("XDG_CONFIG_HOME") or os.path.join(home, ".config")
-        try:
-            with open(os.path.join(folder, "git", "ignore"), encoding="utf-8", errors="surrogateescape") as file:
-                return (file.read(_MAX_EXCLUDES),)
-        except OSError:
-            return ()
+
+def user_excludes(environment: Mapping[str, str]) -> tuple[str, ...]:
+    """Return the user's own ignore patterns, from the default place of git."""
+    home = environment.get("HOME", "")
+    folder = environment.get("XDG_CONFIG_HOME") or os.path.join(home, ".config")
+    try:
+        with open(os.path.join(folder, "git", "ignore"), encoding="utf-8", errors="surrogateescape") as file:
+            return (file.read(_MAX_EXCLUDES),)
+    except OSError:
+        return ()
 
 
 class Repository:
@@ -112,7 +125,7 @@ class Repository:
 
     def __init__(self, folder: GitFolder, deadline: Deadline) -> None:
         self.folder = folder
-        self._deadline = deadline
+        self.deadline = deadline
         self._objects: Objects | None = None
 
     def close(self) -> None:
@@ -130,7 +143,7 @@ class Repository:
     def objects(self) -> Objects:
         """Return the objects; they are opened when first needed."""
         if self._objects is None:
-            self._objects = Objects(self.folder.shared, self._deadline, self.id_bytes)
+            self._objects = Objects(self.folder.shared, self.deadline, self.id_bytes)
         return self._objects
 
     @cached_property
@@ -162,8 +175,8 @@ class Repository:
         from carrel.git.worktree import GitIndex, WorkTree  # only where a checkpoint is saved
 
         def ask() -> bool | None:
-            index = GitIndex(self.folder, self._deadline, self.id_bytes)
-            return WorkTree(self.folder, self.history, index, self._deadline, excludes).is_dirty(head)
+            index = GitIndex(self.folder, self.deadline, self.id_bytes)
+            return WorkTree(self.folder, self.history, index, self.deadline, excludes).is_dirty(head)
 
         return _answer(ask, None)  # without a readable index, the commit is still known
 

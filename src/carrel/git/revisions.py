@@ -33,7 +33,7 @@ _STEP: Final = re.compile(r"([~^])([0-9]*)")
 _DATE: Final = re.compile(r"[0-9]{4}-[0-9]{2}-[0-9]{2}")
 _DIGITS: Final = re.compile(r"[0-9a-f]{4,64}")
 _REF: Final = re.compile(r"(?!.*(?:\.\.|//|@\{|\.lock(?:/|\Z)))[^\x00-\x20\x7f~^:?*\[\\]+")
-_PACKED: Final = re.compile(rb"^([0-9a-f]{40}(?:[0-9a-f]{24})?) (refs/\S+)\n(?:\^([0-9a-f]+)\n)?", re.MULTILINE)
+_ID: Final = re.compile(rb"[0-9a-f]{40}(?:[0-9a-f]{24})?")
 _PLACES: Final = ("refs/{}", "refs/tags/{}", "refs/heads/{}", "refs/remotes/{}", "refs/remotes/{}/HEAD")
 """Where git looks for a name, in this order, after `HEAD` and full names."""
 
@@ -72,10 +72,10 @@ def _stem(revision: str) -> str | None:
 
 def _named(repository: "Repository", name: str) -> Id:
     if _DIGITS.fullmatch(name) and len(name) == repository.id_bytes * 2:
-        return _commit_of(repository, name.encode())
+        return peel(repository, name.encode())
     found = _ref(repository, name)
     if found is not None:
-        return _commit_of(repository, found)
+        return peel(repository, found)
     if _DATE.fullmatch(name):
         return _at_the_end_of(repository, name)
     if _DIGITS.fullmatch(name) and len(name) < repository.id_bytes * 2:
@@ -119,10 +119,10 @@ def _abbreviated(repository: "Repository", digits: str) -> Id:
         raise UnknownRevision("several commits begin with these digits; give more of them")
     if not names:
         raise UnknownRevision(_why_no_ref(repository, digits))
-    return _commit_of(repository, names[0])
+    return peel(repository, names[0])
 
 
-def _commit_of(repository: "Repository", name: Id) -> Id:
+def peel(repository: "Repository", name: Id) -> Id:
     """Return the commit that an object is, or that a tag leads to."""
     for _ in range(_MAX_TAGS):
         try:
@@ -203,10 +203,16 @@ def list_refs(folder: GitFolder, prefix: str) -> list[Ref]:
 
 
 def _packed(folder: GitFolder, prefix: str) -> Iterator[tuple[Id, str]]:
-    for found in _PACKED.finditer(packed_refs(folder)):
-        name = found[2].decode(errors="surrogateescape")
-        if name.startswith(prefix):
-            yield found[1], name
+    """Yield the packed refs with this prefix; they are sorted, so the first `MAX_REFS` are those that are listed."""
+    data, begun = packed_refs(folder), f" {prefix}".encode()
+    at = data.find(begun)
+    for _ in range(MAX_REFS):
+        if at < 0:
+            return
+        start, end = data.rfind(b"\n", 0, at) + 1, data.find(b"\n", at)
+        if end >= 0 and _ID.fullmatch(data[start:at]):
+            yield data[start:at], data[at + 1 : end].decode(errors="surrogateescape")
+        at = data.find(begun, at + 1)
 
 
 def _loose(folder: GitFolder, prefix: str) -> Iterator[tuple[str, Id]]:

@@ -11,7 +11,7 @@ import stat
 import struct
 from collections.abc import Iterable, Iterator
 from hashlib import sha1, sha256
-from typing import Final, Literal
+from typing import Final
 
 from carrel.core.record import Value
 from carrel.files.gitignore import Chain, Rules, TooManyPatterns, ignores, octets
@@ -36,8 +36,6 @@ _UNCHECKED: Final = 0x8000
 _NOT_CHECKED_OUT: Final = 0x4000
 _LINK: Final = 0o120000
 _SUBMODULE: Final = 0o160000
-
-DIRTY: Final = True
 
 Segments = tuple[str, ...]
 
@@ -84,6 +82,13 @@ class GitIndex:
         self.tree = index.tree
         self.has_conflict = any(file.is_conflict for file in self.files.values())
 
+    @classmethod
+    def empty(cls) -> "GitIndex":
+        """Return an index without files, for a repository that has none yet."""
+        made = cls.__new__(cls)
+        made.files, made.modified_ns, made.tree, made.has_conflict = {}, 0, b"", False
+        return made
+
 
 class IndexPlace(Value, frozen=True):
     """A folder of the work tree, the ignore rules that apply in it, and whether it is ignored as a whole."""
@@ -107,22 +112,25 @@ class WorkTree:
         self._minds_mode = read_config(folder.shared).get("core.filemode", "true").lower() != "false"
         self._inner = _folders_of(index.files)
         self._filtering: dict[Segments, bool] = {}
-        self._is_unsure = False
+        self.unsure = 0
+        """How many files may have changed or not: a filter may apply, or they are too large to compare."""
 
     def is_dirty(self, head: Id) -> bool | None:
         """Return whether something is staged, changed, deleted or new; None if that cannot be known."""
         root = self._history.commit(head).tree
-        if self._index.has_conflict or (self._index.tree != root and self._is_staged(root)):
+        for _ in self.staged(root):
             return True
-        if self._has_changes():
+        for _ in self.changed():
             return True
-        return None if self._is_unsure else False
+        return None if self.unsure else False
 
-    def _is_staged(self, root: Id) -> bool:
-        """Return whether the index differs from the tree of a commit."""
+    def staged(self, root: Id | None) -> Iterator[tuple[str, str]]:
+        """Yield each path that differs between the index and the tree of a commit, with git's letter for it."""
+        if self._index.tree == root and not self._index.has_conflict:
+            return
         files = self._index.files
-        met = 0
-        ahead = [("", root)]
+        met: set[str] = set()
+        ahead = [] if root is None else [("", root)]
         while ahead:
             self._deadline.check()  # hashes are not verified, so a hostile tree may contain itself
             above, tree = ahead.pop()
@@ -131,19 +139,24 @@ class WorkTree:
             for name, (mode, one) in self._history.tree(tree).items():
                 path = above + os.fsdecode(name)
                 is_folder = mode & KIND == FOLDER
-                entry = files.get(f"{path}/" if is_folder else path)  # the index has folders that are not checked out
+                key = f"{path}/" if is_folder else path
+                entry = files.get(key)  # the index has folders that are not checked out
                 if is_folder and entry is None:
-                    ahead.append((f"{path}/", one))
-                elif entry is None or (not is_folder and entry.mode != mode) or entry.id != one:
-                    return True
-                else:
-                    met += 1
-        return met != len(files)
+                    ahead.append((key, one))
+                    continue
+                met.add(key)
+                if entry is None:
+                    yield path, "D"
+                elif entry.is_conflict or entry.id != one or (not is_folder and entry.mode != mode):
+                    yield path, "U" if entry.is_conflict else "M" if entry.mode & KIND == mode & KIND else "T"
+        for path, entry in files.items():
+            if path not in met:
+                yield path, "U" if entry.is_conflict else "A"
 
     # The files
 
-    def _has_changes(self) -> bool:
-        """Return whether a file is changed, deleted or new."""
+    def changed(self) -> Iterator[tuple[str, str]]:
+        """Yield each file that is changed, deleted or new in the work tree, with git's letter; new ones have `?`."""
         rules = [_compiled(text) for text in self._excludes]
         rules.append(self._rules(self._folder.shared, ("info", "exclude")))
         missing = {path for path, entry in self._index.files.items() if not entry.is_skipped}
@@ -157,11 +170,12 @@ class WorkTree:
             chain = self._chain(place) if ".gitignore" in found else place.chain
             for name, state in found.items():
                 inner = self._look(IndexPlace((*place.segments, name), chain, place.is_ignored), state, missing)
-                if inner is DIRTY:
-                    return True
                 if isinstance(inner, IndexPlace):
                     ahead.append(inner)
-        return bool(missing)
+                elif inner is not None:
+                    yield inner
+        for path in missing:
+            yield path, "D"
 
     def _names_in(self, segments: Segments) -> Iterator[tuple[str, os.stat_result]]:
         with self._folder.top.open(segments) as opened, os.scandir(opened.fd) as entries:
@@ -171,15 +185,18 @@ class WorkTree:
                 if entry.name != DOT_GIT:
                     yield entry.name, entry.stat(follow_symlinks=False)
 
-    def _look(self, place: IndexPlace, state: os.stat_result, missing: set[str]) -> "IndexPlace | Literal[True] | None":
-        """Return `DIRTY` if a name makes the work tree dirty, a folder to visit, or None for neither."""
+    def _look(
+        self, place: IndexPlace, state: os.stat_result, missing: set[str]
+    ) -> "IndexPlace | tuple[str, str] | None":
+        """Return a path that differs with its letter, a folder to visit, or None for neither."""
         path = "/".join(place.segments)
         entry = self._index.files.get(path)
-        if entry is not None:
-            missing.discard(path)
-            return DIRTY if self._is_changed(place.segments, entry, state) else None
-        name = place.segments[-1]
         is_folder = stat.S_ISDIR(state.st_mode)
+        if entry is not None and (not is_folder or entry.mode & KIND == _SUBMODULE):
+            missing.discard(path)
+            letter = self._compare(place.segments, entry, state)
+            return (path, letter) if letter else None
+        name = place.segments[-1]
         is_ignored = place.is_ignored or ignores(place.chain, name, is_folder=is_folder)
         if is_folder:
             if is_ignored and path not in self._inner:
@@ -187,31 +204,32 @@ class WorkTree:
             with self._folder.top.open(place.segments) as opened:
                 is_repository = path not in self._inner and has(opened.fd, DOT_GIT)
             inner = tuple((rules, f"{prefix}{octets(name)}/") for rules, prefix in place.chain)
-            return DIRTY if is_repository else IndexPlace(place.segments, inner, is_ignored)
+            return (f"{path}/", "?") if is_repository else IndexPlace(place.segments, inner, is_ignored)
         is_file = stat.S_ISREG(state.st_mode) or stat.S_ISLNK(state.st_mode)
-        return DIRTY if is_file and not is_ignored else None
+        return (path, "?") if is_file and not is_ignored else None
 
-    def _is_changed(self, segments: Segments, entry: IndexedFile, state: os.stat_result) -> bool:
+    def _compare(self, segments: Segments, entry: IndexedFile, state: os.stat_result) -> str:
+        """Return git's letter for how a file differs from the index; empty if it does not, or nobody can tell."""
         kind = entry.mode & KIND
         if kind == _SUBMODULE or entry.is_skipped:
-            return False
+            return ""
         if kind != stat.S_IFMT(state.st_mode):
-            return True
+            return "T"
         if self._minds_mode and kind != _LINK and bool(entry.mode & 0o100) != bool(state.st_mode & 0o100):
-            return True
+            return "M"
         if self._has_same_times(entry, state):
-            return False
+            return ""
         self._deadline.check()
         if state.st_size > MAX_OBJECT_BYTES:
-            self._is_unsure = True
-            return False
+            self.unsure += 1
+            return ""
         content = self._content(segments, is_link=kind == _LINK)
         if any(_named(one, len(entry.id)) == entry.id for one in (content, content.replace(b"\r\n", b"\n"))):
-            return False
+            return ""
         if self._may_be_filtered(segments):
-            self._is_unsure = True
-            return False
-        return True
+            self.unsure += 1
+            return ""
+        return "M"
 
     def _has_same_times(self, entry: IndexedFile, state: os.stat_result) -> bool:
         is_same = entry.modified_ns == state.st_mtime_ns and entry.size == state.st_size & 0xFFFFFFFF

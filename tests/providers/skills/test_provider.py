@@ -15,10 +15,11 @@ from carrel.app.app import open_desk
 from carrel.catalog.catalog import Catalog
 from carrel.catalog.watcher import Watcher
 from carrel.core.provider import Project
-from carrel.providers.skills import Skills, found_skills, packages
+from carrel.files import packaged_skills as packages
+from carrel.providers.skills import Skills, found_skills
 from carrel.server.server import Server
 from carrel.testing.contract import ProviderContract
-from tests.providers.skills.test_packages import install
+from tests.files.test_packaged_skills import install
 from tests.support import schemas
 from tests.support.schemas import LEGACY, MODERN, Conversation
 from tests.support.workspaces import SECRET, fill
@@ -427,3 +428,60 @@ def test_search_finds_every_file_of_a_skill(desk: Desk) -> None:
 
 def test_hosts_may_change_the_case_of_the_first_name(desk: Desk) -> None:
     assert desk.bytes_of("skill://Lending/SKILL.md") == main("lending").encode()
+
+
+def test_a_prefix_lists_every_file_below_it_in_pages(desk: Desk) -> None:
+    desk.catalog.page_size = 2
+    found: list[str] = []
+    cursor: dict[str, str] = {}
+    while True:
+        asked = {"_meta": {"dev.carrel/prefix": "skill://lending/"}, **cursor}
+        page = desk.client.ask("resources/list", asked)
+        found += [one["uri"].removeprefix("skill://lending/") for one in page["resources"]]
+        if "nextCursor" not in page:
+            break
+        cursor = {"cursor": page["nextCursor"]}
+
+    assert found == [
+        "SKILL.md",
+        "empty.md",
+        "forms/bom.txt",
+        "forms/card.md",
+        "forms/eu/card%20%C3%A9.md",
+        "forms/latin.txt",
+        "forms/wide.txt",
+    ]
+
+
+@pytest.mark.parametrize(
+    ("query", "text"),
+    [("lines=2-2", "name: lending\n"), ("start=0&length=3", "---"), ("start=4&length=4", "name")],
+)
+def test_a_part_of_a_file_is_read(desk: Desk, query: str, text: str) -> None:
+    [item] = desk.ask("resources/read", uri=f"skill://lending/SKILL.md?{query}")["contents"]
+
+    assert item["text"] == text
+
+
+def test_the_outline_of_a_skill_has_all_its_files(desk: Desk) -> None:
+    [item] = desk.ask("resources/read", uri="skill://lending?outline")["contents"]
+
+    assert "card.md" in item["text"]
+
+
+def test_fly_s_numbered_lists_have_no_skills(desk: Desk) -> None:
+    for asked in ({"pageSize": 5}, {"directory": "lib"}):
+        assert desk.ask("resources/list", **asked)["items"] == []
+
+
+def test_a_file_that_no_skill_may_have_is_not_read_at_all(project: Path, desk: Desk) -> None:
+    fill(project, {".claude/skills/lending/huge.bin": b"", "skills/huge/SKILL.md": main("huge")})
+    for path in (".claude/skills/lending/huge.bin", "skills/huge/SKILL.md"):
+        os.truncate(project / path, 1 << 40)
+
+    assert desk.ask("resources/read", uri="skill://lending/huge.bin")["code"] == -32802
+    assert "skill://lending/huge.bin" not in desk.children("skill://lending")
+    assert "skill://huge/SKILL.md" not in desk.listed()
+    lending, huge = desk.problems()
+    assert lending.startswith(".claude/skills/lending/SKILL.md is not a usable skill: its files have 1099511627")
+    assert huge == "skills/huge/SKILL.md has 1099511627776 bytes; it is not read"

@@ -387,6 +387,20 @@ def test_a_file_that_no_commit_has_has_no_log(served: Served) -> None:
         served.text("workspace:///never.md?log")
 
 
+def test_a_fingerprint_of_history_changes_with_what_is_shown(project: Path, tmp_path: Path) -> None:
+    clone = tmp_path / "clone"
+    subprocess.run(["git", "clone", "-q", str(project), str(clone)], check=True)
+    git(clone, "tag", "fixed", "HEAD~3")
+    with Served(clone) as served:
+        uris = [f"workspace:///src/app.py?{query}" for query in ("at=fixed", "at=HEAD", "log", "blame", "diff=HEAD")]
+        before = [served.catalog.fingerprint(uri) for uri in uris]
+        commit(clone, "Fifth", {"src/app.py": "other = 1\n"}, 40)
+        put(clone / "src/app.py", "more = 1\n")
+        after = [served.catalog.fingerprint(uri) for uri in uris]
+
+    assert [one == other for one, other in zip(before, after, strict=True)] == [True, False, False, False, False]
+
+
 # Queries
 
 

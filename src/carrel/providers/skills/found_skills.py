@@ -8,7 +8,7 @@ belongs to it: a `SKILL.md` there is one of its files.
 import os
 import stat
 from collections.abc import Iterator
-from typing import Final
+from typing import TYPE_CHECKING, Final
 
 from carrel.core.cache import BoundedCache
 from carrel.core.errors import echo
@@ -17,6 +17,7 @@ from carrel.core.model import SkillFile
 from carrel.core.provider import Project
 from carrel.core.record import Value
 from carrel.core.uri import is_text, quote
+from carrel.files import packaged_skills
 from carrel.files.data_folder import DataFolder
 from carrel.files.sandbox import (
     FileState,
@@ -29,8 +30,9 @@ from carrel.files.sandbox import (
     is_settled,
     state_of,
 )
-from carrel.providers.skills import packages
-from carrel.providers.skills.front_matter import BadFrontMatter, FrontMatter, parse
+
+if TYPE_CHECKING:
+    from carrel.providers.skills.front_matter import FrontMatter
 
 SCHEME: Final = "skill"
 START: Final = "skill://"
@@ -75,7 +77,7 @@ class FoundSkill(Value, frozen=True):
     names: Segments
     path: Segments
     main: os.stat_result
-    front_matter: FrontMatter | None
+    front_matter: "FrontMatter | None"
     reason: str
 
     @property
@@ -99,7 +101,7 @@ class FoundSkill(Value, frozen=True):
 
 
 class ExaminedFile(Value, frozen=True):
-    """What is known of the bytes of a file; one that is too large for any skill has no digest."""
+    """What is known of the bytes of a file."""
 
     digest: str
     size: int
@@ -199,7 +201,7 @@ class SkillFinder:
     def _packages(self) -> list[SkillPlace]:
         return [
             SkillPlace(one.name, one.package, DataFolder(self._project, one.folder, is_named=True), is_package=True)
-            for one in packages.find(self._project.root)
+            for one in packaged_skills.find(self._project.root)
         ]
 
     def _add(
@@ -212,6 +214,9 @@ class SkillFinder:
                 if opened.is_folder:
                     return
                 state = opened.stat
+                if opened.size > MAX_SIZE:
+                    problems.append(f"{shown} has {opened.size} bytes; it is not read")
+                    return
                 front_matter, reason = self._front_matter(opened, names[-1])
         except Outside:
             problems.append(f"{shown} is a link that leaves its folder; it is not read")
@@ -226,13 +231,15 @@ class SkillFinder:
         path = _path_of(place, names, found)
         found.append(FoundSkill(place, names, path, state, None if reason else front_matter, reason))
 
-    def _front_matter(self, opened: Opened, folder: str) -> tuple[FrontMatter | None, str]:
+    def _front_matter(self, opened: Opened, folder: str) -> "tuple[FrontMatter | None, str]":
         """Return the front matter of an open `SKILL.md`, or the reason why it cannot be used."""
         if opened.size > MAX_MAIN_BYTES:
             return None, f"it has {opened.size} bytes; {MAX_MAIN_BYTES} are allowed"
         key = state_of(opened.stat), folder
         known = self._parsed.get(key)
         if known is None:
+            from carrel.providers.skills.front_matter import BadFrontMatter, parse  # loads YAML: not at the start
+
             try:
                 known = parse(opened.read(0, MAX_MAIN_BYTES).decode(), folder)
             except UnicodeDecodeError:
@@ -250,7 +257,7 @@ class SkillFinder:
             with skill.open() as root:
                 for file in files_of(root, MAX_FILES + 1):
                     examined = self._examine_file(root, file.segments)
-                    if examined is not None and examined.digest:
+                    if examined is not None:
                         made.append(SkillFile(uri_of(skill, file.segments), examined.digest, examined.size))
         except (SandboxError, OSError):
             return None
@@ -260,18 +267,18 @@ class SkillFinder:
     def _examine_file(self, root: Root, segments: Segments) -> ExaminedFile | None:
         try:
             with root.open(segments) as opened:
-                return None if opened.is_folder else self.examine(opened)
+                return None if opened.is_folder or opened.size > MAX_SIZE else self.examine(opened)
         except (SandboxError, OSError, ValueError):
             return None  # gone, or not permitted
 
     def examine(self, opened: Opened) -> ExaminedFile:
-        """Return the digest of an open file, and whether its bytes are UTF-8 without NUL."""
+        """Return the digest of an open file of at most 16 MiB, and whether its bytes are UTF-8 without NUL."""
         from codecs import getincrementaldecoder
 
         state = state_of(opened.stat)
         known = self._examined.get(state)
-        if known is not None or opened.size > MAX_SIZE:
-            return known or ExaminedFile("", opened.size, is_utf8=False)
+        if known is not None:
+            return known
         digest, decoder, is_utf8, size = sha256(), getincrementaldecoder("utf-8")(), True, 0
         while size <= MAX_SIZE and (chunk := opened.read(size, CHUNK)):
             digest.update(chunk)

@@ -7,9 +7,9 @@ from collections.abc import Iterator, Mapping, Sequence
 from time import monotonic
 from typing import Final, Literal
 
-from carrel.core.errors import Denied, NotFound, echo
+from carrel.core.errors import Denied, NotFound, TooLarge, echo
 from carrel.core.hashing import blake2b
-from carrel.core.hierarchy import NotAFolder, folder_entry, folder_of, is_root
+from carrel.core.hierarchy import NotAFolder, folder_entry, folder_of, is_root, start_of
 from carrel.core.limits import LIST_TTL_MS, MAX_COMPLETIONS
 from carrel.core.model import (
     FOLDER_TYPE,
@@ -27,10 +27,11 @@ from carrel.core.provider import Document, Project, Provider, Route
 from carrel.core.record import Value, replace
 from carrel.core.uri import decode, is_text, quote, split_query
 from carrel.files import file_types
-from carrel.files.sandbox import Forbidden, Missing, Opened, Outside, Root, SandboxError, state_of
+from carrel.files.sandbox import Forbidden, Missing, Opened, Outside, Root, SandboxError
 from carrel.providers.skills.found_skills import (
     MAIN,
     MAX_FILES,
+    MAX_SIZE,
     SCHEME,
     START,
     FoundSkill,
@@ -87,6 +88,24 @@ class Skills(Provider):
         found = map(_entry, self._look())
         return (entry for entry in sorted(found, key=lambda one: one.sort_key) if entry.sort_key > after)
 
+    def browse(self, directory: str | None, prefix: str, after: str = "") -> Iterator[Resource]:
+        """Yield every file of every skill below a folder, or whose URI begins with the prefix, in URI order.
+
+        Without either, nothing: that is asked by Fly's numbered lists, which have files and logs only.
+        """
+        found: list[Resource] = []
+        if directory is not None:
+            prefix = start_of(folder_of(directory)) if directory.lower().startswith(f"{SCHEME}:") else ""
+        for skill in self._look() if prefix else ():
+            if skill.start.startswith(prefix) or prefix.startswith(skill.start):
+                try:
+                    with skill.open() as root:
+                        every = [self._child(skill, file.segments, root) for file in files_of(root, MAX_FILES)]
+                except (SandboxError, OSError):
+                    continue
+                found += [one for one in every if one is not None and one.uri.startswith(prefix)]
+        return (one for one in sorted(found, key=lambda one: one.sort_key) if one.sort_key > after)
+
     def children(self, uri: str, after: str = "") -> Iterator[Resource]:
         """Yield the children of a folder of skills, or of a folder in a skill."""
         target = self._target(folder_of(uri), uri)
@@ -124,7 +143,7 @@ class Skills(Provider):
             with root.open(segments) as opened:
                 if opened.is_folder:
                     return folder_entry(uri_of(skill, segments))
-                return self._file(skill, segments, opened)
+                return None if opened.size > MAX_SIZE else self._file(skill, segments, opened)
         except (SandboxError, OSError, ValueError):
             return None
 
@@ -186,6 +205,9 @@ class Skills(Provider):
             opened.close()
             return self._read_folder(uri)
         try:
+            if opened.size > MAX_SIZE:
+                message = f"Too large: {opened.size} bytes; a file of a skill has at most {MAX_SIZE}"
+                raise TooLarge(message, size=opened.size, limit=MAX_SIZE, uri=uri)
             examined = self._finder.examine(opened)
         except BaseException:
             opened.close()
@@ -194,7 +216,7 @@ class Skills(Provider):
         meta = {ORIGIN_KEY: target.skill.origin}
         item = Stored(opened, "utf-8" if examined.is_utf8 else "binary", mime_type, meta=meta, exact=True)
         modified = opened.stat.st_mtime_ns // 1_000_000
-        return Reading((item,), etag=examined.digest or _token(opened), last_modified_ms=modified, ttl_ms=TTL_MS)
+        return Reading((item,), etag=examined.digest, last_modified_ms=modified, ttl_ms=TTL_MS)
 
     def _open(self, skill: FoundSkill, rest: Segments, uri: str) -> Opened:
         if is_noise(rest):
@@ -228,7 +250,7 @@ class Skills(Provider):
         with opened:
             if opened.is_folder:
                 return " ".join(sorted(one.uri for one in self._inside(target.skill, target.rest, uri)))
-            return self._finder.examine(opened).digest or _token(opened)
+            return "" if opened.size > MAX_SIZE else self._finder.examine(opened).digest
 
     # Completion and health
 
@@ -307,11 +329,6 @@ def _entry(skill: FoundSkill) -> Resource:
         sort_key=f"~{skill.uri}" if front_matter is None else skill.uri,
         rank=Rank.SKILLS,
     )
-
-
-def _token(opened: Opened) -> str:
-    """Return a token of the state of a file whose bytes are too many to hash."""
-    return "-".join(map(str, state_of(opened.stat)))
 
 
 def _refusal(uri: str, error: SandboxError) -> NotFound | Denied:

@@ -10,9 +10,9 @@ from typing import Final
 from carrel.core import content, line_ranges
 from carrel.core.errors import NotFound
 from carrel.core.model import FOLDER_TYPE, Item, Meta, Range, Reading, Stored, Text
-from carrel.core.record import to_json
 from carrel.core.uri import quote, with_query
 from carrel.files import file_types
+from carrel.git.answer import make_reading
 from carrel.git.blame import Blame
 from carrel.git.commit_text import details_of, log_lines, one_line, short
 from carrel.git.comparison import Comparison, compare_files, compare_trees
@@ -151,8 +151,8 @@ class FileHistory:
         etag = "..".join(commit.decode() for commit in commits) if dots else None
         following = None if found.following is None else with_query(target.uri, skip=found.following)
         names = {"from": commits[0].decode(), "to": commits[1].decode() if dots else None}
-        body: Meta = {**names, **found.to_json(len(repository.folder.prefix)), "next": following}
-        return _answer(query, found.text(), body, "text/x-diff", following, etag=etag)
+        body: Meta = {**names, **found.to_json(len(repository.folder.prefix))}
+        return make_reading(query.get("format", "text"), found.text(), body, "text/x-diff", following, etag)
 
     def _compare_with_now(self, repository: Repository, target: Target, change: FileChange) -> Comparison:
         """Compare a file of a commit with the file as it is now."""
@@ -199,7 +199,8 @@ class FileHistory:
                 spans.append({"from": number, "to": number, "commit": origin.commit.decode(), "older": origin.is_older})
         commits = {name.decode(): one.to_json() for name, one in details.items()}
         body: Meta = {"at": commit.decode(), "lines": spans, "commits": commits}
-        return _answer(query, "".join(shown), body, "text/plain", etag=f"{entry[1].decode()}-{commit.decode()}")
+        etag = f"{entry[1].decode()}-{commit.decode()}"
+        return make_reading(query.get("format", "text"), "".join(shown), body, etag=etag)
 
     def _log(self, repository: Repository, target: Target, query: Query) -> Reading:
         path = in_repository(repository, target.segments) or None
@@ -216,8 +217,8 @@ class FileHistory:
         text = log_lines(details)
         if page.is_cut:
             text += "The time was up before the end of the history.\n"
-        body: Meta = {"at": page.start.decode(), "commits": [one.to_json() for one in details], "next": following}
-        return _answer(query, text, body, "text/plain", following)
+        body: Meta = {"at": page.start.decode(), "commits": [one.to_json() for one in details]}
+        return make_reading(query.get("format", "text"), text, body, following=following)
 
 
 def _asked(target: Target, query: Query) -> str:
@@ -238,21 +239,6 @@ def _number(query: Query, target: Target) -> int:
     if number > MAX_SKIPPED:
         raise paths.invalid("skip", query["skip"], f"at most {MAX_SKIPPED}", target.uri)
     return number
-
-
-def _answer(
-    query: Query,
-    text: str,
-    body: Meta,
-    mime_type: str,
-    following: str | None = None,
-    etag: str | None = None,
-) -> Reading:
-    """Return an answer as text, or as JSON if that is asked for."""
-    meta = None if following is None else {"dev.carrel/next": following}
-    if query.get("format") == "json":
-        return Reading((Text(to_json(body).decode(), "application/json", meta=meta),), etag=etag)
-    return Reading((Text(text, mime_type, meta=meta),), etag=etag)
 
 
 def _cut(reading: Reading, query: Query, uri: str) -> Reading:

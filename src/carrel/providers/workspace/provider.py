@@ -14,6 +14,7 @@ from operator import attrgetter
 from threading import Lock
 from typing import TYPE_CHECKING, Annotated, Final, Literal
 
+from carrel.core import content
 from carrel.core.arguments import Argument, Arguments
 from carrel.core.content import parse_number
 from carrel.core.errors import ConfigError, NotFound, RequestError
@@ -27,6 +28,7 @@ from carrel.core.record import Value
 from carrel.core.uri import quote, split_query
 from carrel.files import file_types
 from carrel.files.file_types import Kind
+from carrel.files.marks import is_in_git
 from carrel.files.sandbox import Opened, Root, SandboxError
 from carrel.providers.workspace import paths
 from carrel.providers.workspace.file_source import FileSource, find_lines
@@ -121,6 +123,7 @@ class Workspace(Provider):
         except ConfigError:
             self.close()
             raise
+        self._above = _names_below(project.root, self._trees[""].root.path)
         in_order = sorted(self._trees, key=paths.prefix_of)
         self._listings = {name: Listing(self._trees[name], max_listed_bytes) for name in in_order}
         for listing in self._listings.values():
@@ -159,7 +162,11 @@ class Workspace(Provider):
             takes_uri=True,
         )
         routes = (main, named) if len(self._trees) > 1 else (main,)
-        return (*routes, history) if any(_is_in_git(tree.root.path) for tree in self._trees.values()) else routes
+        return (
+            (*routes, history)
+            if any(is_in_git(tree.root.path, self._home) for tree in self._trees.values())
+            else routes
+        )
 
     def canonical(self, uri: str) -> str:
         """Return the one spelling; some hosts and URL libraries drop slashes and `@`."""
@@ -253,7 +260,7 @@ class Workspace(Provider):
         """Read a file, whole or in parts, or a folder's children; or what git knows of them."""
         target = paths.target_of(uri, root, path)
         tree = self._trees[root]
-        if query != _NO_QUERY and any(getattr(query, name) is not None for name in HISTORY_KEYS):
+        if _asks_for_history(query):
             from carrel.providers.workspace.file_history import FileHistory  # few reads need it
 
             return FileHistory(tree, self._home).read(target, _given(query))
@@ -292,6 +299,9 @@ class Workspace(Provider):
     def fingerprint_of_file(self, uri: str, path: str, query: FileQuery, root: str = "") -> str | None:
         """Return the ETag of a file, or a token of the names in a folder; None if there is nothing."""
         target = paths.target_of(uri, root, path)
+        if _asks_for_history(query):
+            shown = self.read(uri, path, query, root)
+            return shown.etag or content.etag_of(shown.items)
         try:
             found = self._trees[target.root].open(target)
         except NotFound:
@@ -362,6 +372,11 @@ class Workspace(Provider):
 
         return explain(self._trees[target.root], self._listings[target.root], target)
 
+    def may_show(self, path: tuple[str, ...]) -> bool:
+        """Return whether a file may be read, by its path below the project's root, whether or not it exists."""
+        above = self._above
+        return above is not None and path[: len(above)] == above and self._trees[""].may_show(path[len(above) :])
+
     def health(self) -> Meta:
         """Return the presets, and what could not be read."""
         unreadable = sum(len(listing.unreadable) for listing in self._listings.values())
@@ -388,13 +403,14 @@ class Workspace(Provider):
         self._until_closed.close()
 
 
-def _is_in_git(folder: str) -> bool:
-    """Return whether a folder, or one above it, has a repository; whether it is read is decided later."""
-    while not os.path.lexists(os.path.join(folder, ".git")):
-        folder, last = os.path.split(folder)
-        if not last:
-            return False
-    return True
+def _asks_for_history(query: FileQuery) -> bool:
+    return query != _NO_QUERY and any(getattr(query, name) is not None for name in HISTORY_KEYS)
+
+
+def _names_below(outer: str, inner: str) -> tuple[str, ...] | None:
+    """Return the names from one folder to another below it; None if it lies elsewhere."""
+    above, below = (tuple(part for part in os.path.realpath(one).split(os.sep) if part) for one in (outer, inner))
+    return below[len(above) :] if below[: len(above)] == above else None
 
 
 def _reading(

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from carrel.providers.skills import packages
+from carrel.files import packaged_skills as packages
 
 ENTRY = "[console_scripts]\nx = a:b\n\n[carrel.skills]\nacme = acme_tools.skills\nodd = acme tools\n\n[other]\nz = a\n"
 

@@ -18,7 +18,8 @@ from typing import Final
 from carrel.core.record import Value
 
 _SECTION: Final = b"[carrel.skills]"
-_ROW: Final = re.compile(r"([A-Za-z0-9][A-Za-z0-9._-]*)\s*=\s*([A-Za-z_]\w*(?:\.[A-Za-z_][\w-]*)*)\s*", re.ASCII)
+_ROW: Final = r"([A-Za-z0-9][A-Za-z0-9._-]*)\s*=\s*([A-Za-z_]\w*(?:\.[A-Za-z_][\w-]*)*)\s*"
+"""A pattern that is compiled on first use: few packages have skills, and every first list looks for them."""
 _MAX_BYTES: Final = 65_536
 _FRESH_S: Final = 5.0
 
@@ -96,7 +97,7 @@ def _section(text: str) -> list[tuple[str, str]]:
     for line in text.splitlines():
         if line.startswith("["):
             is_ours = line.strip() == _SECTION.decode()
-        elif is_ours and (row := _ROW.fullmatch(line)):
+        elif is_ours and (row := re.fullmatch(_ROW, line, re.ASCII)):
             rows.append((row[1], row[2]))
     return rows
 

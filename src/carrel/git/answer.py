@@ -1,0 +1,29 @@
+"""One answer about history, as text or as JSON."""
+
+from typing import Final
+
+from carrel.core.errors import BadArgument, echo
+from carrel.core.model import Meta, Reading, Text
+from carrel.core.record import to_json
+
+NEXT: Final = "dev.carrel/next"
+FORMATS: Final = ("text", "json")
+
+
+def make_reading(
+    format_: str,
+    text: str,
+    body: Meta,
+    mime_type: str = "text/plain",
+    following: str | None = None,
+    etag: str | None = None,
+) -> Reading:
+    """Return a text, or JSON if that is the format; `following` is the URI of the next page."""
+    if format_ not in FORMATS:
+        message = f"Invalid parameter: format={echo(format_)} (expected text or json)"
+        raise BadArgument(message, data={"parameter": "format"})
+    meta = None if following is None else {NEXT: following}
+    if format_ == "json":
+        content = to_json({**body, "next": following}).decode()
+        return Reading((Text(content, "application/json", meta=meta),), etag=etag)
+    return Reading((Text(text, mime_type, meta=meta),), etag=etag)

@@ -1,0 +1,5 @@
+"""`git://`: the history of a project."""
+
+from carrel.providers.git.provider import GitHistory
+
+__all__ = ["GitHistory"]

@@ -1,0 +1,220 @@
+"""The answers of `git://`: each opens the repository, reads, and shows only what `workspace://` serves."""
+
+from collections.abc import Mapping, Sequence
+from typing import Final
+
+from carrel.core.content import parse_number
+from carrel.core.errors import BadArgument, CarrelError, echo
+from carrel.core.model import Meta, Reading
+from carrel.core.provider import Project
+from carrel.core.uri import PATH_SAFE, quote, with_query
+from carrel.files.sandbox import SandboxError
+from carrel.git.answer import make_reading
+from carrel.git.commit_text import commit_head, details_of, log_lines, one_line, short
+from carrel.git.comparison import compare_trees, left_out_line
+from carrel.git.history import read_head
+from carrel.git.objects import Id, Unknown
+from carrel.git.past import MAX_SKIPPED, PAGE, Past, read_log
+from carrel.git.repository import Repository, user_excludes
+from carrel.git.revisions import Ref, list_refs, peel, resolve
+from carrel.git.status import FileState, read_status
+
+MAX_OFFERED: Final = 100
+MAX_STATES: Final = 1_000
+"""Files on one page of a status."""
+
+Asked = Mapping[str, str]
+
+
+class Answers:
+    """Answers about the repository around a project."""
+
+    def __init__(self, project: Project) -> None:
+        self._environment = project.environment
+        self._past = Past(project.root, project.environment.get("HOME", ""))
+        self._serves = project.serves
+
+    def _shows(self, path: tuple[str, ...]) -> bool:
+        """Return whether a file may be shown; if nobody can tell, no file is."""
+        return self._serves is not None and self._serves(path)
+
+    def log(self, asked: Asked) -> Reading:
+        """Return a page of the commits from a revision back."""
+        uri = _uri("git://log", asked)
+
+        def ask(repository: Repository) -> Reading:
+            page = read_log(repository, asked.get("at", ""), None, _skip(asked))
+            details = [details_of(repository.history, commit) for commit in page.commits]
+            following = None
+            if page.following is not None:
+                following = with_query(uri, at=page.following[0].decode(), skip=page.following[1])
+            body: Meta = {"at": page.start.decode(), "commits": [one.to_json() for one in details]}
+            return make_reading(_format(asked), log_lines(details), body, following=following)
+
+        return self._past.ask(uri, ask)
+
+    def commit(self, asked: Asked) -> Reading:
+        """Return one commit, and what it changed since its first parent."""
+        uri = _uri(f"git://commit/{quote(asked['id'], PATH_SAFE)}", asked)
+
+        def ask(repository: Repository) -> Reading:
+            history = repository.history
+            commit = history.commit(resolve(repository, asked["id"]))
+            details = details_of(history, commit)
+            parent = commit.parents[0] if commit.parents else None
+            old = None if parent is None else history.commit(parent).tree
+            found = compare_trees(repository, (old, commit.tree), (), self._shows, _skip(asked))
+            following = None if found.following is None else with_query(uri, skip=found.following)
+            head = commit_head(details) if not found.skip else f"commit {commit.id.decode()}\n"
+            note = "Compared with the first parent.\n" if len(commit.parents) > 1 else ""
+            if history.is_cut(commit.id):
+                note = "This shallow clone ends here: every file counts as new.\n"
+            compared = {"compared_with": None if parent is None else parent.decode()}
+            body = {**details.to_json(), **compared, **found.to_json(len(repository.folder.prefix))}
+            text = f"{head}\n{note}{found.text()}"
+            return make_reading(_format(asked), text, body, "text/plain", following, commit.id.decode())
+
+        return self._past.ask(uri, ask)
+
+    def diff(self, asked: Asked) -> Reading:
+        """Return what changed between two revisions."""
+        wanted = asked["range"]
+        uri = _uri(f"git://diff/{quote(wanted, PATH_SAFE)}", asked)
+        old, dots, new = wanted.partition("..")
+        if not dots or new.startswith("."):
+            message = f"Invalid parameter: range={echo(wanted)} (expected A..B, as in git://diff/HEAD~3..HEAD)"
+            raise BadArgument(message, uri=uri, data={"parameter": "range"})
+
+        def ask(repository: Repository) -> Reading:
+            commits = [resolve(repository, name) for name in (old, new)]
+            before, after = (repository.history.commit(commit).tree for commit in commits)
+            found = compare_trees(repository, (before, after), (), self._shows, _skip(asked))
+            following = None if found.following is None else with_query(uri, skip=found.following)
+            names = {"from": commits[0].decode(), "to": commits[1].decode()}
+            body = {**names, **found.to_json(len(repository.folder.prefix))}
+            etag = "..".join(names.values())
+            return make_reading(_format(asked), found.text(), body, "text/x-diff", following, etag)
+
+        return self._past.ask(uri, ask)
+
+    # Refs
+
+    def branches(self, asked: Asked) -> Reading:
+        """Return a page of branches: those of this repository, then those of others."""
+
+        def ask(repository: Repository) -> Reading:
+            head = read_head_or_nothing(repository)
+            own = list_refs(repository.folder, "refs/heads/")
+            others = [ref for ref in list_refs(repository.folder, "refs/remotes/") if not ref.name.endswith("/HEAD")]
+            return _refs(repository, "branches", [*own, *others], asked, head)
+
+        return self._past.ask("git://branches", ask)
+
+    def tags(self, asked: Asked) -> Reading:
+        """Return a page of tags."""
+        return self._past.ask(
+            "git://tags",
+            lambda repository: _refs(repository, "tags", list_refs(repository.folder, "refs/tags/"), asked, ""),
+        )
+
+    def offered(self, value: str, variable: str) -> Sequence[str]:
+        """Return branches and tags that begin with a text; those for a range end or go on after `..`."""
+        before, dots, begun = value.rpartition("..")
+        end = ".." if variable == "range" and not dots else ""
+
+        def ask(repository: Repository) -> list[str]:
+            refs = [ref for kind in ("refs/heads/", "refs/tags/") for ref in list_refs(repository.folder, kind)]
+            names = [ref.name for ref in refs if ref.name.startswith(begun) and ref.name.isprintable()]
+            return [f"{before}{dots}{name}{end}" for name in names[:MAX_OFFERED]]
+
+        try:
+            return self._past.ask("git://log", ask)
+        except CarrelError:
+            return ()
+
+    # The work tree
+
+    def status(self, asked: Asked) -> Reading:
+        """Return the files that differ from the last commit, as stored: no filter runs."""
+        skip = _skip(asked)
+        uri = _uri("git://status", asked)
+
+        def ask(repository: Repository) -> Reading:
+            found = read_status(repository, user_excludes(self._environment))
+            prefix = repository.folder.prefix
+            below = [one for one in found.files if tuple(one.path.split("/"))[: len(prefix)] == prefix]
+            shown = [one for one in below if self._shows(tuple(one.path.rstrip("/").split("/"))[len(prefix) :])]
+            left_out = len(found.files) - len(shown)
+            page = shown[skip : skip + MAX_STATES]
+            end = skip + len(page)
+            following = with_query(uri, skip=end) if end < len(shown) else None
+            at = "nothing is committed yet" if found.head is None else f"at {short(found.head)}"
+            lines = [f"On {one_line(found.branch)}, {at}."]
+            lines += [left_out_line(left_out)] if left_out else []
+            lines += [f"{found.unsure} changed or not: a filter may apply, and none is run."] if found.unsure else []
+            lines += [] if shown else ["Nothing differs."]
+            lines += [f"{one.letters} {_below(one, prefix)}" for one in page]
+            files = [{"path": _below(one, prefix), "staged": one.staged, "changed": one.changed} for one in page]
+            head = None if found.head is None else found.head.decode()
+            body = {"branch": found.branch, "head": head, "files": files, "total": len(shown)}
+            body |= {"left_out": left_out, "unsure": found.unsure}
+            return make_reading(_format(asked), "".join(f"{line}\n" for line in lines), body, following=following)
+
+        return self._past.ask(uri, ask)
+
+
+def _below(state: FileState, prefix: tuple[str, ...]) -> str:
+    return one_line("/".join(state.path.split("/")[len(prefix) :]))
+
+
+def read_head_or_nothing(repository: Repository) -> str:
+    """Return the branch that is checked out; empty if there is no commit."""
+    try:
+        return read_head(repository.folder)[0]
+    except (Unknown, SandboxError):
+        return ""
+
+
+def _refs(repository: Repository, kind: str, refs: Sequence[Ref], asked: Asked, current: str) -> Reading:
+    skip = _skip(asked)
+    page = refs[skip : skip + PAGE]
+    following = with_query(_uri(f"git://{kind}", asked), skip=skip + PAGE) if skip + PAGE < len(refs) else None
+    lines, rows = [], []
+    for ref in page:
+        name = one_line(ref.name)
+        mark = "" if kind == "tags" else "* " if ref.name == current else "  "
+        row: dict[str, object] = {"name": name, "id": ref.id.decode()}
+        if kind == "branches":
+            row["current"] = ref.name == current
+        row["commit"], shown = _commit_of(repository, ref.id)
+        lines.append(f"{mark}{name} {shown}\n")
+        rows.append(row)
+    text = "".join(lines) or f"There are no {kind}.\n"
+    return make_reading(_format(asked), text, {kind: rows, "total": len(refs)}, following=following)
+
+
+def _commit_of(repository: Repository, name: Id) -> tuple[object, str]:
+    """Return the commit that a ref leads to, for JSON and as a line."""
+    try:
+        details = details_of(repository.history, repository.history.commit(peel(repository, name)))
+    except Unknown:
+        return None, f"{short(name)} (not a commit of this repository)"
+    return details.to_json(), log_lines([details]).rstrip("\n")
+
+
+def _uri(uri: str, asked: Asked) -> str:
+    """Return a URI with the parameters that were given."""
+    given = {name: asked[name] for name in ("at", "skip", "format") if name in asked}
+    return with_query(uri, **given) if given else uri
+
+
+def _skip(asked: Asked) -> int:
+    number = parse_number("skip", asked.get("skip", "0"))
+    if number > MAX_SKIPPED:
+        message = f"Invalid parameter: skip={number} (at most {MAX_SKIPPED})"
+        raise BadArgument(message, data={"parameter": "skip"})
+    return number
+
+
+def _format(asked: Asked) -> str:
+    return asked.get("format", "text")
