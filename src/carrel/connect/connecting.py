@@ -60,7 +60,7 @@ class HostEntry(Value, frozen=True):
 
 
 def default_scope(host: HostFacts, around: Surroundings) -> Scope:
-    """Return where an entry belongs if nobody says: raise NotWritten in a home folder, which is no project."""
+    """Return where an entry goes by default; raise NotWritten in a home folder, which is not a project."""
     if host.default == "project" and around.folder in (around.home, "/"):
         raise NotWritten(
             f"{host.title} is connected in a project, and {around.folder} is none; run it in a project, or use --user"
