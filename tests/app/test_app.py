@@ -277,6 +277,20 @@ def test_it_joins_the_list_when_its_data_appears(tmp_path: Path) -> None:
     assert [template.uri_template for template in catalog.templates()[0]] == ["shelf://{book}"]
 
 
+@pytest.mark.parametrize("name", ["x" * 200, "ü" * 100, "字" * 80])
+def test_the_guide_is_short_in_a_project_of_long_names(tmp_path: Path, name: str) -> None:
+    project = tmp_path / name
+    (project / name).mkdir(parents=True)
+    (project / name / f"{name}.py").write_text("a = 1\n" * 9, encoding="utf-8")
+    desk = desk_of(project)
+    [item] = desk.catalog.read("carrel://guide").items
+
+    assert isinstance(item, Text)
+    assert estimate_tokens(item.text) <= 900
+    assert "- 1 files, 1 KB: python 1" in item.text
+    desk.close()
+
+
 def test_what_a_conversation_starts_with_costs_little(project: Path) -> None:
     desk = desk_of(project)
     costs = {
@@ -312,7 +326,10 @@ def test_the_tools_of_every_desk_are_always_loaded(project: Path) -> None:
             "Resource not found: workspace:///docs/shelf.md; did you mean workspace:///shelf.md?",
         ),
         ("logs://run/shelf.md", "; did you mean workspace:///shelf.md?"),
-        ("file:///shelf.md", "Unknown scheme: file:///shelf.md; served here: carrel://, logs://, workspace://"),
+        (
+            "file:///shelf.md",
+            "Unknown scheme: file:///shelf.md; served here: carrel://, logs://, workspace://; for example carrel://guide",
+        ),
     ],
 )
 def test_an_error_about_a_uri_names_what_may_be_meant(project: Path, era: Any, uri: str, said: str) -> None:

@@ -123,7 +123,7 @@ def test_cat_prints_only_the_text_of_a_file_that_may_be_spelled_with_a_slash(run
                 "for example ?lines=10-50)"
             ),
         ),
-        ("nobody://x", 2, f"Unknown scheme: nobody://x; {SERVED}"),
+        ("nobody://x", 2, f"Unknown scheme: nobody://x; {SERVED}; for example carrel://guide"),
         ("workspace:///a\nb", 2, "The URI holds a control character or a lone surrogate"),
         ("sage://nothing/x", 1, "Resource not found: sage://nothing/x"),
         ("sage://system/nope", 1, "File not found: nope"),

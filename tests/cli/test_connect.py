@@ -210,8 +210,10 @@ def test_a_url_is_written_with_the_name_of_the_variable_for_its_token(
 ) -> None:
     monkeypatch.setenv("CARREL_TOKEN", "s3cret")
 
-    assert run("codex", "--http", "https://desk.example/mcp", "--yes").code == 0
+    ran = run("codex", "--http", "https://desk.example/mcp", "--yes")
 
+    assert ran.code == 0
+    assert ran.out.endswith("  set CARREL_TOKEN where Codex is started: the entry refers to it\n")
     written = (home / ".codex/config.toml").read_text("utf-8")
     assert written == (
         '[mcp_servers.carrel]\nurl = "https://desk.example/mcp"\nbearer_token_env_var = "CARREL_TOKEN"\n'
@@ -314,6 +316,55 @@ def test_on_an_empty_machine_the_known_hosts_are_named(run: Any, home: Path) -> 
 
     assert ran.code == 0
     assert ran.out.startswith("No host was found here. To connect one anyway: carrel connect HOST (claude-code, ")
+
+
+# A stranger's project
+
+
+def test_the_command_of_a_stranger_s_project_is_not_started(run: Any, home: Path) -> None:
+    trap = home / "trap"
+    server = {"command": "/bin/sh", "args": ["-c", f"touch {trap}"]}
+    (home / "library/.mcp.json").write_text(json.dumps({"mcpServers": {"carrel": server}}), encoding="utf-8")
+
+    ran = run()
+
+    assert ran.code == 1
+    assert "the project's entry was not written by you, and was not tried" in ran.out
+    assert not trap.exists()
+
+
+def test_a_stranger_s_project_does_not_get_the_token(run: Any, home: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("CARREL_TOKEN", "s3cret")
+    monkeypatch.setattr(connecting, "prove", lambda *_: pytest.fail("the address was contacted"))
+    server = {"type": "http", "url": "http://127.0.0.1:9/mcp", "headers": {"Authorization": "Bearer ${CARREL_TOKEN}"}}
+    (home / "library/.mcp.json").write_text(json.dumps({"mcpServers": {"carrel": server}}), encoding="utf-8")
+
+    assert run().code == 1
+
+
+@pytest.mark.usefixtures("proved")
+def test_an_entry_that_was_agreed_to_is_tried_until_somebody_changes_it(run: Any, home: Path) -> None:
+    assert run("claude-code", "--project", "--yes").code == 0
+    assert run().code == 0
+
+    path = home / "library/.mcp.json"
+    path.write_text(path.read_text("utf-8").replace('"serve"', '"serve", "evil.py"'), encoding="utf-8")
+
+    assert "was not tried" in run().out
+
+
+@pytest.mark.usefixtures("proved")
+def test_an_equal_entry_of_a_colleague_is_agreed_to_by_connecting(run: Any, home: Path) -> None:
+    path = home / "library/.mcp.json"
+    assert run("claude-code", "--project", "--yes").code == 0
+    (home / ".local/state/carrel/connect.json").unlink()
+    assert run().code == 1
+
+    assert run("claude-code", "--project", "--yes").code == 0
+
+    assert run().code == 0
+    assert run("claude-code", "--project", "--remove", "--yes").code == 0
+    assert json.loads(path.read_text("utf-8")) == {"mcpServers": {}}
 
 
 # At a terminal

@@ -50,6 +50,14 @@ def test_a_host_is_found_by_its_settings_or_their_folder(alone: Surroundings) ->
     }
 
 
+def test_a_file_that_two_hosts_read_is_a_sign_of_the_first_only(alone: Surroundings) -> None:
+    path = Path(alone.folder) / ".vscode/mcp.json"
+    path.parent.mkdir()
+    path.write_text("{}", encoding="utf-8")
+
+    assert signs(alone) == {"vscode": (f"settings {path}",)}
+
+
 def test_a_folder_that_everybody_has_is_no_sign(alone: Surroundings) -> None:
     (Path(alone.home) / ".config").mkdir()
 

@@ -1,5 +1,6 @@
 """The table of hosts: every row has its file, and our entry fits into it and comes out again."""
 
+import json
 from pathlib import Path
 
 import pytest
@@ -95,6 +96,16 @@ def test_a_token_is_never_written_into_a_project_file(host: HostFacts) -> None:
 def test_a_host_without_remote_servers_is_not_connected_to_a_url(name: str) -> None:
     with pytest.raises(NotWritten, match="cannot be connected to a URL"):
         http_entry(host_of(name), "https://desk.example/mcp", None, "user")
+
+
+SEEN = sorted((Path(__file__).parents[1] / "hosts/seen").glob("*.json"))
+
+
+@pytest.mark.parametrize("seen", SEEN, ids=lambda seen: seen.stem)
+def test_the_era_is_the_one_that_the_real_host_spoke(seen: Path) -> None:
+    protocol = json.loads(seen.read_text("utf-8"))["protocol"]
+
+    assert host_of(seen.stem).era == ("modern" if protocol >= "2026" else "legacy")
 
 
 ENTRIES: dict[str, tuple[str, dict[str, object]]] = {

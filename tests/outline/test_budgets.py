@@ -17,6 +17,7 @@ from carrel.providers.logs.spool import SpoolWriter
 from carrel.providers.mirror import Mirror
 from carrel.providers.workspace.provider import Workspace
 from carrel.server.requests import Running
+from tests.support.http_asking import application, get
 
 CODE = "".join(f"def name_{at}(first: int) -> int:\n    return first + {at}\n\n\n" for at in range(100))
 PROSE = "".join(f"This is line {at} of a story without a heading.\n" for at in range(1, 301))
@@ -244,3 +245,35 @@ def test_a_log_within_a_budget_names_its_errors(tmp_path: Path) -> None:
     assert estimate_tokens(text) <= 600
     assert "ERROR: no such file ?lines=" in text
     assert text.splitlines()[-1].startswith("[")
+
+
+def test_plain_http_has_budgets_too(tmp_path: Path) -> None:
+    (tmp_path / "story.txt").write_text(PROSE, encoding="utf-8")
+    app = application(Workspace(Project(str(tmp_path), {})))
+
+    reply = get(app, "/workspace/story.txt?budget=200")
+
+    assert (reply.status, reply.headers["content-type"]) == (200, "text/plain; charset=utf-8")
+    assert estimate_tokens(reply.body.decode()) <= 200
+    assert get(app, "/workspace/story.txt?budget=200", {"if-none-match": reply.headers["etag"]}).status == 304
+    assert get(app, "/workspace/story.txt?budget=0").status == 400
+
+
+def test_a_large_budget_of_a_large_text_gives_what_one_message_holds(tmp_path: Path) -> None:
+    (tmp_path / "large.txt").write_text(f'{PROSE}\t"quoted"\n' * 300, encoding="utf-8")
+    size = (tmp_path / "large.txt").stat().st_size
+    catalog = Catalog([Workspace(Project(str(tmp_path), {}))])
+
+    item = shown(catalog, "workspace:///large.txt?budget=1000000")
+
+    assert 400_000 < len(item.text) < catalog.max_bytes // 2 < size
+    assert str((item.meta or {})[NEXT]).startswith("workspace:///large.txt?start=")
+
+
+def test_a_log_larger_than_a_message_has_an_outline(tmp_path: Path) -> None:
+    lines = ["12:00:00 ERROR broken\n" if at == 70_000 else f"12:00:00 step {at} is done\n" for at in range(90_000)]
+    (tmp_path / "build.log").write_text("".join(lines), encoding="utf-8")
+    catalog = Catalog([Workspace(Project(str(tmp_path), {}))])
+
+    assert "70001: 12:00:00 ERROR broken ?lines=69999-70007" in shown(catalog, "workspace:///build.log?outline").text
+    assert "ERROR broken" in shown(catalog, "workspace:///build.log?budget=400").text

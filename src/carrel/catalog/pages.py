@@ -129,7 +129,7 @@ class FullList:
         raise BadCursor
 
     def _sections(self, kind: str, name: str, key: str, prefix: str) -> Iterator[ListSection]:
-        """Yield the sections from a place on: the rest of the provider's section there, then all that follow."""
+        """Yield the rest of the section that a cursor names, then all later sections."""
         begun: dict[str, Iterator[Resource]] = {}
         if kind == _FRONT:
             for mounted, after in self._from(name, key):

@@ -102,7 +102,9 @@ def with_advice(catalog: Catalog, error: RequestError) -> RequestError:
     if isinstance(error, UnknownScheme):
         served = [one for one in catalog.visible() if one.routes or one.claims]
         schemes = sorted({f"{scheme}://" for one in served for scheme in one.provider.schemes})
-        return UnknownScheme(error.uri or "", f"served here: {', '.join(schemes)}") if schemes else error
+        first = next((entry.uri for entry in catalog.entries()), "")
+        example = f"; for example {echo(first)}" if first else ""
+        return UnknownScheme(error.uri or "", f"served here: {', '.join(schemes)}{example}") if schemes else error
     if isinstance(error, NotFound) and error.message == f"Resource not found: {echo(error.uri or '')}":
         found = nearest(catalog, error.uri or "")
         if found:

@@ -129,8 +129,16 @@ def _connected(host: HostFacts, wish: Wish) -> dict[str, object]:
         return {"state": "failed", "message": f"{host.title}: {_unasked(change.file.path)}", **where}
     proof = connecting.connect(change, wish.around)
     seen = {"resources": proof.resources, "firstAnswerMs": proof.first_answer_ms, "version": proof.version}
-    hint = host.hints.get(scope, "") if change.action != "keep" else ""
+    hint = _hint(host, scope, wish, is_private=change.is_private) if change.action != "keep" else ""
     return {"state": "connected", "message": f"{host.title}: {proof}", **where, **seen, "hint": hint}
+
+
+def _hint(host: HostFacts, scope: Scope, wish: Wish, *, is_private: bool) -> str:
+    """Return what is left for a person to do."""
+    hints = [host.hints.get(scope, "")]
+    if wish.url is not None and wish.around.environment.get(TOKEN_VARIABLE) and not is_private:
+        hints.append(f"set {TOKEN_VARIABLE} where {host.title} is started: the entry refers to it")
+    return "; ".join(filter(None, hints))
 
 
 def _removed(host: HostFacts, wish: Wish) -> dict[str, object]:
@@ -155,7 +163,7 @@ def _removed(host: HostFacts, wish: Wish) -> dict[str, object]:
 
 def _by_hand(host: HostFacts, wish: Wish) -> dict[str, object]:
     entry = connecting.entry_for(host, "user", wish.url, wish.around, wish.objects)
-    connection = connecting.HostEntry("user", "", entry)
+    connection = connecting.HostEntry("user", "/", entry)
     proof = connecting.prove_connection(host, connection, wish.around)
     text = splice.rendered(target_of(host), entry)
     if not wish.is_json:

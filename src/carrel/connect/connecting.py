@@ -2,6 +2,7 @@
 
 import contextlib
 import difflib
+import json
 import os
 import stat
 from collections.abc import Callable, Sequence
@@ -24,7 +25,7 @@ from carrel.connect.settings_file import (
     write_settings,
 )
 from carrel.connect.splice import Entry
-from carrel.core.record import Value
+from carrel.core.record import Value, replace
 
 _Kind = TypeVar("_Kind")
 Action = Literal["add", "change", "keep", "remove", "none"]
@@ -59,7 +60,7 @@ class HostEntry(Value, frozen=True):
 
 
 def default_scope(host: HostFacts, around: Surroundings) -> Scope:
-    """Return where an entry belongs if nobody says: raise NotWritten in a home folder, which is no project."""
+    """Return where an entry goes by default; raise NotWritten in a home folder, which is not a project."""
     if host.default == "project" and around.folder in (around.home, "/"):
         raise NotWritten(
             f"{host.title} is connected in a project, and {around.folder} is none; run it in a project, or use --user"
@@ -85,14 +86,14 @@ def plan_connection(host: HostFacts, scope: Scope, entry: Entry, around: Surroun
         found = splice.find(file.text, target)
         wanted = {"name": target.name, **entry} if target.is_listed else dict(entry)
         if found is not None and dict(found) == wanted:
-            return SettingsChange(host, scope, "keep", file, file.text)
+            return SettingsChange(host, scope, "keep", file, file.text, replace(note, entry=_as_json(wanted)))
         text = file.text
         if found is not None and note.piece and note.piece in text:
             text = splice.remove(text, target, note.piece, note.made)
         spliced = splice.add(text, target, entry)
         made = spliced.made if found is None else max(spliced.made, note.made)
         is_new = file.content is None or (found is not None and note.is_new)
-        inserted = Inserted(spliced.piece, made, is_new)
+        inserted = Inserted(spliced.piece, made, is_new, _as_json(wanted))
         action: Action = "add" if found is None else "change"
         return SettingsChange(host, scope, action, file, spliced.text, inserted, holds_token(host, entry))
 
@@ -125,7 +126,17 @@ def find_connection(host: HostFacts, scope: Scope, around: Surroundings) -> Host
 
 
 def prove_connection(host: HostFacts, connection: HostEntry, around: Surroundings) -> Proof:
-    """Return the proof that an entry works; raise NotProved if it does not."""
+    """Return the proof that an entry works; raise NotProved if it does not.
+
+    An entry of a project's file may come from a stranger: what the user did not agree to on this machine is neither
+    started nor sent the token.
+    """
+    agreed = Journal(around.environment).find(os.path.realpath(connection.path)).entry
+    if connection.scope == "project" and agreed != _as_json(connection.entry):
+        raise NotProved(
+            f"the project's entry was not written by you, and was not tried; look at it, then run `carrel connect "
+            f"{host.name} --project` to replace it by your own"
+        )
     try:
         launch = launch_of(host, connection.entry, around)
     except NotWritten as error:
@@ -146,6 +157,7 @@ def carry_out(change: SettingsChange, around: Surroundings) -> None:
 def connect(change: SettingsChange, around: Surroundings) -> Proof:
     """Make a change that adds our entry, and prove it; take it back, and raise NotProved, if it does not work."""
     if change.action == "keep":
+        Journal(around.environment).note(change.file.path, change.inserted)
         return prove_connection(change.host, _written(change, around), around)
     check_writable(change.file)
     before = Journal(around.environment).find(change.file.path)
@@ -185,8 +197,14 @@ def _written(change: SettingsChange, around: Surroundings) -> HostEntry:
     return found
 
 
+def _as_json(entry: Entry) -> str:
+    return json.dumps(entry, sort_keys=True)
+
+
 def _settings(host: HostFacts, scope: Scope, around: Surroundings) -> SettingsFile:
     path = settings_path(host, scope, around)
+    if path is None and host.by_hand:
+        raise NotWritten(f"{host.title} has no settings file; use {host.by_hand}")
     if path is None:
         other = "--user" if scope == "project" else "--project"
         raise NotWritten(f"{host.title} has no {scope} settings that Carrel knows; use {other}")

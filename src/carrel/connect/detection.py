@@ -60,7 +60,9 @@ def _signs(host: HostFacts, around: Surroundings, running: frozenset[str]) -> It
     elif user is not None and _is_own_folder(os.path.dirname(user), around):
         yield f"folder {os.path.dirname(user)}"
     project = settings_path(host, "project", around)
-    if project is not None and os.path.exists(project):
+    # A file that two hosts read is a sign of the first only.
+    owner = next((one for one in HOSTS if one.project == host.project), host)
+    if project is not None and owner is host and os.path.exists(project):
         yield f"settings {project}"
 
 

@@ -19,6 +19,8 @@ class Inserted(Value, frozen=True):
     """How many keys above the entry were missing before."""
     is_new: bool = False
     """Whether there was no file before."""
+    entry: str = ""
+    """The entry that the user agreed to, as JSON; what else stands in a project's file is not started."""
 
 
 class Journal:

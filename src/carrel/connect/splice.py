@@ -183,7 +183,7 @@ def _is_without(before: Plain, after: str, target: EntryPlace) -> bool:
 
 
 def _bare(plain: Plain, target: EntryPlace, model: Plain) -> str:
-    """Return a document without our entry, as text; keys that lead to it and are missing in `model` go with it."""
+    """Return a document as text, without our entry and without keys above it that `model` does not have."""
     plain = copy.deepcopy(plain)
     container = _at(plain, target.key)
     if isinstance(container, dict):

@@ -143,10 +143,10 @@ class Route(Value, frozen=True):
     """A URI template and its reader, which gets the template's variables as keyword arguments.
 
     A template without variables is one resource; `entries` lists it. Without a `name`, the template is named after its
-    reader: `read_bed` is `bed`. With `query`, the parameters of the query are those that it declares, whatever the
-    template shows: they are checked, and the reader gets the record as `query`. With `takes_uri`, it gets the URI as
-    sent as `uri`. `fingerprint` is called like the reader, and returns what `Provider.fingerprint` does. A template
-    that is not `listed` is matched only.
+    reader: `read_bed` is `bed`. With `query`, the parameters of the query are those that it declares, even if the
+    template shows others; they are checked, and the reader gets the record as `query`. With `takes_uri`, the reader
+    gets the URI as sent as `uri`. `fingerprint` is called like the reader, and returns what `Provider.fingerprint`
+    does. A template that is not `listed` is only matched.
     """
 
     template: str

@@ -454,7 +454,7 @@ class Walk:
         return NEITHER if self.ahead else refused
 
     def _step_to(self, name: str, refused: Refused) -> int | str | None:
-        """Open a name; if some kinds must not have it, every failure is `Forbidden`, to reveal nothing."""
+        """Open a name. If the guard refuses some kinds of it, every failure is `Forbidden`, which reveals nothing."""
         try:
             found = self._step(name)
         except OSError:

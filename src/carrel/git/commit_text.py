@@ -27,7 +27,7 @@ class Person(Value, frozen=True):
         return iso(self.time * 1000)
 
     def to_json(self) -> dict[str, object]:
-        """Return it as JSON has it."""
+        """Return the details as values for JSON."""
         return {"name": self.name, "email": self.email, "time": self.when}
 
 
@@ -40,7 +40,7 @@ class CommitDetails(Value, frozen=True):
     message: str
 
     def to_json(self) -> dict[str, object]:
-        """Return it as JSON has it."""
+        """Return the details as values for JSON."""
         body = self.message.strip().partition("\n\n")[2].strip()
         return {
             "id": self.commit.id.decode(),

@@ -26,7 +26,6 @@ MAX_REFS: Final = 10_000
 _MAX_TAGS: Final = 8
 """Maximum length of a chain of tags that name tags."""
 _MAX_FOLDERS: Final = 1_000
-_MAX_PARENT: Final = 99_999
 
 _STEPS: Final = re.compile(r"(?:~[0-9]{0,6}|\^[0-9]{0,5})*+\Z")
 _STEP: Final = re.compile(r"([~^])([0-9]*)")

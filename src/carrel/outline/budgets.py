@@ -22,11 +22,12 @@ from carrel.outline.part_notes import SHOWN, name_of, place_of
 
 NAME: Final = "budget"
 _RANGE_NAMES: Final = frozenset({"start", "length"})
-_ONLY_BUDGET: Final = frozenset({NAME})
 
 _BYTES_PER_TOKEN: Final = 64
 """Bytes of a text that are read for each token of a budget; few texts cost less."""
 _LEAST_BYTES: Final = 4_096
+_MOST_BYTES: Final = MAX_MESSAGE_BYTES // 4
+"""Bytes of one answer, however large the budget: so that it fits one message when it is encoded."""
 _LEAST_CONTENT: Final = 24
 """Tokens of content without which an answer is not worth its words around it."""
 _MARGIN: Final = 64
@@ -139,7 +140,7 @@ class _TextPart:
 
     def _limit(self) -> int:
         """Return how many bytes are read at most."""
-        return min(MAX_MESSAGE_BYTES, self._budget.tokens * _BYTES_PER_TOKEN + _LEAST_BYTES)
+        return min(_MOST_BYTES, self._budget.tokens * _BYTES_PER_TOKEN + _LEAST_BYTES)
 
     def _beginning(self, before: str, room: int) -> Text | None:
         """Return as much of the beginning as fits after another text; None if nothing does."""
@@ -181,7 +182,7 @@ class _TextPart:
         return f"[{name_of(self._budget.uri)}: {place}; next: {self._following(most)}]\n"
 
     def _following(self, at: int) -> str:
-        """Return the URI of the rest; of a part without a fixed place, of the whole."""
+        """Return the URI of the rest; that of the whole if the part has no fixed place."""
         uri = without(self._budget.uri, content.OTHER_PARTS | _RANGE_NAMES)
         if self._is_open_ended:
             return self._budget.following(with_query(uri, start=0))

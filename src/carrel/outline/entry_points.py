@@ -48,7 +48,7 @@ def _inside(path: str) -> str:
 def _python(text: str) -> Paths:
     manifest = toml.loads(text)
     for names in (("project", "scripts"), ("project", "gui-scripts"), ("tool", "poetry", "scripts")):
-        for target in _table(manifest, *names).values():
+        for target in table_in(manifest, *names).values():
             module = target.partition(":")[0].strip() if isinstance(target, str) else ""
             if _MODULE.fullmatch(module):
                 path = module.replace(".", "/")
@@ -107,7 +107,7 @@ def _json(text: str) -> Mapping[str, object]:
     return manifest if isinstance(manifest, Mapping) else {}
 
 
-def _table(manifest: object, *names: str) -> Mapping[str, object]:
+def table_in(manifest: object, *names: str) -> Mapping[str, object]:
     """Return a table within a manifest; an empty one where there is none."""
     for name in names:
         manifest = manifest.get(name) if isinstance(manifest, Mapping) else None

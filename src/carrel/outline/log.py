@@ -21,6 +21,9 @@ _WARNING: Final = re.compile(
     r"\bWARN(?:ING)?(?![\w-])|(?i:\bwarning\b\s*[:\]])|(?i:\[warn(?:ing)?\])"
     r"|(?i:\blevel\"?\s*[=:]\s*\"?warn(?:ing)?\b)|^W/"
 )
+_HINTS: Final = tuple("err warn fatal panic critical severe emerg alert exception trace failed ✗".split())
+_SHORT: Final = ("E/", "F/", "W/")
+"""What is in every line that one of the two matches, in lower case, or at its start."""
 _TIME: Final = re.compile(
     r"\s*\[?(?:\d{4}-\d\d-\d\d[T ]\d\d:\d\d|[A-Z][a-z]{2} [ \d]\d \d\d:\d\d:\d\d|\d\d:\d\d:\d\d|\[ *\d+\.\d{3,}\])"
 )
@@ -42,7 +45,7 @@ def events(lines: list[str]) -> list[Row]:
     rows: list[Row] = []
     previous = 0
     for number, line in enumerate(lines, 1):
-        kind = "error" if _ERROR.search(line) else "warning" if _WARNING.search(line) else ""
+        kind = _kind_of(line)
         if not kind or (line[:1].isspace() and previous == number - 1):  # the stack of the one before
             previous = number if previous == number - 1 and line[:1].isspace() else previous
             continue
@@ -57,6 +60,14 @@ def events(lines: list[str]) -> list[Row]:
         times[len(rows)] = 1
         rows.append(_event(kind, line, number, len(lines)))
     return [_repeated(row, times[at]) for at, row in enumerate(rows)]
+
+
+def _kind_of(line: str) -> str:
+    """Return `error` or `warning`, or nothing for any other line."""
+    lower = line.lower()
+    if not any(hint in lower for hint in _HINTS) and not line.startswith(_SHORT):
+        return ""  # most lines; the expressions take twenty times as long
+    return "error" if _ERROR.search(line) else "warning" if _WARNING.search(line) else ""
 
 
 def _event(kind: str, line: str, number: int, total: int) -> Row:

@@ -2,7 +2,10 @@
 
 from typing import Final
 
-from carrel.core.model import Item
+from carrel.core.content import NEXT
+from carrel.core.model import Item, Meta, Reading, Text
+from carrel.core.record import replace
+from carrel.core.token_counts import TOKENS
 from carrel.core.uri import decode_loosely, split_query
 
 SHOWN: Final = "dev.carrel/shown"
@@ -32,3 +35,19 @@ def place_of(item: Item, text: str) -> str:
     tokens = estimate_tokens(text)
     cost = f", about {tokens:,} of {tokens * total // length:,} tokens" if length else ""
     return f"{counted}bytes {start}-{start + length} of {total}{cost}"
+
+
+def with_tokens(reading: Reading) -> Reading:
+    """Return a reading with what it costs in its `meta`, if it is one whole text."""
+    item = reading.items[0] if len(reading.items) == 1 else None
+    if not isinstance(item, Text) or not item.meta or number_in(item, "length") != number_in(item, "total"):
+        return reading
+    from carrel.core.tokens import estimate_tokens  # not needed to start
+
+    return replace(reading, items=(replace(item, meta={TOKENS: estimate_tokens(item.text), **item.meta}),))
+
+
+def next_in(reading: Reading) -> Meta | None:
+    """Return `meta` of a tool's answer: the URI of what comes after a reading."""
+    following = (reading.items[-1].meta or {}).get(NEXT) if reading.items else None
+    return {NEXT: following} if following else None

@@ -165,11 +165,11 @@ class _Outline(Value, frozen=True):
     """`meta` that says what the text costs."""
 
     def default(self) -> str:
-        """Return it as it is without a budget."""
+        """Return the outline that is shown without a budget."""
         return self.render(None, self.is_all)
 
     def within(self, tokens: int) -> str:
-        """Return it with as much as fits; empty if that is not even one row."""
+        """Return as much of the outline as fits; an empty text if not even one row does."""
         text = self.render(tokens, False) if self.has_rows else ""
         rows = [line for line in text.splitlines()[1:] if not line.startswith("[")]
         return text if rows and estimate_tokens(text) <= tokens else ""
@@ -193,7 +193,7 @@ def _outline(view: View, viewed: Viewed, reading: Reading) -> _Outline:
     if isinstance(item, Stored) and item.source.size > outlines.MAX_LOG:
         refused = outlines.refuse_size(uri, item.source.size)
         return _Outline(lambda _tokens, _is_all: refused, True, False, {})
-    text = _text_of(item, uri)
+    text = _text_of(item, uri, outlines.MAX_LOG)
     mime_type = item.mime_type or reading.mime_type or viewed.mime_type
     name = decode_loosely(bare.rpartition("/")[2])
     if bare.startswith(_LOGS):
@@ -249,8 +249,8 @@ def _budgeted_outline(view: View, viewed: Viewed, reading: Reading, budget: "Bud
     return fit(_as_text(reading, everything, outline.counted), every, wanted, lambda _: "")
 
 
-def _text_of(item: Item, uri: str) -> str:
-    whole = content.whole(item, uri, MAX_MESSAGE_BYTES)
+def _text_of(item: Item, uri: str, limit: int = MAX_MESSAGE_BYTES) -> str:
+    whole = content.whole(item, uri, limit)
     if isinstance(whole, Blob):
         raise _invalid("outline", "only text has an outline", uri)
     return whole.text

@@ -19,10 +19,9 @@ from carrel.core.errors import NotFound, ProviderError, RequestError
 from carrel.core.hosts import ALWAYS_LOADED, LONG_RESULTS, answer_length, length_in_json
 from carrel.core.model import Blob, Item, Meta, Page, Range, Reading, Resource, ResourceLink, Text, Tool, ToolResult
 from carrel.core.provider import Call, Provider, Route
-from carrel.core.record import Value, replace
-from carrel.core.token_counts import TOKENS
+from carrel.core.record import Value
 from carrel.core.uri import pairs, split_query, with_query, without
-from carrel.outline.part_notes import SHOWN, name_of, number_in, place_of
+from carrel.outline.part_notes import SHOWN, name_of, next_in, number_in, place_of, with_tokens
 
 _TRIES: Final = 4
 """How often a part is read again with a smaller size, because its length in an answer is known only afterwards."""
@@ -184,10 +183,10 @@ class Mirror(Provider):
         if asked.length is not None or "length" in _names(uri):
             room = self._catalog.max_bytes  # a length that somebody chose wins over what the host takes
         reading, blocks = self._fitting(uri, wanted, asked.lines or "", room)
-        self._catalog.token_counts.remember(uri, _with_tokens(reading))
+        self._catalog.token_counts.remember(uri, with_tokens(reading))
         if reading.error == "not_found" and (question := self._question(uri)):
             blocks = [*blocks, question]
-        return ToolResult(tuple(blocks), is_error=reading.error is not None, meta=_next_in(reading))
+        return ToolResult(tuple(blocks), is_error=reading.error is not None, meta=next_in(reading))
 
     def _read_within(self, uri: str, asked: ReadArguments) -> ToolResult:
         """Return what the catalogue gives for a budget, which says itself what is missing."""
@@ -200,7 +199,7 @@ class Mirror(Provider):
             blocks = _several(reading, uri, self._catalog.max_bytes)
         if reading.error == "not_found" and (question := self._question(uri)):
             blocks = [*blocks, question]
-        return ToolResult(tuple(blocks), is_error=reading.error is not None, meta=_next_in(reading))
+        return ToolResult(tuple(blocks), is_error=reading.error is not None, meta=next_in(reading))
 
     def _fitting(
         self, uri: str, wanted: Range | None, lines: str, room: int
@@ -279,22 +278,6 @@ def _part(item: Item, uri: str) -> list[str | ResourceLink]:
 
 def _names(uri: str) -> set[str]:
     return {name for name, _ in pairs(split_query(uri)[1] or "")}
-
-
-def _with_tokens(reading: Reading) -> Reading:
-    """Return a reading with what it costs in its `meta`, if it is one whole text."""
-    item = reading.items[0] if len(reading.items) == 1 else None
-    if not isinstance(item, Text) or not item.meta or number_in(item, "length") != number_in(item, "total"):
-        return reading
-    from carrel.core.tokens import estimate_tokens  # not needed to start
-
-    return replace(reading, items=(replace(item, meta={TOKENS: estimate_tokens(item.text), **item.meta}),))
-
-
-def _next_in(reading: Reading) -> Meta | None:
-    """Return `meta` of a tool's answer: the URI of what comes after a reading."""
-    following = (reading.items[-1].meta or {}).get(NEXT) if reading.items else None
-    return {NEXT: following} if following else None
 
 
 def _several(reading: Reading, uri: str, room: int) -> list[str | ResourceLink]:

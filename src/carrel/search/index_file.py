@@ -154,7 +154,7 @@ class SearchFile:
 
     @contextlib.contextmanager
     def reading(self) -> Iterator[sqlite3.Connection]:
-        """Lend the connection to read, as one unchanging state."""
+        """Yield the connection for reading; all reads within see the same state."""
         with self._faults(), self._followed(), self.reader_lock:
             connection = self.reader
             is_outer = not connection.in_transaction

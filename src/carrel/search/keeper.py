@@ -84,7 +84,7 @@ class Keeper:
             self._gone = set()
 
     def _is_refused(self, uri: str) -> bool:
-        """Return whether nobody may read a document any more, whether it is there or not."""
+        """Return whether every caller is refused a document now, existing or not."""
         try:
             with ActingAs(EVERYTHING):
                 attempt("a document that is gone", self._catalog.fingerprint, uri)

@@ -19,7 +19,7 @@ from carrel.search.words import terms_of
 
 FEW: Final = 64
 FEW_BYTES: Final = 1 << 20
-"""So few documents are indexed at once, whatever they hold."""
+"""Up to this many documents and bytes, all are indexed at once, whether or not they match."""
 _READING_SHARE: Final = 0.6
 """The part of the time that is left in which documents are read; in the rest those that match are indexed."""
 _LEAST_S: Final = 0.15

@@ -31,10 +31,10 @@ LATER_S: Final = 10.0
 _FIRST_LOOKS: Final = 2
 """The first look lists the documents, the second one watches them; an answer does not wait for their ends."""
 MAX_ENTRIES: Final = 10_000
-"""Documents that are taken of a source that is asked in the background."""
+"""Maximum number of documents of a provider that is asked in the background."""
 _DAY_S: Final = 86_400
 _INTERNAL: Final = "Internal error"
-"""What a fault is called that clients are told nothing of."""
+"""What clients see of a fault whose cause stays in the log."""
 _LONG: Final = 64
 """A longer fingerprint is kept as a digest."""
 
@@ -219,7 +219,7 @@ class BackgroundTable(DocumentTable):
                 self._reported.add(document.uri)
 
     def close(self) -> None:
-        """Have changes reported no longer."""
+        """Stop the reports of changes."""
         super().close()
         self._stop()
 
@@ -338,7 +338,7 @@ class DocumentSources:
         return [table.problem for table in list(self.of(schemes)) if table.problem]
 
     def close(self) -> None:
-        """Have changes reported no longer."""
+        """Stop the reports of changes."""
         for table in self._tables.values():
             table.close()
         self._tables, self._mounted = {}, ()
@@ -362,7 +362,7 @@ def joined(one: Changed, other: Changed) -> Changed:
 
 
 def is_slow(mounted: Mounted) -> bool:
-    """Return whether a provider must not be asked on the way of an answer."""
+    """Return whether a provider may take too long to be asked while a client waits."""
     own = {"documents", "document_changes"} & mounted.overrides
     return mounted.gateway is not None or (mounted.speed == "blocking" and not own)
 

@@ -190,7 +190,7 @@ class Workers:
         return sum(min(len(queue), WORKER_THREADS - self._running[owner]) for owner, queue in rows)
 
     def _next(self) -> tuple[Work, Take]:
-        """Return the work that has waited longest of what could begin now."""
+        """Return, of all work that could begin now, the piece that has waited longest."""
         rows = self._waiting.items()
         first = (next(iter(queue.items())) for owner, queue in rows if self._running[owner] < WORKER_THREADS)
         work, (_, take) = min(first, key=lambda one: one[1][0])

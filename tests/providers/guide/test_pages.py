@@ -42,3 +42,13 @@ def test_where_all_fits_all_is_shown() -> None:
     assert "What it is, in a sentence that is rather long." in text
     assert text.count("`x://1`: an example") == 3
     assert text.endswith("## Not listed\n\n## Not served\n\n- logs: nothing yet\n")
+
+
+@pytest.mark.parametrize("name", ["x" * 400, "字" * 200, "\N{GRINNING FACE}" * 90])
+def test_very_long_names_do_not_make_the_guide_longer(name: str) -> None:
+    long = [GuideSection(f"## `{name}://`", ((name, name),), ((name, name),)) for _ in range(5)]
+
+    text = fit([*TOP, f"{name}\n"], long, name, [name] * 9, 900)
+
+    assert estimate_tokens(text) <= 900
+    assert text.startswith(TOP[0].strip().splitlines()[0])

@@ -413,7 +413,11 @@ def test_what_is_no_uri_of_ours_is_a_400(client: Conversation, uri: str, version
 @pytest.mark.parametrize(
     ("uri", "message", "data"),
     [
-        ("carrel://guide", "Unknown scheme: carrel://guide; served here: scopes://", {"name": "MCP_NOT_FOUND"}),
+        (
+            "carrel://guide",
+            "Unknown scheme: carrel://guide; served here: scopes://; for example scopes://cli-quick-ref",
+            {"name": "MCP_NOT_FOUND"},
+        ),
         (
             "README.md",
             "The URI does not start with a scheme, such as workspace: or logs:",

@@ -310,7 +310,7 @@ def _list_of(statement: "Node", kind: str, field: str) -> list["Node"]:
 
 
 def _pieces(error: "Node") -> Iterator["Node"]:
-    """Yield the children of an error node in order; of error nodes among them, their children."""
+    """Yield the children of an error node in order; an error node among them is replaced by its own children."""
     pending = [error]
     while pending:
         node = pending.pop()

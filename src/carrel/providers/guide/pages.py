@@ -9,6 +9,7 @@ from carrel.core.tokens import estimate_tokens
 Row = tuple[str, str]
 """A URI or a template, and what it is."""
 
+_REST: Final = "The rest: `carrel://catalog`\n"
 _SHORT: Final = 80
 """Characters of a description where space is short."""
 
@@ -62,8 +63,16 @@ def fit(
         parts = [*top, *shown, *([not_listed] if not_listed else []), *_notes(notes, level.notes)]
         text = "\n".join(parts)
         if estimate_tokens(text) <= budget:
-            break
-    return text
+            return text
+    return _cut(text, budget)
+
+
+def _cut(text: str, budget: int) -> str:
+    """Return the first lines that fit, for a project with very long names."""
+    lines = text.split("\n")
+    while lines and estimate_tokens("\n".join([*lines, _REST])) > budget:
+        del lines[-1 - len(lines) // 10 :]
+    return "\n".join([*lines, _REST])
 
 
 def _notes(notes: Sequence[str], most: int) -> list[str]:

@@ -19,13 +19,17 @@ from carrel.core.errors import CarrelError
 from carrel.core.model import Range, Resource, Text
 from carrel.core.record import Value
 from carrel.core.uri import decode_loosely
+from carrel.outline.entry_points import table_in
 
 MAX_COUNTED: Final = 10_000
 """Files that are counted: counting more would delay the guide."""
 MAX_MANIFEST_BYTES: Final = 100_000
 _MOST_NAMED: Final = 5
+_NAME_LENGTH: Final = 30
 _EXAMPLE_BYTES: Final = 100_000
 """Size of a file that serves as an example, at most."""
+_EXAMPLE_LENGTH: Final = 60
+"""Characters of its path: the guide repeats it."""
 _ROOT: Final = "workspace:///"
 _NOT_CODE: Final = frozenset({"", "make", "markdown", "text", "json", "yaml", "toml", "xml", "html", "css", "log"})
 _NAME: Final = re.compile(r"[A-Za-z0-9][A-Za-z0-9:_.@/-]{0,39}")
@@ -58,7 +62,7 @@ def look_at(catalog: Catalog) -> ProjectFacts:
             languages[language] += 1
             folders[path.partition("/")[0] if "/" in path else ""] += 1
             size, count = size + bytes_, count + 1
-            if bytes_ <= _EXAMPLE_BYTES:
+            if bytes_ <= _EXAMPLE_BYTES and len(path) <= _EXAMPLE_LENGTH:
                 largest[language] = max(largest.get(language, (0, "")), (bytes_, path))
     if not count:
         return ProjectFacts(())
@@ -68,18 +72,21 @@ def look_at(catalog: Catalog) -> ProjectFacts:
     lines = [f"{count:,}{more} files, {_megabytes(size)}{f': {named}' if named else ''}"]
     if folders:
         shown = folders.most_common(_MOST_NAMED)
-        lines.append(f"Folders: {', '.join(f'`{decode_loosely(name)[:40]}/` {number:,}' for name, number in shown)}")
+        lines.append(
+            f"Folders: {', '.join(f'`{decode_loosely(name)[:_NAME_LENGTH]}/` {number:,}' for name, number in shown)}"
+        )
     commands = list(dict.fromkeys(_commands(catalog)))[:_MOST_NAMED]
     if commands:
         lines.append(f"Run and test: {', '.join(f'`{command}`' for command in commands)}")
-    return ProjectFacts(tuple(lines), _ROOT + _example(languages, largest))
+    example = _example(languages, largest)
+    return ProjectFacts(tuple(lines), _ROOT + example if example else "")
 
 
 def _example(languages: Counter[str], largest: Mapping[str, tuple[int, str]]) -> str:
-    """Return the largest file of the most frequent language of code, or of any."""
+    """Return the largest file of the most frequent language of code, or of any; empty if all paths are long."""
     named = [name for name, _ in languages.most_common() if name in largest]
     code = [name for name in named if name not in _NOT_CODE]
-    return largest[(code or named)[0]][1] if named else "README.md"
+    return largest[(code or named)[0]][1] if named else ""
 
 
 def _files(catalog: Catalog) -> Iterable[Resource]:
@@ -110,20 +117,20 @@ def _make(text: str) -> Commands:
 
 
 def _npm(text: str) -> Commands:
-    scripts = _table(json.loads(text), "scripts")
+    scripts = table_in(json.loads(text), "scripts")
     names = [name for name in _WANTED if name in scripts]
     return [f"npm {name}" if name in ("test", "start") else f"npm run {name}" for name in names]
 
 
 def _python(text: str) -> Commands:
     manifest = toml.loads(text)
-    scripts = [name for name in _table(manifest, "project", "scripts") if _NAME.fullmatch(name)]
-    tests = ["pytest"] if "pytest" in _table(manifest, "tool") else []
+    scripts = [name for name in table_in(manifest, "project", "scripts") if _NAME.fullmatch(name)]
+    tests = ["pytest"] if "pytest" in table_in(manifest, "tool") else []
     return [*tests, *scripts[:2]]
 
 
 def _composer(text: str) -> Commands:
-    scripts = _table(json.loads(text), "scripts")
+    scripts = table_in(json.loads(text), "scripts")
     return [f"composer {name}" for name in _WANTED if name in scripts]
 
 
@@ -150,10 +157,3 @@ _MANIFESTS: Final[Mapping[str, Callable[[str], Commands]]] = {
     "composer.json": _composer,
 }
 """Where a project says how it is run, and how to read that."""
-
-
-def _table(manifest: object, *names: str) -> Mapping[str, object]:
-    """Return a table within a manifest; an empty one where there is none."""
-    for name in names:
-        manifest = manifest.get(name) if isinstance(manifest, Mapping) else None
-    return manifest if isinstance(manifest, Mapping) else {}

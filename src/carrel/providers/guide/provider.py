@@ -38,6 +38,7 @@ INSTRUCTIONS: Final = (
     "Read carrel://guide first: it lists what is here, explains the URIs and how to read parts."
 )
 
+_TITLE_LENGTH: Final = 60
 _LATE: Final = "does not answer"
 _FAILED: Final = "failed to report its health; see the server's log"
 _LIST: Final = "the list"
@@ -136,13 +137,18 @@ class Guide(Provider):
         # They may name a stranger's files: keep each on one line.
         notes = list(dict.fromkeys(map(printable_line, [*self._problems(health), *late, *left_out, *elsewhere])))
         project = ["".join(f"- {line}\n" for line in facts.lines)] if facts.lines else []
-        top = [f"# Resources of {self._title}\n", f"{_overview(others)}\n", *project, self._how_to_read(facts)]
+        top = [
+            f"# Resources of {printable_line(self._title[:_TITLE_LENGTH])}\n",
+            f"{_overview(others)}\n",
+            *project,
+            self._how_to_read(facts),
+        ]
         served = [sections.get(one.provider.name) or GuideSection(_heading(one)) for one in others]
         return Text(fit(top, served, self._not_listed(), notes, MAX_TOKENS))
 
     def _how_to_read(self, facts: "ProjectFacts") -> str:
         """Return how to search, outline and read parts, with a file of this project as the example."""
-        example = facts.example or "workspace:///README.md"
+        example = facts.example or "workspace:///PATH"
         word = quote(decode_loosely(example).rpartition("/")[2].partition(".")[0] or "readme", "")
         is_searched = any(mounted.provider.name == "search" for mounted in self._catalog.mounted)
         search = [_SEARCH_FIRST.format(word=word)] if is_searched else []

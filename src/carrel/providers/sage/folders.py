@@ -229,7 +229,7 @@ def scan(root: Root | None, segments: tuple[str, ...] = (), *, with_hidden: bool
 
 
 def walk(root: Root | None, *, with_hidden: bool = False) -> Iterator[tuple[str, FoundName]]:
-    """Yield every path below a folder that is not a folder; a linked folder is not entered."""
+    """Yield the path of everything below a folder but the folders themselves; a linked folder is not entered."""
     ahead: list[tuple[str, ...]] = [()]
     while ahead:
         segments = ahead.pop()

@@ -36,7 +36,7 @@ class CommandOption(Value, frozen=True):
 
 
 class ScopesCommand(Value, frozen=True):
-    """One command; the name of one that belongs to a group has a space."""
+    """One command. The name of a command in a group is the group, a space and the command."""
 
     name: str
     description: str

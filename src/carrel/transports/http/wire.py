@@ -118,7 +118,7 @@ class Wire(HttpToolsProtocol):
         super().eof_received()
 
     def connection_lost(self, exc: Exception | None) -> None:
-        """End."""
+        """Stop the timers, and tell all open requests that the client is gone."""
         for timer in (self._deadline, self._stall, self._rest):
             if timer is not None:
                 timer.cancel()
