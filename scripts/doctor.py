@@ -34,6 +34,9 @@ project that you trust may start programs. After the changes everything is exami
 the second examination. Broken files are renamed, to `NAME.broken`, and never deleted. A settings file is changed only
 in the line at fault.
 
+The doctor starts nothing that only a project's host settings name, since they may come from a stranger, and sends no
+token to their addresses. Of a project's entries it tries only the very command that `carrel connect` would write here.
+
 ## Checks
 """
 

@@ -17,7 +17,17 @@ from tests.hostile.test_hostile import KNOWN
 
 ROOT = Path(__file__).parents[2]
 DOCUMENTS = read_documents()
-FEWEST = {"fly": 40, "sage": 25, "scopes": 28, "alc": 35, "objects": 22, "mcp": 90, "security": 35, "connect": 9}
+FEWEST = {
+    "fly": 40,
+    "sage": 25,
+    "scopes": 28,
+    "alc": 35,
+    "objects": 22,
+    "mcp": 90,
+    "security": 35,
+    "doctor": 6,
+    "connect": 9,
+}
 """The documents, and how many promises each has at least; so that none is lost unnoticed."""
 
 PAGES = {"security": "docs/security.md"}

@@ -15,6 +15,7 @@ from carrel.core.record import Value
 from carrel.files.marks import find_mark, is_in_git, working_folder
 from carrel.files.sandbox import is_inside
 
+GIT_SCHEME: Final = "git"
 ALC_FILE: Final = "alc.toml"
 ALC_LOCAL_FILE: Final = "alc.local.toml"
 
@@ -156,7 +157,7 @@ BUILT_IN: Final[tuple[Registration, ...]] = (
     ),
     Registration(
         "git",
-        ("git",),
+        (GIT_SCHEME,),
         "carrel.providers.git:GitHistory",
         _find_git,
         needs_project=True,

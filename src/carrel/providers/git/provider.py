@@ -20,6 +20,7 @@ from carrel.core.provider import Document, DocumentChanges, Project, Provider, R
 if TYPE_CHECKING:
     from carrel.providers.git.answers import Answers
 
+SCHEME: Final = "git"
 _LISTED: Final = (
     ("git://branches", "Branches", "Branches, with their newest commits"),
     ("git://log", "Commits", "Commits, newest first; git://commit/ID has one of them with its changes"),
@@ -32,7 +33,7 @@ class GitHistory(Provider):
     """Commits, differences, branches, tags and the state of a project's repository."""
 
     name = "git"
-    schemes = ("git",)
+    schemes = (SCHEME,)
     speed = "mixed"
     summary = "Git history. Of one file: `workspace:///PATH?log`, `?at=REV`, `?diff=A..B`, `?blame`."
 
