@@ -95,7 +95,12 @@ def test_lines_are_not_looked_for_in_a_version_with_too_many(project: Path, monk
     commit(project, "a\nb\nc\nd\ne\n")
     short = commit(project, "a\nb\n")
     split: list[bytes] = []
-    monkeypatch.setattr(blame, "split_lines", lambda data: (split.append(data), split_lines(data))[1])
+
+    def count_splits(data: bytes) -> list[bytes]:
+        split.append(data)
+        return split_lines(data)
+
+    monkeypatch.setattr(blame, "split_lines", count_splits)
 
     assert blamed(project) == [Origin(short.encode(), is_older=True)] * 2
     assert split == [b"a\nb\n"]
