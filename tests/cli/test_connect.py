@@ -159,7 +159,7 @@ def test_a_program_in_a_temporary_folder_is_refused(run: Any, home: Path, monkey
     ran = run("claude-code", "--yes")
 
     assert ran.code == 1
-    assert "install it with `pipx install carrel` or `uv tool install carrel`" in ran.err
+    assert "install it with `pipx install .` or `uv tool install .` in a checkout" in ran.err
     assert "carrel" not in (home / ".claude.json").read_text("utf-8")
 
 
