@@ -168,7 +168,7 @@ def test_reads_are_answered_without_a_folder_and_not_at_all_when_it_is_switched_
 
     assert answers(project, uri) == ("Checkpoint not found: x", [])
     put(project / "carrel.toml", "[sage]\nenabled = false\n")
-    served = "served here: carrel://, logs://, workspace://"
+    served = "served here: carrel://, logs://, workspace://; for example carrel://guide"
     assert answers(project, uri) == (f"Unknown scheme: {uri}; {served}", [])
     put(project / "carrel.toml", "[sage]\nenabled = true\n")
     assert len(answers(project, uri)[1]) == 5

@@ -162,8 +162,8 @@ def test_no_kind_of_text_costs_much_more_than_it_is(kind: str) -> None:
 
 
 def test_the_estimate_is_on_average_at_most_a_quarter_above() -> None:
+    """Each kind counts once: how many files there are of a kind depends on the machine."""
     assert fmean(fmean(ratios(kind)) for kind in SAMPLES) <= 1.25
-    assert fmean(one for kind in SAMPLES for one in ratios(kind)) <= 1.25
 
 
 def test_nothing_costs_nothing_and_anything_costs_something() -> None:

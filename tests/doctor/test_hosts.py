@@ -63,6 +63,18 @@ def test_connected_hosts_and_others_are_told(ward: Ward) -> None:
     assert "Cursor" in told[1][1]
 
 
+def test_it_is_noted_that_hosts_are_here_and_none_is_connected(ward: Ward) -> None:
+    (ward.home / ".cursor").mkdir()
+
+    found = ward.find(hosts.host)
+
+    assert [(one.state, one.message.partition(":")[0]) for one in found] == [
+        ("note", "no assistant is connected; found here")
+    ]
+    assert "Cursor" in found[0].message
+    assert str(found[0].fix).startswith("carrel connect ")
+
+
 # A broken file
 
 
@@ -189,7 +201,9 @@ def test_an_entry_under_another_name_is_found_and_not_written(ward: Ward) -> Non
 def test_entries_of_other_servers_are_none_of_ours(ward: Ward) -> None:
     claude(ward, files={"command": "/opt/gone/server", "args": ["serve"]}, web={"url": "http://127.0.0.1:9/mcp"})
 
-    assert [one for check in hosts.CHECKS for one in ward.find(check)] == []
+    assert [one.message for check in hosts.CHECKS for one in ward.find(check)] == [
+        "no assistant is connected; found here: Claude Code"
+    ]
 
 
 # Where it leads

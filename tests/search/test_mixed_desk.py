@@ -6,6 +6,7 @@ import pytest
 
 from carrel.catalog.catalog import Catalog
 from carrel.core.provider import Project
+from carrel.files.sandbox import is_settled
 from carrel.providers.logs import Logs
 from carrel.providers.sage import Sage
 from carrel.providers.scopes import Scopes
@@ -15,6 +16,7 @@ from carrel.search.search import Search
 from tests.support import scopes_sample
 from tests.support.logging_project import writer
 from tests.support.sage_folder import checkpoint, put
+from tests.support.waiting import until
 
 FILES = {
     "src/library/loans.py": "class Loans:\n    def lend_book(self, reader, book):\n        due = today() + LOAN_DAYS\n"
@@ -115,6 +117,8 @@ def mixed_desk(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Search]:
     log = writer(root)
     log.feed("out", LOG)
     log.flush()
+    # A file that was just written is searched but not kept in the index, which would change how rare its words are.
+    until(lambda: all(is_settled(path.stat()) for path in root.rglob("*")))
     project = Project(str(root), {"HOME": str(root)})
     providers = (Workspace(project), Logs(project), Sage(project), Scopes(project))
     search = Search(Catalog(providers), None)

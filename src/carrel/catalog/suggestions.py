@@ -24,7 +24,8 @@ MOST_CHARACTERS: Final = 48
 """Characters of a name that are compared: the price grows with their square, and the names may be a stranger's."""
 
 _SCHEME: Final = re.compile(r"[A-Za-z][A-Za-z0-9+.-]*+:")
-_QUERY_NAMES: Final = frozenset({"start", "length", "lines", "outline", "budget", "after"})
+_QUERY_NAMES: Final = frozenset("start length lines outline budget after at diff blame log skip format".split())
+"""The parameters of files and folders: a `?` before another word belongs to a file's name."""
 _CLOSE: Final = 0.65
 _MOST_ORDERED: Final = 300
 """Characters of a URI that decide which of those with like names comes first."""

@@ -216,9 +216,9 @@ def _named(file: SettingsFile, action: Callable[[], _Kind]) -> _Kind:
     try:
         return action()
     except BrokenFile as error:
-        raise NotWritten(f"{file.path}: is broken and was not touched: {error}; repair it, then try again") from None
+        raise NotWritten(f"{file.path} is broken and was not touched: {error}; repair it, then try again") from None
     except NotSpliceable as error:
-        raise NotWritten(f"{file.path}: was not touched: {error}; add what --print shows by hand") from None
+        raise NotWritten(f"{file.path} was not touched: {error}; add what --print shows by hand") from None
 
 
 def _missing_folders(folder: str) -> list[str]:

@@ -352,9 +352,11 @@ def test_trust_covers_the_settings_and_the_file_of_variants_at_once(machine: Mac
 def test_doctor_names_what_waits_for_trust_once(machine: Machine, run: Any) -> None:
     local(machine, machine.user / ".config/nvim")
 
-    told_by_doctor = [one["message"] for one in json.loads(run("doctor", "--json"))]
+    findings = [one for one in json.loads(run("doctor", "--json")) if one["state"] != "ok"]
+    found = [one for one in findings if "alc.local.toml" in one["message"]]
 
-    assert told_by_doctor.count(NOTE) == 1
+    assert [one["fix"] for one in found] == ["carrel trust"]
+    assert "[packages] nvim (it names a place outside the project)" in found[0]["message"]
 
 
 # Other users

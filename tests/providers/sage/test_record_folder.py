@@ -272,7 +272,7 @@ def test_a_name_that_cannot_be_requested_appears_only_among_the_problems(tmp_pat
     put(tmp_path / f".sage/knowledge/global/{name}.md", "# Odd\n")
     sage = open_sage(tmp_path, tools="write", search="bm25")
     told = name.replace("\udcff", "\ufffd").replace("\n", "\\x0a")
-    found = [call(sage, tool, query="jwt the") for tool in ("sage_search_checkpoints", "sage_list_failures")]
+    found = [call(sage, tool, query="jwt good") for tool in ("sage_search_checkpoints", "sage_list_failures")]
     every = [call(sage, tool) for tool in ("sage_list_checkpoints", "sage_list_failures")]
 
     assert "The 2026-01-01T00-00-00_good." in read(sage, "sage://checkpoint/good")
