@@ -139,7 +139,7 @@ def test_an_outline_gives_the_rows_that_fit_and_leads_to_all(catalog: Catalog) -
     item = shown(catalog, "drawer://code.py?outline&budget=300")
 
     assert 200 < estimate_tokens(item.text) <= 300
-    assert item.text.splitlines()[-1].endswith(" more and all signatures: ?outline=all]")
+    assert item.text.splitlines()[-1].endswith(" more: ?outline=all]")
     assert (item.meta or {})[NEXT] == "drawer://code.py?outline=all&budget=300"
     assert shown(catalog, "drawer://code.py?outline&budget=90000").text.count("?lines=") == 100
 

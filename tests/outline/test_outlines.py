@@ -188,7 +188,7 @@ def test_an_outline_costs_at_most_a_tenth_of_a_long_text_and_says_what_is_missin
         shown = render(outline, URI, text)
         assert estimate_tokens(shown) <= estimate_tokens(text) / 10, path
         lines = [line for line in shown.splitlines()[1:] if not line.startswith("[")]
-        missing = re.search(r"\[(\d+) more and all signatures: \?outline=all\]", shown)
+        missing = re.search(r"\[(\d+) more: \?outline=all\]", shown)
         assert len(lines) + (int(missing[1]) if missing else 0) == len(outline.rows) or not outline.rows, path
 
 

@@ -156,7 +156,7 @@ def _lines(rows: Sequence[Row], uri: str, *, is_spelled: bool, missing: int) -> 
 
 def _missing(count: int, uri: str) -> str:
     """Return the last line of an outline that does not show everything."""
-    what = f"{count} more and all signatures" if count else "the signatures"
+    what = f"{count} more" if count else "the signatures"
     return f"[{what}: {_mark(uri)}outline=all]"
 
 
