@@ -5,6 +5,7 @@ import random
 import re
 import sysconfig
 from pathlib import Path
+from time import process_time
 
 import pytest
 from hypothesis import given
@@ -13,6 +14,7 @@ from hypothesis import strategies as st
 from carrel.core.tokens import estimate_tokens
 from carrel.outline import trees
 from carrel.outline.outlines import FREE_LINES, MAX_SOURCE, lines_of, outline_of, refuse_size, render
+from carrel.outline.rows import MAX_ROWS
 
 REPOSITORY = Path(__file__).parents[2]
 URI = "x:///it"
@@ -21,6 +23,28 @@ ANYTHING = st.text(st.sampled_from("ab#-=`~:[]{}\"',.\\ \n\t|>/*1é&!"), max_siz
 
 def rows(text: str, name: str) -> list[tuple[str, int, int, int]]:
     return [(row.name, row.depth, row.first, row.last) for row in outline_of(text, name).rows]
+
+
+@pytest.mark.parametrize(
+    ("name", "text"),
+    [
+        ("a.md", "".join(f"{'#' * (1 + at % 6)} h\n" for at in range(60_000))),
+        ("a.md", "# a" + " " * 60_000 + "b\n"),
+        ("a.md", "# a" + " #" * 60_000 + "b\n"),
+        ("a.json", "[" + "{}," * 60_000 + "{}]"),
+        ("a.json", '"' + '\\"' * 60_000),
+        ("a.yaml", "a" + " " * 60_000 + "b\n"),
+        ("a.yaml", "".join(f"a{at}:\n  b: 1\n" for at in range(30_000))),
+        ("a.toml", "".join(f"a{at} = 1\n" for at in range(60_000))),
+    ],
+    ids=["headings", "spaces", "closing", "elements", "quotes", "yaml-spaces", "yaml-keys", "toml-keys"],
+)
+def test_an_outline_takes_time_in_proportion_to_its_text(name: str, text: str) -> None:
+    begun = process_time()
+    outline = outline_of(text, name)
+    assert process_time() - begun < 2.0
+    assert len(outline.rows) <= MAX_ROWS
+    assert ("only the first" in outline.note) == (len(outline.rows) == MAX_ROWS)
 
 
 def test_headings_of_markdown_reach_to_the_next_of_their_level() -> None:

@@ -310,25 +310,38 @@ def is_noise(segments: Segments) -> bool:
 
 
 def files_of(root: Root, most: int) -> Iterator[OwnFile]:
-    """Yield the files of a skill that may be read, at most `most`; links that leave it are passed over."""
+    """Yield the files of a skill that may be read, at most `most`; links that leave it are passed over.
+
+    A folder is looked into once, under its own name if it has one here: links may form a cycle.
+    """
     ahead: list[Segments] = [()]
-    while ahead and most > 0:
-        above = ahead.pop()
-        try:
-            with root.open(above) as opened:
-                names = [name for name, kind in sorted(opened.scan()) if kind != "special" and name not in NOISE]
-        except (SandboxError, OSError, ValueError):
-            continue
-        for name in names:
-            segments = (*above, name)
-            state = _state(root, segments) if is_text(name) else None
+    linked: list[Segments] = []
+    seen: set[tuple[int, int]] = set()
+    while (ahead or linked) and most > 0:
+        above = ahead.pop() if ahead else linked.pop(0)
+        for segments, kind in _names_in(root, above, seen):
+            state = _state(root, segments)
             if state is not None and not stat.S_ISDIR(state.st_mode):
                 yield OwnFile(segments, state)
                 most -= 1
                 if most <= 0:
                     return
             elif state is not None and len(segments) < MAX_DEPTH:
-                ahead.append(segments)
+                (linked if kind == "link" else ahead).append(segments)
+
+
+def _names_in(root: Root, above: Segments, seen: set[tuple[int, int]]) -> list[tuple[Segments, Kind]]:
+    """Return what a folder holds, in order; nothing if it was `seen` before or cannot be read."""
+    try:
+        with root.open(above) as opened:
+            place = opened.stat.st_dev, opened.stat.st_ino
+            if place in seen:
+                return []
+            seen.add(place)
+            found = sorted(opened.scan())
+    except (SandboxError, OSError, ValueError):
+        return []
+    return [((*above, name), kind) for name, kind in found if kind != "special" and name not in NOISE and is_text(name)]
 
 
 def _state(root: Root, segments: Segments) -> os.stat_result | None:
