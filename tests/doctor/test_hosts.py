@@ -66,13 +66,10 @@ def test_connected_hosts_and_others_are_told(ward: Ward) -> None:
 def test_it_is_noted_that_hosts_are_here_and_none_is_connected(ward: Ward) -> None:
     (ward.home / ".cursor").mkdir()
 
-    found = ward.find(hosts.host)
+    found = ward.one(hosts.host)
 
-    assert [(one.state, one.message.partition(":")[0]) for one in found] == [
-        ("note", "no assistant is connected; found here")
-    ]
-    assert "Cursor" in found[0].message
-    assert found[0].fix == "carrel connect shows how"
+    assert (found.state, found.message) == ("note", "no assistant is connected; found here: Cursor")
+    assert found.fix == "carrel connect shows how"
 
 
 # A broken file
