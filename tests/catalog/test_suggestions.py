@@ -1,8 +1,11 @@
 """What a caller may have meant: near misses, at a bounded price."""
 
+from carrel import Shelf
 from carrel.catalog import suggestions
+from carrel.catalog.catalog import Catalog
 from carrel.catalog.routes import VIEW_NAMES
-from carrel.catalog.suggestions import near
+from carrel.catalog.suggestions import near, nearest
+from carrel.providers.objects import serve_object
 from carrel.providers.workspace.provider import FileQuery
 
 
@@ -25,3 +28,17 @@ def test_a_path_may_have_every_query_that_files_and_folders_have() -> None:
         assert suggestions.as_uri(f"src/a b.py?{name}=x") == f"workspace:///src/a%20b.py?{name}=x"
     assert suggestions.as_uri("src/a.py?blame") == "workspace:///src/a.py?blame"
     assert suggestions.as_uri("why?.md") == "workspace:///why%3F.md"
+
+
+def test_in_place_of_a_folder_that_cannot_be_read_what_it_holds_is_told() -> None:
+    known = ["garden://beds/north", "garden://beds/south", "garden://tools"]
+    assert near("garden://bed", known, lambda _: False) == ["garden://beds/north", "garden://beds/south"]
+    assert near("garden://bed", known) == ["garden://beds/"]
+
+
+def test_a_folder_of_a_shelf_is_not_offered_since_it_cannot_be_read() -> None:
+    shelf = Shelf("garden")
+    shelf.resource("garden://beds/{bed}", entries=lambda: ["north", "south"])(lambda bed: bed)
+    catalog = Catalog([serve_object(shelf)])
+
+    assert nearest(catalog, "garden://beds") == ["garden://beds/north", "garden://beds/south"]

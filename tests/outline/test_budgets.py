@@ -162,6 +162,42 @@ def test_of_several_items_those_that_fit_come(catalog: Catalog) -> None:
     assert len(catalog.read("drawer://several?budget=7000").items) == 5
 
 
+class Cabinet(Provider):
+    """A single URI beside a template that has a budget of its own, and a folder without pages."""
+
+    name = "cabinet"
+    schemes = ("cabinet",)
+
+    def routes(self) -> Sequence[Route]:
+        children = tuple(Text("", "text/plain", uri=f"cabinet://folder/{at}") for at in range(9))
+        return (
+            Route("cabinet://guide", lambda: Text(PROSE, "text/plain")),
+            Route("cabinet://find{?q,budget}", lambda q="", budget="": Text(f"{q} {budget}")),
+            Route("cabinet://folder", lambda: Reading(children, more=lambda _: None)),
+        )
+
+    def entries(self, after: str = "") -> Iterator[Resource]:
+        return iter(())
+
+
+def test_a_single_uri_has_a_budget_beside_a_template_with_its_own() -> None:
+    guide = shown(Catalog([Cabinet()]), "cabinet://guide?budget=100")
+
+    assert estimate_tokens(guide.text) <= 100
+    assert NEXT in (guide.meta or {})
+
+
+def test_a_folder_without_pages_says_how_many_children_are_missing() -> None:
+    catalog = Catalog([Cabinet()])
+    *children, last = catalog.read("cabinet://folder?budget=60").items
+
+    assert isinstance(last, Text)
+    assert 0 < len(children) < 9
+    assert last.text == f"[folder: {len(children)} of 9 items fit the budget; next: cabinet://folder]"
+    assert last.meta == {NEXT: "cabinet://folder"}
+    assert len(catalog.read("cabinet://folder?budget=600").items) == 9
+
+
 def test_an_error_as_content_stays_one(catalog: Catalog) -> None:
     assert catalog.read("drawer://failed?budget=1").error == "not_found"
 
