@@ -66,13 +66,10 @@ def test_connected_hosts_and_others_are_told(ward: Ward) -> None:
 def test_it_is_noted_that_hosts_are_here_and_none_is_connected(ward: Ward) -> None:
     (ward.home / ".cursor").mkdir()
 
-    found = ward.find(hosts.host)
+    found = ward.one(hosts.host)
 
-    assert [(one.state, one.message.partition(":")[0]) for one in found] == [
-        ("note", "no assistant is connected; found here")
-    ]
-    assert "Cursor" in found[0].message
-    assert str(found[0].fix).startswith("carrel connect ")
+    assert (found.state, found.message) == ("note", "no assistant is connected; found here: Cursor")
+    assert found.fix == "carrel connect shows how"
 
 
 # A broken file
@@ -250,6 +247,13 @@ def test_a_server_that_does_not_answer_is_a_problem_of_every_host_that_starts_it
     assert [(one.state, one.host) for one in found] == [("problem", "claude-code"), ("problem", "cursor")]
     assert all("does not work: " in one.message and "exit code 3" in one.message for one in found)
     assert all("the disk is on fire" in one.message for one in found)
+
+
+def test_a_server_that_ends_because_of_the_settings_is_not_mended_by_another_entry(ward: Ward) -> None:
+    ward.write(ward.project / "carrel.toml", "[nonsense]\n")
+    claude(ward, carrel={**SOUND, "command": "/bin/false"})
+
+    assert ward.one(hosts.host_answer).fix == "correct the settings first: no server starts with them"
 
 
 def test_a_server_that_never_answers_is_a_problem(ward: Ward) -> None:

@@ -205,10 +205,10 @@ def _as_json(entry: Entry) -> str:
 def _settings(host: HostFacts, scope: Scope, around: Surroundings) -> SettingsFile:
     path = settings_path(host, scope, around)
     if path is None and host.by_hand:
-        raise NotWritten(f"{host.title} has no settings file; use {host.by_hand}")
+        raise NotWritten(f"it has no settings file; use {host.by_hand}")
     if path is None:
         other = "--user" if scope == "project" else "--project"
-        raise NotWritten(f"{host.title} has no {scope} settings that Carrel knows; use {other}")
+        raise NotWritten(f"it has no {scope} settings that Carrel knows; use {other}")
     return read_settings(path, below=around.folder if scope == "project" else None)
 
 

@@ -66,7 +66,7 @@ def host(setup: Setup) -> Iterator[Finding]:
     others = [one.host for one in found_hosts(setup.surroundings) if one.host.name not in connected]
     titles = ", ".join(one.title for one in others)
     if others and not connected:
-        yield note(f"no assistant is connected; found here: {titles}", f"carrel connect {others[0].name}")
+        yield note(f"no assistant is connected; found here: {titles}", "carrel connect shows how")
     elif others:
         yield ok(f"not connected: {titles}; carrel connect shows them")
 
@@ -229,7 +229,9 @@ def host_answer(setup: Setup) -> Iterator[Finding]:
     for key, servers in launches.items():
         error = errors.get(key, f"no answer within {setup.patience_s:g} s")
         for server in servers if error else ():
-            fix = f"carrel connect {server.host.name} shows the change that mends it"
+            fix = f"carrel connect {server.host.name} writes and proves the entry again"
+            if (setup.config is None or setup.mistakes) and server.launch is not None and server.launch.command:
+                fix = "correct the settings first: no server starts with them"
             yield problem(f"{_where(setup, server)} does not work: {error}", fix, host=server.host.name)
 
 
