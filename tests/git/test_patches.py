@@ -192,3 +192,7 @@ def test_no_answer_touches_the_repository(project: Path) -> None:
     before = state()
     compared(project, "HEAD~1", "HEAD")
     assert state() == before
+
+
+def test_a_page_after_the_last_file_says_so() -> None:
+    assert Comparison((), 1, 0, 999, None).text() == "Nothing after the first 999 files: 1 in all.\n"
