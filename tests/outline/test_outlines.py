@@ -249,6 +249,14 @@ def test_a_tree_is_as_deep_as_there_is_room_for() -> None:
         " 20 bytes /a/d.py?outline\n"
         "/e.py?outline\n"
     )
+    for root in ("x:///", "x://"):
+        lines = trees.render(root, [(f"{root}a/b.py", 1), (f"{root}c.py", 2)]).splitlines()
+        assert lines == [
+            f"{root} (folder, 2 files, 3 bytes)",
+            "1 files, 1 bytes a?outline",
+            " 1 bytes a/b.py?outline",
+            "2 bytes c.py?outline",
+        ]
     assert estimate_tokens(trees.render(URI, many)) < trees.MAX_TOKENS + 60
     assert trees.render(URI, many, is_all=True).count("\n") > 2_000
     flat = trees.render(URI, [(f"{URI}/{at}.py", 1) for at in range(2_000)])
