@@ -42,6 +42,8 @@ PROJECT_PLACES: Final = {"claude": ".claude/skills", "agents": ".agents/skills",
 MAX_FILES: Final = 512
 MAX_SIZE: Final = 16_777_216
 """What every host accepts of one skill, by the specification."""
+MAX_NAMES: Final = 262_144
+"""Characters in the paths of a skill's files: one that fits no message would end every list of skills."""
 MAX_MAIN_BYTES: Final = 1_048_576
 MAX_FOLDERS: Final = 1_000
 """Folders that are looked into to find skills."""
@@ -356,6 +358,8 @@ def _excess(files: list[OwnFile]) -> str:
     """Return why a skill is larger than hosts accept; empty if it is not."""
     if len(files) > MAX_FILES:
         return f"it has more than {MAX_FILES} files"
+    if sum(len(quote(name)) + 1 for file in files for name in file.segments) > MAX_NAMES:
+        return f"the names of its files have more than {MAX_NAMES} characters together"
     size = sum(file.state.st_size for file in files)
     return f"its files have {size} bytes together; {MAX_SIZE} are allowed" if size > MAX_SIZE else ""
 
