@@ -153,6 +153,18 @@ def test_a_refusal_names_the_file_and_the_next_host_is_still_connected(run: Any,
     assert ran.out.endswith("Codex: connected, 12 resources, first answer 140 ms\n")
 
 
+def test_a_printed_entry_that_names_a_temporary_folder_comes_with_a_warning(
+    run: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    assert "warning" not in run("zed", "--print").err
+    monkeypatch.setattr(program, "_ALWAYS_CLEARED", (sys.prefix,))
+
+    ran = run("zed", "--print")
+
+    assert (ran.code, list(json.loads(ran.out))) == (0, ["context_servers"])
+    assert ran.err.splitlines()[-1].startswith("carrel: warning: this Carrel runs from ")
+
+
 def test_a_program_in_a_temporary_folder_is_refused(run: Any, home: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(program, "_ALWAYS_CLEARED", (sys.prefix,))
 

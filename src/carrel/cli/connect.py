@@ -18,7 +18,7 @@ from carrel.connect.entries import stdio_entry, target_of
 from carrel.connect.errors import NotProved, NotWritten
 from carrel.connect.hosts import HOSTS, TOKEN_VARIABLE, HostFacts, Scope, by_name
 from carrel.connect.places import Surroundings, settings_path, surroundings
-from carrel.connect.program import program_of
+from carrel.connect.program import lasting_program, program_of
 from carrel.core.record import Value
 
 SHELL = "shell"
@@ -287,4 +287,9 @@ def _print_entries(hosts: Sequence[str], wish: Wish) -> int:
             entry = stdio_entry(host, program_of(wish.around.environment), wish.around, wish.objects)
         say(f"{host.title}: {settings_path(host, scope, wish.around) or host.by_hand}")
         output.print_text(splice.rendered(target_of(host), entry), "")
+    if wish.url is None:
+        try:
+            lasting_program(wish.around.environment)
+        except NotWritten as error:
+            say(f"warning: {error}")
     return exit_codes.DONE

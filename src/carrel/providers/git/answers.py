@@ -13,7 +13,7 @@ from carrel.git.answer import make_reading
 from carrel.git.commit_text import commit_head, details_of, log_lines, one_line, short
 from carrel.git.comparison import compare_trees, left_out_line
 from carrel.git.history import read_head
-from carrel.git.objects import Id, Unknown
+from carrel.git.objects import Id, TimeUp, Unknown
 from carrel.git.past import MAX_SKIPPED, PAGE, Past, read_log
 from carrel.git.repository import Repository, user_excludes
 from carrel.git.revisions import Ref, list_refs, peel, resolve
@@ -197,6 +197,8 @@ def _commit_of(repository: Repository, name: Id) -> tuple[object, str]:
     """Return the commit that a ref leads to, for JSON and as a line."""
     try:
         details = details_of(repository.history, repository.history.commit(peel(repository, name)))
+    except TimeUp:
+        return None, f"{short(name)} (not read: the time was up)"
     except Unknown:
         return None, f"{short(name)} (not a commit of this repository)"
     return details.to_json(), log_lines([details]).rstrip("\n")
