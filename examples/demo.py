@@ -50,8 +50,9 @@ def step(title: str) -> None:
 
 
 def server(project: Path) -> StdioServerParameters:
-    """Return the command with which a host starts Carrel."""
-    return StdioServerParameters(command=CARREL, args=["serve", "--quiet", "--project", str(project)])
+    """Return the command with which a host starts Carrel; the search index goes away with the sample."""
+    cache = {"XDG_CACHE_HOME": str(project.parent / "cache")}
+    return StdioServerParameters(command=CARREL, args=["serve", "--quiet", "--project", str(project)], env=cache)
 
 
 async def show_opening(project: Path) -> None:
@@ -88,6 +89,17 @@ async def show_guide(client: Client) -> None:
     step("What a model reads first: carrel://guide")
     text = text_of(await client.read_resource("carrel://guide"))
     console.print(Panel(Syntax("\n".join(text.splitlines()[:12]) + "\n…", "markdown", word_wrap=True), style="dim"))
+
+
+async def show_search(client: Client) -> None:
+    """Search files, memory and tasks at once."""
+    step("One search over all of it: the tool search")
+    for query in ("secure storage", "forecast"):
+        console.print(f"[bold]{query}[/]")
+        found = await client.call_tool("search", {"query": query, "limit": 3})
+        for block in found.content:
+            if block.type == "text":
+                console.print(f"[dim]{escape(block.text)}[/]")
 
 
 async def show_parts(client: Client) -> None:
@@ -239,7 +251,7 @@ async def show_doors(project: Path) -> None:
     parameters = StdioServerParameters(command=CARREL, args=["serve", "--quiet", "--project", str(project), *flags])
     async with Client(parameters) as client:
         for entry in (await client.list_resources()).resources:
-            if str(entry.uri).startswith(("station:", "other+")):
+            if str(entry.uri).startswith(("station:", "other+workspace:")):
                 text = text_of(await client.read_resource(str(entry.uri)))
                 console.print(f"  [cyan]{entry.uri}[/]  [dim]{text.strip()}[/]")
 
@@ -263,6 +275,7 @@ async def show_everything(project: Path) -> None:
     async with Client(server(project)) as client:
         await show_list(client)
         await show_guide(client)
+        await show_search(client)
         await show_parts(client)
         await show_folder(client)
         await show_refusals(client)
@@ -273,7 +286,9 @@ async def show_everything(project: Path) -> None:
         await show_log(client, project)
     await show_doors(project)
     console.print()
-    console.print("Try it on a project of yours: [bold]pipx install .[/], then [bold]carrel[/] in its folder")
+    console.print(
+        r"Try it on a project of yours: [bold]pipx install '.\[outline]'[/], then [bold]carrel[/] in its folder"
+    )
 
 
 async def show_some(project: Path) -> None:

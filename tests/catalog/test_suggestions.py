@@ -1,7 +1,12 @@
 """What a caller may have meant: near misses, at a bounded price."""
 
+from carrel import Shelf
 from carrel.catalog import suggestions
-from carrel.catalog.suggestions import near
+from carrel.catalog.catalog import Catalog
+from carrel.catalog.routes import VIEW_NAMES
+from carrel.catalog.suggestions import near, nearest
+from carrel.providers.objects import serve_object
+from carrel.providers.workspace.provider import FileQuery
 
 
 def test_the_nearest_names_are_told_and_folders_too() -> None:
@@ -16,3 +21,24 @@ def test_long_names_are_compared_by_their_beginning() -> None:
     long = "a" * suggestions.MOST_CHARACTERS
     known = [f"workspace:///{long}{'b' * 100}", "workspace:///other"]
     assert near(f"workspace:///{long}{'c' * 5_000}", known) == known[:1]
+
+
+def test_a_path_may_have_every_query_that_files_and_folders_have() -> None:
+    for name in (*FileQuery.__annotations__, *VIEW_NAMES):
+        assert suggestions.as_uri(f"src/a b.py?{name}=x") == f"workspace:///src/a%20b.py?{name}=x"
+    assert suggestions.as_uri("src/a.py?blame") == "workspace:///src/a.py?blame"
+    assert suggestions.as_uri("why?.md") == "workspace:///why%3F.md"
+
+
+def test_in_place_of_a_folder_that_cannot_be_read_what_it_holds_is_told() -> None:
+    known = ["garden://beds/north", "garden://beds/south", "garden://tools"]
+    assert near("garden://bed", known, lambda _: False) == ["garden://beds/north", "garden://beds/south"]
+    assert near("garden://bed", known) == ["garden://beds/"]
+
+
+def test_a_folder_of_a_shelf_is_not_offered_since_it_cannot_be_read() -> None:
+    shelf = Shelf("garden")
+    shelf.resource("garden://beds/{bed}", entries=lambda: ["north", "south"])(lambda bed: bed)
+    catalog = Catalog([serve_object(shelf)])
+
+    assert nearest(catalog, "garden://beds") == ["garden://beds/north", "garden://beds/south"]

@@ -153,13 +153,25 @@ def test_a_refusal_names_the_file_and_the_next_host_is_still_connected(run: Any,
     assert ran.out.endswith("Codex: connected, 12 resources, first answer 140 ms\n")
 
 
+def test_a_printed_entry_that_names_a_temporary_folder_comes_with_a_warning(
+    run: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    assert "warning" not in run("zed", "--print").err
+    monkeypatch.setattr(program, "_ALWAYS_CLEARED", (sys.prefix,))
+
+    ran = run("zed", "--print")
+
+    assert (ran.code, list(json.loads(ran.out))) == (0, ["context_servers"])
+    assert ran.err.splitlines()[-1].startswith("carrel: warning: this Carrel runs from ")
+
+
 def test_a_program_in_a_temporary_folder_is_refused(run: Any, home: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(program, "_ALWAYS_CLEARED", (sys.prefix,))
 
     ran = run("claude-code", "--yes")
 
     assert ran.code == 1
-    assert "install it with `pipx install carrel` or `uv tool install carrel`" in ran.err
+    assert "install it with `pipx install .` or `uv tool install .` in a checkout" in ran.err
     assert "carrel" not in (home / ".claude.json").read_text("utf-8")
 
 
@@ -249,11 +261,20 @@ def test_a_host_without_a_file_says_where_to_paste(run: Any) -> None:
     assert "paste this under Settings | Tools | AI Assistant" in ran.err
 
 
-def test_an_unknown_host_is_a_mistake_that_names_the_known_ones(run: Any) -> None:
-    ran = run("claude")
+@pytest.mark.parametrize(
+    ("name", "advice"),
+    [
+        ("claude", "did you mean claude-code or claude-desktop?"),
+        ("Claude Code", "did you mean claude-code?"),
+        ("gemni-cli", "did you mean gemini-cli?"),
+        ("emacs", "the known ones are: claude-code, claude-desktop, codex"),
+    ],
+)
+def test_an_unknown_host_is_a_mistake_that_names_those_that_may_be_meant(run: Any, name: str, advice: str) -> None:
+    ran = run(name)
 
     assert ran.code == 2
-    assert "unknown host claude; the known ones are: claude-code, claude-desktop, codex" in ran.err
+    assert f"unknown host {name}; {advice}" in ran.err
 
 
 # All hosts
@@ -275,7 +296,7 @@ def test_without_names_every_host_is_shown_and_every_connection_tried(run: Any, 
     lines = ran.out.splitlines()
     assert lines[0].startswith("✓ Claude Code: connected, 6 resources, first answer ")
     assert lines[0].endswith(f" (user: {home}/.claude.json)")
-    why = f"{broken}: is broken and was not touched: line 1, column 2: a key in double quotes is missing"
+    why = f"{broken} is broken and was not touched: line 1, column 2: a key in double quotes is missing"
     assert lines[1:] == [
         f"- Codex: not connected; found: folder {home}/.codex; to connect it: carrel connect codex",
         f"✗ Cursor: {why}; repair it, then try again (user: {broken})",

@@ -94,6 +94,36 @@ def test_a_file_that_was_made_for_our_entry_is_deleted_with_it(host: HostFacts, 
 
 
 @pytest.mark.usefixtures("proved")
+@pytest.mark.parametrize("host", WITH_FILES, ids=lambda host: host.name)
+def test_folders_that_were_made_for_our_entry_are_deleted_with_it(host: HostFacts, around: Surroundings) -> None:
+    home = Path(around.environment["HOME"])
+    Journal(around.environment).note("/another", None)  # the folder of our own notes stays
+    before = sorted(home.rglob("*"))
+    connecting.connect(plan(host, around), around)
+    connecting.connect(plan(host, around), around)  # keeps the entry, and what is known of it
+
+    connecting.carry_out(connecting.plan_removal(host, "user", around), around)
+
+    assert sorted(home.rglob("*")) == before
+
+
+@pytest.mark.usefixtures("proved")
+def test_a_folder_that_was_there_or_holds_something_else_stays(around: Surroundings) -> None:
+    was_there, filled = path_of(host_of("goose"), around), path_of(host_of("cursor"), around)
+    was_there.parent.mkdir(parents=True)
+    for name in ("goose", "cursor"):
+        connecting.connect(plan(host_of(name), around), around)
+    (filled.parent / "other.json").write_text("{}", encoding="utf-8")
+
+    for name in ("goose", "cursor"):
+        connecting.carry_out(connecting.plan_removal(host_of(name), "user", around), around)
+
+    assert not was_there.exists()
+    assert was_there.parent.is_dir()
+    assert [path.name for path in filled.parent.iterdir()] == ["other.json"]
+
+
+@pytest.mark.usefixtures("proved")
 def test_a_file_that_was_made_stays_if_it_holds_something_else_by_then(around: Surroundings) -> None:
     host = host_of("claude-code")
     path = path_of(host, around)

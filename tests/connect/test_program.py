@@ -76,7 +76,7 @@ def test_a_program_in_a_temporary_or_cache_folder_is_refused(
         place(home / "pipx/.cache/x/bin/carrel")
         monkeypatch.setattr(sys, "executable", str(home / "pipx/.cache/x/bin/python"))
 
-    with pytest.raises(NotWritten, match="install it with `pipx install carrel` or `uv tool install carrel`"):
+    with pytest.raises(NotWritten, match=r"install it with `pipx install .` or `uv tool install .` in a checkout"):
         program.lasting_program(environment(home, **{variable: str(home / folder)}))
 
 

@@ -63,6 +63,15 @@ def test_connected_hosts_and_others_are_told(ward: Ward) -> None:
     assert "Cursor" in told[1][1]
 
 
+def test_it_is_noted_that_hosts_are_here_and_none_is_connected(ward: Ward) -> None:
+    (ward.home / ".cursor").mkdir()
+
+    found = ward.one(hosts.host)
+
+    assert (found.state, found.message) == ("note", "no assistant is connected; found here: Cursor")
+    assert found.fix == "carrel connect shows how"
+
+
 # A broken file
 
 
@@ -189,7 +198,9 @@ def test_an_entry_under_another_name_is_found_and_not_written(ward: Ward) -> Non
 def test_entries_of_other_servers_are_none_of_ours(ward: Ward) -> None:
     claude(ward, files={"command": "/opt/gone/server", "args": ["serve"]}, web={"url": "http://127.0.0.1:9/mcp"})
 
-    assert [one for check in hosts.CHECKS for one in ward.find(check)] == []
+    assert [one.message for check in hosts.CHECKS for one in ward.find(check)] == [
+        "no assistant is connected; found here: Claude Code"
+    ]
 
 
 # Where it leads
@@ -236,6 +247,13 @@ def test_a_server_that_does_not_answer_is_a_problem_of_every_host_that_starts_it
     assert [(one.state, one.host) for one in found] == [("problem", "claude-code"), ("problem", "cursor")]
     assert all("does not work: " in one.message and "exit code 3" in one.message for one in found)
     assert all("the disk is on fire" in one.message for one in found)
+
+
+def test_a_server_that_ends_because_of_the_settings_is_not_mended_by_another_entry(ward: Ward) -> None:
+    ward.write(ward.project / "carrel.toml", "[nonsense]\n")
+    claude(ward, carrel={**SOUND, "command": "/bin/false"})
+
+    assert ward.one(hosts.host_answer).fix == "correct the settings first: no server starts with them"
 
 
 def test_a_server_that_never_answers_is_a_problem(ward: Ward) -> None:

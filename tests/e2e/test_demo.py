@@ -44,6 +44,7 @@ def test_the_demo_runs_from_anywhere_and_shows_each_step(tmp_path: Path) -> None
         "2025-11-25 (legacy",
         "workspace:///lib/main.dart",
         "Resources of weather_desk",
+        "One search over all of it",
         "status 304",
         "Access denied: workspace:///.env (may hold secrets)",
         "notified after",

@@ -35,7 +35,7 @@ def _blame(one: Repository) -> object:
 
 
 def _refs(one: Repository) -> object:
-    return [resolve(one, ref.name) for ref in list_refs(one.folder, "refs/tags/")]
+    return [resolve(one, ref.name) for ref in list_refs(one, "refs/tags/")]
 
 
 QUESTIONS: tuple[Callable[[Repository], object], ...] = (_log, _compare, _blame, _refs)

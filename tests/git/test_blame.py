@@ -7,9 +7,11 @@ from pathlib import Path
 import pytest
 
 from carrel.core.errors import CarrelError
+from carrel.git import blame
 from carrel.git.blame import Blame, Origin
 from carrel.git.objects import Deadline
 from carrel.git.past import Past, read_log
+from carrel.git.patches import split_lines
 from carrel.git.repository import Repository
 from carrel.git.revisions import resolve
 from tests.support.sage_folder import git, put
@@ -86,6 +88,24 @@ def test_without_time_lines_are_from_where_it_ended_or_before(project: Path, mon
     monkeypatch.setattr(Blame, "_settle", lambda self, name: Deadline(-1).check())
 
     assert {one.is_older for one in blamed(project)} == {True}
+
+
+def test_lines_are_not_looked_for_in_a_version_with_too_many(project: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(blame, "MAX_LINES", 3)
+    commit(project, "a\nb\nc\nd\ne\n")
+    short = commit(project, "a\nb\n")
+    split: list[bytes] = []
+
+    def count_splits(data: bytes) -> list[bytes]:
+        split.append(data)
+        return split_lines(data)
+
+    monkeypatch.setattr(blame, "split_lines", count_splits)
+
+    assert blamed(project) == [Origin(short.encode(), is_older=True)] * 2
+    assert split == [b"a\nb\n"]
+    with pytest.raises(CarrelError):
+        blamed(project, "HEAD~1")
 
 
 def test_commits_that_form_a_cycle_end_with_an_answer(project: Path) -> None:

@@ -88,6 +88,11 @@ def test_a_time_that_makes_no_sense_is_0(line: bytes, seconds: int) -> None:
         ([b"encoding nothing"], "café".encode(), "café"),
         ([b"encoding \xff"], b"x", "x"),
         ([b"encoding hex"], b"zz", "zz"),
+        ([b"encoding unicode_escape"], rb"\ud800", r"\ud800"),
+        ([b"encoding raw_unicode_escape"], rb"\ud800", r"\ud800"),
+        ([b"encoding utf7"], b"+2AA-", "+2AA-"),
+        ([b"encoding punycode"], b"a-aaab" * 100_000, "a-aaab" * 100_000),
+        ([b"encoding " + b"x" * 1_000_000], b"x", "x"),
         ([], b"\xff", "\N{REPLACEMENT CHARACTER}"),
     ],
 )

@@ -283,7 +283,7 @@ def test_refs_are_listed_loose_and_packed(tmp_path: Path) -> None:
     commit(tmp_path, "a", "2")
     git(tmp_path, "branch", "new/one")
 
-    found = past(tmp_path).ask(URI, lambda one: list_refs(one.folder, "refs/heads/"))
+    found = past(tmp_path).ask(URI, lambda one: list_refs(one, "refs/heads/"))
 
     assert [(ref.name, ref.id.decode()) for ref in found] == [
         (name, git(tmp_path, "rev-parse", name)) for name in ("main", "new/one", "old")
@@ -298,10 +298,28 @@ def test_a_ref_among_two_hundred_thousand_packed_ones_is_found_at_once(tmp_path:
 
     begun = process_time()
     assert resolved(tmp_path, "t199999") == name
-    assert len(past(tmp_path).ask(URI, lambda one: list_refs(one.folder, "refs/tags/"))) == 10_000
+    assert len(past(tmp_path).ask(URI, lambda one: list_refs(one, "refs/tags/"))) == 10_000
     with pytest.raises(NotFound):
         resolved(tmp_path, "199999")
     assert process_time() - begun < 1.0
+
+
+def test_packed_refs_on_one_endless_line_are_passed_over_at_once(tmp_path: Path) -> None:
+    git(tmp_path, "init", "-q", "-b", "main")
+    name = commit(tmp_path, "a", "1")
+    put(tmp_path / ".git/packed-refs", " refs/tags/t" * 1_000_000 + f"\n{name} refs/tags/real\n")
+
+    begun = process_time()
+    assert past(tmp_path).ask(URI, lambda one: list_refs(one, "refs/tags/")) == []  # the first of them are no refs
+    assert process_time() - begun < 1.0
+
+
+def test_loose_refs_are_listed_only_while_there_is_time(tmp_path: Path) -> None:
+    git(tmp_path, "init", "-q", "-b", "main")
+    commit(tmp_path, "a", "1")
+
+    with pytest.raises(ProviderError, match="takes too long"):
+        past(tmp_path, -1.0).ask(URI, lambda one: list_refs(one, "refs/heads/"))
 
 
 def test_a_repository_with_sha_256_is_read(tmp_path: Path) -> None:

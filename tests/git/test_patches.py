@@ -68,6 +68,7 @@ def test_a_change_has_the_letter_that_git_shows(
 
 
 def test_binary_and_huge_files_are_named_and_not_shown(monkeypatch: pytest.MonkeyPatch) -> None:
+    assert "Binary files differ" in patch(None, b"a" * 9_000 + b"\0")  # no text for a read either
     assert patch(b"a\0", b"b\0").endswith("\nBinary files differ: a/d/f.txt and b/d/f.txt\n")
     monkeypatch.setattr("carrel.git.patches.MAX_TEXT_BYTES", 3)
     assert patch(b"a\n", b"long\n").endswith("\nFiles too large to compare differ: a/d/f.txt and b/d/f.txt\n")
@@ -192,3 +193,7 @@ def test_no_answer_touches_the_repository(project: Path) -> None:
     before = state()
     compared(project, "HEAD~1", "HEAD")
     assert state() == before
+
+
+def test_a_page_after_the_last_file_says_so() -> None:
+    assert Comparison((), 1, 0, 999, None).text() == "Nothing after the first 999 files: 1 in all.\n"

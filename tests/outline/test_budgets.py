@@ -139,7 +139,7 @@ def test_an_outline_gives_the_rows_that_fit_and_leads_to_all(catalog: Catalog) -
     item = shown(catalog, "drawer://code.py?outline&budget=300")
 
     assert 200 < estimate_tokens(item.text) <= 300
-    assert item.text.splitlines()[-1].endswith(" more and all signatures: ?outline=all]")
+    assert item.text.splitlines()[-1].endswith(" more: ?outline=all]")
     assert (item.meta or {})[NEXT] == "drawer://code.py?outline=all&budget=300"
     assert shown(catalog, "drawer://code.py?outline&budget=90000").text.count("?lines=") == 100
 
@@ -160,6 +160,42 @@ def test_of_several_items_those_that_fit_come(catalog: Catalog) -> None:
     assert isinstance(last, Text)
     assert last.text == "[several: 2 of 5 items fit the budget; next: drawer://several]"
     assert len(catalog.read("drawer://several?budget=7000").items) == 5
+
+
+class Cabinet(Provider):
+    """A single URI beside a template that has a budget of its own, and a folder without pages."""
+
+    name = "cabinet"
+    schemes = ("cabinet",)
+
+    def routes(self) -> Sequence[Route]:
+        children = tuple(Text("", "text/plain", uri=f"cabinet://folder/{at}") for at in range(9))
+        return (
+            Route("cabinet://guide", lambda: Text(PROSE, "text/plain")),
+            Route("cabinet://find{?q,budget}", lambda q="", budget="": Text(f"{q} {budget}")),
+            Route("cabinet://folder", lambda: Reading(children, more=lambda _: None)),
+        )
+
+    def entries(self, after: str = "") -> Iterator[Resource]:
+        return iter(())
+
+
+def test_a_single_uri_has_a_budget_beside_a_template_with_its_own() -> None:
+    guide = shown(Catalog([Cabinet()]), "cabinet://guide?budget=100")
+
+    assert estimate_tokens(guide.text) <= 100
+    assert NEXT in (guide.meta or {})
+
+
+def test_a_folder_without_pages_says_how_many_children_are_missing() -> None:
+    catalog = Catalog([Cabinet()])
+    *children, last = catalog.read("cabinet://folder?budget=60").items
+
+    assert isinstance(last, Text)
+    assert 0 < len(children) < 9
+    assert last.text == f"[folder: {len(children)} of 9 items fit the budget; next: cabinet://folder]"
+    assert last.meta == {NEXT: "cabinet://folder"}
+    assert len(catalog.read("cabinet://folder?budget=600").items) == 9
 
 
 def test_an_error_as_content_stays_one(catalog: Catalog) -> None:

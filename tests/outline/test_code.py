@@ -97,7 +97,10 @@ def test_a_language_whose_grammar_is_not_installed_says_how_to_get_it() -> None:
 
     outline = outline_code(b"x", missing)
 
-    assert outline.note == ("the grammar of Klingon is not installed; install it with: pip install 'carrel[outline]'")
+    assert outline.note == (
+        "the grammar of Klingon is not installed; "
+        "install it with: pipx install --force '.[outline]' in a checkout of Carrel"
+    )
     assert not outline.rows
 
 

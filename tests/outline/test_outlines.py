@@ -5,6 +5,7 @@ import random
 import re
 import sysconfig
 from pathlib import Path
+from time import process_time
 
 import pytest
 from hypothesis import given
@@ -13,6 +14,7 @@ from hypothesis import strategies as st
 from carrel.core.tokens import estimate_tokens
 from carrel.outline import trees
 from carrel.outline.outlines import FREE_LINES, MAX_SOURCE, lines_of, outline_of, refuse_size, render
+from carrel.outline.rows import MAX_ROWS
 
 REPOSITORY = Path(__file__).parents[2]
 URI = "x:///it"
@@ -21,6 +23,28 @@ ANYTHING = st.text(st.sampled_from("ab#-=`~:[]{}\"',.\\ \n\t|>/*1é&!"), max_siz
 
 def rows(text: str, name: str) -> list[tuple[str, int, int, int]]:
     return [(row.name, row.depth, row.first, row.last) for row in outline_of(text, name).rows]
+
+
+@pytest.mark.parametrize(
+    ("name", "text"),
+    [
+        ("a.md", "".join(f"{'#' * (1 + at % 6)} h\n" for at in range(60_000))),
+        ("a.md", "# a" + " " * 60_000 + "b\n"),
+        ("a.md", "# a" + " #" * 60_000 + "b\n"),
+        ("a.json", "[" + "{}," * 60_000 + "{}]"),
+        ("a.json", '"' + '\\"' * 60_000),
+        ("a.yaml", "a" + " " * 60_000 + "b\n"),
+        ("a.yaml", "".join(f"a{at}:\n  b: 1\n" for at in range(30_000))),
+        ("a.toml", "".join(f"a{at} = 1\n" for at in range(60_000))),
+    ],
+    ids=["headings", "spaces", "closing", "elements", "quotes", "yaml-spaces", "yaml-keys", "toml-keys"],
+)
+def test_an_outline_takes_time_in_proportion_to_its_text(name: str, text: str) -> None:
+    begun = process_time()
+    outline = outline_of(text, name)
+    assert process_time() - begun < 2.0
+    assert len(outline.rows) <= MAX_ROWS
+    assert ("only the first" in outline.note) == (len(outline.rows) == MAX_ROWS)
 
 
 def test_headings_of_markdown_reach_to_the_next_of_their_level() -> None:
@@ -164,7 +188,7 @@ def test_an_outline_costs_at_most_a_tenth_of_a_long_text_and_says_what_is_missin
         shown = render(outline, URI, text)
         assert estimate_tokens(shown) <= estimate_tokens(text) / 10, path
         lines = [line for line in shown.splitlines()[1:] if not line.startswith("[")]
-        missing = re.search(r"\[(\d+) more and all signatures: \?outline=all\]", shown)
+        missing = re.search(r"\[(\d+) more: \?outline=all\]", shown)
         assert len(lines) + (int(missing[1]) if missing else 0) == len(outline.rows) or not outline.rows, path
 
 
@@ -225,6 +249,14 @@ def test_a_tree_is_as_deep_as_there_is_room_for() -> None:
         " 20 bytes /a/d.py?outline\n"
         "/e.py?outline\n"
     )
+    for root in ("x:///", "x://"):
+        lines = trees.render(root, [(f"{root}a/b.py", 1), (f"{root}c.py", 2)]).splitlines()
+        assert lines == [
+            f"{root} (folder, 2 files, 3 bytes)",
+            "1 files, 1 bytes a?outline",
+            " 1 bytes a/b.py?outline",
+            "2 bytes c.py?outline",
+        ]
     assert estimate_tokens(trees.render(URI, many)) < trees.MAX_TOKENS + 60
     assert trees.render(URI, many, is_all=True).count("\n") > 2_000
     flat = trees.render(URI, [(f"{URI}/{at}.py", 1) for at in range(2_000)])

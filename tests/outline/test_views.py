@@ -200,7 +200,28 @@ def test_a_folder_has_its_tree_with_sizes(desk: Catalog) -> None:
         f"{len(CODE)} bytes /a.py?outline",
         "14 bytes /b.md?outline",
     ]
-    assert "/src/a.py?outline" in text(desk, "workspace:///?outline")
+
+
+def test_each_line_of_a_root_ends_in_what_follows_its_uri(desk: Catalog) -> None:
+    head, *lines = text(desk, "workspace:///?outline").splitlines()
+    uris = [head.split(" ")[0] + line.split(" ")[-1] for line in lines]
+
+    assert "workspace:///src/a.py?outline" in uris
+    assert all(text(desk, uri) for uri in uris)
+
+
+@pytest.mark.parametrize("folder", ["logs://", "logs://run", "logs://run/"])
+def test_a_folder_of_logs_has_its_logs(tmp_path: Path, folder: str) -> None:
+    writer = SpoolWriter(str(tmp_path), "run", "web", "web", Bounds())
+    writer.feed("out", b"compiled\n")
+    writer.end(0)
+    catalog = Catalog([Logs(Project(str(tmp_path), {"HOME": str(tmp_path)}))])
+    [entry] = catalog.entries("logs")
+
+    head, *_, last = text(catalog, f"{folder}?outline").splitlines()
+
+    assert head.split(" ")[0] + last.split(" ")[-1] == f"{entry.uri}?outline"
+    assert head.endswith("(folder, 1 files, 9 bytes)")
 
 
 def test_the_list_of_templates_names_outline(desk: Catalog) -> None:

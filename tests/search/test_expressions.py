@@ -57,6 +57,7 @@ def test_what_cannot_be_matched_in_linear_time_has_a_fault_in_words(source: str)
 
     assert fault
     assert "Error" not in fault
+    assert "(?m)" not in fault, "nobody wrote that"
 
 
 def test_positions_are_of_characters() -> None:

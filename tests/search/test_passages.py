@@ -119,3 +119,10 @@ def test_a_passage_never_leaves_the_text(text: str, query: str, near: int) -> No
         for line in found.lines:
             assert line.text == lines[line.number - 1]
             assert all(0 <= start <= end <= len(line.text) for start, end in line.spans)
+
+
+@pytest.mark.parametrize("query", ["lend_book", "report", "loan", "reader book", "/lend_/", "walrus"])
+def test_a_passage_ends_with_the_last_line_of_its_text(query: str) -> None:
+    for text in (PYTHON, PYTHON.rstrip("\n"), "loan reader book lend_book report\n"):
+        found = passage(text, parse(query), language="python")
+        assert found is None or found.last_line <= len(text.splitlines())

@@ -89,3 +89,16 @@ def test_a_page_goes_on_after_the_page_before(desk: Catalog, tmp_path: Path) -> 
 def test_a_place_that_no_answer_named_is_refused(desk: Catalog) -> None:
     with pytest.raises(BadArgument, match="the place that the previous page names"):
         Search(desk, None).search(SearchRequest("garden", after="nonsense"))
+
+
+def test_a_first_search_reports_progress_even_if_it_completes_the_index(desk: Catalog) -> None:
+    search = Search(desk, None)
+    first: list[tuple[float, float | None]] = []
+    second: list[tuple[float, float | None]] = []
+
+    search.search(SearchRequest("tomatoes"), lambda done, total, _: first.append((done, total)))
+    search.build()
+    search.search(SearchRequest("tomatoes"), lambda done, total, _: second.append((done, total)))
+
+    assert first[0] == (0, 2)
+    assert second == []

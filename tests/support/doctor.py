@@ -28,6 +28,8 @@ class Ward:
         self.patience_s = 60.0
         self.named: str | None = None
         monkeypatch.chdir(self.project)
+        # Hosts that happen to run on this machine, some of them in other tests, are not part of the ward.
+        monkeypatch.setattr("carrel.connect.detection.running_programs", lambda _: frozenset())
 
     def write(self, path: Path, text: str, mode: int = 0o600) -> Path:
         """Write a file, with the folders above it."""

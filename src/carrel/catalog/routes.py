@@ -258,8 +258,11 @@ class Routes:
         """Return the view that a query asks for, unless the provider reads its names itself."""
         if not any(name in uri for name in VIEW_NAMES) or normalise(uri) in self._claims:
             return None
-        from carrel.outline.views import find_view
+        from carrel.outline.views import find_view, view_of
 
+        fixed = self._fixed.get(split_query(uri)[0])
+        if fixed is not None and fixed.route is not None and fixed.route.query is None:
+            return view_of(uri, VIEW_NAMES)  # it takes no query of its own
         return find_view(uri, VIEW_NAMES, self._templates.get(uri.partition(":")[0].lower(), ()))
 
     def finds_at_once(self, uri: str) -> bool:

@@ -1,7 +1,7 @@
 """What a caller may have meant: the URI of a path, and the URIs nearest to one that does not exist."""
 
 import re
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from contextlib import suppress
 from itertools import chain, islice
 from posixpath import normpath
@@ -24,7 +24,8 @@ MOST_CHARACTERS: Final = 48
 """Characters of a name that are compared: the price grows with their square, and the names may be a stranger's."""
 
 _SCHEME: Final = re.compile(r"[A-Za-z][A-Za-z0-9+.-]*+:")
-_QUERY_NAMES: Final = frozenset({"start", "length", "lines", "outline", "budget", "after"})
+_QUERY_NAMES: Final = frozenset("start length lines outline budget after at diff blame log skip format".split())
+"""The parameters of files and folders: a `?` before another word belongs to a file's name."""
 _CLOSE: Final = 0.65
 _MOST_ORDERED: Final = 300
 """Characters of a URI that decide which of those with like names comes first."""
@@ -58,13 +59,17 @@ def _split(text: str) -> tuple[str, str]:
     return (path, query or "") if is_query else (text, "")
 
 
-def near(uri: str, known: Iterable[str]) -> list[str]:
-    """Return the known URIs, or folders of them, that are nearest to one that does not exist: at most three."""
+def near(uri: str, known: Iterable[str], is_read: Callable[[str], bool] = lambda _: True) -> list[str]:
+    """Return the known URIs, or folders of them, that are nearest to one that does not exist: at most three.
+
+    In place of a folder that cannot be read, what it holds is returned.
+    """
     from difflib import SequenceMatcher, get_close_matches  # only for mistakes
 
     named: dict[str, list[str]] = {}
     asked = split_query(uri)[0]
-    for one in _with_folders(islice(known, MOST_COMPARED)):
+    listed = list(islice(known, MOST_COMPARED))
+    for one in _with_folders(listed):
         if one != asked:  # a list may name what can no longer be read
             named.setdefault(_name(one), []).append(one)
     wanted, scheme = _name(uri), f"{uri.partition(':')[0].lower()}:"
@@ -76,7 +81,9 @@ def near(uri: str, known: Iterable[str]) -> list[str]:
         likeness.set_seq1(one[:_MOST_ORDERED])
         return not one.startswith(scheme), names.index(_name(one)), -likeness.ratio()
 
-    return sorted(islice(found, 20 * MOST_NAMED), key=order)[:MOST_NAMED]
+    best = sorted(islice(found, 20 * MOST_NAMED), key=order)[:MOST_NAMED]
+    read = ([one] if one in listed or is_read(one) else _held(one, listed) for one in best)
+    return list(dict.fromkeys(chain.from_iterable(read)))[:MOST_NAMED]
 
 
 def question(found: Sequence[str]) -> str:
@@ -89,8 +96,15 @@ def nearest(catalog: Catalog, uri: str) -> list[str]:
     scheme = uri.partition(":")[0].lower()
     same = (entry.uri for entry in catalog.entries(scheme))
     others = (entry.uri for entry in catalog.entries() if not entry.uri.startswith(f"{scheme}:"))
+    known = chain(islice(same, MOST_COMPARED - _OTHERS_COMPARED), islice(others, _OTHERS_COMPARED))
+
+    def is_read(folder: str) -> bool:
+        with suppress(CarrelError):
+            return catalog.find(folder).route is not None
+        return False
+
     with suppress(CarrelError):
-        return near(uri, chain(islice(same, MOST_COMPARED - _OTHERS_COMPARED), islice(others, _OTHERS_COMPARED)))
+        return near(uri, known, is_read)
     return []
 
 
@@ -111,6 +125,11 @@ def with_advice(catalog: Catalog, error: RequestError) -> RequestError:
             message = f"{error.message}; {question(found)}"
             return NotFound(error.uri or "", message, data={**error.data, "nearest": found}, code=error.code)
     return error
+
+
+def _held(folder: str, uris: Iterable[str]) -> list[str]:
+    """Return the first URIs below a folder."""
+    return list(islice((uri for uri in uris if uri.startswith(folder)), MOST_NAMED))
 
 
 def _with_folders(uris: Iterable[str]) -> Iterable[str]:

@@ -18,7 +18,7 @@ from carrel.connect.entries import stdio_entry, target_of
 from carrel.connect.errors import NotProved, NotWritten
 from carrel.connect.hosts import HOSTS, TOKEN_VARIABLE, HostFacts, Scope, by_name
 from carrel.connect.places import Surroundings, settings_path, surroundings
-from carrel.connect.program import program_of
+from carrel.connect.program import lasting_program, program_of
 from carrel.core.record import Value
 
 SHELL = "shell"
@@ -76,13 +76,24 @@ def connect(
         return _show(around, is_json=options.is_json)
     unknown = [name for name in hosts if name not in NAMES]
     if unknown:
-        raise click.UsageError(f"unknown host {unknown[0]}; the known ones are: {', '.join(NAMES)}")
+        raise click.UsageError(_unknown(unknown[0]))
     if is_printed:
         return _print_entries(hosts, wish)
     results = [_one(name, wish) for name in dict.fromkeys(hosts)]
     if options.is_json:
         output.print_json(results)
     return exit_codes.DONE if all(result["state"] in ("connected", "removed", "none") for result in results) else 1
+
+
+def _unknown(name: str) -> str:
+    """Return what is wrong with a name that no host has: the hosts that may be meant, else all of them."""
+    from difflib import get_close_matches  # only for mistakes
+
+    wanted = name.lower().replace(" ", "-").replace("_", "-")
+    similar = [one for one in NAMES if one.startswith(wanted)] or get_close_matches(wanted, NAMES, 3, 0.6)
+    if similar:
+        return f"unknown host {name}; did you mean {' or '.join(similar)}?"
+    return f"unknown host {name}; the known ones are: {', '.join(NAMES)}"
 
 
 # One host
@@ -276,4 +287,9 @@ def _print_entries(hosts: Sequence[str], wish: Wish) -> int:
             entry = stdio_entry(host, program_of(wish.around.environment), wish.around, wish.objects)
         say(f"{host.title}: {settings_path(host, scope, wish.around) or host.by_hand}")
         output.print_text(splice.rendered(target_of(host), entry), "")
+    if wish.url is None:
+        try:
+            lasting_program(wish.around.environment)
+        except NotWritten as error:
+            say(f"warning: {error}")
     return exit_codes.DONE

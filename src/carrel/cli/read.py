@@ -57,7 +57,11 @@ def _first_listed(client: Client, prefixes: Sequence[str]) -> tuple[str, Iterato
 @with_source
 @click.pass_obj
 def cat(options: CommandOptions, uri: str, start: int | None, length: int | None) -> None:
-    """Print the content of a resource."""
+    """Print the content of a resource, or a folder's children. URI may be a path, such as README.md.
+
+    A query asks for a part or a view: ?lines=10-50, ?outline, ?budget=2000 (tokens). In a git project also ?at=REV,
+    ?diff=REV, ?blame and ?log.
+    """
     wanted = None if start is None and length is None else Range(start or 0, length)
     with options.client() as client:
         uri, reading = suggestions.read(options, client, uri, wanted)

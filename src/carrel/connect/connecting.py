@@ -5,7 +5,8 @@ import difflib
 import json
 import os
 import stat
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
+from pathlib import PurePath
 from typing import Literal, TypeVar
 
 from carrel.connect import splice
@@ -93,7 +94,8 @@ def plan_connection(host: HostFacts, scope: Scope, entry: Entry, around: Surroun
         spliced = splice.add(text, target, entry)
         made = spliced.made if found is None else max(spliced.made, note.made)
         is_new = file.content is None or (found is not None and note.is_new)
-        inserted = Inserted(spliced.piece, made, is_new, _as_json(wanted))
+        folders = max(note.folders if found is not None else 0, len(_missing_folders(os.path.dirname(file.path))))
+        inserted = Inserted(spliced.piece, made, is_new, _as_json(wanted), folders)
         action: Action = "add" if found is None else "change"
         return SettingsChange(host, scope, action, file, spliced.text, inserted, holds_token(host, entry))
 
@@ -149,6 +151,7 @@ def carry_out(change: SettingsChange, around: Surroundings) -> None:
     journal = Journal(around.environment)
     if change.after is None:
         delete_settings(change.file)
+        _delete_empty(map(str, PurePath(change.file.path).parents[: journal.find(change.file.path).folders]))
     else:
         write_settings(change.file, change.after, change.scope, is_private=change.is_private)
     journal.note(change.file.path, change.inserted)
@@ -170,9 +173,7 @@ def connect(change: SettingsChange, around: Surroundings) -> Proof:
         _take_back(change, around, before if before.piece else None)
         for path in filter(None, [kept]):
             os.unlink(path)
-        for folder in folders:
-            with contextlib.suppress(OSError):
-                os.rmdir(folder)
+        _delete_empty(folders)
         raise
 
 
@@ -204,10 +205,10 @@ def _as_json(entry: Entry) -> str:
 def _settings(host: HostFacts, scope: Scope, around: Surroundings) -> SettingsFile:
     path = settings_path(host, scope, around)
     if path is None and host.by_hand:
-        raise NotWritten(f"{host.title} has no settings file; use {host.by_hand}")
+        raise NotWritten(f"it has no settings file; use {host.by_hand}")
     if path is None:
         other = "--user" if scope == "project" else "--project"
-        raise NotWritten(f"{host.title} has no {scope} settings that Carrel knows; use {other}")
+        raise NotWritten(f"it has no {scope} settings that Carrel knows; use {other}")
     return read_settings(path, below=around.folder if scope == "project" else None)
 
 
@@ -216,9 +217,9 @@ def _named(file: SettingsFile, action: Callable[[], _Kind]) -> _Kind:
     try:
         return action()
     except BrokenFile as error:
-        raise NotWritten(f"{file.path}: is broken and was not touched: {error}; repair it, then try again") from None
+        raise NotWritten(f"{file.path} is broken and was not touched: {error}; repair it, then try again") from None
     except NotSpliceable as error:
-        raise NotWritten(f"{file.path}: was not touched: {error}; add what --print shows by hand") from None
+        raise NotWritten(f"{file.path} was not touched: {error}; add what --print shows by hand") from None
 
 
 def _missing_folders(folder: str) -> list[str]:
@@ -228,3 +229,10 @@ def _missing_folders(folder: str) -> list[str]:
         missing.append(folder)
         folder = os.path.dirname(folder)
     return missing
+
+
+def _delete_empty(folders: Iterable[str]) -> None:
+    """Delete folders that we made, the innermost first, up to one that holds something."""
+    with contextlib.suppress(OSError):
+        for folder in folders:
+            os.rmdir(folder)

@@ -21,6 +21,8 @@ class Inserted(Value, frozen=True):
     """Whether there was no file before."""
     entry: str = ""
     """The entry that the user agreed to, as JSON; what else stands in a project's file is not started."""
+    folders: int = 0
+    """How many folders above the file were missing before."""
 
 
 class Journal:

@@ -22,7 +22,8 @@ def lasting_program(environment: Mapping[str, str]) -> list[str]:
         if folder is not None:
             raise NotWritten(
                 f"this Carrel runs from {path}, in the temporary or cache folder {folder}, and may be gone tomorrow; "
-                "install it with `pipx install carrel` or `uv tool install carrel`, then run `carrel connect` again"
+                "install it with `pipx install .` or `uv tool install .` in a checkout of Carrel, "
+                "then run `carrel connect` again"
             )
     return program
 

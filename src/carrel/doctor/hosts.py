@@ -57,15 +57,18 @@ def _where(setup: Setup, server: HostServer) -> str:
 
 @check("hosts", "host", "no assistant is connected", "carrel connect")
 def host(setup: Setup) -> Iterator[Finding]:
-    """Yield a line for each host that has an entry, and one for those that have none."""
+    """Yield a line for each host that has an entry, and one for those that have none: a note if none has one."""
     connected = {server.host.name: server for server in _servers(setup)}
     for name, server in connected.items():
         launch = server.launch
         does = "" if launch is None else f", {launch.url or setup.short(launch.command[0])}"
         yield ok(f"{server.host.title}: {server.scope} settings{does}", name)
-    others = [one.host.title for one in found_hosts(setup.surroundings) if one.host.name not in connected]
-    if others:
-        yield ok(f"not connected: {', '.join(others)}; carrel connect shows them")
+    others = [one.host for one in found_hosts(setup.surroundings) if one.host.name not in connected]
+    titles = ", ".join(one.title for one in others)
+    if others and not connected:
+        yield note(f"no assistant is connected; found here: {titles}", "carrel connect shows how")
+    elif others:
+        yield ok(f"not connected: {titles}; carrel connect shows them")
 
 
 @check("hosts", "host-file", "the settings file of a host is broken: the host reads none of it", "correct the file")
@@ -226,7 +229,9 @@ def host_answer(setup: Setup) -> Iterator[Finding]:
     for key, servers in launches.items():
         error = errors.get(key, f"no answer within {setup.patience_s:g} s")
         for server in servers if error else ():
-            fix = f"carrel connect {server.host.name} shows the change that mends it"
+            fix = f"carrel connect {server.host.name} writes and proves the entry again"
+            if (setup.config is None or setup.mistakes) and server.launch is not None and server.launch.command:
+                fix = "correct the settings first: no server starts with them"
             yield problem(f"{_where(setup, server)} does not work: {error}", fix, host=server.host.name)
 
 

@@ -20,7 +20,7 @@ OLDEST_PYTHON: Final = (3, 11)
 _NAME: Final = "carrel"
 _REQUIREMENT: Final = re.compile(r"(?P<name>[A-Za-z0-9._-]+)\s*(?P<bounds>[^;\[]*)(?:;(?P<marker>.*))?")
 _BOUND: Final = re.compile(r"(>=|<|==)\s*([0-9.]+)")
-_INSTALL: Final = "pipx install carrel"
+_INSTALL: Final = "pipx install --force . in a checkout of Carrel"
 
 
 @check("installation", "python", "Carrel runs on a Python that is too old", "install Carrel with Python 3.11 or newer")

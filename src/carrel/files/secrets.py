@@ -9,6 +9,7 @@ out, because no setting lifts the deny-list.
 import re
 import unicodedata
 from collections.abc import Iterable, Iterator, Mapping, Sequence
+from functools import lru_cache
 from typing import Final
 
 from carrel.core.errors import ConfigError
@@ -277,8 +278,12 @@ def _without_mark(name: str) -> str:
 
 def _folded(name: str) -> str:
     """Return a name as the deny-list compares it: without look-alikes, invisible characters and case."""
-    if name.isascii():
-        return name.lower()
+    return name.lower() if name.isascii() else _folded_of_any_script(name)
+
+
+@lru_cache(maxsize=2_048)
+def _folded_of_any_script(name: str) -> str:
+    """Return a folded name; cached, since every file is judged by all the folders above it."""
     plain = unicodedata.normalize("NFKC", name)
     visible = (one for one in plain if unicodedata.category(one) != "Cf" and not _is_variation_selector(one))
     return unicodedata.normalize("NFKC", "".join(visible).casefold())

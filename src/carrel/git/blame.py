@@ -23,6 +23,10 @@ class Origin(Value, frozen=True):
     is_older: bool = False
 
 
+class TooManyLines(Unknown):
+    """A version of the file has more lines than are compared."""
+
+
 class Blame:
     """The origins of the lines of one file at one commit."""
 
@@ -41,8 +45,6 @@ class Blame:
         if entry is None or entry[0] & KIND in (LINK, SUBMODULE):
             raise Unknown("not a file")
         lines = self._version(entry)
-        if len(lines) > MAX_LINES:
-            raise Unknown("too many lines")
         self._pass_on(commit, {number: number for number in range(len(lines))})
         try:
             while self._queue:
@@ -68,13 +70,18 @@ class Blame:
             self._pass_on(same, numbers)
             return
         handed: list[tuple[Id, Numbers]] = []
+        is_older = self._history.is_cut(name)
         for parent, was in before:
             if numbers:
-                passed = self._shared_lines(was, entry, numbers)
+                try:
+                    passed = self._shared_lines(was, entry, numbers)
+                except TooManyLines:
+                    is_older = True
+                    continue
                 handed.append((parent, passed))
                 numbers = {asked: mine for asked, mine in numbers.items() if asked not in passed}
         del self._waiting[name]
-        self._blame(Origin(name, self._history.is_cut(name)), numbers)
+        self._blame(Origin(name, is_older), numbers)
         for parent, passed in handed:
             self._pass_on(parent, passed)
 
@@ -111,5 +118,8 @@ class Blame:
         if known is None:
             if len(self._versions) >= _KEPT_VERSIONS:
                 self._versions.clear()
-            known = self._versions[entry[1]] = split_lines(content_of(self._objects, entry) or b"")
+            data = content_of(self._objects, entry) or b""
+            if data.count(b"\n") > MAX_LINES:
+                raise TooManyLines("too many lines")
+            known = self._versions[entry[1]] = split_lines(data)
         return known

@@ -34,7 +34,9 @@ class Comparison(Value, frozen=True):
     def head(self) -> str:
         """Return the lines before the patches: what is not shown, on the first page."""
         lines = [left_out_line(self.left_out)] if self.left_out and not self.skip else []
-        if self.following is not None or self.skip:
+        if self.skip and not self.patches:
+            lines.append(f"Nothing after the first {self.skip} files: {self.total} in all.")
+        elif self.following is not None or self.skip:
             lines.append(f"Files {self.skip + 1} to {self.skip + len(self.patches)} of {self.total}.")
         elif not self.total:
             lines.append("No differences.")

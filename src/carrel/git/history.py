@@ -1,5 +1,6 @@
 """Commits: the one that is checked out, the newest ones, and whether one of them changed a file."""
 
+import codecs
 import heapq
 import re
 from collections.abc import Iterable
@@ -23,6 +24,9 @@ _MAX_SHALLOW: Final = 1_048_576
 _MAX_REF: Final = 4_096
 _MAX_PACKED_REFS: Final = 32 * 1_048_576
 _MAX_SYMBOLIC_REFS: Final = 5
+_MAX_ENCODING: Final = 40
+_NO_CHARSETS: Final = frozenset({"idna", "punycode", "raw-unicode-escape", "unicode-escape", "utf-7"})
+"""Codecs that no message is read with: they take time that grows with the square, or make half surrogate pairs."""
 _SYMBOLIC: Final = "ref: "
 _NAME: Final = r"[0-9a-f]{40}(?:[0-9a-f]{24})?"
 _ID: Final = re.compile(_NAME.encode())
@@ -273,9 +277,10 @@ def _parsed(name: Id, data: bytes, *, has_parents: bool) -> Commit:
 
 def decode_message(message: bytes, lines: Iterable[bytes]) -> str:
     """Return the text of a commit's message, in the encoding that a line of its head names."""
-    encoding = next((line[9:] for line in lines if line.startswith(b"encoding ")), b"utf-8").decode("ascii", "replace")
+    named = next((line[9:] for line in lines if line.startswith(b"encoding ")), b"utf-8")
     try:
-        return message.decode(encoding, "replace")
+        codec = codecs.lookup(named[:_MAX_ENCODING].decode("ascii"))
+        return message.decode("utf-8" if codec.name in _NO_CHARSETS else codec.name, "replace")
     except (LookupError, ValueError):
         return message.decode(errors="replace")
 

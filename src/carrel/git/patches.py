@@ -7,6 +7,7 @@ from collections.abc import Callable, Iterator, Sequence
 from typing import Final
 
 from carrel.core.record import Value
+from carrel.files.file_types import WINDOW
 from carrel.git.history import FOLDER, KIND, Entry, History
 from carrel.git.line_diff import Run, equal_runs
 from carrel.git.objects import BLOB, Id, Objects, Unknown
@@ -17,8 +18,6 @@ MAX_TEXT_BYTES: Final = 2 * 1_048_576
 MAX_CHANGES: Final = 20_000
 """Maximum number of files in one comparison."""
 _MAX_DEPTH: Final = 128
-_BINARY_WINDOW: Final = 8_000
-"""First bytes in which git looks for a zero byte to call a file binary."""
 SUBMODULE: Final = 0o160000
 LINK: Final = 0o120000
 
@@ -153,7 +152,8 @@ def _head(change: FileChange, name: str) -> str:
 
 def _note(old: bytes | None, new: bytes | None) -> str:
     both = (old or b"", new or b"")
-    if any(b"\0" in one[:_BINARY_WINDOW] for one in both):
+    # Git looks at fewer bytes; what is refused as no text when it is read must not be shown here.
+    if any(b"\0" in one[:WINDOW] for one in both):
         return "Binary files differ"
     if any(len(one) > MAX_TEXT_BYTES for one in both):
         return "Files too large to compare differ"

@@ -14,7 +14,7 @@ from carrel.files.sandbox import Root, SandboxError
 from carrel.git.commit_walk import CommitWalk
 from carrel.git.discovery import GitFolder, read_config
 from carrel.git.history import packed_refs, read_head, read_ref
-from carrel.git.objects import COMMIT, TAG, Id, MissingObject, TimeUp, Unknown
+from carrel.git.objects import COMMIT, TAG, Deadline, Id, MissingObject, TimeUp, Unknown
 
 if TYPE_CHECKING:
     from carrel.git.repository import Repository
@@ -26,6 +26,8 @@ MAX_REFS: Final = 10_000
 _MAX_TAGS: Final = 8
 """Maximum length of a chain of tags that name tags."""
 _MAX_FOLDERS: Final = 1_000
+_MAX_NAME: Final = 4_096
+_LONGEST_ID: Final = 64
 
 _STEPS: Final = re.compile(r"(?:~[0-9]{0,6}|\^[0-9]{0,5})*+\Z")
 _STEP: Final = re.compile(r"([~^])([0-9]*)")
@@ -193,10 +195,10 @@ def _at_the_end_of(repository: "Repository", day: str) -> Id:
 # Lists of refs
 
 
-def list_refs(folder: GitFolder, prefix: str) -> list[Ref]:
+def list_refs(repository: "Repository", prefix: str) -> list[Ref]:
     """Return the refs below `refs/heads/` or another prefix, by name, at most `MAX_REFS`."""
-    found = {name: one for one, name in _packed(folder, prefix)}
-    found.update(_loose(folder, prefix))
+    found = {name: one for one, name in _packed(repository.folder, prefix)}
+    found.update(_loose(repository.folder, prefix, repository.deadline))
     in_order = sorted(found.items(), key=lambda pair: pair[0].encode(errors="surrogateescape"))
     return [Ref(name.removeprefix(prefix), one) for name, one in in_order[: MAX_REFS + 1]]
 
@@ -208,18 +210,21 @@ def _packed(folder: GitFolder, prefix: str) -> Iterator[tuple[Id, str]]:
     for _ in range(MAX_REFS):
         if at < 0:
             return
-        start, end = data.rfind(b"\n", 0, at) + 1, data.find(b"\n", at)
-        if end >= 0 and _ID.fullmatch(data[start:at]):
+        # Lines of any length would be searched, and copied, once for each name in them.
+        before, end = max(0, at - _LONGEST_ID - 1), data.find(b"\n", at, at + _MAX_NAME)
+        start = data.rfind(b"\n", before, at) + 1 or before
+        if end >= 0 and _ID.fullmatch(data, start, at):
             yield data[start:at], data[at + 1 : end].decode(errors="surrogateescape")
         at = data.find(begun, at + 1)
 
 
-def _loose(folder: GitFolder, prefix: str) -> Iterator[tuple[str, Id]]:
+def _loose(folder: GitFolder, prefix: str, deadline: Deadline) -> Iterator[tuple[str, Id]]:
     ahead = [tuple(prefix.rstrip("/").split("/"))]
     for number, segments in enumerate(iter(lambda: ahead.pop() if ahead else None, None)):
         if number > _MAX_FOLDERS:
             return
         for name, kind in _scan(folder.shared, segments):
+            deadline.check()
             inner = (*segments, name)
             if kind == "folder":
                 ahead.append(inner)

@@ -275,6 +275,8 @@ def _fit_children(reading: Reading, budget: Budget) -> Reading:
         return budget.fits(note, *lines[:count], note)
 
     count = _most(len(lines), fits)
+    if 0 < count < len(lines) and following(count) is None:
+        return _fit_items(reading, budget)  # a folder without pages
     if count:
         meta = {**(reading.meta or {}), SHOWN: _shown(count, reading)} if following(count) else reading.meta
         return replace(reading, items=reading.items[:count], more=following, meta=meta)

@@ -100,7 +100,8 @@ def outline_code(data: bytes, language: Language) -> TextOutline:
         with _parsing:
             parsed = _parse(data, language, _grammar(language))
     except NoGrammar:
-        note = f"the grammar of {language.name} is not installed; install it with: pip install 'carrel[outline]'"
+        install = "pipx install --force '.[outline]' in a checkout of Carrel"
+        note = f"the grammar of {language.name} is not installed; install it with: {install}"
         return TextOutline(language.name, note=note)
     if parsed is None:
         return TextOutline(language.name, note="it takes too long to parse")

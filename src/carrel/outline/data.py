@@ -5,19 +5,20 @@ Each is scanned once, without recursion; what is malformed gives the keys that w
 
 import re
 from collections.abc import Iterator
+from itertools import count, islice, takewhile
 from typing import Final
 
 from carrel.core.record import replace
-from carrel.outline.rows import Row
+from carrel.outline.rows import MAX_ROWS, Row, last_lines
 
 MAX_DEPTH: Final = 2
 """Levels of keys that are shown."""
 MAX_VALUE: Final = 40
 """Characters of a value that is shown beside its key."""
 
-_JSON: Final = re.compile(r'"(?:[^"\\\n]|\\.)*"|[{}\[\],:\n]|//[^\n]*|[^\s{}\[\],:"/]+')
+_JSON: Final = re.compile(r'"(?:[^"\\\n]++|\\.)*+"?|[{}\[\],:\n]|//[^\n]*|[^\s{}\[\],:"/]+')
 _YAML_KEY: Final = re.compile(
-    r"""( *)((?:- +)*)("[^"]*"|'[^']*'|[^\s#:'"\[{&*!|>-][^#:]*?|-[^\s#:][^#:]*?) *:(?: +(.*))?$"""
+    r"""( *+)((?:- ++)*+)((?:"[^"]*+"|'[^']*+') *+|[^\s#:'"\[{&*!|>-][^#:]*+|-[^\s#:][^#:]*+):(?: +(.*))?$"""
 )
 _YAML_BLOCK: Final = re.compile(r"[|>][-+0-9]*(?: +#.*)?$")
 _TOML_TABLE: Final = re.compile(r"\s*(\[\[?[^\[\]]+\]\]?)\s*(?:#.*)?$")
@@ -31,11 +32,14 @@ def json_keys(text: str) -> list[Row]:
     line = 1
     latest = key = ""
     key_line = 0
-    for found in _JSON.finditer(text):
+    elements = count()
+    for found in takewhile(lambda _: len(rows) < MAX_ROWS, _JSON.finditer(text)):
         token = found[0]
         if token == "\n":
             line += 1
         elif token in ("{", "["):
+            if not key and len(closing) == 1:
+                key = f"[{next(elements)}]"
             closing.append(_opened(rows, closing, key, key_line or line, token))
             latest = key = ""
             key_line = 0
@@ -59,10 +63,9 @@ def json_keys(text: str) -> list[Row]:
 def _opened(rows: list[Row], closing: list[int | None], key: str, line: int, token: str) -> int | None:
     """Add a row for an object or array that begins, and return which it is."""
     depth = len(closing)
-    if not 0 < depth <= MAX_DEPTH or not (key or depth == 1):
+    if not 0 < depth <= MAX_DEPTH or not key:
         return None
-    name = key or f"[{sum(row.depth == 0 for row in rows)}]"
-    rows.append(_row(name, f"{name}: {token}…{'}' if token == '{' else ']'}", depth - 1, line, line))
+    rows.append(_row(key, f"{key}: {token}…{'}' if token == '{' else ']'}", depth - 1, line, line))
     return len(rows) - 1
 
 
@@ -83,25 +86,26 @@ def yaml_keys(lines: list[str]) -> list[Row]:
         value = match[4] or ""
         if _YAML_BLOCK.match(value):
             block = indent
-        found.append((number, indent + len(match[2]), match[3], value))
-    return list(_indented(found, lines))
+        found.append((number, indent + len(match[2]), match[3].rstrip(" "), value))
+    return list(islice(_indented(found, lines), MAX_ROWS))
 
 
 def _indented(found: list[tuple[int, int, str, str]], lines: list[str]) -> Iterator[Row]:
     """Yield the keys whose indentation is that of the first or second level, up to the next one at their level."""
     second = 0
-    for at, (number, indent, key, value) in enumerate(found):
+    ends = last_lines([(number, indent) for number, indent, _, _ in found], len(lines))
+    for (number, indent, key, value), last in zip(found, ends, strict=True):
         if indent == 0:
             second = 0
         elif key and not second:
             second = indent
         if not key or (indent and indent != second):
             continue
-        last = next((line - 1 for line, other, _, _ in found[at + 1 :] if other <= indent), len(lines))
-        while last > number and _says_nothing(lines[last - 1]):
-            last -= 1
+        end = last
+        while end > number and _says_nothing(lines[end - 1]):
+            end -= 1
         shown = _short(value) if value and not _YAML_BLOCK.match(value) else "…"
-        yield _row(key, f"{key}: {shown}", 1 if indent else 0, number, last)
+        yield _row(key, f"{key}: {shown}", 1 if indent else 0, number, end)
 
 
 def toml_keys(lines: list[str]) -> list[Row]:
@@ -116,6 +120,8 @@ def toml_keys(lines: list[str]) -> list[Row]:
             last = number
             rows[-1] = replace(rows[-1], last=number)
             continue
+        if len(rows) >= MAX_ROWS:
+            break
         header = _TOML_TABLE.match(line)
         pair = None if header else _TOML_KEY.match(line)
         if header:

@@ -3,13 +3,12 @@
 import re
 from typing import Final
 
-from carrel.outline.rows import Row
+from carrel.outline.rows import MAX_ROWS, Row
 
 BEFORE: Final = 2
 AFTER: Final = 6
 """Lines around an event: what led to it, and what it says further."""
 MAX_EVENT: Final = 120
-MAX_EVENTS: Final = 20_000
 
 _ERROR: Final = re.compile(
     r"\b(?:FATAL|CRITICAL|PANIC|SEVERE|EMERG|ALERT|ERROR|ERR!)(?![\w-])|\bERR\b"
@@ -54,7 +53,7 @@ def events(lines: list[str]) -> list[Row]:
         if like in first_of:
             times[first_of[like]] += 1
             continue
-        if len(rows) >= MAX_EVENTS:
+        if len(rows) >= MAX_ROWS:
             break
         first_of[like] = len(rows)
         times[len(rows)] = 1

@@ -2,12 +2,13 @@
 
 import re
 from collections.abc import Iterator
+from itertools import islice
 from typing import Final
 
-from carrel.outline.rows import Row
+from carrel.outline.rows import MAX_ROWS, Row, last_lines
 
 _FENCE: Final = re.compile(r" {0,3}(`{3,}|~{3,})")
-_HASHES: Final = re.compile(r" {0,3}(#{1,6})(?:[ \t]+(.*?))?(?:[ \t]+#+)?[ \t]*$")
+_HASHES: Final = re.compile(r" {0,3}(#{1,6})(?=[ \t]|$)")
 _UNDERLINE: Final = re.compile(r" {0,3}(=+|-+)[ \t]*$")
 _NO_PARAGRAPH: Final = re.compile(r"\s*$| {4}| {0,3}(?:[#>|]|[-*+] |\d+[.)] |<|(?:-[ \t]*){3,}$)")
 """Lines under which `---` is a rule, not the mark of a heading."""
@@ -16,17 +17,24 @@ MAX_HEADING: Final = 120
 
 def headings(lines: list[str]) -> list[Row]:
     """Return the headings, each with the lines up to the next one of its level or higher."""
-    found = list(_found(lines))
+    found = list(islice(_found(lines), MAX_ROWS))
+    ends = last_lines([(line, level) for line, level, _ in found], len(lines))
     rows: list[Row] = []
     open_levels: list[int] = []
-    for at, (first, level, title) in enumerate(found):
-        last = next((line - 1 for line, other, _ in found[at + 1 :] if other <= level), len(lines))
+    for (first, level, title), last in zip(found, ends, strict=True):
         while open_levels and open_levels[-1] >= level:
             open_levels.pop()
         text = f"{'#' * level} {title}"
         rows.append(Row("heading", text, text, len(open_levels), first, last, is_inner=level > 3))
         open_levels.append(level)
     return rows
+
+
+def _title(text: str) -> str:
+    """Return what follows the marks of a heading, without the marks that may close it."""
+    text = text.strip(" \t")
+    bare = text.rstrip("#")
+    return bare.rstrip(" \t") if bare.endswith((" ", "\t")) else text
 
 
 def _found(lines: list[str]) -> Iterator[tuple[int, int, str]]:
@@ -43,7 +51,7 @@ def _found(lines: list[str]) -> Iterator[tuple[int, int, str]]:
         if marks:
             fence = marks[1]
         elif (hashes := _HASHES.match(line)) is not None:
-            yield at + 1, len(hashes[1]), (hashes[2] or "")[:MAX_HEADING]
+            yield at + 1, len(hashes[1]), _title(line[hashes.end() :])[:MAX_HEADING]
         elif at > start and (under := _UNDERLINE.match(line)) is not None and not _NO_PARAGRAPH.match(lines[at - 1]):
             yield at, 1 if under[1][0] == "=" else 2, lines[at - 1].strip()[:MAX_HEADING]
 

@@ -11,7 +11,7 @@ from typing import Final
 from carrel.core.tokens import JOINT, estimate_tokens
 from carrel.core.uri import split_query
 from carrel.outline import languages
-from carrel.outline.rows import FUNCTIONS, Row, TextOutline
+from carrel.outline.rows import FUNCTIONS, MAX_ROWS, Row, TextOutline
 
 MAX_SOURCE: Final = 1 << 20
 """Bytes of a text that is outlined; a log may have more."""
@@ -78,7 +78,8 @@ def refuse_size(uri: str, size: int) -> str:
 
 
 def _noted(title: str, rows: Sequence[Row], otherwise: str) -> TextOutline:
-    return TextOutline(title, tuple(rows), "" if rows else otherwise)
+    most = f"only the first {MAX_ROWS:,} parts are outlined" if len(rows) >= MAX_ROWS else ""
+    return TextOutline(title, tuple(rows), most if rows else otherwise)
 
 
 def lines_of(text: str) -> list[str]:
@@ -155,7 +156,7 @@ def _lines(rows: Sequence[Row], uri: str, *, is_spelled: bool, missing: int) -> 
 
 def _missing(count: int, uri: str) -> str:
     """Return the last line of an outline that does not show everything."""
-    what = f"{count} more and all signatures" if count else "the signatures"
+    what = f"{count} more" if count else "the signatures"
     return f"[{what}: {_mark(uri)}outline=all]"
 
 

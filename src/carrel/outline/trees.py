@@ -36,13 +36,14 @@ def render(
     every = list(islice(files, MAX_FILES + 1))
     root = _tree(uri, every[:MAX_FILES])
     more = "more than " if len(every) > MAX_FILES else ""
+    joint = "" if uri.endswith("/") else "/"
     head = f"{uri} (folder, {more}{root.files} files, {root.size} bytes)"
     if is_all:
-        lines = list(islice(_lines(root, "", 1_000), MAX_ALL))
+        lines = list(islice(_lines(root, joint, 1_000), MAX_ALL))
     elif budget is None:
-        lines = _fitting(root, MAX_TOKENS)
+        lines = _fitting(root, joint, MAX_TOKENS)
     else:
-        lines = [*_fitting(root, budget - estimate_tokens(head) - estimate_tokens(_DEEPER) - 2 * JOINT), _DEEPER]
+        lines = [*_fitting(root, joint, budget - estimate_tokens(head) - estimate_tokens(_DEEPER) - 2 * JOINT), _DEEPER]
     return "\n".join([head, *lines]) + "\n"
 
 
@@ -67,11 +68,11 @@ def _count(folder: _Branch, size: int | None) -> None:
     folder.size += size or 0
 
 
-def _fitting(root: _Branch, tokens: int) -> list[str]:
+def _fitting(root: _Branch, joint: str, tokens: int) -> list[str]:
     """Return the tree as deep as some tokens allow; at least its first level, or as much of that as fits."""
     best: list[str] = []
     for depth in range(1, 16):
-        lines = list(_lines(root, "", depth))
+        lines = list(_lines(root, joint, depth))
         if lines == best or estimate_tokens("\n".join(lines)) > tokens:
             break
         best = lines
@@ -79,7 +80,7 @@ def _fitting(root: _Branch, tokens: int) -> list[str]:
         return best
     taken: list[str] = []
     left = tokens
-    lines = list(_lines(root, "", 1))
+    lines = list(_lines(root, joint, 1))
     for line in lines:
         left -= estimate_tokens(line) + 1
         if left < 0:
@@ -89,7 +90,7 @@ def _fitting(root: _Branch, tokens: int) -> list[str]:
 
 
 def _lines(folder: _Branch, path: str, depth: int) -> Iterator[str]:
-    """Yield a line for each child, folders with their children if they are not too deep."""
+    """Yield a line for each child, folders with their children if they are not too deep; `path` stands before names."""
     stack = [(folder, path, 0, iter(folder.children.items()))]
     while stack:
         _, path, level, children = stack[-1]
@@ -97,11 +98,11 @@ def _lines(folder: _Branch, path: str, depth: int) -> Iterator[str]:
         if not name:
             stack.pop()
             continue
-        below = f"{path}/{name}"
+        below = f"{path}{name}"
         if isinstance(child, _Branch):
             yield f"{' ' * level}{child.files} files, {child.size} bytes {below}?outline"
             if level + 1 < depth:
-                stack.append((child, below, level + 1, iter(child.children.items())))
+                stack.append((child, f"{below}/", level + 1, iter(child.children.items())))
         else:
             size = "" if child is None else f"{child} bytes "
             yield f"{' ' * level}{size}{below}?outline"

@@ -183,9 +183,8 @@ def _outline(view: View, viewed: Viewed, reading: Reading) -> _Outline:
     is_all = view.outline == _ALL
     if reading.is_folder:
         files = [(entry.uri, entry.size) for entry in islice(viewed.below(bare), trees.MAX_FILES + 1)]
-        return _Outline(
-            lambda tokens, is_all: trees.render(bare, files, tokens, is_all=is_all), is_all, bool(files), {}
-        )
+        top = split_query(uri)[0] if bare.endswith(":") else bare  # a scheme's root keeps its slashes
+        return _Outline(lambda tokens, is_all: trees.render(top, files, tokens, is_all=is_all), is_all, bool(files), {})
     item = reading.items[0] if len(reading.items) == 1 else None
     if item is None:
         sizes = "".join(f"{len(_text_of(item, uri))} characters {item.uri or uri}\n" for item in reading.items)

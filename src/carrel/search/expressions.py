@@ -16,6 +16,8 @@ _MAX_PROGRAM: Final = 2_500
 """Steps of an expression. Time is linear in the text, but each character may cost as much as there are steps."""
 _MOST: Final = 200
 """Matches that are looked for in one text; more are never shown."""
+_LINES: Final = "(?m)"
+"""Stands before every expression: `^` and `$` are the ends of a line."""
 _DEPTH: Final = 40
 _REPEATS: Final = frozenset("*+?{")
 
@@ -26,7 +28,7 @@ def _compiled(source: str) -> "re2._Regexp":
     options.log_errors = False
     options.max_mem = _MEMORY
     options.never_capture = True
-    return re2.compile(f"(?m){source}", options)
+    return re2.compile(f"{_LINES}{source}", options)
 
 
 def quoted(text: str) -> str:
@@ -46,7 +48,8 @@ def fault_of(source: str) -> str | None:
             return "it is too large"
     except re2.error as error:
         detail = error.args[0] if error.args else "it cannot be read"
-        return detail.decode("utf-8", "replace") if isinstance(detail, bytes) else str(detail)
+        words = detail.decode("utf-8", "replace") if isinstance(detail, bytes) else str(detail)
+        return words.replace(_LINES, "", 1)  # nobody wrote it
     except UnicodeEncodeError:
         return "it holds half a character"
     return None

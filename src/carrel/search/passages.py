@@ -101,8 +101,8 @@ def passage(text: str, query: Query, *, language: str = "", near: int = 1) -> Pa
     places = [bisect_right(starts, one.start) for one in definitions]
     _weigh_definitions(definitions, places, query, found)
     if not found:
-        first = max(1, min(near, len(lines)) - _MARGIN)
-        return Passage(first, min(len(lines), first + _WINDOW), ())
+        first = max(1, min(near, _last_line(lines)) - _MARGIN)
+        return Passage(first, min(_last_line(lines), first + _WINDOW), ())
     window = _best_window(sorted(found.values(), key=lambda line: line.number), weights, near)
     best = max(window, key=lambda line: (_weight(line, weights), -line.number))
     if best.bonus >= _DEFINED:
@@ -112,11 +112,16 @@ def passage(text: str, query: Query, *, language: str = "", near: int = 1) -> Pa
         if query.identifiers:  # a line with a part of the name says little beside one with all of it
             window = [line for line in window if _weight(line, weights) >= _weight(best, weights) * _ALIKE]
         first = max(1, window[0].number - _MARGIN)
-        last = min(len(lines), max(window[-1].number + _MARGIN, first + _WINDOW // 2))
+        last = min(_last_line(lines), max(window[-1].number + _MARGIN, first + _WINDOW // 2))
     name = _enclosing(lines, definitions, places, best.number, is_flat=language in _FLAT)
     enough = _weight(best, weights) * _ALIKE if best.bonus < _DEFINED else _PART / 2
     others = [line for line in found.values() if not first <= line.number <= last and _weight(line, weights) >= enough]
     return Passage(first, last, _marked(window, others, lines, weights), name)
+
+
+def _last_line(lines: Sequence[str]) -> int:
+    """Return the number of the last line; nothing follows the line break that ends a text."""
+    return max(1, len(lines) - (not lines[-1]))
 
 
 def _starts(lines: Sequence[str]) -> list[int]:
@@ -246,7 +251,7 @@ def _extent(lines: Sequence[str], number: int) -> tuple[int, int]:
             break
         if line.strip():
             last = at
-    return first, max(last, min(len(lines), number + _MARGIN))
+    return first, max(last, min(_last_line(lines), number + _MARGIN))
 
 
 def _indent(line: str) -> int:

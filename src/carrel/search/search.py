@@ -72,9 +72,9 @@ class Search:
         start = start_of(asked.after)
         with self._builder.giving_way():
             own, notes = self._own.ask(query.text, schemes, OWN_LIMIT)
-            coverage = self._catch_up(query, schemes, until)
-            if coverage.is_partial and progress is not None:
-                progress(coverage.searched, coverage.total, str(coverage))
+            _report(self._look(schemes, until), progress)
+            coverage = self._scan(query, schemes, until)
+            _report(coverage, progress)
             until = max(until, monotonic() + _RESERVED_S)  # however long catching up took
             limit = max(1, min(asked.limit, MAX_LIMIT))
             page = _Page(self, query, schemes, start, limit, until)
@@ -137,13 +137,20 @@ class Search:
             raise BadArgument(f"Unknown scheme: {echo(asked)} ({advice})", data={"parameter": "in"})
         return frozenset({asked} if asked else known)
 
-    def _catch_up(self, query: Query, schemes: frozenset[str], until: float) -> Coverage:
+    def _look(self, schemes: frozenset[str], until: float) -> Coverage:
+        """Look for new and changed documents; return how much the index has of them."""
         keeper = self._keeper
         with keeper.lock:
             look_until = monotonic() + max(_LEAST_LOOK_S, (until - monotonic()) * _LOOK_SHARE)
             keeper.refresh(schemes, look_until)
             if keeper.sources.is_empty():
                 keeper.refresh(schemes, look_until + _GRACE_S)
+            return keeper.coverage(schemes)
+
+    def _scan(self, query: Query, schemes: frozenset[str], until: float) -> Coverage:
+        """Search what the index lacks, as far as there is time; return how much is searched then."""
+        keeper = self._keeper
+        with keeper.lock:
             scanned = catch_up(keeper, query, schemes, until - _RESERVED_S)
             return keeper.coverage(schemes, scanned)
 
@@ -181,6 +188,12 @@ class Search:
         if coverage.is_partial and keeper.is_full:
             notes.append("The index is as large as [search] max_index_mb and max_documents allow.")
         return notes
+
+
+def _report(coverage: Coverage, progress: Progress | None) -> None:
+    """Report progress to a caller that asked for it, unless everything was searched."""
+    if coverage.is_partial and progress is not None:
+        progress(coverage.searched, coverage.total, str(coverage))
 
 
 class _Page:

@@ -15,7 +15,8 @@ from carrel.core.errors import BadArgument, Denied, NotFound
 from carrel.core.model import Text
 from carrel.core.provider import Project, Provider
 from carrel.core.tokens import estimate_tokens
-from carrel.providers.git import GitHistory
+from carrel.git.objects import TimeUp
+from carrel.providers.git import GitHistory, answers
 from carrel.testing.contract import ProviderContract
 from tests.support import schemas
 from tests.support.sage_folder import git, put
@@ -299,3 +300,16 @@ def test_a_submodule_in_a_difference_is_named_by_its_commit(tmp_path: Path, proj
         assert f"+Subproject commit {head}\n" in text(opened, "git://commit/HEAD")
     finally:
         opened.close()
+
+
+def test_a_branch_that_is_not_read_in_time_is_not_called_damaged(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def run_out(*_: object) -> None:
+        raise TimeUp("the time is up")
+
+    monkeypatch.setattr(answers, "details_of", run_out)
+    [item] = answers.Answers(Project(str(fill(tmp_path / "project")), {})).branches({}).items
+
+    assert isinstance(item, Text)
+    assert item.text.count("(not read: the time was up)") == 2

@@ -118,6 +118,12 @@ def test_aliases_that_multiply_are_counted_and_not_built() -> None:
     assert reason("---\n" + "\n".join(rows) + "\n---\n") == f"its front matter has more than {MAX_NODES} values"
 
 
+def test_aliases_of_a_long_text_are_counted_and_not_built() -> None:
+    row = f"long: &a {'x' * 40_000}\nall: [{', '.join(['*a'] * 4_000)}]"
+    wanted = f"its front matter has more than {MAX_BYTES} characters with its aliases"
+    assert reason(f"---\n{row}\n---\n") == wanted
+
+
 def test_an_alias_is_the_value_of_its_anchor() -> None:
     assert fields("a: &a {b: 1}\nc: *a\n<<: *a") == {
         "name": "shelf",

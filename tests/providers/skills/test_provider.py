@@ -150,6 +150,26 @@ def test_a_listed_skill_has_the_name_and_the_description_of_its_front_matter(des
     }
 
 
+def test_a_folder_that_links_lead_back_to_is_looked_into_once(project: Path, desk: Desk) -> None:
+    folder = project / ".agents/skills/sorting/rules"
+    fill(folder, {"first.md": "1"})
+    (folder / "again").symlink_to(".")
+    (folder.parent / "all").symlink_to("rules")
+
+    names = [file["uri"] for file in desk.skill("sorting")["resources"]]
+    assert names == ["skill://sorting/SKILL.md", "skill://sorting/rules/first.md"]
+
+
+def test_a_skill_whose_names_fill_a_message_is_broken_and_the_others_are_listed(project: Path, desk: Desk) -> None:
+    deep = project / ".agents/skills/sorting" / "/".join(["é" * 100] * 4)
+    fill(deep, {f"{number}.md": "" for number in range(120)})
+
+    listed = [one["uri"] for one in desk.ask("skills/list")["skills"]]
+    assert "skill://sorting/SKILL.md" not in listed
+    assert "skill://lending/SKILL.md" in listed
+    assert any("the names of its files" in problem for problem in desk.problems())
+
+
 def test_one_folder_that_two_places_link_to_is_one_skill(project: Path, desk: Desk) -> None:
     (project / "skills/sorting").symlink_to("../.agents/skills/sorting")
 

@@ -187,6 +187,15 @@ def test_without_a_token_nothing_is_told(app: App, route: str, headers: Mapping[
     assert reply.headers["www-authenticate"].startswith('Bearer realm="carrel"')
 
 
+def test_a_caller_without_a_token_reads_how_to_send_and_make_one(app: App) -> None:
+    reply = get(app, "/workspace/a.txt")
+
+    assert json.loads(reply.body)["error"] == (
+        "A token is needed, in the header `Authorization: Bearer TOKEN`; `carrel token add NAME` makes one where the "
+        "server runs"
+    )
+
+
 @pytest.mark.parametrize("given", ["Bearer", "bearer ", "Bearer all some", "Bearer all\nBearer all"])
 def test_a_token_that_is_none_is_no_request(app: App, given: str) -> None:
     reply = get(app, "/-/health", {"authorization": given})

@@ -81,6 +81,15 @@ def test_the_body_is_what_is_stored_and_the_type_says_how(app: App, target: str,
     assert (reply.status, reply.headers["content-type"], reply.body) == (200, kind, body)
 
 
+def test_a_path_without_a_scheme_is_answered_with_where_resources_are(app: App) -> None:
+    reply = get(app, "/README.md")
+
+    assert reply.status == 400
+    assert reply.json["error"] == (
+        "Unknown scheme: readme.md://; a resource is at /{scheme}/…, such as /workspace/README.md"
+    )
+
+
 def test_a_scheme_with_an_authority_has_it_in_its_path() -> None:
     app = application(Guide(application(Memory())._server.catalog))
 

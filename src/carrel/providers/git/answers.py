@@ -13,7 +13,7 @@ from carrel.git.answer import make_reading
 from carrel.git.commit_text import commit_head, details_of, log_lines, one_line, short
 from carrel.git.comparison import compare_trees, left_out_line
 from carrel.git.history import read_head
-from carrel.git.objects import Id, Unknown
+from carrel.git.objects import Id, TimeUp, Unknown
 from carrel.git.past import MAX_SKIPPED, PAGE, Past, read_log
 from carrel.git.repository import Repository, user_excludes
 from carrel.git.revisions import Ref, list_refs, peel, resolve
@@ -104,8 +104,8 @@ class Answers:
 
         def ask(repository: Repository) -> Reading:
             head = read_head_or_nothing(repository)
-            own = list_refs(repository.folder, "refs/heads/")
-            others = [ref for ref in list_refs(repository.folder, "refs/remotes/") if not ref.name.endswith("/HEAD")]
+            own = list_refs(repository, "refs/heads/")
+            others = [ref for ref in list_refs(repository, "refs/remotes/") if not ref.name.endswith("/HEAD")]
             return _refs(repository, "branches", [*own, *others], asked, head)
 
         return self._past.ask("git://branches", ask)
@@ -114,7 +114,7 @@ class Answers:
         """Return a page of tags."""
         return self._past.ask(
             "git://tags",
-            lambda repository: _refs(repository, "tags", list_refs(repository.folder, "refs/tags/"), asked, ""),
+            lambda repository: _refs(repository, "tags", list_refs(repository, "refs/tags/"), asked, ""),
         )
 
     def offered(self, value: str, variable: str) -> Sequence[str]:
@@ -123,7 +123,7 @@ class Answers:
         end = ".." if variable == "range" and not dots else ""
 
         def ask(repository: Repository) -> list[str]:
-            refs = [ref for kind in ("refs/heads/", "refs/tags/") for ref in list_refs(repository.folder, kind)]
+            refs = [ref for kind in ("refs/heads/", "refs/tags/") for ref in list_refs(repository, kind)]
             names = [ref.name for ref in refs if ref.name.startswith(begun) and ref.name.isprintable()]
             return [f"{before}{dots}{name}{end}" for name in names[:MAX_OFFERED]]
 
@@ -197,6 +197,8 @@ def _commit_of(repository: Repository, name: Id) -> tuple[object, str]:
     """Return the commit that a ref leads to, for JSON and as a line."""
     try:
         details = details_of(repository.history, repository.history.commit(peel(repository, name)))
+    except TimeUp:
+        return None, f"{short(name)} (not read: the time was up)"
     except Unknown:
         return None, f"{short(name)} (not a commit of this repository)"
     return details.to_json(), log_lines([details]).rstrip("\n")

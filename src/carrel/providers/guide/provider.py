@@ -53,7 +53,7 @@ _SEARCH_FIRST: Final = (
 _HOW_TO_READ: Final = """\
 - **Outline:** `{example}?outline` shows definitions or headings with their lines.
 - **Part:** `{example}?lines=1-40`, or `?start=0&length=20000` in bytes. `dev.carrel/next` in `_meta` is the next part.
-- **Budget:** `{example}?budget=2000` gives the best that costs at most so many tokens; on every URI.
+- **Budget:** `{example}?budget=2000` gives the best that fits into 2,000 tokens; on every URI.
 - **Folder:** its URI returns its children.
 - **Tools:** if your host has only tools, `read_resource` reads every URI, `list_resources` lists a prefix.
 - **Unchanged:** send the `dev.carrel/etag` of an answer as `dev.carrel/if-none-match` in `_meta`: if nothing has \

@@ -122,9 +122,9 @@ class Logs(Provider):
         return (sorted(logs, key=lambda entry: entry.sort_key),)
 
     def browse(self, directory: str | None, prefix: str, after: str = "") -> Iterator[Resource]:
-        """Yield the logs whose URI begins with the prefix; a folder of files holds no logs."""
-        if directory is None:
-            begins = uris.canonical_prefix(prefix)
+        """Yield the logs whose URI begins with the prefix, or those in a folder; a folder of files holds no logs."""
+        if directory is None or directory.startswith("logs:"):
+            begins = uris.canonical_prefix(prefix) if directory is None else f"{directory.rstrip('/')}/"
             yield from (entry for entry in self.entries(after) if entry.uri.startswith(begins))
 
     # Reading

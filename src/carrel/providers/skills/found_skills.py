@@ -42,6 +42,8 @@ PROJECT_PLACES: Final = {"claude": ".claude/skills", "agents": ".agents/skills",
 MAX_FILES: Final = 512
 MAX_SIZE: Final = 16_777_216
 """What every host accepts of one skill, by the specification."""
+MAX_NAMES: Final = 262_144
+"""Characters in the paths of a skill's files: one that fits no message would end every list of skills."""
 MAX_MAIN_BYTES: Final = 1_048_576
 MAX_FOLDERS: Final = 1_000
 """Folders that are looked into to find skills."""
@@ -310,25 +312,38 @@ def is_noise(segments: Segments) -> bool:
 
 
 def files_of(root: Root, most: int) -> Iterator[OwnFile]:
-    """Yield the files of a skill that may be read, at most `most`; links that leave it are passed over."""
+    """Yield the files of a skill that may be read, at most `most`; links that leave it are passed over.
+
+    A folder is looked into once, under its own name if it has one here: links may form a cycle.
+    """
     ahead: list[Segments] = [()]
-    while ahead and most > 0:
-        above = ahead.pop()
-        try:
-            with root.open(above) as opened:
-                names = [name for name, kind in sorted(opened.scan()) if kind != "special" and name not in NOISE]
-        except (SandboxError, OSError, ValueError):
-            continue
-        for name in names:
-            segments = (*above, name)
-            state = _state(root, segments) if is_text(name) else None
+    linked: list[Segments] = []
+    seen: set[tuple[int, int]] = set()
+    while (ahead or linked) and most > 0:
+        above = ahead.pop() if ahead else linked.pop(0)
+        for segments, kind in _names_in(root, above, seen):
+            state = _state(root, segments)
             if state is not None and not stat.S_ISDIR(state.st_mode):
                 yield OwnFile(segments, state)
                 most -= 1
                 if most <= 0:
                     return
             elif state is not None and len(segments) < MAX_DEPTH:
-                ahead.append(segments)
+                (linked if kind == "link" else ahead).append(segments)
+
+
+def _names_in(root: Root, above: Segments, seen: set[tuple[int, int]]) -> list[tuple[Segments, Kind]]:
+    """Return what a folder holds, in order; nothing if it was `seen` before or cannot be read."""
+    try:
+        with root.open(above) as opened:
+            place = opened.stat.st_dev, opened.stat.st_ino
+            if place in seen:
+                return []
+            seen.add(place)
+            found = sorted(opened.scan())
+    except (SandboxError, OSError, ValueError):
+        return []
+    return [((*above, name), kind) for name, kind in found if kind != "special" and name not in NOISE and is_text(name)]
 
 
 def _state(root: Root, segments: Segments) -> os.stat_result | None:
@@ -343,6 +358,8 @@ def _excess(files: list[OwnFile]) -> str:
     """Return why a skill is larger than hosts accept; empty if it is not."""
     if len(files) > MAX_FILES:
         return f"it has more than {MAX_FILES} files"
+    if sum(len(quote(name)) + 1 for file in files for name in file.segments) > MAX_NAMES:
+        return f"the names of its files have more than {MAX_NAMES} characters together"
     size = sum(file.state.st_size for file in files)
     return f"its files have {size} bytes together; {MAX_SIZE} are allowed" if size > MAX_SIZE else ""
 

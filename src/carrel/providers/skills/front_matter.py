@@ -91,15 +91,16 @@ def _invalid(line: int) -> BadFrontMatter:
 
 
 class _OpenNode:
-    """A value that is being built, and how many nodes it has with everything inside."""
+    """A value that is being built, and how many nodes and characters it has with everything inside."""
 
-    __slots__ = ("anchor", "key", "size", "value")
+    __slots__ = ("anchor", "characters", "key", "size", "value")
 
     def __init__(self, value: dict[str, object] | list[object], anchor: str | None) -> None:
         self.value = value
         self.anchor = anchor
         self.key: str | None = None
         self.size = 1
+        self.characters = 0
 
 
 class _FieldBuilder:
@@ -107,14 +108,14 @@ class _FieldBuilder:
 
     def __init__(self) -> None:
         self.value: object = None
-        self._anchors: dict[str, tuple[object, int]] = {}
+        self._anchors: dict[str, tuple[object, int, int]] = {}
         self._open: list[_OpenNode] = []
         self._documents = 0
 
     def add(self, event: yaml.Event) -> None:
         """Add an event; raise for one that is not allowed."""
         if isinstance(event, yaml.ScalarEvent):
-            self._put(event.anchor, _scalar(event), 1)
+            self._put(event.anchor, _scalar(event), 1, len(event.value))
         elif isinstance(event, yaml.CollectionStartEvent):
             if len(self._open) >= MAX_DEPTH:
                 raise BadFrontMatter(f"its front matter is nested deeper than {MAX_DEPTH} levels")
@@ -122,7 +123,7 @@ class _FieldBuilder:
             self._open.append(_OpenNode(made, event.anchor))
         elif isinstance(event, yaml.CollectionEndEvent):
             node = self._open.pop()
-            self._put(node.anchor, node.value, node.size)
+            self._put(node.anchor, node.value, node.size, node.characters)
         elif isinstance(event, yaml.AliasEvent):
             if event.anchor not in self._anchors:
                 raise _invalid(event.start_mark.line if event.start_mark else 0)
@@ -132,16 +133,19 @@ class _FieldBuilder:
             if self._documents > 1:
                 raise _invalid(event.start_mark.line if event.start_mark else 0)
 
-    def _put(self, anchor: str | None, value: object, size: int) -> None:
+    def _put(self, anchor: str | None, value: object, size: int, characters: int) -> None:
         if anchor is not None:
-            self._anchors[anchor] = value, size
+            self._anchors[anchor] = value, size, characters
         if not self._open:
             self.value = value
             return
         into = self._open[-1]
         into.size += size
+        into.characters += characters
         if into.size > MAX_NODES:
             raise BadFrontMatter(f"its front matter has more than {MAX_NODES} values")
+        if into.characters > MAX_BYTES:
+            raise BadFrontMatter(f"its front matter has more than {MAX_BYTES} characters with its aliases")
         if isinstance(into.value, list):
             into.value.append(value)
         elif into.key is None:

@@ -108,7 +108,9 @@ class Guard:
             return EVERYTHING
         token = _token_of(request)
         if token is None:
-            return Refusal(401, "A bearer token is needed", self._challenge(request))
+            advice = "" if self._keys is None else "; `carrel token add NAME` makes one where the server runs"
+            message = f"A token is needed, in the header `Authorization: Bearer TOKEN`{advice}"
+            return Refusal(401, message, self._challenge(request))
         if not token or " " in token or (request.repeated and b"authorization" in request.repeated):
             return Refusal(400, "Authorization must be one bearer token", self._challenge(request, "invalid_request"))
         access = None if self._keys is None else self._keys.find(token)

@@ -14,7 +14,7 @@ from carrel.catalog.access import SCOPE_REASON, ActingAs
 from carrel.catalog.catalog import close_sources
 from carrel.catalog.routes import Found
 from carrel.core.content import takes_long
-from carrel.core.errors import BadArgument, NotFound, ProtocolError, ProviderError, RequestError
+from carrel.core.errors import BadArgument, NotFound, ProtocolError, ProviderError, RequestError, UnknownScheme
 from carrel.core.faults import attempt
 from carrel.core.isotime import clamp
 from carrel.core.model import Range, Reading, Source, Stored, Unread
@@ -43,6 +43,8 @@ _NOTHING_HERE: Final = (
     "Nothing is here: MCP is at /mcp, a resource at /{scheme}/…, search at /-/search?q=…, health at /-/health"
 )
 
+_WHERE: Final = "a resource is at /{scheme}/…, such as /workspace/README.md"
+
 Header = tuple[bytes, bytes]
 Part = Callable[[int, int], Awaitable[bytes]]
 """Returns bytes from a position on, at most the given number."""
@@ -68,6 +70,8 @@ class Plain:
                 await self._send(request, reading, found, uri)
             finally:
                 close_sources(reading.items)
+        except UnknownScheme as error:
+            await refuse(request, UnknownScheme(error.uri or "", _WHERE))
         except (RequestError, ProviderError, ProtocolError) as error:
             await refuse(request, error)
 
