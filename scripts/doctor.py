@@ -23,8 +23,8 @@ Each finding is one line:
 | `!` | you should know of it; what is served works |
 | `✗` | something does not work; the exit code is 1 |
 
-A line with `!` or `✗` ends with what mends the fault, where something does. Checks that found nothing share one line for each subject. A
-check, a provider or a mount that hangs does not hold the others: each has its own deadline.
+A line with `!` or `✗` ends with what mends the fault, where something does. Checks that found nothing share one line
+for each subject. A check, a provider or a mount that hangs does not hold the others: each has its own deadline.
 
 `--json` prints a list with an object for each finding: `id` of the check, `state` (`ok`, `note` or `problem`), `host`
 (the host whose settings are at fault, or null), `message`, and `fix` (what to do, or null). Every check is in the list.
