@@ -260,7 +260,7 @@ def test_a_project_of_a_stranger_does_not_lead_us_to_another_file(around: Surrou
 
 @pytest.mark.usefixtures("proved")
 @pytest.mark.parametrize("name", ["lm-studio", "zed", "cline", "goose", "continue", "warp"])
-def test_a_token_that_must_be_written_makes_the_file_private(
+def test_a_token_that_must_be_written_makes_the_file_private_while_it_is_there(
     name: str, around: Surroundings, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("CARREL_TOKEN", "s3cret")
@@ -275,6 +275,11 @@ def test_a_token_that_must_be_written_makes_the_file_private(
     assert path.stat().st_mode & 0o777 == 0o600
     assert "s3cret" in path.read_text("utf-8")
     assert "s3cret" not in "\n".join(change.diff("s3cret"))
+
+    connecting.carry_out(connecting.plan_removal(host, "user", around), around)
+
+    assert path.stat().st_mode & 0o777 == 0o644
+    assert "s3cret" not in path.read_text("utf-8")
 
 
 def test_the_home_folder_is_no_project(around: Surroundings) -> None:

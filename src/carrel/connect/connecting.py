@@ -95,9 +95,13 @@ def plan_connection(host: HostFacts, scope: Scope, entry: Entry, around: Surroun
         made = spliced.made if found is None else max(spliced.made, note.made)
         is_new = file.content is None or (found is not None and note.is_new)
         folders = max(note.folders if found is not None else 0, len(_missing_folders(os.path.dirname(file.path))))
-        inserted = Inserted(spliced.piece, made, is_new, _as_json(wanted), folders)
+        is_private = holds_token(host, entry)
+        mode = note.mode if found is not None else None
+        if mode is None and is_private and file.status is not None:
+            mode = stat.S_IMODE(file.status.st_mode)
+        inserted = Inserted(spliced.piece, made, is_new, _as_json(wanted), folders, mode)
         action: Action = "add" if found is None else "change"
-        return SettingsChange(host, scope, action, file, spliced.text, inserted, holds_token(host, entry))
+        return SettingsChange(host, scope, action, file, spliced.text, inserted, is_private)
 
     return _named(file, change)
 
@@ -149,11 +153,14 @@ def prove_connection(host: HostFacts, connection: HostEntry, around: Surrounding
 def carry_out(change: SettingsChange, around: Surroundings) -> None:
     """Make a change and forget or remember what was inserted; nothing is proved."""
     journal = Journal(around.environment)
+    note = journal.find(change.file.path)
     if change.after is None:
         delete_settings(change.file)
-        _delete_empty(map(str, PurePath(change.file.path).parents[: journal.find(change.file.path).folders]))
+        _delete_empty(map(str, PurePath(change.file.path).parents[: note.folders]))
     else:
         write_settings(change.file, change.after, change.scope, is_private=change.is_private)
+    if change.action == "remove" and change.after is not None and note.mode is not None:
+        os.chmod(change.file.path, note.mode)
     journal.note(change.file.path, change.inserted)
 
 

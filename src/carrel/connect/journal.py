@@ -23,6 +23,8 @@ class Inserted(Value, frozen=True):
     """The entry that the user agreed to, as JSON; what else stands in a project's file is not started."""
     folders: int = 0
     """How many folders above the file were missing before."""
+    mode: int | None = None
+    """The permissions that the file had before a token was written into it."""
 
 
 class Journal:
