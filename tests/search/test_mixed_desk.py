@@ -118,7 +118,8 @@ def mixed_desk(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Search]:
     log.feed("out", LOG)
     log.flush()
     # A file that was just written is searched but not kept in the index, which would change how rare its words are.
-    until(lambda: all(is_settled(path.stat()) for path in root.rglob("*")))
+    files = [*FILES, *(f".sage/checkpoints/{stem}.md" for stem in CHECKPOINTS)]
+    until(lambda: all(is_settled((root / name).stat()) for name in files))
     project = Project(str(root), {"HOME": str(root)})
     providers = (Workspace(project), Logs(project), Sage(project), Scopes(project))
     search = Search(Catalog(providers), None)
