@@ -37,7 +37,7 @@ def serving(carrel: str, project: Path, *flags: str) -> Iterator[HttpDesk]:
         url = token = ""
         for line in process.stderr:
             url = (re.findall(r"listening on (\S+)", line) or [url])[0]
-            token = (re.findall(r"Bearer (carrel_[\w-]+)", line) or [token])[0]
+            token = (re.findall(r"CARREL_TOKEN=(carrel_[\w-]+)", line) or [token])[0]
             if url and (token or "no token" in line):
                 break
         try:

@@ -188,7 +188,7 @@ def _address(process: "subprocess.Popen[bytes]") -> tuple[int, str] | None:
     while monotonic() < until and process.poll() is None:
         said = os.pread(log.fileno(), 1 << 20, 0).decode(errors="replace")
         port = re.search(r"listening on http://127\.0\.0\.1:(\d+)", said)
-        token = re.search(r"(?:Bearer |CARREL_TOKEN=)(carrel_[\w-]+)", said)
+        token = re.search(r"CARREL_TOKEN=(carrel_[\w-]+)", said)
         if port and token:
             return int(port[1]), token[1]
         select.select([], [], [], 0.02)
