@@ -1,0 +1,37 @@
+"""The check of the team's store: whether it can be reached and used, and that its address holds no open secret."""
+
+from collections.abc import Iterator
+from typing import Final
+
+from carrel.app.app import open_store
+from carrel.core.errors import ConfigError
+from carrel.doctor.checks import Check, Finding, check, ok, problem
+from carrel.doctor.setup import Setup
+
+
+@check(
+    "project",
+    "store",
+    "the team's store cannot be used: its URL, the network, the login, the version or its rights",
+    "what the message says; `[store] url` names the store",
+)
+def store(setup: Setup) -> Iterator[Finding]:
+    """Yield whether the store answers, if one is configured."""
+    if setup.config is None:
+        return
+    try:
+        opened = open_store(setup.config)
+    except ConfigError as error:
+        yield problem(str(error), "carrel config show --origin shows where [store] url comes from")
+        return
+    if opened is None:
+        return
+    from carrel.stores.migrations import VERSION  # only where there is a store
+    from carrel.stores.shared import release
+
+    shown = opened.address.shown
+    release(opened)
+    yield ok(f"records are kept in the store {shown}, schema version {VERSION}")
+
+
+CHECKS: Final[tuple[Check, ...]] = (store,)

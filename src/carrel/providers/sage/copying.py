@@ -1,0 +1,52 @@
+"""Copy a memory between a Sage folder and the team's store, or between two stores: every file, with its time.
+
+Files are written in small groups, each whole. A link inside the folder is copied as the file that it leads to.
+"""
+
+import os
+from collections.abc import Mapping
+from typing import Final
+
+from carrel.providers.sage import folders
+from carrel.providers.sage.memory import SageMemory
+from carrel.stores.copying import CopyConflict, CopyReport, CopyUnverified
+
+KIND: Final = "sage"
+MAX_BYTES: Final = 16 * 1_048_576
+"""The size of one file: above the limits of all kinds of records."""
+
+MemoryFile = tuple[bytes, int]
+"""The bytes of a file, and the time of its last change in nanoseconds."""
+
+
+def copy_memory(source: SageMemory, target: SageMemory, *, replaces: bool) -> CopyReport:
+    """Copy everything; raise `CopyConflict` if the target has other versions, unless `replaces`."""
+    files, known = _files(source), _files(target)
+    others = sorted(name for name in files if name in known and files[name][0] != known[name][0])
+    if others and not replaces:
+        raise CopyConflict(KIND, others)
+    new = [name for name in files if name not in known]
+    stale = [name for name in files if name in known and name not in others and files[name] != known[name]]
+    # The index of a folder comes last: an item that it names is there before it.
+    for name in sorted((*new, *others, *stale), key=lambda name: (name.endswith("index.yaml"), name)):
+        data, modified_ns = files[name]
+        target.files.restore(tuple(name.split("/")), data, modified_ns)
+    _verify(files, _files(target))
+    return CopyReport(KIND, len(new), len(files) - len(new) - len(others), len(others), len(files))
+
+
+def _files(memory: SageMemory) -> dict[str, MemoryFile]:
+    """Return all files of a memory by name; raise `BadFile` for one that cannot be read."""
+    memory.refresh()
+    root = memory.home.root("")
+    found: dict[str, MemoryFile] = {}
+    for name, _ in folders.walk(root):
+        read = folders.read(root, tuple(name.split("/")), MAX_BYTES)
+        found[name] = read.data, read.signature[0]
+    return found
+
+
+def _verify(files: Mapping[str, MemoryFile], copied: Mapping[str, MemoryFile]) -> None:
+    for name, file in files.items():
+        if copied.get(name) != file:
+            raise CopyUnverified(KIND, os.path.basename(name))

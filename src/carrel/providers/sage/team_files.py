@@ -1,0 +1,121 @@
+"""The memory in the team's store: documents named like the files of a Sage folder, and a mirror of them for reading."""
+
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+
+from carrel.core.store_address import StoreAddress
+from carrel.core.uri import quote
+from carrel.providers.sage.file_writes import MAX_TRIES, NameTaken, WriteFailed
+from carrel.providers.sage.folder_files import Check, Path, text_of
+from carrel.stores.documents import DocumentMirror, DocumentWriter, writing_documents
+from carrel.stores.shared import acquire, release
+from carrel.stores.store_errors import StoreUnavailable
+
+_SCHEMES = {"system": "system", "checkpoints": "checkpoint", "knowledge": "knowledge", "failures": "failure"}
+
+
+class TeamFiles:
+    """Writes the memory of the team, and mirrors it in a private folder."""
+
+    def __init__(self, address: StoreAddress) -> None:
+        """Take the address of a database. Nothing is connected yet."""
+        self._database = acquire(address)
+        self._mirror = DocumentMirror(self._database, "sage")
+        self._is_closed = False
+
+    @property
+    def folder(self) -> str:
+        """The folder with the memory as it was at the last `refresh`."""
+        return self._mirror.path
+
+    def refresh(self) -> None:
+        """Bring the folder up to date; raise `StoreUnavailable`."""
+        self._mirror.refresh()
+
+    def close(self) -> None:
+        """Remove the folder and give the database back; a second call does nothing."""
+        if not self._is_closed:
+            self._is_closed = True
+            self._mirror.close()
+            release(self._database)
+
+    def shown(self, path: Path) -> str:
+        """Return the name of a document."""
+        return "/".join(path)
+
+    def make(self, *folder: str) -> list[Path]:
+        """Do nothing: a document needs no folder."""
+        del folder
+        return []
+
+    def create_numbered(
+        self, folder: str, stem: str, suffix: str, compose: Callable[[str], bytes], check: Check | None = None
+    ) -> str:
+        """Write a new document and return its stem."""
+        with self._writing(check) as writer:
+            for number in range(1, MAX_TRIES):
+                free = stem if number == 1 else f"{stem}-{number}"
+                if writer.get(f"{folder}/{free}{suffix}") is None:
+                    _put(writer, (folder, f"{free}{suffix}"), compose(free))
+                    return free
+        raise WriteFailed("I/O error")
+
+    def create(self, path: Path, data: bytes, check: Check | None = None) -> None:
+        """Write a new document; raise `NameTaken` if there is one of that name."""
+        with self._writing(check) as writer:
+            if writer.get("/".join(path)) is not None:
+                raise NameTaken
+            _put(writer, path, data)
+
+    def replace(self, path: Path, data: bytes, check: Check | None = None) -> None:
+        """Write a document in place of the old one."""
+        with self._writing(check) as writer:
+            _put(writer, path, data)
+
+    def restore(self, path: Path, data: bytes, modified_ns: int) -> None:
+        """Write a document with the time of its last change."""
+        with self._writing() as writer:
+            writer.put("/".join(path), data, modified_ns)
+            writer.record(uri_of(path))
+
+    def put_indexed(
+        self,
+        index: Path,
+        limit: int,
+        path: Path,
+        data: bytes,
+        compose: Callable[[str], bytes],
+        check: Check | None = None,
+    ) -> None:
+        """Write a document and the index in one transaction."""
+        with self._writing(check) as writer:
+            known = writer.get("/".join(index)) or b""
+            if len(known) > limit:
+                raise WriteFailed(f"{index[-1]} is too large ({len(known)} bytes, limit {limit})")
+            made = compose(text_of(index[-1], known))
+            _put(writer, path, data)
+            writer.put("/".join(index), made)
+
+    @contextmanager
+    def _writing(self, check: Check | None = None) -> Iterator[DocumentWriter]:
+        """Yield the only writer, after `check`, which sees in the mirror what is committed."""
+        try:
+            with writing_documents(self._database, "sage") as writer:
+                if check is not None:
+                    self._mirror.refresh_in(writer.session)
+                    check()
+                yield writer
+        except StoreUnavailable as error:
+            raise WriteFailed(error.message) from None
+
+
+def _put(writer: DocumentWriter, path: Path, data: bytes) -> None:
+    writer.put("/".join(path), data)
+    writer.record(uri_of(path))
+
+
+def uri_of(path: Path) -> str:
+    """Return the URI of the resource that a file belongs to."""
+    kind = _SCHEMES.get(path[0], path[0])
+    rest = path[1:] if kind == "system" else (path[-1].removesuffix(".md"),)
+    return f"sage://{kind}/{quote('/'.join(rest), '/')}"

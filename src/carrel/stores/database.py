@@ -1,0 +1,346 @@
+"""A Postgres database that keeps the team's records: the pool of its connections, its transactions and its schema.
+
+A snapshot is a read-only transaction. A writer first updates the generation of its kind: the lock of that row makes it
+the only writer of the kind, in all processes, until it ends. A lost server makes calls fail with `StoreUnavailable`;
+each later call tries again, and no restart is needed.
+"""
+
+import logging
+import threading
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
+from time import monotonic
+from typing import Final, Literal, get_args
+
+import psycopg
+from psycopg_pool import ConnectionPool, PoolClosed, PoolTimeout, TooManyRequests
+
+from carrel.core.errors import ConfigError
+from carrel.core.store_address import StoreAddress
+from carrel.stores.migrations import MIGRATIONS, VERSION
+from carrel.stores.outbox import ChangeBell, insert_changes, prune
+from carrel.stores.session import Row, StoreSession
+from carrel.stores.store_errors import OLDEST, StoreBusy, describe, unavailable
+
+log = logging.getLogger(__name__)
+
+Kind = Literal["scopes", "sage", "logs"]
+"""The kinds of records; each has one writer at a time."""
+
+POOL_SIZE: Final = 8
+"""Connections of one process: a provider has as many worker threads, and a hundred replicas need eight hundred."""
+CONNECT_S: Final = 5
+WAIT_S: Final = 3.0
+"""How long a call waits for a connection; it ends at once when the server cannot be reached."""
+LOOK_S: Final = 0.05
+"""How often a waiting call looks whether an attempt to connect has failed."""
+IDLE_IN_TRANSACTION_MS: Final = 60_000
+"""A process that stops in the middle of a transaction gives its locks back after this time."""
+
+PRUNE_S: Final = 600.0
+"""How often a process that writes removes old changes."""
+
+_OPTIONS: Final[dict[str, str | int]] = {
+    "connect_timeout": CONNECT_S,
+    "keepalives_idle": 15,
+    "keepalives_interval": 5,
+    "keepalives_count": 3,
+    "tcp_user_timeout": 20_000,
+    "application_name": "carrel",
+}
+"""Options of each connection, unless the URL sets them: a server that vanished is noticed within half a minute."""
+
+_LOCK_KEY: Final = 0x63_61_72_72_65_6C
+"""The advisory lock of migrations."""
+_LOST: Final = (psycopg.OperationalError, psycopg.InterfaceError)
+StorePool = ConnectionPool[psycopg.Connection[Row]]
+_ABSENT: Final = (PoolTimeout, PoolClosed, TooManyRequests)
+
+
+class TooOld(Exception):
+    """The server is older than any that is supported; `version` is its version."""
+
+    def __init__(self, version: int) -> None:
+        super().__init__(version)
+        self.version = version // 10_000
+
+
+class Database:
+    """One store. Safe to use from several threads."""
+
+    def __init__(self, address: StoreAddress) -> None:
+        """Take a checked address. Nothing is connected yet."""
+        self.address = address
+        logging.getLogger("psycopg").setLevel(logging.CRITICAL)  # its warnings repeat libpq's texts
+        self._pool: StorePool | None = None
+        self._lock = threading.Lock()
+        self._is_well = True
+        self._failures = 0
+        self._used = 0
+        self._turns: dict[Kind, threading.Lock] = {kind: threading.Lock() for kind in get_args(Kind)}
+        self._prune_at = monotonic() + PRUNE_S
+        self._bell = ChangeBell(self.ring)
+
+    # Start and end
+
+    def prepare(self) -> None:
+        """Connect, check the server, and bring the schema to the present version; raise ConfigError."""
+        try:
+            with psycopg.connect(_conninfo(self.address.url), autocommit=True) as connection:
+                _configure(connection)
+                self._migrate(connection)
+        except TooOld as error:
+            running = f"the store {self.address.shown} runs Postgres {error.version}"
+            raise ConfigError(f"{running}; Carrel needs Postgres {OLDEST} or newer") from None
+        except (psycopg.Error, UnicodeError) as error:
+            raise ConfigError(describe(self.address, error)) from None
+
+    def _migrate(self, connection: psycopg.Connection[Row]) -> None:
+        if _version(connection) == VERSION:
+            return
+        # Before the transaction: only its beginning shows tables that another process created meanwhile. The lock ends
+        # with the connection.
+        connection.execute("SELECT pg_advisory_lock(%s)", (_LOCK_KEY,))
+        with connection.transaction():
+            version = _version(connection)
+            if version > VERSION:
+                raise ConfigError(
+                    f"the store {self.address.shown} has schema version {version}; "
+                    f"this Carrel knows versions up to {VERSION}: update Carrel"
+                )
+            if version < 0:
+                connection.execute("CREATE TABLE carrel_schema (version integer NOT NULL)")
+                connection.execute("INSERT INTO carrel_schema VALUES (0)")
+            for statements in MIGRATIONS[max(version, 0) :]:
+                for statement in statements:
+                    connection.execute(statement.encode())
+            if version < VERSION:
+                connection.execute("UPDATE carrel_schema SET version = %s", (VERSION,))
+
+    def close(self) -> None:
+        """Tell listeners of the last changes, and close every connection; a second call does nothing."""
+        self._bell.close()
+        with self._lock:
+            pool, self._pool = self._pool, None
+        if pool is not None:
+            pool.close(timeout=1.0)
+
+    # Transactions
+
+    @contextmanager
+    def reading(self, seconds: float) -> Iterator[StoreSession]:
+        """Yield a session with one snapshot from the first query to the last."""
+        begin = "BEGIN ISOLATION LEVEL REPEATABLE READ READ ONLY; "
+        with self._translated(), self._begun(begin + _bounds(seconds)) as (connection, _):
+            yield StoreSession(connection)
+            connection.execute("COMMIT")
+
+    @contextmanager
+    def writing(self, kind: Kind, seconds: float, *, is_rehearsal: bool = False) -> Iterator[StoreSession]:
+        """Yield a session of the only writer of a kind, and commit it unless it is a rehearsal.
+
+        When the block ends without an error, everything is on the server's disk, with the changes that were recorded.
+        """
+        # All in one message: each round trip is time during which other writers wait.
+        begin = f"BEGIN ISOLATION LEVEL READ COMMITTED READ WRITE; {_bounds(seconds)}; {_claim(kind)}"
+        with self._turn(kind, seconds), self._translated(), self._begun(begin) as (connection, cursor):
+            session = StoreSession(connection, _last_number(cursor))
+            yield session
+            end = "ROLLBACK" if is_rehearsal else "COMMIT"
+            with connection.pipeline():
+                if session.changed:
+                    insert_changes(connection, session.changed)
+                ended = connection.execute(end)
+            if ended.statusmessage != end:
+                # After a failed statement the server answers COMMIT with ROLLBACK, and with no error.
+                raise AssertionError("a failed statement was ignored: nothing was written")
+        if session.changed and not is_rehearsal:
+            self._bell.ring()
+
+    @contextmanager
+    def _turn(self, kind: Kind, seconds: float) -> Iterator[None]:
+        """Wait until no other thread writes this kind: writers that wait for a lock must not take all connections."""
+        turn = self._turns[kind]
+        if not turn.acquire(timeout=seconds):
+            raise StoreBusy("The store is busy; try again")
+        try:
+            yield
+        finally:
+            turn.release()
+
+    def generation(self, kind: Kind) -> int:
+        """Return a number that grows with every write of a kind; 0 if nothing was ever written."""
+        statement = f"SELECT generation FROM carrel_generations WHERE kind = '{kind}'"
+        with self._translated(), self._begun(statement) as (_, cursor):
+            row = cursor.fetchone()
+            return 0 if row is None else int(row[0])
+
+    def dedicated(self) -> psycopg.Connection[Row]:
+        """Return a connection beside the pool, for a thread that listens; raise `StoreUnavailable`."""
+        with self._translated():
+            connection = psycopg.connect(_conninfo(self.address.url), autocommit=True)
+            try:
+                _configure(connection)
+            except BaseException:
+                connection.close()
+                raise
+            return connection
+
+    @contextmanager
+    def changing(self) -> Iterator[StoreSession]:
+        """Yield a session that writes beside the writers of records, and commit it with the changes it recorded."""
+        with self.connection() as connection, connection.transaction():
+            session = StoreSession(connection)
+            yield session
+            insert_changes(connection, session.changed)
+        if session.changed:
+            self._bell.ring()
+
+    def ring(self) -> None:
+        """Tell all listeners that there are changes; now and then, remove old changes."""
+        with suppress(psycopg.Error, *_ABSENT), self._begun("NOTIFY carrel_changes") as (connection, _):
+            if monotonic() > self._prune_at:
+                self._prune_at = monotonic() + PRUNE_S
+                prune(connection)
+
+    @contextmanager
+    def connection(self) -> Iterator[psycopg.Connection[Row]]:
+        """Yield a connection without a transaction; raise `StoreUnavailable`."""
+        with self._translated(), self._begun("SELECT 1") as (connection, _):
+            yield connection
+
+    # Connections
+
+    @contextmanager
+    def _begun(self, begin: str) -> Iterator[tuple[psycopg.Connection[Row], psycopg.Cursor[Row]]]:
+        """Yield a connection after its first statement; a connection that was lost while it was idle is replaced."""
+        pool = self._opened()
+        connection, cursor = self._take(pool, begin)
+        try:
+            yield connection, cursor
+        except BaseException:
+            if not connection.closed and connection.info.transaction_status != psycopg.pq.TransactionStatus.IDLE:
+                with suppress(psycopg.Error):
+                    connection.rollback()
+            raise
+        finally:
+            self._give_back(pool, connection)
+
+    def _give_back(self, pool: StorePool, connection: psycopg.Connection[Row]) -> None:
+        with self._lock:
+            self._used -= 1
+        pool.putconn(connection)
+
+    def _take(self, pool: StorePool, begin: str) -> tuple[psycopg.Connection[Row], psycopg.Cursor[Row]]:
+        until = monotonic() + WAIT_S
+        while True:
+            connection = self._get(pool, until)
+            try:
+                cursor = connection.execute(begin.encode())
+            except _LOST:
+                is_lost = connection.closed
+                self._give_back(pool, connection)
+                if not is_lost:
+                    raise
+            except BaseException:
+                self._give_back(pool, connection)
+                raise
+            else:
+                return connection, cursor
+
+    def _get(self, pool: StorePool, until: float) -> psycopg.Connection[Row]:
+        """Wait for a free connection until the given time, or until it is clear that there will be none."""
+        failures = self._failures
+        while True:
+            try:
+                connection = pool.getconn(timeout=LOOK_S)
+            except PoolTimeout:
+                if monotonic() > until and self._used >= POOL_SIZE:
+                    raise StoreBusy("The store is busy; try again") from None
+                if monotonic() > until or (self._failures != failures and not self._used):
+                    raise
+            else:
+                with self._lock:
+                    self._used += 1
+                return connection
+
+    def _note_failure(self, _: StorePool) -> None:
+        self._failures += 1
+
+    def _opened(self) -> StorePool:
+        with self._lock:
+            if self._pool is None:
+                # A failed attempt ends at once: the next call makes the next one.
+                self._pool = ConnectionPool(
+                    _conninfo(self.address.url),
+                    kwargs={"autocommit": True},
+                    min_size=0,
+                    max_size=POOL_SIZE,
+                    max_idle=300,
+                    reconnect_timeout=0,
+                    reconnect_failed=self._note_failure,
+                    num_workers=1,
+                    configure=_configure,
+                    open=True,
+                    name="carrel",
+                )
+            return self._pool
+
+    @contextmanager
+    def _translated(self) -> Iterator[None]:
+        """Turn the driver's errors into `StoreUnavailable`; log the beginning and the end of an outage."""
+        try:
+            yield
+        except (psycopg.Error, TooOld, *_ABSENT) as error:
+            failure = unavailable(self.address, error)
+            if self._is_well and failure.word == "unavailable":
+                log.warning("%s", failure.detail)
+            self._is_well = self._is_well and failure.word != "unavailable"
+            raise failure from None
+        if not self._is_well:
+            self._is_well = True
+            log.warning("the store %s answers again", self.address.shown)
+
+
+def _conninfo(url: str) -> str:
+    """Return a URL with the options that it does not set itself."""
+    given = psycopg.conninfo.conninfo_to_dict(url)
+    return psycopg.conninfo.make_conninfo(url, **{name: one for name, one in _OPTIONS.items() if name not in given})
+
+
+def _configure(connection: psycopg.Connection[Row]) -> None:
+    """Check the server's version, and set what every connection needs."""
+    if connection.info.server_version < OLDEST * 10_000:
+        raise TooOld(connection.info.server_version)
+    connection.execute(
+        f"SET idle_in_transaction_session_timeout = {IDLE_IN_TRANSACTION_MS}; SET client_min_messages = warning; "
+        "SELECT set_config('synchronous_commit', 'on', false) WHERE current_setting('synchronous_commit') = 'off'"
+    )
+
+
+def _claim(kind: Kind) -> str:
+    """Return the statement that makes a transaction the only writer of a kind."""
+    return f"UPDATE carrel_generations SET generation = generation + 1 WHERE kind = '{kind}' RETURNING generation"
+
+
+def _last_number(cursor: psycopg.Cursor[Row]) -> int:
+    """Return the number that the last of several statements returned."""
+    while cursor.nextset():
+        pass
+    row = cursor.fetchone()
+    assert row is not None, "the store lacks a kind of records"
+    return int(row[0])
+
+
+def _bounds(seconds: float) -> str:
+    """Return the statement that bounds the time of all others in a transaction."""
+    return f"SET LOCAL statement_timeout = {int(seconds * 1000)}; SET LOCAL lock_timeout = {int(seconds * 1000)}"
+
+
+def _version(connection: psycopg.Connection[Row]) -> int:
+    """Return the version of the schema; -1 for a database without one."""
+    found = connection.execute("SELECT to_regclass('carrel_schema') IS NOT NULL").fetchone()
+    if found is None or not found[0]:
+        return -1
+    row = connection.execute("SELECT coalesce(max(version), 0) FROM carrel_schema").fetchone()
+    return 0 if row is None else int(row[0])

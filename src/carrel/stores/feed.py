@@ -1,0 +1,97 @@
+"""The changes that other servers write to the store: one thread listens, and nothing is missed when it is cut off.
+
+A signal only means "look": what changed is read from the outbox, from the last token on. So a signal that is lost with
+its connection costs nothing but time.
+"""
+
+import threading
+from collections import deque
+from collections.abc import Callable
+from contextlib import suppress
+from time import monotonic
+from typing import Final
+
+import psycopg
+
+from carrel.core.errors import CarrelError
+from carrel.core.faults import attempt
+from carrel.stores.database import Database
+from carrel.stores.outbox import OutboxChanges, changes_since
+from carrel.stores.session import Row
+from carrel.stores.store_errors import StoreUnavailable
+
+LOOK_S: Final = 2.0
+"""How often the outbox is read without a signal: a writer may have died before it sent one."""
+RETRY_S: Final = (0.1, 0.2, 0.5, 1.0, 2.0)
+LAG_S: Final = 1.0
+"""How long a notification may wait here before it is sent: see `old_token`."""
+
+Heard = Callable[[OutboxChanges], None]
+
+
+class ChangeFeed:
+    """Calls listeners with the changes of all servers. The thread runs from `start` on."""
+
+    def __init__(self, database: Database) -> None:
+        self._database = database
+        self._listeners: list[Heard] = []
+        self._end = threading.Event()
+        self._first = threading.Event()
+        self._tokens: deque[tuple[float, str]] = deque(maxlen=256)
+        self._token = ""
+        self._thread = threading.Thread(target=self._run, name="carrel-feed", daemon=True)
+
+    def start(self) -> None:
+        """Begin to listen."""
+        self._thread.start()
+
+    def add(self, heard: Heard) -> None:
+        """Have a function called with all later changes, on the thread of the feed."""
+        self._listeners.append(heard)
+
+    def wait(self, seconds: float) -> bool:
+        """Wait until the feed listens for the first time; return whether it does."""
+        return self._first.wait(seconds)
+
+    def old_token(self) -> str:
+        """Return a token from `LAG_S` ago: every change before it was sent to the clients of this server."""
+        latest = monotonic() - LAG_S
+        return next((token for at, token in reversed(self._tokens) if at <= latest), "")
+
+    def close(self) -> None:
+        """Stop listening."""
+        self._end.set()
+        if self._thread.is_alive():
+            self._thread.join(2.0)
+
+    def _run(self) -> None:
+        failures = 0
+        while not self._end.is_set():
+            try:
+                with self._database.dedicated() as connection:
+                    connection.execute("LISTEN carrel_changes")
+                    self._look(connection)
+                    self._first.set()
+                    failures = 0
+                    self._follow(connection)
+            except (StoreUnavailable, psycopg.Error):
+                self._end.wait(RETRY_S[min(failures, len(RETRY_S) - 1)])
+                failures += 1
+
+    def _follow(self, connection: psycopg.Connection[Row]) -> None:
+        """Read what changed at every signal, and now and then without one."""
+        while not self._end.is_set():
+            until = monotonic() + LOOK_S
+            while not self._end.is_set() and monotonic() < until:
+                if list(connection.notifies(timeout=0.25, stop_after=1)):
+                    break
+            self._look(connection)
+
+    def _look(self, connection: psycopg.Connection[Row]) -> None:
+        changes = changes_since(connection, self._token)
+        self._token = changes.token
+        self._tokens.append((monotonic(), changes.token))
+        if changes.uris or changes.is_all:
+            for heard in tuple(self._listeners):
+                with suppress(CarrelError):
+                    attempt("changes of the store", heard, changes)

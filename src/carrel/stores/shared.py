@@ -1,0 +1,36 @@
+"""One `Database` for each address in a process, shared by the providers of a desk and closed with the last of them."""
+
+import threading
+from typing import TYPE_CHECKING
+
+from carrel.core.errors import ConfigError
+from carrel.core.store_address import StoreAddress
+
+if TYPE_CHECKING:
+    from carrel.stores.database import Database
+
+_lock = threading.Lock()
+_open: dict[str, tuple["Database", int]] = {}
+
+
+def acquire(address: StoreAddress) -> "Database":
+    """Return the database of an address; each call needs a `release`."""
+    try:
+        from carrel.stores.database import Database  # imports psycopg
+    except ImportError:
+        raise ConfigError("[store] url needs packages that are not installed: pip install 'carrel[team]'") from None
+    with _lock:
+        database, users = _open.get(address.url) or (Database(address), 0)
+        _open[address.url] = database, users + 1
+        return database
+
+
+def release(database: "Database") -> None:
+    """Give a database back; the last one closes it."""
+    with _lock:
+        _, users = _open.get(database.address.url, (database, 0))
+        if users > 1:
+            _open[database.address.url] = database, users - 1
+            return
+        _open.pop(database.address.url, None)
+    database.close()

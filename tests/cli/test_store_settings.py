@@ -1,0 +1,128 @@
+"""`[store] url`: where it may be set, that it is never shown, and how a command ends that cannot use it."""
+
+import json
+from pathlib import Path
+
+import pytest
+
+from carrel.app.app import open_desk
+from carrel.app.config import load
+from carrel.cli import main
+from carrel.core.errors import ConfigError
+from tests.support.trusting import trust
+
+URL = "postgresql://ann:s3cret@db.example.org/team"
+SHOWN = "postgresql://…@db.example.org/team"
+
+
+@pytest.fixture(name="project", autouse=True)
+def project_folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    folder = tmp_path / "library"
+    folder.mkdir()
+    monkeypatch.chdir(folder)
+    monkeypatch.setenv("HOME", str(tmp_path / "home"))
+    for name in ("XDG_STATE_HOME", "XDG_CONFIG_HOME", "CARREL_STORE_URL"):
+        monkeypatch.delenv(name, raising=False)
+    return folder
+
+
+def test_a_project_file_names_a_store_only_with_trust(project: Path, tmp_path: Path) -> None:
+    file = project / "carrel.toml"
+    file.write_text(f'[store]\nurl = "{URL}"\n', encoding="utf-8")
+    environment = {"HOME": str(tmp_path / "home")}
+
+    before = load(str(project), environment)
+    trust(file, environment)
+    after = load(str(project), environment).store()
+
+    note = "[store] url in carrel.toml is not in effect: it names a place outside the project"
+    assert (before.store(), before.notes) == (None, (f"{note}; run `carrel trust` to allow it",))
+    assert after is not None
+    assert after.url == URL
+
+
+def test_the_environment_and_the_users_file_name_a_store(project: Path, tmp_path: Path) -> None:
+    file = tmp_path / "home/.config/carrel/config.toml"
+    file.parent.mkdir(parents=True)
+    file.write_text('[store]\nurl = "postgresql://db/users"\n', encoding="utf-8")
+    environment = {"HOME": str(tmp_path / "home")}
+
+    by_file = load(str(project), environment).store()
+    by_environment = load(str(project), {**environment, "CARREL_STORE_URL": URL}).store()
+
+    assert (repr(by_file), repr(by_environment)) == (
+        "StoreAddress('db/users')",
+        "StoreAddress('db.example.org/team')",
+    )
+
+
+def test_a_wrong_url_is_refused_with_its_origin_and_without_its_text(project: Path) -> None:
+    with pytest.raises(ConfigError) as refused:
+        open_desk(load(str(project), {"CARREL_STORE_URL": "mysql://ann:s3cret@db/team"}))
+
+    assert str(refused.value) == (
+        "CARREL_STORE_URL: [store] url: expected a URL such as postgresql://user@host:5432/database"
+    )
+
+
+def test_a_value_of_another_type_is_not_repeated(project: Path) -> None:
+    (project / "carrel.toml").write_text(f'[store]\nurl = ["{URL}"]\n', encoding="utf-8")
+
+    with pytest.raises(ConfigError) as refused:
+        load(str(project), {"HOME": "/nowhere"})
+
+    assert "s3cret" not in str(refused.value)
+    assert "[store] url: expected" in str(refused.value)
+
+
+def test_no_command_shows_the_password(
+    project: Path, monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]
+) -> None:
+    (project / "carrel.toml").write_text(f'[store]\nurl = "{URL}"\n', encoding="utf-8")
+
+    assert main(["config", "show"]) == 0
+    assert main(["trust"]) == 0
+    assert main(["config", "get", "store.url"]) == 0
+    assert main(["config", "show", "--origin"]) == 0
+    assert main(["config", "show", "--json"]) == 0
+    assert main(["config", "set", "store.url", URL.replace("team", "crew")]) == 0
+    seen = capfd.readouterr()
+
+    assert "s3cret" not in seen.out + seen.err
+    assert seen.out.count(SHOWN) == 4
+    assert SHOWN.replace("team", "crew") in seen.out
+    assert "s3cret" in (project / "carrel.toml").read_text(encoding="utf-8")
+
+
+def test_a_wrong_url_is_not_written(project: Path, capfd: pytest.CaptureFixture[str]) -> None:
+    assert main(["config", "set", "store.url", "http://ann:s3cret@db"]) == 2
+
+    assert "s3cret" not in capfd.readouterr().err
+    assert not (project / "carrel.toml").exists()
+
+
+@pytest.mark.parametrize("words", [["ls"], ["config", "validate"], ["serve", "--http", "0"], ["serve"]])
+def test_a_store_that_cannot_be_reached_ends_a_command_with_code_2(
+    words: list[str], unused_port: int, monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setenv("CARREL_STORE_URL", f"postgresql://ann:s3cret@127.0.0.1:{unused_port}/team")
+
+    assert main(words) == 2
+
+    assert capfd.readouterr().err == (
+        f"carrel: the store 127.0.0.1:{unused_port}/team cannot be reached: is Postgres running there?\n"
+    )
+
+
+def test_a_desk_says_which_store_it_uses_and_closes_it(
+    store_url: str, project: Path, monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setenv("CARREL_STORE_URL", store_url)
+
+    assert main(["config", "validate", "--json"]) == 0
+    assert json.loads(capfd.readouterr().out)["notes"] == []
+
+    desk = open_desk(load(str(project), {"CARREL_STORE_URL": store_url}))
+    assert desk.store is not None
+    assert desk.store.generation("scopes") == 0
+    desk.close()
