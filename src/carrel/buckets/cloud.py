@@ -1,0 +1,120 @@
+"""Buckets of Google Cloud and Azure, and of any other store that obstore has, through obstore itself."""
+
+from collections.abc import Iterator, Mapping
+from datetime import timedelta
+from typing import TYPE_CHECKING
+
+import obstore
+from obstore.exceptions import (
+    BaseError,
+    InvalidPathError,
+    NotModifiedError,
+    PermissionDeniedError,
+    PreconditionError,
+    UnauthenticatedError,
+)
+from obstore.store import AzureStore, GCSStore, ObjectStore
+
+from carrel.buckets.address import BucketAddress
+from carrel.buckets.bucket import PAGE_KEYS, BucketFault, BucketObject, NoSuchObject, ObjectChanged, ObjectPart
+from carrel.buckets.settings import BucketSettings
+
+if TYPE_CHECKING:
+    from obstore import GetOptions, ObjectMeta
+    from obstore.store import ClientConfig, RetryConfig
+
+_ODD_NAMES = "an object's name holds // or a control character, and this store cannot be listed then"
+
+
+def open_store(address: BucketAddress, settings: BucketSettings, environment: Mapping[str, str]) -> ObjectStore:
+    """Return the store of an address; the credentials come from the environment or the platform."""
+    time_s = settings.timeout_s
+    client: ClientConfig = {"timeout": f"{time_s}s", "connect_timeout": f"{min(3.0, time_s)}s"}
+    retry: RetryConfig = {"max_retries": 1, "retry_timeout": timedelta(seconds=time_s)}
+    try:
+        if address.scheme == "gs":
+            return GCSStore(
+                address.bucket, client_options=client, retry_config=retry, skip_signature=settings.anonymous
+            )
+        account = settings.account or environment.get("AZURE_STORAGE_ACCOUNT_NAME", "")
+        if not account:
+            raise BucketFault("its account is not known; set [buckets.NAME] account, or AZURE_STORAGE_ACCOUNT_NAME")
+        return AzureStore(
+            address.bucket,
+            account_name=account,
+            client_options=client,
+            retry_config=retry,
+            skip_signature=settings.anonymous,
+        )
+    except (BaseError, ValueError):
+        raise BucketFault("it cannot be opened: its credentials are not complete", is_down=True) from None
+
+
+class CloudBucket:
+    """A bucket in a store of obstore."""
+
+    def __init__(self, store: ObjectStore) -> None:
+        self._store = store
+
+    def fetch(
+        self, key: str, start: int, length: int, *, if_match: str = "", if_none_match: str = ""
+    ) -> ObjectPart | None:
+        """Return a part of an object; see `Bucket`."""
+        options: GetOptions = {"range": (start, start + length)}
+        if if_match:
+            options["if_match"] = if_match
+        if if_none_match:
+            options["if_none_match"] = if_none_match
+        try:
+            try:
+                result = obstore.get(self._store, key, options=options)
+            except BaseError as error:
+                if start or _is_known(error):
+                    raise
+                found = _object_of(obstore.head(self._store, key))
+                if found.size:
+                    raise
+                return None if if_none_match and found.tag == if_none_match else ObjectPart(found, b"")
+            return ObjectPart(_object_of(result.meta), bytes(result.bytes()))
+        except NotModifiedError:
+            return None
+        except PreconditionError:
+            raise ObjectChanged from None
+        except (FileNotFoundError, ValueError):
+            raise NoSuchObject from None
+        except (BaseError, OSError) as error:
+            raise _fault_of(error) from None
+
+    def pages(self, start: str) -> Iterator[list[BucketObject]]:
+        """Yield all objects whose key begins with `start`; see `Bucket`."""
+        try:
+            for chunk in obstore.list(self._store, start.removesuffix("/") or None, chunk_size=PAGE_KEYS):
+                yield [_object_of(meta) for meta in chunk]
+        except InvalidPathError:
+            raise BucketFault(_ODD_NAMES, "failed") from None
+        except (BaseError, OSError, ValueError) as error:
+            raise _fault_of(error) from None
+
+    def close(self) -> None:
+        """Do nothing: obstore closes its connections itself."""
+
+
+def _is_known(error: BaseError) -> bool:
+    known = (NotModifiedError, PreconditionError, PermissionDeniedError, UnauthenticatedError)
+    return isinstance(error, known)
+
+
+def _object_of(meta: "ObjectMeta") -> BucketObject:
+    modified = int(meta["last_modified"].timestamp() * 1_000)
+    return BucketObject(meta["path"], meta["size"], meta["e_tag"] or "", modified)
+
+
+def _fault_of(error: Exception) -> BucketFault:
+    """Return the fault that an error of obstore tells of; its text has addresses, so only the kind is told."""
+    if isinstance(error, UnauthenticatedError):
+        return BucketFault("the store does not accept the credentials", is_down=True)
+    if isinstance(error, PermissionDeniedError):
+        return BucketFault("the credentials do not allow this")
+    if "kind: Timeout" in str(error):
+        return BucketFault("it did not answer in time", "timeout", is_down=True)
+    return BucketFault("it cannot be reached, or there is no such bucket", is_down=True)
