@@ -1,0 +1,49 @@
+"""The address of a URI's page, on this server: that of plain HTTP, `/{scheme}/{rest}`.
+
+A URI that this form cannot hold, such as one with `..`, is at `/-/read?uri=`. The data of a page is beside it: `.json`
+and `.md` are appended to the path.
+"""
+
+import re
+from collections.abc import Callable
+from typing import Final
+
+from carrel.core.errors import BadArgument
+from carrel.core.uri import PATH_SAFE, QUERY_SAFE, quote, scheme_of, split_query
+
+TWINS: Final = (".json", ".md")
+_DOTS: Final = re.compile(r"(?:^|/)(?:\.|%2e){1,2}(?=/|$)", re.IGNORECASE)
+_HEAD: Final = re.compile(r"[a-z][a-z0-9+.-]*")
+
+HasNoAuthority = Callable[[str], bool]
+"""Returns whether the URIs of a scheme begin with three slashes."""
+
+
+class Addresses:
+    """Turns URIs into addresses of pages."""
+
+    def __init__(self, has_no_authority: HasNoAuthority) -> None:
+        self._has_no_authority = has_no_authority
+
+    def root(self, scheme: str) -> str:
+        """Return the URI of the folder that holds everything of a scheme."""
+        return f"{scheme}:///" if self._has_no_authority(scheme) else f"{scheme}://"
+
+    def page(self, uri: str, twin: str = "") -> str:
+        """Return the address of a URI's page, or of its data with `.json` or `.md`."""
+        path, query = split_query(uri)
+        try:
+            scheme = scheme_of(path)
+        except BadArgument:
+            return asked("read", uri, twin)
+        start = self.root(scheme)
+        rest = path[len(start) :]
+        if not path.startswith(start) or "#" in uri or _DOTS.search(rest) or scheme == "-":
+            return asked("read", uri, twin)
+        spelled = f"/{scheme}/{quote(rest, PATH_SAFE + '%')}{twin}"
+        return f"{spelled}?{quote(query, PATH_SAFE + '%?&=')}" if query else spelled
+
+
+def asked(page: str, uri: str, twin: str = "") -> str:
+    """Return the address of a page about a URI, such as `/-/explain?uri=`."""
+    return f"/-/{page}{twin}?uri={quote(uri.encode('utf-8', 'replace').decode(), QUERY_SAFE)}"

@@ -1,0 +1,65 @@
+"""The exact answer of the protocol to a read, and what a person copies of a resource.
+
+The answer is made by the server itself, from a message as a client sends it, with the access of the person.
+"""
+
+import shlex
+from collections.abc import Mapping
+from typing import Final
+
+from carrel.catalog.access import current_access
+from carrel.core.uri import split_query
+from carrel.protocol import eras, jsonrpc
+from carrel.server.requests import Work
+from carrel.server.server import Server
+
+MAX_SHOWN: Final = 200_000
+"""Characters of an answer in a page; a longer one is at an address of its own."""
+MENTIONING: Final = ("Claude Code", "Gemini CLI", "Qwen Code")
+"""The hosts in which `@` and the URI put a resource before the model: see `docs/hosts.md`."""
+_META: Final = {eras.VERSION_KEY: eras.MODERN_VERSION, eras.CAPABILITIES_KEY: {}}
+
+
+def question(uri: str) -> dict[str, object]:
+    """Return the message with which a client reads a URI."""
+    return {"jsonrpc": "2.0", "id": 1, "method": "resources/read", "params": {"uri": uri, "_meta": _META}}
+
+
+def answer(server: Server, uri: str) -> bytes:
+    """Return what the server answers to a client that reads a URI with the access of the caller."""
+    connection = server.connect(lambda _: None, current_access())
+    try:
+        given = connection.accept(jsonrpc.plain(question(uri)))
+        return (given.run() if isinstance(given, Work) else given) or b""
+    finally:
+        connection.close()
+
+
+def copies(uri: str, url: str) -> list[dict[str, str]]:
+    """Return what a person may copy of a resource: names and texts, none of which holds a token."""
+    mentions = [{"name": f"{host} mention", "text": f"@carrel:{uri}"} for host in MENTIONING]
+    curl = f'curl -H "Authorization: Bearer $CARREL_TOKEN" {shlex.quote(url)}'
+    return [
+        {"name": "URI", "text": uri},
+        *mentions,
+        {"name": "carrel cat", "text": f"carrel cat {shlex.quote(uri)}"},
+        {"name": "curl", "text": curl},
+    ]
+
+
+def part_of(uri: str, meta: Mapping[str, object]) -> str:
+    """Return the URI of the part that a reading holds; the URI itself if that is all of it or names the part."""
+    total, length = meta.get("dev.carrel/total"), meta.get("dev.carrel/length")
+    start = meta.get("dev.carrel/start", 0)
+    if not isinstance(total, int) or not isinstance(length, int) or (start == 0 and length == total):
+        return uri
+    bare, query = split_query(uri)
+    lines = str(meta.get("dev.carrel/lines", ""))
+    first, _, last = lines.partition("-")
+    others = [piece for piece in (query or "").split("&") if piece and piece.partition("=")[0] not in _RANGES]
+    is_lined = first.isdigit() and last.isdigit() and int(last) > int(first)
+    part = f"lines={lines}" if is_lined else f"start={start}&length={length}"
+    return f"{bare}?{'&'.join([*others, part])}"
+
+
+_RANGES: Final = ("lines", "start", "length")

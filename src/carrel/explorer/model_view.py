@@ -1,0 +1,29 @@
+"""The page of what a model gets: the message of a client, and the exact answer of the server."""
+
+import json
+
+from carrel.core.tokens import estimate_tokens
+from carrel.explorer import exact
+from carrel.explorer.addresses import Addresses, asked
+from carrel.explorer.leaves import Leaf
+from carrel.server.server import Server
+
+
+def leaf(server: Server, addresses: Addresses, uri: str) -> Leaf:
+    """Return the answer of the protocol to a read of a URI; an error is an answer too."""
+    answered = exact.answer(server, uri)
+    told = json.loads(answered)
+    text = answered.decode("utf-8", "replace")
+    is_whole = len(text) <= exact.MAX_SHOWN
+    view = {
+        "uri": uri,
+        "question": json.dumps(exact.question(uri), ensure_ascii=False),
+        "answer": text if is_whole else text[: exact.MAX_SHOWN],
+        "is_whole": is_whole,
+        "length": len(answered),
+        "tokens": estimate_tokens(text[: exact.MAX_SHOWN]),
+        "address": addresses.page(uri),
+        "crumbs": [],
+    }
+    as_json, as_md = (asked("model", uri, twin) for twin in (".json", ".md"))
+    return Leaf("model", "As the model sees it", told, as_json, as_md, view)

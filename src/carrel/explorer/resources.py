@@ -1,0 +1,302 @@
+"""The page of a resource: a folder with its children, or a text, an image or other bytes.
+
+Of a long text the page shows one part, with the addresses of the others.
+"""
+
+import json
+from collections.abc import Mapping
+from contextlib import suppress
+from typing import TYPE_CHECKING, Final
+
+from carrel.app.explaining import failed
+from carrel.catalog.catalog import Part, close_sources
+from carrel.core.errors import CarrelError, RequestError
+from carrel.core.hierarchy import is_root, parent_of
+from carrel.core.model import Blob, Item, Page, Reading, Text
+from carrel.core.tokens import estimate_tokens
+from carrel.core.uri import decode_loosely, pairs, split_query, with_query, without
+from carrel.explorer import exact, folders
+from carrel.explorer.addresses import Addresses, asked
+from carrel.explorer.leaves import Leaf
+from carrel.explorer.rendering.markup import Content, Links
+from carrel.server.server import Server
+
+if TYPE_CHECKING:
+    from carrel.explorer.rendering.rendering import Rendering
+
+PART_BYTES: Final = 65_536
+"""What a page shows of a text at once."""
+LOG_BYTES: Final = 131_072
+"""The same of a log, whose read returns its end: that is shown whole."""
+_RANGES: Final = frozenset({"lines", "start", "length"})
+_FOLDERS_FIRST: Final = ("workspace:",)
+"""Schemes whose folders are listed without a read, which looks into every child."""
+_TWINS: Final = (".json", ".md")
+_MAX_ITEMS: Final = 20
+
+
+class Resources:
+    """Makes the pages of resources."""
+
+    def __init__(self, server: Server, addresses: Addresses) -> None:
+        self._server = server
+        self._catalog = server.catalog
+        self._addresses = addresses
+
+    def leaf(self, uri: str, origin: str = "") -> Leaf:
+        """Return the page of a URI; raise as a read does. `origin` is the address of this server."""
+        bare, cursor = _without_cursor(uri)
+        if bare.startswith(_FOLDERS_FIRST) and "?" not in bare:
+            with suppress(RequestError):  # then it is a file, or the read says what is wrong
+                return self._folder(
+                    bare, self._catalog.read_folder(bare, cursor, folders.CHILDREN), None, cursor, origin
+                )
+        try:
+            most = LOG_BYTES if bare.startswith("logs:") else PART_BYTES
+            reading = self._catalog.read_part(bare, None, Part(most))
+        except RequestError as error:
+            try:
+                page = self._catalog.read_folder(bare, cursor, folders.CHILDREN)
+            except RequestError:
+                raise error from None
+            return self._folder(bare, page, None, cursor, origin)
+        if reading.is_folder:
+            page = self._catalog.read_folder(split_query(bare)[0], cursor, folders.CHILDREN)
+            return self._folder(bare, page, reading, cursor, origin)
+        failure = failed(reading)
+        if failure is not None:
+            raise failure
+        return self._content(bare, reading, origin)
+
+    # Folders
+
+    def _folder(self, uri: str, page: Page, reading: Reading | None, cursor: str | None, origin: str) -> Leaf:
+        is_plain = cursor is None and reading is not None and reading.etag is not None
+        etag = reading.etag if is_plain and reading is not None and reading.etag else folders.tag_of(page)
+        next_page = with_query(uri, cursor=page.next_cursor) if page.next_cursor else None
+        data = {
+            "uri": uri,
+            "kind": "folder",
+            "etag": etag,
+            "children": folders.rows(self._catalog, self._addresses, page.entries),
+            "next": next_page,
+        }
+        view = {
+            **self._place(uri),
+            **self._model(uri, uri, origin, is_inline=len(page.entries) < folders.CHILDREN),
+            "next_address": self._addresses.page(next_page) if next_page else "",
+            "is_first": cursor is None,
+            "versions": self._versions(uri, is_folder=True),
+            "plot": folders.plot(page.entries, self._addresses),
+        }
+        here = uri if cursor is None else with_query(uri, cursor=cursor)
+        modified_ms = None if reading is None else reading.last_modified_ms
+        return self._leaf("folder", here, data, view, etag, modified_ms)
+
+    # Contents
+
+    def _content(self, uri: str, reading: Reading, origin: str) -> Leaf:
+        item: Item = reading.items[0] if reading.items else Text("")
+        mime_type = item.mime_type or reading.mime_type
+        meta = dict(item.meta or {})
+        part = exact.part_of(uri, meta)
+        answered = exact.answer(self._server, part)
+        total = meta.get("dev.carrel/total")
+        data: dict[str, object] = {
+            "uri": uri,
+            "part": part,
+            "kind": "text" if isinstance(item, Text) else "bytes",
+            "type": mime_type,
+            "etag": reading.etag,
+            "lastModifiedMs": reading.last_modified_ms,
+            "size": total if isinstance(total, int) else _length(item),
+            "lines": meta.get("dev.carrel/lines"),
+            "totalLines": meta.get("dev.carrel/total-lines"),
+            "next": meta.get("dev.carrel/next"),
+            "tokens": estimate_tokens(item.text) if isinstance(item, Text) else None,
+            "state": _state(meta),
+            **_told(answered),
+        }
+        view = {
+            **self._place(uri),
+            **self._model(uri, part, origin, answered),
+            "renderings": [self._rendering(uri, one, reading) for one in reading.items[:_MAX_ITEMS]],
+            "bare": without(uri, _RANGES),
+            "raw": asked("raw", without(uri, _RANGES)),
+            "versions": self._versions(uri),
+            "text": item.text if isinstance(item, Text) else "",
+            **self._parts(uri, meta),
+        }
+        return self._leaf("content", uri, data, view, reading.etag or "", reading.last_modified_ms)
+
+    def _rendering(self, uri: str, item: Item, reading: Reading) -> "Rendering":
+        from carrel.explorer.rendering.rendering import render  # a folder needs no lexers
+
+        meta = item.meta or {}
+        total = meta.get("dev.carrel/total")
+        first = str(meta.get("dev.carrel/lines", "")).partition("-")[0]
+        content = Content(
+            item.uri if item.uri and len(reading.items) > 1 else without(uri, _RANGES),
+            item.mime_type or reading.mime_type,
+            item.text if isinstance(item, Text) else None,
+            total if isinstance(total, int) else _length(item),
+            int(first) if first.isdigit() else int(not meta.get("dev.carrel/start")),
+            "dev.carrel/next" not in meta and not meta.get("dev.carrel/start"),
+        )
+        return render(content, self._links())
+
+    def _links(self) -> Links:
+        """Return where the resources are that a text names: only those of schemes that the desk has."""
+        schemes = {scheme for mounted in self._catalog.mounted for scheme in mounted.provider.schemes}
+
+        def is_here(uri: str) -> bool:
+            return uri.partition(":")[0].lower() in schemes
+
+        return Links(
+            lambda uri: self._addresses.page(uri) if is_here(uri) else None,
+            lambda uri: asked("raw", uri) if is_here(uri) else None,
+        )
+
+    def _parts(self, uri: str, meta: Mapping[str, object]) -> dict[str, object]:
+        """Return the addresses of the parts before and after this one, and of the last lines."""
+        first, _, last = str(meta.get("dev.carrel/lines", "")).partition("-")
+        following = meta.get("dev.carrel/next")
+        bare, before, end = without(uri, _RANGES), "", ""
+        total = meta.get("dev.carrel/total-lines")
+        if first.isdigit() and last.isdigit() and int(last) > int(first):
+            shown = int(last) - int(first) + 1
+            if int(first) > 1:
+                lines = f"{max(1, int(first) - shown)}-{int(first) - 1}"
+                before = self._addresses.page(with_query(bare, lines=lines))
+            if following:
+                following = with_query(bare, lines=f"{int(last) + 1}-")
+                if isinstance(total, int) and total > int(last):
+                    end = self._addresses.page(with_query(bare, lines=f"{max(1, total - 499)}-{total}"))
+        elif not first:
+            before, end = self._byte_parts(bare, meta)
+        return {"before": before, "following": self._page(str(following)) if following else "", "end": end}
+
+    def _byte_parts(self, bare: str, meta: Mapping[str, object]) -> tuple[str, str]:
+        """Return the addresses of the part before and of the last one, of a text whose lines are not counted."""
+        named = (meta.get(f"dev.carrel/{name}") for name in ("start", "length", "total"))
+        start, length, total = (one if isinstance(one, int) else 0 for one in named)
+        before = with_query(bare, start=str(max(0, start - length)), length=str(min(start, length)))
+        last = with_query(bare, start=str(max(0, total - PART_BYTES)), length=str(PART_BYTES))
+        return self._page(before) if start else "", self._page(last) if start + length < total else ""
+
+    def _versions(self, uri: str, *, is_folder: bool = False) -> list[dict[str, str]]:
+        """Return other views of a file: its outline and, where there is git, its history, blame and last change.
+
+        A folder has an outline and a history. The addresses of its views end in a slash, by which they are known.
+        """
+        bare, query = split_query(uri)
+        if not bare.startswith("workspace:"):
+            return []
+        has_git = any("git" in one.provider.schemes and one.routes for one in self._catalog.visible())
+        if is_folder or bare.endswith("/"):
+            bare = f"{bare.rstrip('/')}/" if not is_root(bare) else bare
+            named = [("Folder", ""), ("Outline", "outline"), *([("History", "log")] if has_git else [])]
+        else:
+            named = [("File", ""), ("Outline", "outline")]
+            named += [("History", "log"), ("Blame", "blame"), ("Last change", "diff=HEAD~1")] if has_git else []
+        here = (query or "").partition("&")[0]
+        return [
+            {
+                "name": name,
+                "address": self._page(f"{bare}?{view}" if view else bare),
+                "here": "1" if here == view else "",
+            }
+            for name, view in named
+        ]
+
+    # What both have
+
+    def _model(
+        self, uri: str, part: str, origin: str, answered: bytes | None = None, *, is_inline: bool = True
+    ) -> dict[str, object]:
+        """Return what the page says of the model's view: the exact answer, and what to copy."""
+        given = (exact.answer(self._server, part) if answered is None else answered) if is_inline else b""
+        is_shown = is_inline and len(given) <= exact.MAX_SHOWN
+        return {
+            "exact": given.decode("utf-8", "replace") if is_shown else "",
+            "exact_size": len(given),
+            "copies": exact.copies(uri, origin + self._addresses.page(uri)),
+            "part": part,
+        }
+
+    def _place(self, uri: str) -> dict[str, object]:
+        bare = split_query(uri)[0]
+        return {"crumbs": self._crumbs(bare), "up": "/" if is_root(bare) else self._addresses.page(parent_of(bare))}
+
+    def _crumbs(self, uri: str) -> list[tuple[str, str]]:
+        """Return the name and the address of each folder above, and of the resource itself."""
+        crumbs: list[tuple[str, str]] = []
+        here = uri.rstrip("/") if not is_root(uri) else uri
+        while not is_root(here):
+            crumbs.append((decode_loosely(here.rpartition("/")[2]), self._addresses.page(here)))
+            here = parent_of(here)
+        return [(here, self._addresses.page(here)), *reversed(crumbs)]
+
+    def _leaf(
+        self,
+        template: str,
+        uri: str,
+        data: Mapping[str, object],
+        view: Mapping[str, object],
+        etag: str,
+        modified_ms: int | None,
+    ) -> Leaf:
+        bare = split_query(uri)[0]
+        title = bare if is_root(bare) else decode_loosely(bare.rstrip("/").rpartition("/")[2])
+        as_json, as_md = (self._twin(uri, twin) for twin in _TWINS)
+        live = without(uri, _RANGES | {"cursor"})
+        return Leaf(template, title, data, as_json, as_md, view, etag, modified_ms, live=live, model=str(view["part"]))
+
+    def _twin(self, uri: str, twin: str) -> str:
+        """Return the address of a page's data; where a resource has this address, the other spelling."""
+        bare, query = split_query(uri)
+        beside = f"{bare}{twin}"
+        is_taken = self._is_there(f"{beside}?{query}" if query else beside)
+        return asked("read", uri, twin) if is_taken else self._addresses.page(uri, twin)
+
+    def _is_there(self, uri: str) -> bool:
+        """Return whether a resource has a URI, as far as that is known quickly."""
+        try:
+            found = self._catalog.find(uri)
+            if found.mounted.speed == "blocking":
+                return found.mounted.gateway is not None  # another server answers every URI itself
+            reading = self._catalog.open(found)
+        except CarrelError:
+            return False
+        close_sources(reading.items)
+        return reading.error is None
+
+    def _page(self, uri: str) -> str:
+        return self._addresses.page(uri)
+
+
+def _without_cursor(uri: str) -> tuple[str, str | None]:
+    """Return a URI without the position in a folder, and that position."""
+    query = split_query(uri)[1]
+    if query is None or "cursor=" not in query:
+        return uri, None
+    found = [value for name, value in pairs(query) if name == "cursor"]
+    return (without(uri, frozenset({"cursor"})), found[0]) if found else (uri, None)
+
+
+def _told(answered: bytes) -> dict[str, object]:
+    """Return the result or the error of an answer, for the data of a page."""
+    told = json.loads(answered)
+    return {name: told[name] for name in ("result", "error") if name in told}
+
+
+def _state(meta: Mapping[str, object]) -> str | None:
+    """Return whether the program that writes a log still runs, or how it ended; None for what is no log."""
+    state, code = meta.get("dev.carrel/state"), meta.get("dev.carrel/exit-code")
+    return None if not isinstance(state, str) else f"{state} {code}" if isinstance(code, int) else state
+
+
+def _length(item: Item) -> int | None:
+    if isinstance(item, Text):
+        return len(item.text.encode("utf-8", "surrogatepass"))
+    return len(item.data) if isinstance(item, Blob) else None

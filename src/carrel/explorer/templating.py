@@ -1,0 +1,85 @@
+"""The templates, and how they spell sizes, times and addresses. HTML is escaped unless it is marked as safe."""
+
+import os
+import re
+from functools import cache
+from typing import Final
+
+from jinja2 import Environment, FileSystemLoader, StrictUndefined
+
+from carrel.core.hashing import blake2b
+from carrel.core.isotime import iso
+from carrel.core.uri import QUERY_SAFE, quote
+
+FOLDER: Final = os.path.dirname(__file__)
+STATIC: Final = {
+    "explorer.css": "text/css; charset=utf-8",
+    "explorer.js": "text/javascript; charset=utf-8",
+    "reading.css": "text/css; charset=utf-8",
+    "reading.js": "text/javascript; charset=utf-8",
+    "icon.svg": "image/svg+xml",
+}
+"""What the pages need beside themselves."""
+
+_STEP: Final = 1_000
+_UNITS: Final = ("B", "kB", "MB", "GB", "TB")
+
+
+@cache
+def environment() -> Environment:
+    """Return the templates, loaded when they are first used."""
+    made = Environment(
+        loader=FileSystemLoader(os.path.join(FOLDER, "templates")),
+        autoescape=lambda name: name is None or not name.endswith(".md"),
+        undefined=StrictUndefined,
+        trim_blocks=True,
+        lstrip_blocks=True,
+    )
+    made.filters.update(size=size, count=count, iso=iso, day=day, fenced=fenced, urlquote=urlquote)
+    made.globals["static"] = static_address
+    return made
+
+
+def size(octets: int | None) -> str:
+    """Return a number of bytes for people."""
+    if octets is None:
+        return ""
+    amount, unit = float(octets), 0
+    while amount >= _STEP and unit < len(_UNITS) - 1:
+        amount, unit = amount / _STEP, unit + 1
+    return f"{octets} B" if not unit else f"{amount:.1f} {_UNITS[unit]}"
+
+
+def count(number: int | None) -> str:
+    """Return a number for people, with thin spaces between thousands."""
+    return "" if number is None else f"{number:,}".replace(",", "\N{NARROW NO-BREAK SPACE}")
+
+
+def day(time_ms: int) -> str:
+    """Return a time for people: UTC, to the minute."""
+    return iso(time_ms)[:16].replace("T", " ")
+
+
+def fenced(text: str) -> str:
+    """Return a text as a code block of Markdown, with a fence that the text does not hold."""
+    longest = max((len(run) for run in re.findall("`+", text)), default=0)
+    fence = "`" * max(3, longest + 1)
+    return f"{fence}\n{text}{'' if text.endswith(chr(10)) else chr(10)}{fence}"
+
+
+def urlquote(text: str) -> str:
+    """Return a text as a value in the query of an address."""
+    return quote(text.encode("utf-8", "replace").decode(), QUERY_SAFE)
+
+
+@cache
+def static_file(name: str) -> bytes:
+    """Return a file that the pages need."""
+    with open(os.path.join(FOLDER, "static", name), "rb") as file:
+        return file.read()
+
+
+@cache
+def static_address(name: str) -> str:
+    """Return the address of a file that the pages need; it changes with the file."""
+    return f"/-/static/{name}?v={blake2b(static_file(name), digest_size=6).hexdigest()}"

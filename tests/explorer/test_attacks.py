@@ -1,0 +1,82 @@
+"""Script injection through names, contents, log lines, task titles, memory, and the answers of others."""
+
+from pathlib import Path
+
+import pytest
+
+from carrel.explorer.rendering.markup import Content, Links
+from carrel.explorer.rendering.rendering import render
+from tests.support.explorer_desk import Browsed
+
+EVIL = "<script>alert(1)</script>"
+NAMES = ['"><script>alert(1)<', "'onmouseover='x", "<img src=x onerror=alert(1)>", "a&lt;b", "javascript:alert(1)"]
+
+
+def is_safe(page: str) -> bool:
+    """Return whether no script of a stranger is in a page."""
+    return "<script>" not in page and "<img src=x" not in page and 'href="javascript:' not in page
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_a_file_name_is_never_html(browsed: Browsed, project: Path, name: str) -> None:
+    (project / f"{name}.txt").write_text("x\n", "utf-8")
+    page = browsed.page("/workspace/")
+    row = next(row for row in browsed.get("/workspace/.json", {}).json["children"] if row["name"] == f"{name}.txt")
+
+    assert is_safe(page)
+    assert is_safe(browsed.page(str(row["address"])))
+    assert is_safe(browsed.page("/-/search?q=txt"))
+
+
+@pytest.mark.parametrize(
+    "name", ["x.txt", "x.md", "x.json", "x.html", "x.svg", "x.log", "x.py", "x.diff", "x.jsonl", "x.xml", "x.csv"]
+)
+@pytest.mark.parametrize(
+    "text",
+    [
+        EVIL,
+        f'{{"a": "{EVIL}"}}',
+        f"[x](javascript:alert(1)) {EVIL} ![y](javascript:z)",
+        "2026-11-18T00:00:00Z ERROR " + EVIL + "\n2026-11-18T00:01:00Z ERROR x\n",
+        "<svg xmlns='http://www.w3.org/2000/svg' onload='alert(1)'><script>1</script></svg>",
+        "diff --git a/<script> b/x\n--- a/x\n+++ b/x\n@@ -1 +1 @@\n-<script>\n+<img src=x onerror=1>\n",
+    ],
+)
+def test_content_is_never_html_of_ours(browsed: Browsed, project: Path, name: str, text: str) -> None:
+    (project / name).write_text(text, "utf-8")
+
+    assert is_safe(browsed.page(f"/workspace/{name}"))
+
+
+@pytest.mark.parametrize(
+    ("uri", "mime_type"),
+    [
+        ("scopes://tree/x", "text/plain"),
+        ("scopes://scope/x", "application/json"),
+        ("sage://failure/x", "text/markdown"),
+        ("alc://packages/x/meta", "application/json"),
+        ("git://log", "text/plain"),
+        ("friend+mount://anything", "text/html"),
+    ],
+)
+@pytest.mark.parametrize("text", [EVIL, f'{{"title": "{EVIL}", "name": "{EVIL}"}}', f"# {EVIL}\n- [x] {EVIL}\n"])
+def test_what_others_say_is_never_html(uri: str, mime_type: str, text: str) -> None:
+    made = render(Content(uri, mime_type, text), Links(lambda uri: "/x", lambda uri: "/x"))
+
+    assert is_safe(made.html + made.plot)
+
+
+def test_a_html_file_as_it_is_loads_nothing_and_runs_nothing(browsed: Browsed, project: Path) -> None:
+    (project / "x.html").write_text(EVIL, "utf-8")
+    reply = browsed.get("/-/raw?uri=workspace:///x.html")
+
+    assert reply.body.decode() == EVIL
+    assert "sandbox" in reply.headers["content-security-policy"]
+    assert reply.headers["x-content-type-options"] == "nosniff"
+
+
+@pytest.mark.parametrize(
+    "target", ["/-/explain?uri=%22%3E%3Cscript%3E", "/-/model?uri=%3Cscript%3E", "/%3Cscript%3E/x"]
+)
+def test_a_uri_is_never_html(browsed: Browsed, target: str) -> None:
+    assert is_safe(browsed.get(target).body.decode())

@@ -1,0 +1,58 @@
+"""The exact answer of the protocol, and what is copied."""
+
+import json
+
+import pytest
+
+from carrel.catalog.access import Access, ActingAs
+from carrel.explorer import exact
+from tests.support.explorer_desk import Browsed
+
+
+def test_an_answer_is_that_of_the_protocol(browsed: Browsed) -> None:
+    told = json.loads(exact.answer(browsed.desk.server, "workspace:///README.md"))
+
+    assert told["result"]["contents"][0]["text"].startswith("# Garden")
+    assert "dev.carrel/etag" in told["result"]["contents"][0]["_meta"]
+
+
+def test_an_error_is_an_answer_and_the_access_is_that_of_the_caller(browsed: Browsed) -> None:
+    assert "error" in json.loads(exact.answer(browsed.desk.server, "workspace:///.env"))
+    with ActingAs(Access("other", frozenset())):
+        told = json.loads(exact.answer(browsed.desk.server, "workspace:///README.md"))
+    assert "workspace:read" in told["error"]["message"]
+
+
+def test_the_model_view_is_a_page_with_twins(browsed: Browsed) -> None:
+    target = "/-/model?uri=workspace%3A%2F%2F%2FREADME.md"
+
+    page = browsed.page(target)
+    told = browsed.get(target.replace("model", "model.json"), {}).json
+
+    assert "resources/read" in page
+    assert told["result"]["contents"][0]["uri"] == "workspace:///README.md"
+    assert "resources/read" in browsed.get(target.replace("model", "model.md"), {}).body.decode()
+    assert browsed.get("/-/model").status == 400
+
+
+def test_nothing_that_is_copied_holds_a_token_and_words_are_quoted() -> None:
+    made = {one["name"]: one["text"] for one in exact.copies("workspace:///a b$(x)", "http://h/workspace/a%20b")}
+
+    assert made["URI"] == "workspace:///a b$(x)"
+    assert made["carrel cat"] == "carrel cat 'workspace:///a b$(x)'"
+    assert made["Claude Code mention"] == "@carrel:workspace:///a b$(x)"
+    assert "$CARREL_TOKEN" in made["curl"]
+
+
+@pytest.mark.parametrize(
+    ("uri", "meta", "part"),
+    [
+        ("w:///a", {}, "w:///a"),
+        ("w:///a", {"total": 10, "start": 0, "length": 10, "lines": "1-2"}, "w:///a"),
+        ("w:///a", {"total": 99, "start": 0, "length": 10, "lines": "1-2"}, "w:///a?lines=1-2"),
+        ("w:///a?lines=1-9", {"total": 99, "start": 0, "length": 10, "lines": "1-2"}, "w:///a?lines=1-2"),
+        ("w:///a?x=1", {"total": 99, "start": 5, "length": 10, "lines": "1-1"}, "w:///a?x=1&start=5&length=10"),
+    ],
+)
+def test_a_part_has_a_uri(uri: str, meta: dict[str, object], part: str) -> None:
+    assert exact.part_of(uri, {f"dev.carrel/{name}": value for name, value in meta.items()}) == part

@@ -1,0 +1,114 @@
+"""The page of a resource: folders, texts in parts, images, and what is refused."""
+
+from pathlib import Path
+
+from tests.support.explorer_desk import Browsed
+
+
+def test_a_folder_shows_its_children_with_sizes_and_tokens(browsed: Browsed) -> None:
+    page = browsed.page("/workspace/")
+    rows = {row["name"]: row for row in browsed.get("/workspace/.json", {}).json["children"]}
+
+    assert 'href="/workspace/lib"' in page
+    assert rows["lib"]["isFolder"]
+    assert rows["README.md"]["size"] == 39
+    assert rows["README.md"]["tokens"] > 0
+    assert rows["pixel.png"]["tokens"] is None
+    assert ".env" not in page
+
+
+def test_a_folder_with_many_children_is_shown_in_pages_that_join(project: Path, browsed: Browsed) -> None:
+    names = [f"f{number:04}.txt" for number in range(450)]
+    (project / "many").mkdir()
+    for name in names:
+        (project / "many" / name).write_text("x", "utf-8")
+    seen, target = [], "/workspace/many.json"
+    while target:
+        data = browsed.get(target, {}).json
+        seen += [row["name"] for row in data["children"]]
+        target = "" if data["next"] is None else data["next"].replace("workspace:///many", "/workspace/many.json")
+
+    assert seen == names
+    assert 'rel="next"' in browsed.page("/workspace/many")
+
+
+def test_a_long_text_is_shown_in_parts_whose_lines_join(project: Path, browsed: Browsed) -> None:
+    lines = [f"line {number}" for number in range(1, 30_001)]
+    (project / "long.txt").write_text("\n".join(lines) + "\n", "utf-8")
+    first = browsed.get("/workspace/long.txt.json", {}).json
+    page = browsed.page("/workspace/long.txt")
+
+    assert first["lines"].startswith("1-")
+    assert first["totalLines"] == 30_000
+    last = int(first["lines"].partition("-")[2])
+    assert f'id="L{last}"' in page
+    assert f'id="L{last + 1}"' not in page
+    assert f'href="/workspace/long.txt?lines={last + 1}-"' in page
+    following = browsed.page(f"/workspace/long.txt?lines={last + 1}-")
+    assert f'id="L{last + 1}"' in following
+    assert f"line {last + 1}<" in following
+    assert 'rel="prev"' in following
+    assert len(page) < 2_000_000
+
+
+def test_content_is_text_and_never_html_of_ours(browsed: Browsed) -> None:
+    page = browsed.page("/workspace/lib/main.py")
+
+    assert "<b>hello</b>" not in page
+    assert "&lt;b&gt;hello&lt;/b&gt;" in page
+
+
+def test_the_page_shows_the_answer_as_the_model_gets_it(browsed: Browsed) -> None:
+    page = browsed.page("/workspace/README.md")
+    result = browsed.get("/workspace/README.md.json", {}).json["result"]
+
+    assert "As the model sees it" in page
+    assert result["contents"][0]["uri"] == "workspace:///README.md"
+    assert result["contents"][0]["_meta"]["dev.carrel/etag"] in page
+
+
+def test_an_image_is_shown_as_one_and_other_bytes_are_offered(project: Path, browsed: Browsed) -> None:
+    (project / "blob.bin").write_bytes(bytes(range(256)))
+
+    assert '<img src="/-/raw?uri=workspace%3A%2F%2F%2Fpixel.png"' in browsed.page("/workspace/pixel.png")
+    assert "Download blob.bin" in browsed.page("/workspace/blob.bin")
+    assert browsed.get("/-/raw?uri=workspace%3A%2F%2F%2Fpixel.png").headers["content-type"] == "image/png"
+
+
+def test_a_refused_resource_says_why_by_which_rule_and_where_to_ask(browsed: Browsed) -> None:
+    reply = browsed.get("/workspace/.env")
+    page = reply.body.decode()
+
+    assert reply.status == 403
+    assert "SECRET" not in page
+    assert "The rule:" in page
+    assert 'href="/-/explain?uri=workspace%3A%2F%2F%2F.env"' in page
+    assert 'action="/-/explain"' in page
+
+
+def test_a_missing_resource_has_the_status_of_plain_http(browsed: Browsed) -> None:
+    assert browsed.get("/workspace/nothing").status == browsed.get("/workspace/nothing", {}).status == 404
+    assert browsed.get("/nosuch/thing").status == browsed.get("/nosuch/thing", {}).status == 400
+
+
+def test_a_folder_has_an_outline_with_the_size_of_each_child_folders_too(project: Path, browsed: Browsed) -> None:
+    (project / "lib" / "inner").mkdir()
+    (project / "lib" / "inner" / "deep.txt").write_text("x" * 500, "utf-8")
+    (project / "lib" / "flat.txt").write_text("x" * 20, "utf-8")
+    page = browsed.page("/workspace/lib")
+    outline = browsed.page("/workspace/lib/?outline")
+
+    assert 'href="/workspace/lib/?outline"' in page
+    assert "?blame" not in page
+    assert "?blame" not in outline
+    assert 'data-kind="outline"' in outline
+    assert "Size by child" in outline
+    assert ">inner/</a>" in outline
+    assert "500 bytes" in outline
+
+
+def test_a_file_has_its_views(browsed: Browsed) -> None:
+    page = browsed.page("/workspace/README.md")
+
+    assert 'href="/workspace/README.md?outline"' in page
+    assert 'data-kind="markdown"' in page
