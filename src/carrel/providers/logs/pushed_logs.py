@@ -1,0 +1,225 @@
+"""Logs that other machines send: written to the folder of logs, and removed when they are old or too many.
+
+A sender posts batches of lines, as `spool_lines` has them. The first line of each is the header, so every batch
+stands for itself. Entries that are there already are ignored, and entries after a gap are not taken: the answer
+always names the newest entry, and the sender goes on from there. So a batch may be sent again after a cut.
+"""
+
+import contextlib
+import fcntl
+import os
+import threading
+from collections import OrderedDict
+from collections.abc import Iterator, Mapping
+from hmac import compare_digest
+from time import time_ns
+from typing import Final
+
+from carrel.core.errors import BadArgument, Conflict, ProviderError
+from carrel.core.hashing import sha256
+from carrel.core.record import Value, replace
+from carrel.providers.logs import spool
+from carrel.providers.logs.lines import make_line
+from carrel.providers.logs.log import KINDS, Kind, LogFacts, LogOrigin, Retention
+from carrel.providers.logs.ring import LogEntry
+from carrel.providers.logs.spool_lines import Dropped, End, Header, SpoolLine, dropped_line, end_line, entry_line, parse
+from carrel.providers.logs.spooled_log import SpoolBounds, SpooledLog, is_reporting
+
+_KNOWN: Final = 16
+"""Logs that are remembered, so that each batch reads only what others added."""
+_WRITE_FLAGS: Final = os.O_RDWR | os.O_APPEND | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_NOCTTY | os.O_CLOEXEC
+
+
+class Batch(Value, frozen=True):
+    """What a sender posted: the header, whose origin has the hash of the sender's key, and lines."""
+
+    header: Header
+    lines: tuple[SpoolLine, ...]
+
+
+def parse_batch(data: bytes) -> Batch:
+    """Return a checked batch; raise BadArgument that names the first wrong line."""
+    first, *others = data.removesuffix(b"\n").split(b"\n")
+    header = parse(first)
+    origin = header.origin if isinstance(header, Header) else None
+    if not isinstance(header, Header) or origin is None or len(origin.key) < 16:
+        raise _bad_line(1, 'a header such as {"program": "make", "ms": 1763400000000, "origin": {"key": "…"}}')
+    lines = []
+    for number, line in enumerate(others, 2):
+        parsed = parse(line)
+        if parsed is None or isinstance(parsed, Header):
+            raise _bad_line(number, 'an entry such as {"seq": 1, "ms": 1763400000000, "stream": "out", "text": "…"}')
+        lines.append(parsed)
+    hashed = replace(origin, key=str(sha256(origin.key.encode()).hexdigest()))
+    return Batch(replace(header, origin=hashed), tuple(lines))
+
+
+def _bad_line(number: int, expected: str) -> BadArgument:
+    message = f"Invalid line {number}: expected {expected}; a key has at least 16 characters"
+    return BadArgument(message, data={"parameter": "body"})
+
+
+class PushedLogs:
+    """Writes the logs that other machines send. Several servers may write to one folder."""
+
+    def __init__(self, root: str, bounds: SpoolBounds, retention: Retention) -> None:
+        self._root = root
+        self._bounds = bounds
+        self._retention = retention
+        self._lock = threading.Lock()
+        self._known: OrderedDict[tuple[Kind, str], SpooledLog] = OrderedDict()
+
+    def append(self, kind: Kind, name: str, data: bytes) -> Mapping[str, object]:
+        """Add a batch to a log, which is begun if it does not exist; return its URI and its newest entry."""
+        batch = parse_batch(data)
+        try:
+            with self._lock, self._claimed(kind, name, batch.header) as (folder, descriptor):
+                newest = self._add(folder, descriptor, kind, name, batch)
+        except OSError as error:
+            reason = "its disk is full" if error.errno in _FULL else "its folder of logs cannot be written"
+            raise ProviderError(f"The desk cannot keep the log: {reason}", word="unavailable") from error
+        return {"uri": f"logs://{kind}/{name}", "newest": newest}
+
+    def _add(self, folder: int, descriptor: int, kind: Kind, name: str, batch: Batch) -> int:
+        log = self._known.pop((kind, name), None) or SpooledLog(kind, name, self._bounds)
+        log.update(descriptor)
+        if not _is_same_sender(log.facts.origin, batch.header.origin):
+            raise Conflict(f"There is a log {name} of another sender; choose another name", uri=log.facts.uri)
+        if not log.has_end:
+            text, end = self._new_lines(log.ring.newest, batch)
+            if text:
+                _write(descriptor, text)
+                log.update(descriptor)
+            if end is not None:
+                spool.write(descriptor, end_line(replace(end, counts=_counts(log.facts))))
+            elif os.fstat(descriptor).st_size > spool.REWRITE_AT * self._bounds.pushed.max_bytes:
+                os.close(spool.write_whole(folder, log.facts, log.ring.entries)[0])
+            os.utime(descriptor)
+        self._known[kind, name] = log
+        while len(self._known) > _KNOWN:
+            self._known.popitem(last=False)
+        return log.ring.newest
+
+    def _new_lines(self, newest: int, batch: Batch) -> tuple[str, End | None]:
+        """Return the lines of a batch that follow the newest entry, and the end if it follows them."""
+        texts: list[str] = []
+        entries: list[LogEntry] = []
+        end = None
+        for line in batch.lines:
+            if isinstance(line, Dropped) and line.entries > newest:
+                texts.append(dropped_line(line.entries, line.size))
+                newest = line.entries
+            elif isinstance(line, LogEntry) and line.seq == newest + 1:
+                entries.append(line)
+                newest = line.seq
+            elif isinstance(line, LogEntry) and line.seq > newest:
+                break
+            elif isinstance(line, End):
+                end = line
+                break
+        texts += [entry_line(entry) for entry in self._without_secrets(entries)]
+        return "".join(texts), end
+
+    def _without_secrets(self, entries: list[LogEntry]) -> Iterator[LogEntry]:
+        """Yield entries with secrets replaced: senders do that too, but another program may send."""
+        bounds = self._bounds.pushed
+        texts = [entry.line.text for entry in entries]
+        if bounds.redact and texts:
+            from carrel.providers.logs.redaction import Redactor  # its patterns are compiled when there is a log
+
+            texts = Redactor()(texts)
+        for entry, text in zip(entries, texts, strict=True):
+            line = make_line(text, 0, bounds.max_bytes, is_partial=entry.line.is_partial)
+            yield replace(entry, line=line if line.cut else replace(line, cut=entry.line.cut))
+
+    @contextlib.contextmanager
+    def _claimed(self, kind: Kind, name: str, header: Header) -> Iterator[tuple[int, int]]:
+        """Yield the folder, and the file of a log locked for writing; begin the log if it does not exist."""
+        with spool.opened(self._root, kind, is_made=True) as folder:
+            descriptor = _open_locked(folder, name)
+            if descriptor is None:
+                fcntl.flock(folder, fcntl.LOCK_EX)  # another server may begin it at this moment
+                descriptor = _open_locked(folder, name)
+                if descriptor is None:
+                    make_room(self._root, self._retention)
+                    facts = LogFacts(kind, name, header.program, header.started_ms, origin=header.origin)
+                    descriptor, _ = spool.write_whole(folder, facts, ())
+                fcntl.flock(folder, fcntl.LOCK_UN)
+            try:
+                yield folder, descriptor
+            finally:
+                os.close(descriptor)
+
+
+_FULL: Final = (28, 122)  # ENOSPC, EDQUOT
+
+
+def _open_locked(folder: int, name: str) -> int | None:
+    """Open a log that another machine sent and lock it; None if there is no such log."""
+    while True:
+        try:
+            descriptor = os.open(name + spool.SUFFIX, _WRITE_FLAGS, dir_fd=folder)
+        except FileNotFoundError:
+            return None
+        try:
+            if not spool.is_pushed(descriptor):
+                raise Conflict(f"There is a log {name} of this machine; choose another name")
+            fcntl.flock(descriptor, fcntl.LOCK_EX)
+            with contextlib.suppress(FileNotFoundError):
+                now = os.stat(name + spool.SUFFIX, dir_fd=folder, follow_symlinks=False)
+                if now.st_ino == os.fstat(descriptor).st_ino:
+                    return descriptor
+        except BaseException:
+            os.close(descriptor)
+            raise
+        os.close(descriptor)  # it was rewritten or removed meanwhile
+
+
+def _write(descriptor: int, text: str) -> None:
+    """Write lines; a line that a crash left torn is ended first."""
+    size = os.fstat(descriptor).st_size
+    is_torn = size > 0 and os.pread(descriptor, 1, size - 1) != b"\n"
+    spool.write(descriptor, f"\n{text}" if is_torn else text)
+
+
+def _is_same_sender(known: LogOrigin | None, sender: LogOrigin | None) -> bool:
+    return known is not None and sender is not None and compare_digest(known.key, sender.key)
+
+
+def _counts(facts: LogFacts) -> tuple[int, int, int, int, int]:
+    return facts.entries, facts.size, facts.newest, facts.dropped_entries, facts.dropped_bytes
+
+
+def make_room(root: str, retention: Retention) -> None:
+    """Remove logs that are too old, and the oldest until one more fits; raise ProviderError if none can go."""
+    kept: list[tuple[int, int, bool, Kind, str]] = []
+    oldest_ns = time_ns() - retention.days * 86_400 * 10**9
+    for kind in KINDS:
+        with contextlib.suppress(OSError), spool.opened(root, kind) as folder:
+            for name in os.listdir(folder):
+                with contextlib.suppress(OSError), spool.file(folder, name) as descriptor:
+                    status = os.fstat(descriptor)
+                    if name.startswith(".") or not spool.is_pushed(descriptor):
+                        continue
+                    is_old = status.st_mtime_ns < oldest_ns
+                    if is_old:
+                        os.unlink(name, dir_fd=folder)
+                    else:
+                        is_live = is_reporting(status.st_mtime) and spool.end_of(descriptor) is None
+                        kept.append((status.st_mtime_ns, status.st_size, is_live, kind, name))
+    _make_room_among(root, retention, sorted(kept))
+
+
+def _make_room_among(root: str, retention: Retention, kept: list[tuple[int, int, bool, Kind, str]]) -> None:
+    count, size = len(kept), sum(one[1] for one in kept)
+    for _, its_size, is_live, kind, name in kept:
+        if count < retention.max_logs and size < retention.total_bytes:
+            return
+        if not is_live:
+            with contextlib.suppress(OSError), spool.opened(root, kind) as folder:
+                os.unlink(name, dir_fd=folder)
+            count, size = count - 1, size - its_size
+    if count >= retention.max_logs or size >= retention.total_bytes:
+        limit = "pushed_logs" if count >= retention.max_logs else "pushed_total_bytes"
+        message = f"The desk keeps no more logs until one of those that are being sent ends: see {limit} in [logs]"
+        raise ProviderError(message, word="unavailable")

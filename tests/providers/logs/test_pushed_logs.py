@@ -1,0 +1,270 @@
+"""Logs that other machines send: batches that may be sent again, by one sender, within bounds."""
+
+import json
+import os
+import threading
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from carrel.catalog.catalog import Catalog
+from carrel.core.errors import BadArgument, Conflict, ProviderError, RequestError
+from carrel.providers.logs import Logs, spool
+from carrel.providers.logs.spooled_log import LOST_S
+from tests.support.logging_project import logs, meta, spool_root, text, writer
+
+pytestmark = pytest.mark.usefixtures("backend")
+LOCAL = pytest.mark.parametrize("backend", ["local"], indirect=True)
+"""Marks tests about the files themselves."""
+
+KEY = "k" * 24
+URI = "logs://build/ci_1"
+CI = {"branch": "main", "commit": "0123456789abcdef", "job": "test"}
+
+
+def header(key: str = KEY, **origin: str) -> dict[str, Any]:
+    return {"program": "make", "ms": 1_000, "origin": {**CI, **origin, "key": key}}
+
+
+def entry(seq: int, words: str | None = None, stream: str = "out") -> dict[str, Any]:
+    return {"seq": seq, "ms": 1_000 + seq, "stream": stream, "text": f"line {seq}" if words is None else words}
+
+
+def end(code: int | None = 0, state: str = "exited") -> dict[str, Any]:
+    return {"end": state, "exit_code": code, "ms": 5_000}
+
+
+def push(provider: Logs, *lines: dict[str, Any], uri: str = URI, first: dict[str, Any] | None = None) -> Any:
+    body = "".join(f"{json.dumps(line)}\n" for line in (first or header(), *lines)).encode()
+    return dict(Catalog([provider]).append(uri, body))
+
+
+def file_of(root: Path, name: str = "ci_1", kind: str = "build") -> Path:
+    return spool_root(root) / ".carrel/logs" / kind / f"{name}.jsonl"
+
+
+def test_a_log_grows_batch_by_batch_and_ends(tmp_path: Path) -> None:
+    provider = logs(tmp_path)
+
+    assert push(provider, entry(1), entry(2, "oops", "err")) == {"uri": URI, "newest": 2}
+    assert (text(provider, URI), meta(provider, URI)["state"]) == ("line 1\noops\n", "running")
+
+    assert push(provider, entry(3), end(7)) == {"uri": URI, "newest": 3}
+    found = meta(provider, URI)
+    assert [found[key] for key in ("state", "exit-code", "entries", "duration-ms", "branch", "commit", "job")] == [
+        "exited",
+        7,
+        3,
+        4_000,
+        "main",
+        "0123456789abcdef",
+        "test",
+    ]
+    [listed] = provider.entries()
+    assert listed.description == "test on main 0123456789ab: exited 7 after 4.0 s, 3 entries, 0 dropped"
+    assert text(logs(tmp_path), f"{URI}?stream=err") == "oops\n"
+
+
+def test_a_batch_that_is_sent_again_changes_nothing(tmp_path: Path) -> None:
+    provider = logs(tmp_path)
+    for _ in range(3):
+        push(provider, entry(1), entry(2))
+    for _ in range(2):
+        assert push(provider, entry(2), entry(3), end())["newest"] == 3
+
+    assert push(provider, entry(4))["newest"] == 3, "nothing follows the end"
+    assert text(provider, URI) == "line 1\nline 2\nline 3\n"
+
+
+def test_entries_after_a_gap_wait_until_they_are_sent_again(tmp_path: Path) -> None:
+    provider = logs(tmp_path)
+    push(provider, entry(1))
+
+    assert push(provider, entry(3), end())["newest"] == 1
+    assert meta(provider, URI)["state"] == "running"
+    assert push(provider, entry(2), entry(3), end())["newest"] == 3
+
+
+def test_lines_that_the_sender_dropped_are_counted(tmp_path: Path) -> None:
+    provider = logs(tmp_path)
+    push(provider, entry(1))
+
+    push(provider, {"dropped_entries": 10, "dropped_bytes": 99}, entry(11))
+
+    found = meta(provider, URI)
+    assert (text(provider, URI), found["dropped-entries"], found["dropped-bytes"]) == ("line 11\n", 10, 99)
+
+
+def test_only_the_sender_adds_to_a_log(tmp_path: Path) -> None:
+    provider = logs(tmp_path)
+    push(provider, entry(1))
+
+    with pytest.raises(Conflict, match="another sender"):
+        push(provider, entry(2), first=header("x" * 24))
+    assert KEY not in file_of(tmp_path).read_text()
+
+
+def test_a_log_of_this_machine_is_not_added_to(tmp_path: Path) -> None:
+    own = writer(tmp_path, kind="build")
+    with pytest.raises(Conflict, match="of this machine"):
+        push(logs(tmp_path), entry(1), uri=own.uri)
+    own.close()
+
+
+@pytest.mark.parametrize(
+    ("body", "message"),
+    [
+        (b"", "Invalid line 1"),
+        (b"x", "Invalid line 1"),
+        (b'{"program":"make","ms":1}', "Invalid line 1"),
+        (b'{"program":"make","ms":1,"origin":{"key":"short"}}', "Invalid line 1"),
+        (json.dumps(header()).encode() + b"\nx", "Invalid line 2"),
+        (json.dumps(header()).encode() + b'\n{"seq":1,"ms":1,"stream":"sys","text":""}', "Invalid line 2"),
+        (json.dumps(header()).encode() + b"\n" + json.dumps(header()).encode(), "Invalid line 2"),
+    ],
+)
+def test_a_wrong_line_is_named_and_nothing_is_kept(tmp_path: Path, body: bytes, message: str) -> None:
+    with pytest.raises(BadArgument, match=message):
+        Catalog([logs(tmp_path)]).append(URI, body)
+    assert not (tmp_path / ".carrel").exists()
+
+
+@pytest.mark.parametrize("uri", ["logs://build/..%2fx", "logs://build/%00", "logs://other/x", "logs://build/a%20b"])
+def test_odd_names_are_refused(tmp_path: Path, uri: str) -> None:
+    with pytest.raises(RequestError):
+        push(logs(tmp_path), entry(1), uri=uri)
+    assert not (tmp_path / ".carrel").exists()
+
+
+def test_a_folder_takes_no_lines(tmp_path: Path) -> None:
+    with pytest.raises(BadArgument, match="Nothing can be added"):
+        push(logs(tmp_path), uri="logs://build")
+
+
+def test_secrets_are_removed_here_too(tmp_path: Path) -> None:
+    provider = logs(tmp_path)
+    push(provider, entry(1, "token=abcdefghijkl"), end())
+
+    assert text(provider, URI) == "token=[redacted]\n"
+    assert "abcdefghijkl" not in file_of(tmp_path).read_text()
+
+
+def test_a_sender_that_falls_silent_counts_as_lost_until_it_reports_again(tmp_path: Path) -> None:
+    provider = logs(tmp_path)
+    push(provider, entry(1))
+    past = file_of(tmp_path).stat().st_mtime - LOST_S - 1
+    os.utime(file_of(tmp_path), (past, past))
+    assert meta(provider, URI)["state"] == "lost"
+
+    push(provider)
+    assert meta(provider, URI)["state"] == "running"
+
+
+@LOCAL
+def test_a_line_that_a_crash_left_torn_costs_only_itself(tmp_path: Path) -> None:
+    provider = logs(tmp_path)
+    push(provider, entry(1))
+    with file_of(tmp_path).open("ab") as file:
+        file.write(b'{"seq":2,"ms":1002,"str')
+
+    assert push(logs(tmp_path), entry(2), end())["newest"] == 2
+    assert text(logs(tmp_path), URI) == "line 1\nline 2\n"
+
+
+def test_a_long_log_keeps_its_end_within_its_bounds(tmp_path: Path) -> None:
+    provider = logs(tmp_path, pushed_max_bytes=2_000)
+    for start in range(1, 2_001, 100):
+        push(provider, *[entry(seq) for seq in range(start, start + 100)])
+    push(provider, end())
+
+    found = meta(provider, URI)
+    assert text(provider, URI).endswith("line 2000\n")
+    assert found["total"] <= 2_000
+    assert found["entries"] + found["dropped-entries"] == 2_000
+    assert file_of(tmp_path).stat().st_size < 40_000
+    [fresh] = logs(tmp_path, pushed_max_bytes=2_000).entries()
+    assert (fresh.size, (fresh.meta or {})["dev.carrel/entries"]) == (found["total"], found["entries"])
+
+
+def test_a_line_longer_than_the_log_is_cut(tmp_path: Path) -> None:
+    provider = logs(tmp_path, pushed_max_bytes=100)
+
+    assert push(provider, entry(1, "x" * 500), end())["newest"] == 1
+    assert text(provider, URI).endswith("…[cut 433 bytes]\n")
+
+
+def test_the_oldest_ended_logs_make_room(tmp_path: Path) -> None:
+    provider = logs(tmp_path, pushed_logs=3)
+    for number in range(5):
+        push(provider, entry(1), end(), uri=f"logs://run/ci_{number}")
+
+    assert [one.uri for one in provider.entries()] == [f"logs://run/ci_{number}" for number in (2, 3, 4)]
+
+
+def test_logs_that_are_being_sent_are_never_removed(tmp_path: Path) -> None:
+    provider = logs(tmp_path, pushed_logs=1)
+    push(provider, entry(1), uri="logs://run/ci_1")
+
+    with pytest.raises(ProviderError, match="pushed_logs"):
+        push(provider, entry(1), uri="logs://run/ci_2")
+    push(provider, entry(2), end(), uri="logs://run/ci_1")
+    push(provider, entry(1), uri="logs://run/ci_2")
+
+
+def test_logs_go_when_they_are_old_or_too_large_together(tmp_path: Path) -> None:
+    provider = logs(tmp_path, pushed_days=2, pushed_total_bytes=1_500)
+    push(provider, entry(1), end(), uri="logs://run/old_1")
+    past = file_of(tmp_path, "old_1", "run").stat().st_mtime - 2 * 86_400 - 1
+    os.utime(file_of(tmp_path, "old_1", "run"), (past, past))
+
+    for number in range(2, 7):
+        push(provider, entry(1), end(), uri=f"logs://run/new_{number}")
+
+    kept = [one.uri for one in provider.entries()]
+    assert "logs://run/old_1" not in kept
+    assert kept[-1] == "logs://run/new_6"
+    assert sum(path.stat().st_size for path in (spool_root(tmp_path) / ".carrel/logs/run").iterdir()) < 2_000
+
+
+def test_runs_of_this_machine_do_not_push_out_logs_of_others(tmp_path: Path) -> None:
+    push(logs(tmp_path), entry(1), end())
+    for _ in range(3):
+        writer(tmp_path).end(0)
+
+    spool.prune(str(tmp_path), 1)
+
+    assert [one.uri.rpartition("_")[0] for one in logs(tmp_path).entries()] == ["logs://build/ci", "logs://run/make"]
+
+
+@LOCAL
+def test_a_disk_that_cannot_be_written_is_said_without_its_path(tmp_path: Path) -> None:
+    (tmp_path / ".carrel").write_text("in the way")
+
+    with pytest.raises(ProviderError) as failed:
+        push(logs(tmp_path), entry(1))
+    assert str(failed.value) == "The desk cannot keep the log: its folder of logs cannot be written"
+
+
+@pytest.mark.slow
+def test_servers_that_write_one_log_at_once_lose_no_line(tmp_path: Path) -> None:
+    """The sender may reach another server with each batch, and a batch that was cut off may arrive late."""
+    servers = [logs(tmp_path, pushed_max_bytes=1_000_000) for _ in range(4)]
+    failed: list[BaseException] = []
+
+    def send(provider: Logs) -> None:
+        try:
+            newest = 0
+            while newest < 500:
+                newest = push(provider, *[entry(seq) for seq in range(newest + 1, min(newest + 8, 501))])["newest"]
+        except BaseException as error:
+            failed.append(error)
+
+    threads = [threading.Thread(target=send, args=(server,)) for server in servers]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join(60)
+
+    assert not failed
+    assert text(logs(tmp_path, pushed_max_bytes=1_000_000), URI) == "".join(f"line {n}\n" for n in range(1, 501))
